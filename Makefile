@@ -1,0 +1,60 @@
+# Every target does its own set-up from a fresh clone: `.venv` with pinned packages, uv brought in when missing.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+UV     := $(or $(shell command -v uv 2>/dev/null),$(BIN)/uv)
+PACKAGES := amplifier-core amplifier-kit amplifier-foundation amplifier-app-cli amplifier-digital-twin
+PROJECTS := pyproject.toml $(PACKAGES:%=%/pyproject.toml)
+PEER   := .peer-venv
+
+.DEFAULT_GOAL := help
+.PHONY: help run test lint format bench bench-exits dist clean
+
+help: ## say what there is
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.ready: constraints.txt $(PROJECTS) | $(BIN)/python
+	@test -x "$(UV)" || $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt uv
+	$(UV) pip install --quiet --python $(BIN)/python --compile-bytecode --constraint constraints.txt \
+		--build-constraint constraints.txt --editable . --group dev
+	@touch $@
+
+# The published kernel, as a black box to compare with, in an environment of its own.
+$(PEER)/.ready: benchmarks/peer-constraints.txt
+	$(PYTHON) -m venv $(PEER)
+	$(PEER)/bin/python -m pip install --quiet --disable-pip-version-check --requirement benchmarks/peer-constraints.txt
+	$(PEER)/bin/python -m compileall -q $(PEER)/lib
+	@touch $@
+
+run: $(VENV)/.ready ## run the embedding example of the README for real
+	@$(BIN)/python examples/embed.py
+
+test: $(VENV)/.ready ## run every test
+	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+lint: $(VENV)/.ready ## ruff, mypy strict, the rings
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+
+format: $(VENV)/.ready ## rewrite the sources in house style
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(VENV)/.ready $(PEER)/.ready ## measure side by side with the published kernel; writes docs/benchmarks.md
+	$(BIN)/python benchmarks/run.py --peer $(PEER)/bin/python
+
+bench-exits: $(VENV)/.ready ## 1,000 runs of a one-emit program; writes docs/reliability.md
+	$(BIN)/python benchmarks/exits.py
+
+dist: $(VENV)/.ready ## build every wheel and source distribution into dist/
+	rm -rf dist
+	$(UV) build --quiet --all-packages --build-constraint constraints.txt --out-dir dist
+	@ls dist
+
+clean: ## remove what the targets made
+	rm -rf $(VENV) $(PEER) dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -1,0 +1,3 @@
+"""The `amplifier` program."""
+
+__version__ = "3.0.0"

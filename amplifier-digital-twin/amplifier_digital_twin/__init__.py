@@ -1,0 +1,3 @@
+"""End-to-end environments for Amplifier."""
+
+__version__ = "3.0.0"
