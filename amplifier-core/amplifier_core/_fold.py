@@ -1,0 +1,108 @@
+"""Fold the verdicts of many handlers into one: deny > ask > inject > modify > continue."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from amplifier_core.models import ContextInjection, HookResult
+
+#: A HookResult costs microseconds to validate and one is made per event: keep the parts of a plain one at hand.
+_PLAIN = dict(HookResult().__dict__)
+_ASSIGN = object.__setattr__
+
+
+def plain_result(data: Any) -> HookResult:
+    """Return `HookResult(action="continue", data=data)` without validating `data`, which stays the same object."""
+    result = HookResult.__new__(HookResult)
+    values = _PLAIN.copy()
+    values["data"] = data
+    values["context_injections"] = []
+    _ASSIGN(result, "__dict__", values)
+    _ASSIGN(result, "__pydantic_fields_set__", {"action", "data"})
+    _ASSIGN(result, "__pydantic_extra__", None)
+    _ASSIGN(result, "__pydantic_private__", None)
+    return result
+
+
+class Fold:
+    """Collect verdicts one by one; `outcome()` is the verdict of all, and its action does not depend on their order."""
+
+    __slots__ = ("_asked", "_event", "_injecting", "denied")
+
+    def __init__(self, event: str) -> None:
+        self._event = event
+        self.denied: HookResult | None = None
+        self._asked: HookResult | None = None
+        self._injecting: list[tuple[str, HookResult]] = []
+
+    def add(self, handler_name: str, result: HookResult) -> None:
+        """Take one verdict; after a deny nothing counts any more."""
+        if self.denied is not None:
+            return
+        action = result.action
+        if action == "deny":
+            self.denied = result
+        elif action == "ask_user":
+            self._asked = self._asked or result
+        elif action == "inject_context" and (result.context_injection is not None or result.context_injections):
+            self._injecting.append((handler_name, result))
+
+    def outcome(self, data: Any) -> HookResult:
+        """Return the verdict of all; `data` is the payload after every modification."""
+        if self.denied is not None:
+            return self.denied
+        if self._asked is not None:
+            return self._asked
+        if self._injecting:
+            return _merge_injections(self._event, self._injecting)
+        return plain_result(data)
+
+
+def fold(event: str, verdicts: Iterable[tuple[str, HookResult]], data: Any) -> HookResult:
+    """Fold `(handler name, verdict)` pairs at once."""
+    folding = Fold(event)
+    for name, verdict in verdicts:
+        folding.add(name, verdict)
+    return folding.outcome(data)
+
+
+def own_injections(result: HookResult, hook_name: str, event: str) -> list[ContextInjection]:
+    """Return what one result injects, item by item; a list wins over the scalar fields."""
+    if result.context_injections:
+        return list(result.context_injections)
+    if result.context_injection is None:
+        return []
+    return [
+        ContextInjection(
+            content=result.context_injection,
+            role=result.context_injection_role,
+            ephemeral=result.ephemeral,
+            append_to_last_tool_result=result.append_to_last_tool_result,
+            hook_name=hook_name,
+            event=event,
+        )
+    ]
+
+
+def projected(items: list[ContextInjection]) -> dict[str, Any]:
+    """Return the scalar fields that stand for a list of injections."""
+    return {
+        "context_injection": "\n\n".join(item.content for item in items),
+        "context_injection_role": items[0].role,
+        "ephemeral": items[0].ephemeral,
+        "append_to_last_tool_result": any(item.append_to_last_tool_result for item in items),
+        "context_injections": items,
+    }
+
+
+def _merge_injections(event: str, injecting: list[tuple[str, HookResult]]) -> HookResult:
+    items = [
+        item.model_copy(update={"hook_name": name, "event": event})
+        for name, result in injecting
+        for item in own_injections(result, name, event)
+    ]
+    _, first = injecting[0]
+    if len(injecting) == 1:  # one voice is returned whole, with its data, reason and message
+        return first.model_copy(update=projected(items))
+    return HookResult(action="inject_context", suppress_output=first.suppress_output, **projected(items))

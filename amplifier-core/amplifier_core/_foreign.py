@@ -1,0 +1,197 @@
+"""Call code the kernel does not own, and stay in charge whatever it does.
+
+Handlers, contributors and callbacks run inside the caller's own task (a task of their own would cost more than most of
+them do), but in a copy of its context, so that contextvars they set do not leak. Three things are told apart that
+asyncio does not tell apart: the outer task being cancelled (it propagates, always), foreign code raising or asking for
+its own CancelledError (a failure of that code), and a deadline of ours (a TimeoutError, never a refusal).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import types
+from collections.abc import Callable, Coroutine, Generator
+from contextvars import Context, copy_context
+from inspect import isawaitable
+from typing import Any
+
+#: Seconds that code past its deadline gets to clean up before it is abandoned.
+GRACE = 1.0
+
+#: What no isolation may hold back.
+FATAL = (KeyboardInterrupt, SystemExit, GeneratorExit)
+
+
+class ForeignCancelled(Exception):
+    """Foreign code ended in a CancelledError that nobody outside had asked for."""
+
+
+def running_task() -> asyncio.Task[Any] | None:
+    """Return the task that runs this code, or None when no event loop drives it."""
+    try:
+        return asyncio.current_task()
+    except RuntimeError:
+        return None
+
+
+async def call(
+    function: Callable[..., Any],
+    *arguments: Any,
+    task: asyncio.Task[Any] | None,
+    deadline: float | None = None,
+) -> Any:
+    """Call `function` in a copied context and await what it returns, if that can be awaited.
+
+    `task` is `running_task()`, fetched by the caller once for many calls. Raises whatever the function raises, apart
+    from a CancelledError of its own making, which becomes ForeignCancelled; TimeoutError past `deadline` seconds;
+    CancelledError when the outer task was cancelled meanwhile, even if the function swallowed it. A function that
+    blocks without awaiting cannot be interrupted.
+    """
+    cancels = task.cancelling() if task is not None else 0
+    context = copy_context()
+    try:
+        outcome = context.run(function, *arguments)
+        if type(outcome) is types.CoroutineType:
+            outcome = await _drive(context, outcome, task, deadline)
+        elif task is not None and task.cancelling() > cancels:
+            await _absorb(task, cancels)
+        if isawaitable(outcome):
+            outcome = await _drive(context, _awaiting(outcome), task, deadline)
+    except FATAL:
+        raise
+    except BaseException as error:
+        if task is not None and task.cancelling() > cancels:  # whatever it made of it, the outer task was cancelled
+            raise asyncio.CancelledError from error
+        if isinstance(error, asyncio.CancelledError):
+            raise ForeignCancelled("it ended in a CancelledError that nobody outside had asked for") from error
+        raise
+    if task is not None and task.cancelling() > cancels:
+        raise asyncio.CancelledError
+    return outcome
+
+
+async def _awaiting(awaitable: Any) -> Any:
+    return await awaitable
+
+
+@types.coroutine
+def _absorb(task: asyncio.Task[Any], cancels: int) -> Generator[None, Any, None]:
+    """Take back a cancellation that foreign code requested for the task that carries it."""
+    while task.cancelling() > cancels:
+        task.uncancel()
+    try:
+        yield  # one turn of the loop: the request that is already on its way arrives here
+    except asyncio.CancelledError:
+        if task.cancelling() > cancels:
+            raise  # somebody outside asked as well
+
+
+@types.coroutine
+def _drive(
+    context: Context,
+    coroutine: Coroutine[Any, Any, Any],
+    task: asyncio.Task[Any] | None,
+    deadline: float | None,
+) -> Generator[Any, Any, Any]:
+    """Run `coroutine` step by step in `context`, passing up what it waits for."""
+    step: Callable[[Any], Any] = coroutine.send
+    value: Any = None
+    watch: _Deadline | None = None
+    try:
+        while True:
+            cancels = task.cancelling() if task is not None else 0
+            try:
+                pending = context.run(step, value)
+            except StopIteration as stop:
+                if task is not None and task.cancelling() > cancels:
+                    yield from _absorb(task, cancels)
+                if watch is not None and watch.expired:
+                    raise watch.error() from None
+                return stop.value
+            except BaseException as error:
+                if task is not None and task.cancelling() > cancels:
+                    yield from _absorb(task, cancels)
+                if watch is not None and watch.expired and not isinstance(error, FATAL):
+                    raise watch.error() from error
+                raise
+            if task is not None:
+                while task.cancelling() > cancels:  # it cancelled its own carrier: it will hear of that below, alone
+                    task.uncancel()
+            if deadline is not None and watch is None:
+                watch = _Deadline(deadline)
+            try:
+                value = (yield pending) if watch is None else (yield from watch.wait(pending))
+                step = coroutine.send
+            except GeneratorExit:
+                context.run(coroutine.close)
+                raise
+            except BaseException as error:
+                if watch is not None and watch.abandoned:
+                    _abandon(context, coroutine)
+                    raise watch.error() from None
+                step, value = coroutine.throw, error
+    finally:
+        if watch is not None:
+            watch.close()
+
+
+def _abandon(context: Context, coroutine: Coroutine[Any, Any, Any]) -> None:
+    """Close a coroutine that ignored its cancellation; what it says to that no longer matters."""
+    try:
+        context.run(coroutine.close)
+    except FATAL:
+        raise
+    except BaseException:
+        # It swallowed GeneratorExit too. The caller reports the timeout, which is the news.
+        pass
+
+
+class _Deadline:
+    """Wait for what a coroutine waits for, but no longer than until a deadline."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self.expired = False
+        self.abandoned = False
+        self._loop = asyncio.get_running_loop()
+        self._gate: asyncio.Future[None] | None = None
+        self._timer = self._loop.call_later(seconds, self._expire)
+
+    def error(self) -> TimeoutError:
+        return TimeoutError(f"timeout after {self.seconds:g} s")
+
+    def close(self) -> None:
+        self._timer.cancel()
+
+    def _expire(self) -> None:
+        self.abandoned = self.expired
+        self.expired = True
+        self._timer = self._loop.call_later(GRACE, self._expire)
+        self._open()
+
+    def _open(self, _done: object = None) -> None:
+        if self._gate is not None and not self._gate.done():
+            self._gate.set_result(None)
+
+    def wait(self, pending: Any) -> Generator[Any, Any, Any]:
+        """Wait for `pending`; raise CancelledError when the deadline passes first."""
+        told = self.expired
+        if pending is None or not hasattr(pending, "add_done_callback"):
+            value = yield pending
+        else:
+            # Waiting on a gate of our own, not on `pending`: an inner task that ignores cancellation must not hold us.
+            self._gate = self._loop.create_future()
+            pending.add_done_callback(self._open)
+            try:
+                yield from self._gate
+            except BaseException:
+                pending.cancel()
+                raise
+            finally:
+                pending.remove_done_callback(self._open)
+            value = None
+        if self.abandoned or (self.expired and not told):
+            if pending is not None and hasattr(pending, "cancel"):
+                pending.cancel()
+            raise asyncio.CancelledError
+        return value

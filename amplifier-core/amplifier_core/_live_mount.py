@@ -1,0 +1,79 @@
+"""Mount a module in a live session, once, and check what it left behind."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+from amplifier_core._module_layout import TYPE_TO_MOUNT_POINT
+from amplifier_core.loader import validation_error
+from amplifier_core.validation import validator_for
+from amplifier_core.validation.base import ValidationResult
+
+if TYPE_CHECKING:
+    from amplifier_core.validation.base import ModuleValidator
+
+logger = logging.getLogger(__name__)
+
+
+async def mount_checked(
+    module_id: str, mount: Any, coordinator: Any, config: dict[str, Any], structure: ValidationResult
+) -> Any:
+    """Call the real mount(), check it by the rules of its kind and return what is to be run as its cleanup.
+
+    Raises ModuleValidationError when the module kept nothing of its kind's contract; taking back what it registered
+    is the caller's part, who does the same for every other failure.
+    """
+    validator = validator_for(structure.module_type)
+    if validator is None:
+        return await mount(coordinator, config)
+    points = mount_points_copy(coordinator)
+    before = validator.observe(coordinator)
+    returned = await mount(coordinator, config)
+    result = ValidationResult(structure.module_type, structure.module_path, list(structure.checks))
+    validator.check_mounted(result, coordinator, before, returned)
+    if not result.passed:
+        raise validation_error(module_id, result, _wrong_kind_hint(validator, points, coordinator))
+    if logger.isEnabledFor(logging.INFO):
+        logger.info("[module:validated] %s - %s", module_id, result.summary())
+    if not validator.is_instance(returned):
+        return returned
+    # An instance is never a cleanup, even if it can be called. One that did not mount itself is mounted here; a hook
+    # handler says itself what it wants to hear.
+    if validator.mount_point != "hooks" and _same(before, validator.observe(coordinator)):
+        await coordinator.mount(validator.mount_point, returned)
+    return None
+
+
+def mount_points_copy(coordinator: Any) -> dict[str, Any]:
+    """Return what is mounted where, for comparing or restoring."""
+    points: dict[str, Any] = coordinator.mount_points
+    return {point: dict(mounted) if isinstance(mounted, dict) else mounted for point, mounted in points.items()}
+
+
+def restore_mount_points(coordinator: Any, before: dict[str, Any]) -> None:
+    """Put back what was mounted where, in its order, into the same dicts that everybody holds."""
+    points: dict[str, Any] = coordinator.mount_points
+    for point, mounted in before.items():
+        if isinstance(mounted, dict) and isinstance(points.get(point), dict):
+            if not _same(points[point], mounted):
+                points[point].clear()
+                points[point].update(mounted)
+        else:
+            points[point] = mounted
+    for point in [point for point in points if point not in before]:
+        del points[point]
+
+
+def _same(before: Any, after: Any) -> bool:
+    if isinstance(before, dict) and isinstance(after, dict):
+        return list(before) == list(after) and all(after[name] is value for name, value in before.items())
+    return before is after
+
+
+def _wrong_kind_hint(validator: ModuleValidator, before: dict[str, Any], coordinator: Any) -> str:
+    """Say what the module mounted instead, if it did: most likely it is listed in the wrong section."""
+    for kind, point in TYPE_TO_MOUNT_POINT.items():
+        if point != validator.mount_point and not _same(before.get(point), coordinator.mount_points.get(point)):
+            return f". It mounted a {kind} instead: list it under '{point}'"
+    return ""

@@ -1,0 +1,104 @@
+"""The system calls that act on the session at hand: thin, few and sharp.
+
+The session at hand is the one whose turn, mount or callback is running, or the one named by `session_id=`. Everything
+here is a call to its coordinator; nothing is implemented twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from amplifier_core._scope import current_scope
+
+if TYPE_CHECKING:
+    from amplifier_core._fragments import SessionContext
+    from amplifier_core.coordinator import ModuleCoordinator
+    from amplifier_core.models import HookResult
+
+
+def _coordinator(call: str, session_id: str | None) -> ModuleCoordinator:
+    """Return the coordinator that `call` acts on; raise RuntimeError when there is none."""
+    if session_id is not None:
+        from amplifier_core.session import get_session
+
+        coordinator: ModuleCoordinator = get_session(session_id).coordinator
+        return coordinator
+    scope = current_scope()
+    if scope is None:
+        raise RuntimeError(
+            f"{call}: no session is running here. Call it from a turn, a mount or a callback of a session, "
+            "or name one with session_id=..."
+        )
+    owner: ModuleCoordinator = scope.owner
+    return owner
+
+
+async def mount(point: str, module: Any, config: dict[str, Any] | None = None, *, session_id: str | None = None) -> Any:
+    """Mount a module in a live session: by id through its loader, with `config`, or an object under its own name.
+
+    A module loaded by id is validated as at session start, and its on_session_ready runs at once, since everyone is
+    there. Returns what is mounted at `point` now. Raises what loading or mounting raises, after undoing its effects.
+    """
+    coordinator = _coordinator("mount", session_id)
+    if isinstance(module, str):
+        from amplifier_core._session_init import mount_on_demand
+
+        await mount_on_demand(coordinator, point, module, config or {})
+    elif config:
+        raise ValueError(
+            f"mount: config was given for an object at {point!r}, but only a module id is loaded with a config; "
+            "configure the object before mounting it"
+        )
+    else:
+        await coordinator.mount(point, module)
+    return coordinator.get(point)
+
+
+async def unmount(point: str, module: Any = None, *, session_id: str | None = None) -> None:
+    """Unmount what is at `point`: all of a module given by id, or one entry given by name or by object.
+
+    Unmounting by module id takes back everything the module registered, handlers and capabilities included, and runs
+    its cleanups. A single mount point needs no second argument; a named one raises ValueError without.
+    """
+    coordinator = _coordinator("unmount", session_id)
+    if isinstance(module, str) and coordinator._ledger.knows(module):
+        await coordinator._ledger.undo(module)
+        return
+    name = module
+    if module is not None and not isinstance(module, str):
+        mounted = coordinator.get(point)
+        named = mounted.items() if isinstance(mounted, dict) else ()
+        name = next((key for key, value in named if value is module), None)
+        if isinstance(mounted, dict) and name is None:
+            raise ValueError(f"unmount: {module!r} is not mounted at {point!r}; mounted there: {sorted(mounted)}")
+    await coordinator.unmount(point, name)
+
+
+async def emit(event: str, data: Any = None, *, session_id: str | None = None) -> HookResult:
+    """Emit an event of the session and return the verdict of its handlers."""
+    return await _coordinator("emit", session_id).hooks.emit(event, {} if data is None else data)
+
+
+def register_hook(
+    event: str, handler: Callable[..., Any], priority: int = 0, *, session_id: str | None = None
+) -> Callable[[], None]:
+    """Register a handler with the session's hooks and return a function that removes it."""
+    return _coordinator("register_hook", session_id).hooks.register(event, handler, priority)
+
+
+def get_context(*, session_id: str | None = None) -> SessionContext:
+    """Return the session's context fragments, read-only, and its log."""
+    from amplifier_core._fragments import SessionContext
+
+    coordinator = _coordinator("get_context", session_id)
+    return SessionContext(coordinator._fragments.view(), coordinator.log)
+
+
+def set_context_fragment(key: str, value: Any, *, session_id: str | None = None) -> asyncio.Task[Any] | None:
+    """Set a text or JSON fragment, or remove it with None, and announce it as `context:include {key, bytes}`.
+
+    The fragment is set when this returns; await the result to know that every handler has heard of it.
+    """
+    return _coordinator("set_context_fragment", session_id)._fragments.set(key, value)

@@ -1,0 +1,143 @@
+"""Decide whether an action may happen: policies speak, a person may be asked, and silence means no.
+
+The kernel knows no action names and has no opinion of its own. See `docs/contracts/authorization.md`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from amplifier_core._foreign import FATAL, call, running_task
+from amplifier_core._injection import is_consent
+from amplifier_core._isolation import clean, copier, describe
+from amplifier_core.approval import ApprovalTimeoutError
+from amplifier_core.events import APPROVAL_DENIED, APPROVAL_GRANTED, APPROVAL_REQUIRED, POLICY_VIOLATION
+
+logger = logging.getLogger(__name__)
+
+Policy = Callable[[str, dict[str, Any]], Any]
+
+_VERDICTS: Final = ("allow", "deny", "ask")
+_NOBODY: Final = "kernel"
+_PERSON: Final = "approval_system"
+
+
+@dataclass(frozen=True, slots=True)
+class Authorization:
+    """Say whether an action may happen, why, and who decided; true only when granted."""
+
+    granted: bool
+    reason: str
+    source: str
+
+    def __bool__(self) -> bool:
+        return self.granted
+
+
+class Opinion(NamedTuple):
+    """What one policy says of one action."""
+
+    verdict: str
+    reason: str
+    source: str
+
+
+class RegisteredPolicy(NamedTuple):
+    """A policy with its place in the order."""
+
+    priority: int
+    number: int
+    name: str
+    function: Policy
+
+
+def decide(opinions: Iterable[Opinion]) -> Opinion:
+    """Fold opinions: any deny denies, else any ask asks, else any allow allows, else deny."""
+    first: dict[str, Opinion] = {}
+    for opinion in opinions:
+        first.setdefault(opinion.verdict, opinion)
+    for verdict in ("deny", "ask", "allow"):
+        if verdict in first:
+            return first[verdict]
+    return Opinion("deny", "no policy allows it", _NOBODY)
+
+
+async def authorize(
+    coordinator: Any, policies: Iterable[RegisteredPolicy], action: str, details: Mapping[str, Any]
+) -> Authorization:
+    """Ask the policies, then a person if they say so, and report the outcome as events."""
+    cleaned = clean(dict(details))
+    fresh = copier(cleaned)
+    deadline = coordinator.hooks._timeout
+    opinions: list[Opinion] = []
+    for policy in sorted(policies):
+        opinion = await _opinion(policy, action, fresh(), deadline)
+        if opinion is not None:
+            opinions.append(opinion)
+            if opinion.verdict == "deny":
+                break
+    verdict = decide(opinions)
+    report = {"action": action, "details": cleaned}
+    if verdict.verdict == "ask":
+        outcome = await _ask(coordinator, verdict, report)
+    else:
+        outcome = Authorization(verdict.verdict == "allow", verdict.reason, verdict.source)
+    report |= {"reason": outcome.reason, "source": outcome.source}
+    if outcome.granted:
+        await coordinator.hooks.emit(APPROVAL_GRANTED, report)
+        return outcome
+    if outcome.source not in (_NOBODY, _PERSON):
+        await coordinator.hooks.emit(POLICY_VIOLATION, report)
+    await coordinator.hooks.emit(APPROVAL_DENIED, report)
+    return outcome
+
+
+async def _opinion(policy: RegisteredPolicy, action: str, details: Any, deadline: float | None) -> Opinion | None:
+    """Return what one policy says; one that raises, is late or talks nonsense denies."""
+    try:
+        said = await call(policy.function, action, details, task=running_task(), deadline=deadline)
+    except (asyncio.CancelledError, *FATAL):
+        raise
+    except BaseException as error:
+        logger.error("Policy '%s' failed on %s: %s", policy.name, action, describe(error), exc_info=error)
+        return Opinion("deny", f"policy failed: {describe(error) or type(error).__name__}", policy.name)
+    if said is None:
+        return None
+    verdict, reason = said if isinstance(said, tuple) and len(said) == 2 else (said, None)
+    if not isinstance(verdict, str) or verdict not in _VERDICTS:
+        logger.error("Policy '%s' answered %s with %s", policy.name, action, describe(said))
+        return Opinion("deny", f"policy answered nonsense: {describe(said)}", policy.name)
+    return Opinion(verdict, describe(reason) if reason else f"{verdict} by policy '{policy.name}'", policy.name)
+
+
+async def _ask(coordinator: Any, opinion: Opinion, report: dict[str, Any]) -> Authorization:
+    """Ask the approval system; whatever is not a clear yes is a no."""
+    asking = {**report, "reason": opinion.reason, "source": opinion.source}
+    verdict = await coordinator.hooks.emit(APPROVAL_REQUIRED, asking)
+    if verdict.action == "deny":
+        return Authorization(False, verdict.reason or f"a hook denied {APPROVAL_REQUIRED}", "hooks")
+    if coordinator.approval_system is None:
+        return Authorization(False, "approval needed, but no approval system is there to ask", _NOBODY)
+    timeout = coordinator._session_option("approval_timeout")
+    limit = float("inf") if timeout is None else timeout
+    prompt = f"Allow {report['action']}? {opinion.reason}"
+    try:
+        answer = await call(
+            *(coordinator.approval_system.request_approval, prompt, ["Allow", "Deny"], limit, "deny"),
+            task=running_task(),
+            deadline=timeout,
+        )
+    except (asyncio.CancelledError, *FATAL):
+        raise
+    except (ApprovalTimeoutError, TimeoutError):
+        return Authorization(False, "approval timeout: nobody answered in time", _NOBODY)
+    except BaseException as error:
+        logger.error("The approval system failed on %s: %s", report["action"], describe(error), exc_info=error)
+        return Authorization(False, f"the approval system failed: {describe(error)}", _NOBODY)
+    if is_consent(answer):
+        return Authorization(True, f"approved: {answer}", _PERSON)
+    return Authorization(False, f"not approved: {describe(answer)}", _PERSON)

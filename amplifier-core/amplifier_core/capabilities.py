@@ -1,0 +1,57 @@
+"""Names of what a model can do, so that providers and apps mean the same thing by the same word."""
+
+TOOLS = "tools"
+STREAMING = "streaming"
+THINKING = "thinking"
+VISION = "vision"
+JSON_MODE = "json_mode"
+FAST = "fast"
+CODE_EXECUTION = "code_execution"
+WEB_SEARCH = "web_search"
+DEEP_RESEARCH = "deep_research"
+LOCAL = "local"
+AUDIO = "audio"
+IMAGE_GENERATION = "image_generation"
+COMPUTER_USE = "computer_use"
+EMBEDDINGS = "embeddings"
+LONG_CONTEXT = "long_context"
+BATCH = "batch"
+
+ALL_WELL_KNOWN_CAPABILITIES: list[str] = [
+    TOOLS,
+    STREAMING,
+    THINKING,
+    VISION,
+    JSON_MODE,
+    FAST,
+    CODE_EXECUTION,
+    WEB_SEARCH,
+    DEEP_RESEARCH,
+    LOCAL,
+    AUDIO,
+    IMAGE_GENERATION,
+    COMPUTER_USE,
+    EMBEDDINGS,
+    LONG_CONTEXT,
+    BATCH,
+]
+
+__all__ = [  # noqa: RUF022 - the order of ALL_WELL_KNOWN_CAPABILITIES
+    "TOOLS",
+    "STREAMING",
+    "THINKING",
+    "VISION",
+    "JSON_MODE",
+    "FAST",
+    "CODE_EXECUTION",
+    "WEB_SEARCH",
+    "DEEP_RESEARCH",
+    "LOCAL",
+    "AUDIO",
+    "IMAGE_GENERATION",
+    "COMPUTER_USE",
+    "EMBEDDINGS",
+    "LONG_CONTEXT",
+    "BATCH",
+    "ALL_WELL_KNOWN_CAPABILITIES",
+]

@@ -1,0 +1,370 @@
+"""Give modules their infrastructure: ids, config, mount points, capabilities, contributions, hooks and cancellation.
+
+The coordinator is plumbing. It decides nothing: what is mounted, allowed, injected or shown is the business of modules
+and apps. The functions re-exported here are the system calls that act on the session at hand.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any, ClassVar, Self
+
+from amplifier_core import _injection, authorization
+from amplifier_core._foreign import FATAL, call, running_task
+from amplifier_core._fragments import Fragments
+from amplifier_core._isolation import describe
+from amplifier_core._ledger import Ledger, append, put, remove_identical, run_all
+from amplifier_core._log import LogPipe, Processor, Sink, build_record
+from amplifier_core._scope import Entered, identity_fields, open_span, scope_of
+from amplifier_core._syscalls import emit, get_context, mount, register_hook, set_context_fragment, unmount
+from amplifier_core.authorization import Authorization, Policy, RegisteredPolicy
+from amplifier_core.cancellation import CancellationToken
+from amplifier_core.hooks import HookRegistry
+from amplifier_core.models import HookResult
+
+__all__ = [
+    "ModuleCoordinator",
+    "emit",
+    "get_context",
+    "mount",
+    "register_hook",
+    "set_context_fragment",
+    "unmount",
+]
+
+logger = logging.getLogger(__name__)
+
+_SINGLE = ("orchestrator", "context", "module-source-resolver")
+_NAMED = ("providers", "tools")
+
+
+class ModuleCoordinator:
+    """Connect the modules of one session; see the module docstring for what it is not."""
+
+    MOUNT_POINTS: ClassVar = (*_SINGLE, *_NAMED, "hooks")
+
+    def __new__(cls, session: Any = None, approval_system: Any = None, display_system: Any = None, **_: Any) -> Self:
+        """Set everything up here, so that subclasses may skip or call `__init__` as they like."""
+        self = super().__new__(cls)
+        self._set_up(session, approval_system, display_system)
+        return self
+
+    def _set_up(self, session: Any, approval_system: Any, display_system: Any) -> None:
+        self._set_session(session)
+        self._hooks = HookRegistry()
+        self._hooks._owner = self
+        self._hooks._timeout = self._session_option("hook_timeout")
+        self._cancellation = CancellationToken()
+        self.mount_points: dict[str, Any] = {
+            "orchestrator": None,
+            "providers": {},
+            "tools": {},
+            "context": None,
+            "hooks": self._hooks,
+            "module-source-resolver": None,
+        }
+        self.loader: Any = None
+        self._approval_system = approval_system
+        self._display_system = display_system
+        self._announced = {"has_approval_provider": False, "has_display_service": False}
+        self._state: dict[str, Any] = {}
+        self._capabilities: dict[str, Any] = {}
+        self._channels: dict[str, list[dict[str, Any]]] = {}
+        self._cleanups: list[Callable[[], Any]] = []
+        self._policies: list[RegisteredPolicy] = []
+        self._policy_count = 0
+        self._log_pipe = LogPipe()
+        self._fragments = Fragments(self._hooks)
+        self._ledger = Ledger(self)
+        self._current_turn_injections = 0
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        """Accept anything and do nothing."""
+
+    # -- identity and configuration --
+
+    def _set_session(self, session: Any) -> None:
+        self._session = session
+        self._session_id: str = session.session_id if session is not None else ""
+        self._parent_id: str | None = session.parent_id if session is not None else None
+        self._config: Any = session.config if session is not None else {}
+
+    @property
+    def session_id(self) -> str:
+        """Return the id of the session this coordinator belongs to."""
+        return self._session_id
+
+    @property
+    def parent_id(self) -> str | None:
+        """Return the id of the parent session, None for a root."""
+        return self._parent_id
+
+    @property
+    def session(self) -> Any:
+        """Return the session itself."""
+        return self._session
+
+    @property
+    def config(self) -> Any:
+        """Return the session's mount plan: the same object, so that changes are seen by all."""
+        return self._config
+
+    @property
+    def turn_id(self) -> str | None:
+        """Return the id of the turn that is running here, None outside one."""
+        scope = scope_of(self)
+        return scope.turn_id if scope is not None else None
+
+    @property
+    def span_id(self) -> str | None:
+        """Return the id of the innermost open span, None outside one."""
+        scope = scope_of(self)
+        return scope.span_id if scope is not None else None
+
+    def span(self, name: str) -> Entered:
+        """Open a child span for a `with` or `async with` block; events emitted inside carry its id."""
+        return open_span(self, name)
+
+    @property
+    def hooks(self) -> HookRegistry:
+        """Return the event registry."""
+        return self._hooks
+
+    @property
+    def cancellation(self) -> CancellationToken:
+        """Return the token that carries requests to stop."""
+        return self._cancellation
+
+    @property
+    def channels(self) -> dict[str, list[dict[str, Any]]]:
+        """Return the contributors by channel."""
+        return self._channels
+
+    @property
+    def _cleanup_fns(self) -> list[Callable[[], Any]]:
+        return self._cleanups
+
+    @property
+    def approval_system(self) -> Any:
+        """Return who answers approval requests, None for nobody."""
+        return self._approval_system
+
+    @approval_system.setter
+    def approval_system(self, system: Any) -> None:
+        self._approval_system = system
+        self._announced["has_approval_provider"] = system is not None
+
+    @property
+    def display_system(self) -> Any:
+        """Return who shows messages to the user, None for nobody."""
+        return self._display_system
+
+    @display_system.setter
+    def display_system(self, system: Any) -> None:
+        self._display_system = system
+        self._announced["has_display_service"] |= system is not None
+
+    @property
+    def session_state(self) -> dict[str, Any]:
+        """Return free scratch space for apps."""
+        return self._state
+
+    @session_state.setter
+    def session_state(self, state: dict[str, Any]) -> None:
+        if not isinstance(state, dict):
+            raise TypeError(f"session_state must be a dict, got {type(state).__name__}")
+        self._state = state
+
+    def _session_option(self, name: str) -> Any:
+        """Read `config["session"][name]`, whatever shape the config has."""
+        config = self._config
+        if not isinstance(config, dict) and hasattr(config, "model_dump"):
+            config = config.model_dump()
+        section = config.get("session") if isinstance(config, dict) else None
+        return section.get(name) if isinstance(section, dict) else None
+
+    @property
+    def injection_budget_per_turn(self) -> int | None:
+        """Return how many tokens hooks may inject per turn, None for no limit."""
+        budget: int | None = self._session_option("injection_budget_per_turn")
+        return budget
+
+    @property
+    def injection_size_limit(self) -> int | None:
+        """Return how many characters one injection may have, None for no limit."""
+        limit: int | None = self._session_option("injection_size_limit")
+        return limit
+
+    # -- mount points --
+
+    def mount(self, mount_point: str, module: Any, name: str | None = None) -> Coroutine[Any, Any, None]:
+        """Mount `module`; it is there as soon as this is called, awaiting the result adds nothing.
+
+        Raises ValueError for an unknown mount point, for `hooks`, and for a named point without a name.
+        """
+        self._check_point(mount_point)
+        if mount_point == "hooks":
+            raise ValueError("Hooks should be registered directly with the HookRegistry")
+        if mount_point in _SINGLE:
+            self._ledger.note(put(self.mount_points, mount_point, module))
+        elif mount_point in _NAMED:
+            key = name or getattr(module, "name", None)
+            if not key:
+                raise ValueError(f"Name required for {mount_point}")
+            self._ledger.note(put(self.mount_points[mount_point], key, module))
+        return _done()
+
+    def get(self, mount_point: str, name: str | None = None) -> Any:
+        """Return what is mounted: one object, or for a named point the live dict, or one entry of it, or None."""
+        self._check_point(mount_point)
+        if mount_point in _NAMED:
+            named = self.mount_points[mount_point]
+            return named if name is None else named.get(name)
+        return self.mount_points[mount_point] if mount_point in self.MOUNT_POINTS else None
+
+    def unmount(self, mount_point: str, name: str | None = None) -> Coroutine[Any, Any, None]:
+        """Remove what is mounted, at once; a missing name is ignored.
+
+        Raises ValueError for an unknown mount point and for a named point without a name.
+        """
+        self._check_point(mount_point)
+        if mount_point in _SINGLE:
+            self.mount_points[mount_point] = None
+        elif mount_point in _NAMED:
+            if name is None:
+                raise ValueError(f"Name required to unmount from {mount_point}")
+            self.mount_points[mount_point].pop(name, None)
+        return _done()
+
+    def _check_point(self, mount_point: str) -> None:
+        if mount_point not in self.mount_points:
+            raise ValueError(f"Unknown mount point: {mount_point}")
+
+    # -- capabilities and contributions --
+
+    def register_capability(self, name: str, value: Any) -> None:
+        """Offer `value` under `name`; the latest offer counts."""
+        if not isinstance(name, str):
+            raise TypeError(f"A capability's name must be a string, got {type(name).__name__}")
+        self._ledger.note(put(self._capabilities, name, value))
+
+    def get_capability(self, name: str) -> Any:
+        """Return what is offered under `name`, or None."""
+        return self._capabilities.get(name)
+
+    def register_contributor(self, channel: str, name: str, callback: Callable[[], Any]) -> None:
+        """Add a contributor to `channel`; duplicates are allowed."""
+        contributors = self._channels.setdefault(channel, [])
+        self._ledger.note(append(contributors, {"name": name, "callback": callback}))
+
+    async def collect_contributions(self, channel: str) -> list[Any]:
+        """Return what the contributors of `channel` give, in order of registration; None is left out.
+
+        A contributor that fails is logged and skipped.
+        """
+        task = running_task()
+        collected: list[Any] = []
+        for contributor in list(self._channels.get(channel, ())):
+            try:
+                given = await call(contributor["callback"], task=task)
+            except (asyncio.CancelledError, *FATAL):
+                raise
+            except BaseException as error:
+                logger.warning(
+                    "Contributor '%s' on channel '%s' failed: %s", contributor["name"], channel, describe(error)
+                )
+            else:
+                if given is not None:
+                    collected.append(given)
+        return collected
+
+    # -- cleanup --
+
+    def register_cleanup(self, cleanup: Any) -> None:
+        """Add a function to run when the session ends; anything that cannot be called is ignored."""
+        if callable(cleanup):
+            self._cleanups.append(cleanup)
+            self._ledger.note(lambda: self._clean_up_early(cleanup))
+
+    async def _clean_up_early(self, cleanup: Callable[[], Any]) -> None:
+        if remove_identical(self._cleanups, cleanup):
+            await run_all([cleanup])
+
+    async def cleanup(self) -> None:
+        """Run every cleanup function once, the newest first, whatever the others do.
+
+        Exceptions are logged. The first KeyboardInterrupt, SystemExit or CancelledError is raised after all have run.
+        """
+        functions = self._cleanups[::-1]
+        self._cleanups.clear()
+        self._ledger.clear()
+        await run_all([*self._fragments.announcements(), *functions])
+
+    # -- turns, cancellation, results of hooks --
+
+    def reset_turn(self) -> None:
+        """Forget what was injected in the last turn."""
+        self._current_turn_injections = 0
+
+    async def request_cancel(self, immediate: bool = False) -> None:
+        """Ask the session to stop, after the current work or at once; emits nothing."""
+        if immediate:
+            self._cancellation.request_immediate()
+        else:
+            self._cancellation.request_graceful()
+
+    async def process_hook_result(self, result: Any, event: str, hook_name: str = "unknown") -> HookResult:
+        """Inject, show or ask as `result` says and return what is left to do; see `_injection.process`."""
+        return await _injection.process(self, result, event, hook_name)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Describe what is here, for people."""
+        return {
+            "tools": list(self.mount_points.get("tools") or ()),
+            "providers": list(self.mount_points.get("providers") or ()),
+            "has_orchestrator": self.mount_points.get("orchestrator") is not None,
+            "has_context": self.mount_points.get("context") is not None,
+            "capabilities": list(self._capabilities),
+            **self._announced,
+        }
+
+    # -- authorization and log --
+
+    def register_policy(self, name: str, policy: Policy, priority: int = 0) -> Callable[[], None]:
+        """Let `policy(action, details)` have a say in every authorization; return a function that removes it."""
+        self._policy_count += 1
+        unregister = append(self._policies, RegisteredPolicy(priority, self._policy_count, name, policy))
+        self._ledger.note(unregister)
+        return unregister
+
+    async def authorize(self, action: str, details: Mapping[str, Any] | None = None) -> Authorization:
+        """Ask the policies whether `action` may happen; without a policy that allows it, it may not."""
+        return await authorization.authorize(self, self._policies, action, details or {})
+
+    def add_log_processor(self, processor: Processor) -> None:
+        """Add a function that every record passes before any sink; returning None drops the record."""
+        self._ledger.note(append(self._log_pipe.processors, processor))
+
+    def add_log_sink(self, sink: Sink) -> None:
+        """Add a function that takes finished records; the app's business."""
+        self._ledger.note(append(self._log_pipe.sinks, sink))
+
+    def log(
+        self, level: str | int | None = None, message: str = "", /, *, event: str = "log:entry", **data: Any
+    ) -> None:
+        """Hand one record of schema v1 to the sinks; without a sink nothing happens.
+
+        Level and message may be given by position, so that an event's payload may have keys of those names.
+        """
+        if not self._log_pipe.sinks:
+            return
+        if level is None:
+            level, message = data.pop("level", "INFO"), data.pop("message", "")
+        identity = {"session_id": self._session_id, "parent_id": self._parent_id, **(identity_fields(self) or {})}
+        self._log_pipe.write(build_record(level, message, event, identity, data))
+
+
+async def _done() -> None:
+    """Give `mount()` and `unmount()` something to await."""

@@ -1,0 +1,321 @@
+"""Tell everyone who asked, in order, what happens, and bring back one verdict.
+
+A handler cannot harm the others: each gets its own JSON-clean copy, its faults are logged and skipped, its time can be
+limited, and what it returns only counts when it makes sense. See `docs/contracts/hooks-and-verdicts.md`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import operator
+import uuid
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+from amplifier_core import events
+from amplifier_core._fold import Fold, plain_result
+from amplifier_core._foreign import FATAL, call, running_task
+from amplifier_core._isolation import clean, copier, describe
+from amplifier_core._scope import current_scope, identity_fields, open_module
+from amplifier_core.correlation import CORRELATED_EVENTS, REQUEST_ID_FIELD, resolve_request_id
+from amplifier_core.models import ContextInjection, HookResult
+
+__all__ = ["ContextInjection", "HookRegistry", "HookResult"]
+
+logger = logging.getLogger(__name__)
+
+#: A handler registered for this name hears every event, after the event's own handlers of the same priority.
+EVERY_EVENT = "*"
+
+_INVALID = "Hook handler returned invalid response"
+_now = datetime.now
+
+
+class _Registration:
+    """One handler on one event."""
+
+    __slots__ = ("event", "gate", "handler", "name", "number", "priority")
+
+    def __init__(self, event: str, handler: Any, priority: int, name: str, number: int, gate: bool) -> None:
+        self.event = event
+        self.handler = handler
+        self.priority = priority
+        self.name = name
+        self.number = number
+        self.gate = gate
+
+
+class _Unregister:
+    """Remove exactly one registration; calling it again does nothing."""
+
+    __slots__ = ("_registration", "_registry")
+
+    def __init__(self, registry: HookRegistry, registration: _Registration) -> None:
+        self._registry = registry
+        self._registration = registration
+
+    def __call__(self) -> None:
+        self._registry._remove(self._registration)
+
+    def __repr__(self) -> str:
+        return f"<unregister {self._registration.name!r}>"
+
+
+class HookRegistry:
+    """Hold handlers by event and emit events to them."""
+
+    SESSION_START = events.SESSION_START
+    SESSION_END = events.SESSION_END
+    PROMPT_SUBMIT = events.PROMPT_SUBMIT
+    TOOL_PRE = events.TOOL_PRE
+    TOOL_POST = events.TOOL_POST
+    CONTEXT_PRE_COMPACT = events.CONTEXT_PRE_COMPACT
+    ORCHESTRATOR_COMPLETE = events.ORCHESTRATOR_COMPLETE
+    USER_NOTIFICATION = events.USER_NOTIFICATION
+
+    def __init__(self) -> None:
+        self._registered: dict[str, list[_Registration]] = {}
+        #: event → handlers in calling order, `*` included; dropped whenever a registration changes
+        self._arranged: dict[str, tuple[_Registration, ...]] = {}
+        self._defaults: dict[str, Any] = {}
+        self._count = 0
+        #: Seconds each handler may take; None for no limit. The session sets it from `session.hook_timeout`.
+        self._timeout: float | None = None
+        #: The coordinator this registry belongs to; it owns the scope that handlers run in.
+        self._owner: Any = None
+
+    def register(
+        self,
+        event: str,
+        handler: Callable[..., Any],
+        priority: int = 0,
+        name: str | None = None,
+        *,
+        on_error: Literal["continue", "deny"] = "continue",
+    ) -> Callable[[], None]:
+        """Add `handler` for `event` and return a function that removes it again.
+
+        Lower priorities run earlier, equal ones in order of registration. With `on_error="deny"` the handler is a
+        gate: when it raises, times out or answers nonsense, the event is denied with its name as the reason. Raises
+        TypeError for an event or name that is no string or a priority that is no integer, and ValueError for another
+        `on_error`; the handler itself is first looked at when it is called.
+        """
+        _require_text("event", event)
+        if name is not None:
+            _require_text("name", name)
+        if on_error not in ("continue", "deny"):
+            raise ValueError(f"on_error must be 'continue' or 'deny', got {on_error!r}")
+        self._count += 1
+        registration = _Registration(
+            event,
+            handler,
+            operator.index(priority),
+            name if name is not None else f"_auto_{event}_{uuid.uuid4()}",
+            self._count,
+            on_error == "deny",
+        )
+        handlers = self._registered.setdefault(event, [])
+        handlers.append(registration)
+        handlers.sort(key=_own_order)
+        self._forget_arrangement(event)
+        unregister = _Unregister(self, registration)
+        if self._owner is not None:
+            self._owner._ledger.note(unregister)
+        return unregister
+
+    on = register
+
+    def unregister(self, name: str) -> None:
+        """Remove the most recent registration of that name; an unknown name is ignored."""
+        named = [entry for entries in self._registered.values() for entry in entries if entry.name == name]
+        if named:
+            self._remove(max(named, key=lambda entry: entry.number))
+
+    def list_handlers(self, event: str | None = None) -> dict[str, list[str]]:
+        """Return handler names in calling order by event, or for one event, known or not."""
+        if event is not None:
+            return {event: [entry.name for entry in self._registered.get(event, ())]}
+        return {known: [entry.name for entry in entries] for known, entries in self._registered.items()}
+
+    def set_default_fields(self, **defaults: Any) -> None:
+        """Replace the fields that every event carries unless its emitter sets them."""
+        self._defaults = defaults
+
+    async def emit(self, event: str, data: Any) -> HookResult:
+        """Tell every handler of `event`, one after the other, and return the verdict of all.
+
+        The handlers are those registered when the emit starts. A deny ends it at once; a modification replaces the
+        data for the handlers after it. Raises nothing of a handler's making; cancellation of the caller's task,
+        KeyboardInterrupt and SystemExit go through.
+        """
+        handlers = self._arranged.get(event)
+        if handlers is None:
+            handlers = self._arrange(event)
+        if event in CORRELATED_EVENTS:
+            data = _correlated(event, data)
+        if not handlers:
+            fields = _fields(data)
+            return plain_result({} if fields is None else clean(fields))
+        owner = self._owner
+        scope = current_scope()
+        if owner is None or (scope is not None and scope.owner is owner and scope.module is None):
+            return await self._dispatch(handlers, event, data)
+        with open_module(owner, None):
+            return await self._dispatch(handlers, event, data)
+
+    async def emit_and_collect(self, event: str, data: Any, timeout: float = 1.0) -> list[dict[str, Any]]:
+        """Give every handler the plain data and return the `data` dicts they answer with, in order.
+
+        Each has `timeout` seconds; late and failing ones are logged and skipped, a deny stops nobody. Raises TypeError
+        for a timeout that is no number.
+        """
+        if isinstance(timeout, bool) or not isinstance(timeout, (int, float)):
+            raise TypeError(f"timeout must be a number of seconds, got {type(timeout).__name__}")
+        task = running_task()
+        fields = _fields(data)
+        fresh = copier(clean(data if fields is None else fields))
+        answers: list[dict[str, Any]] = []
+        for entry in self._arranged.get(event) or self._arrange(event):
+            try:
+                result = _verdict(await call(entry.handler, event, fresh(), task=task, deadline=timeout))
+            except (asyncio.CancelledError, *FATAL):
+                raise
+            except TimeoutError:
+                logger.warning("Hook handler timeout for event '%s' (handler '%s')", event, entry.name)
+            except BaseException as error:
+                _log_failure(event, entry.name, error)
+            else:
+                if result is not None and result.data is not None:
+                    answers.append(clean(result.data))
+        return answers
+
+    async def _dispatch(self, handlers: tuple[_Registration, ...], event: str, data: Any) -> HookResult:
+        task = running_task()
+        fields = _fields(data)
+        current: Any = None if fields is None else self._stamped(fields)
+        fresh: Callable[[], Any] = copier(current) if current is not None else lambda: data
+        folding = Fold(event)
+        for entry in handlers:
+            try:
+                verdict = _verdict(await call(entry.handler, event, fresh(), task=task, deadline=self._timeout))
+            except (asyncio.CancelledError, *FATAL):
+                raise
+            except BaseException as error:
+                verdict = self._failed(event, entry, error)
+            if verdict is None:
+                continue
+            folding.add(entry.name, verdict)
+            if folding.denied is not None:
+                return folding.denied
+            if verdict.action == "modify" and verdict.data is not None:
+                current = clean(verdict.data)
+                fresh = copier(current)
+        return folding.outcome({} if current is None else current)
+
+    def _failed(self, event: str, entry: _Registration, error: BaseException) -> HookResult | None:
+        """Report a handler that failed; return the verdict that its failure amounts to."""
+        _log_failure(event, entry.name, error)
+        if entry.gate:
+            return HookResult(action="deny", reason=f"Gate '{entry.name}' failed: {_reason(error)}")
+        if isinstance(error, _InvalidVerdict):
+            return HookResult(action="deny", reason=_INVALID)
+        return None
+
+    def _stamped(self, fields: dict[str, Any]) -> Any:
+        identity = identity_fields(self._owner) if self._owner is not None else None
+        merged = {**self._defaults, **identity, **fields} if identity else {**self._defaults, **fields}
+        merged["timestamp"] = _now(UTC).isoformat(timespec="microseconds")
+        return clean(merged)
+
+    def _arrange(self, event: str) -> tuple[_Registration, ...]:
+        own = self._registered.get(event, [])
+        every = self._registered.get(EVERY_EVENT, []) if event != EVERY_EVENT else []
+        arranged = tuple(sorted([*own, *every], key=_calling_order) if every else own)
+        if arranged:  # made-up event names must not fill the memory of a long session
+            self._arranged[event] = arranged
+        return arranged
+
+    def _remove(self, registration: _Registration) -> None:
+        entries = self._registered.get(registration.event, [])
+        if registration in entries:
+            entries.remove(registration)
+            self._forget_arrangement(registration.event)
+
+    def _forget_arrangement(self, event: str) -> None:
+        if event == EVERY_EVENT:
+            self._arranged.clear()
+        else:
+            self._arranged.pop(event, None)
+
+
+class _InvalidVerdict(Exception):
+    """A handler returned something that is no verdict."""
+
+
+def _own_order(entry: _Registration) -> tuple[int, int]:
+    return entry.priority, entry.number
+
+
+def _calling_order(entry: _Registration) -> tuple[int, bool, int]:
+    return entry.priority, entry.event == EVERY_EVENT, entry.number
+
+
+def _require_text(what: str, value: object) -> None:
+    if not isinstance(value, str):
+        raise TypeError(f"{what} must be a string, got {type(value).__name__}")
+
+
+def _fields(data: Any) -> dict[str, Any] | None:
+    """Return the payload as a dict, or None when it is none and handlers get it as it is."""
+    if isinstance(data, dict):
+        return data
+    dump = getattr(data, "model_dump", None)
+    if dump is None:
+        return None
+    try:
+        dumped = dump(mode="json")
+    except Exception:
+        dumped = dump()  # no pydantic model, or one that JSON mode cannot take: the plain dump is cleaned instead
+    return dumped if isinstance(dumped, dict) else None
+
+
+def _correlated(event: str, data: Any) -> Any:
+    fields = _fields(data)
+    if fields is None:
+        return data
+    explicit = fields.get(REQUEST_ID_FIELD)
+    request_id = resolve_request_id(event, explicit if isinstance(explicit, str) else None)
+    return fields if request_id is None else {**fields, REQUEST_ID_FIELD: request_id}
+
+
+def _verdict(returned: Any) -> HookResult | None:
+    """Return what a handler said as a HookResult, None for nothing; raise _InvalidVerdict for nonsense.
+
+    Anything but a plain "continue" is validated, also when it claims to be a HookResult: it might have been built
+    without validation, and a verdict that cannot be read must never pass as consent.
+    """
+    if returned is None:
+        return None
+    try:
+        if isinstance(returned, HookResult):
+            if returned.action == "continue" and type(returned) is HookResult:
+                return returned
+            HookResult.model_validate(returned.model_dump(warnings=False))
+            return returned
+        if isinstance(returned, dict):
+            return HookResult.model_validate(returned)
+        if hasattr(returned, "model_dump"):
+            return HookResult.model_validate(returned.model_dump())
+    except Exception as error:
+        raise _InvalidVerdict(f"{_INVALID}: {_reason(error)}") from error
+    raise _InvalidVerdict(f"{_INVALID}: {type(returned).__name__} is neither None, HookResult nor dict")
+
+
+def _reason(error: BaseException) -> str:
+    return describe(error) or type(error).__name__
+
+
+def _log_failure(event: str, name: str, error: BaseException) -> None:
+    logger.error("Hook handler error for event '%s' (handler '%s'): %s", event, name, _reason(error), exc_info=error)

@@ -1,0 +1,380 @@
+"""Find, check and bind modules: from an id and a config to a function that mounts on a coordinator.
+
+Loading is the only I/O of the kernel. Where a module comes from is decided by a resolver, if the app mounted one, else
+by what is installed.
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import sys
+from collections.abc import Awaitable, Callable
+from inspect import isawaitable, iscoroutinefunction
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from amplifier_core._entry_points import module_entry_points
+from amplifier_core._isolation import describe
+from amplifier_core._module_layout import TYPE_TO_MOUNT_POINT, find_package_dir, guess_type
+from amplifier_core._scope import current_scope
+from amplifier_core._transport import TransportError, require_python
+from amplifier_core._wave import Ready, SkippedReady, current_wave, separate_deferred_lists
+from amplifier_core.module_sources import ModuleNotFoundError as SourceNotFoundError
+
+if TYPE_CHECKING:
+    from amplifier_core.models import ModuleInfo
+    from amplifier_core.validation.base import ValidationResult
+
+__all__ = [
+    "MODULE_FAILURE_REASONS",
+    "TYPE_TO_MOUNT_POINT",
+    "ModuleLoader",
+    "ModuleValidationError",
+    "module_failure_reason",
+]
+
+logger = logging.getLogger(__name__)
+
+MODULE_FAILURE_REASONS = frozenset(
+    {
+        "invalid_package_layout",
+        "missing_source",
+        "invalid_entry_point",
+        "invalid_module_metadata",
+        "validation_failed",
+        "unknown",
+    }
+)
+_ENTRY_POINT_CHECKS = frozenset({"mount_exists", "mount_signature", "on_session_ready_async"})
+MountFunction = Callable[[Any], Awaitable[Any]]
+
+
+class ModuleValidationError(Exception):
+    """A module was found but must not be used; `reason_code` says why to machines."""
+
+    def __init__(self, message: str, *, reason_code: str = "validation_failed") -> None:
+        super().__init__(message)
+        self.reason_code = reason_code
+
+
+class _NotFound(ValueError):
+    """No module of that id is installed."""
+
+    reason_code = "missing_source"
+
+
+class _Unloadable(ValueError):
+    """The package was found and checked, but has nothing to mount."""
+
+    reason_code = "invalid_entry_point"
+
+
+def module_failure_reason(error: BaseException) -> str:
+    """Return the reason code of a load failure; "unknown" for errors that are not the loader's."""
+    if isinstance(error, SourceNotFoundError):
+        return "missing_source"
+    code = getattr(error, "reason_code", None)
+    return code if isinstance(code, str) and code in MODULE_FAILURE_REASONS else "unknown"
+
+
+class _Loaded:
+    """A module in memory: where it came from, what mounts it and what it wants to hear."""
+
+    __slots__ = ("checked", "module", "mount", "path", "ready", "ready_is_sync")
+
+    def __init__(self, module_id: str, module: ModuleType | None, mount: Any, path: Path | None) -> None:
+        self.module = module
+        self.mount = mount
+        self.path = path
+        self.checked: dict[str, ValidationResult] = {}
+        ready = getattr(module, "on_session_ready", None)
+        self.ready_is_sync = callable(ready) and not iscoroutinefunction(ready)
+        self.ready: Ready | None = ready if callable(ready) and not self.ready_is_sync else None
+        if self.ready_is_sync:
+            logger.warning("Module '%s' defines on_session_ready() as sync — must be async. Skipping.", module_id)
+        if self.ready is not None:
+            if module is not None:
+                separate_deferred_lists(module)
+            _mark_ready(mount, module_id, self.ready)
+
+    @property
+    def declared_type(self) -> str | None:
+        return getattr(self.module, "__amplifier_module_type__", None)
+
+
+class ModuleLoader:
+    """Load modules by id; a loader may be shared by the sessions of a tree."""
+
+    def __init__(self, coordinator: Any = None, search_paths: list[Path] | None = None) -> None:
+        self._coordinator = coordinator
+        self._search_paths = search_paths
+        self._loaded: dict[str, _Loaded] = {}
+        self._added_paths: list[str] = []
+        self._queue: list[tuple[str, Ready]] = []
+
+    # -- the queue of the session at hand --
+
+    def _ready_queue(self) -> list[tuple[str, Ready]]:
+        wave = current_wave()
+        return self._queue if wave is None else wave.ready
+
+    def get_on_session_ready_queue(self) -> list[tuple[str, Ready]]:
+        """Return a copy of the callbacks waiting in the session being initialised."""
+        return list(self._ready_queue())
+
+    def enqueue_on_session_ready(self, module_id: str, function: Ready) -> None:
+        """Add a callback to the queue of the session being initialised."""
+        self._ready_queue().append((module_id, function))
+
+    def clear_on_session_ready_queue(self) -> None:
+        """Empty the queue of the session being initialised."""
+        self._ready_queue().clear()
+
+    # -- loading --
+
+    async def load(
+        self,
+        module_id: str,
+        config: dict[str, Any] | None = None,
+        source_hint: Any = None,
+        coordinator: Any = None,
+    ) -> MountFunction:
+        """Return an async function that mounts the module with `config` on the coordinator it is given.
+
+        Raises ValueError when nothing of that id is installed, ModuleValidationError when what was found must not be
+        used, ImportError when it cannot be imported or comes from another place than before, and the resolver's
+        errors. Each is logged.
+        """
+        try:
+            loaded = await self._find(module_id, source_hint, coordinator)
+            if loaded.path is not None or _is_live(module_id, coordinator):
+                self._check_structure(module_id, loaded)
+        except Exception as error:
+            logger.error("Failed to load module '%s': %s", module_id, describe(error))
+            raise
+        self._loaded[module_id] = loaded
+        return self._bound(module_id, loaded, config or {})
+
+    async def initialize(self, module: MountFunction, coordinator: Any) -> Any:
+        """Await `module(coordinator)` and return its result; errors are logged and raised again."""
+        try:
+            return await module(coordinator)
+        except Exception as error:
+            logger.error("Failed to initialize module: %s", describe(error))
+            raise
+
+    async def discover(self) -> list[ModuleInfo]:
+        """List installed modules, then those in the search paths, or else in $AMPLIFIER_MODULES."""
+        from amplifier_core._discovery import discover
+
+        return discover(self._search_paths)
+
+    def cleanup(self) -> None:
+        """Take back the entries this loader added to sys.path."""
+        while self._added_paths:
+            added = self._added_paths.pop()
+            if added in sys.path:
+                sys.path.remove(added)
+
+    async def _find(self, module_id: str, source_hint: Any, coordinator: Any) -> _Loaded:
+        known = self._loaded.get(module_id)
+        resolver = self._resolver(coordinator)
+        if resolver is None or (known is not None and known.path is None):
+            return known or self._load_installed(module_id)
+        try:
+            path = await self._resolve(resolver, module_id, source_hint)
+        except SourceNotFoundError:
+            try:
+                return known or self._load_installed(module_id)
+            except _NotFound:
+                pass
+            raise
+        if known is not None:
+            if path != known.path:
+                raise ImportError(f"Refusing to load '{module_id}' from {path}: it is already loaded from {known.path}")
+            return known
+        return self._load_from(module_id, path, coordinator)
+
+    def _resolver(self, coordinator: Any) -> Any:
+        for candidate in (self._coordinator, coordinator):
+            if candidate is None:
+                continue
+            try:
+                resolver = candidate.get("module-source-resolver")
+            except ValueError:
+                continue  # a coordinator without that mount point simply has no resolver
+            if resolver is not None:
+                return resolver
+        return None
+
+    async def _resolve(self, resolver: Any, module_id: str, hint: Any) -> Path:
+        resolve = getattr(resolver, "async_resolve", None) or resolver.resolve
+        source = resolve(module_id, source_hint=hint, profile_hint=hint)
+        if isawaitable(source):
+            source = await source
+        path = source.resolve()
+        if isawaitable(path):
+            path = await path
+        logger.info("[module:mount] %s from %s", module_id, source)
+        return Path(path)
+
+    def _load_installed(self, module_id: str) -> _Loaded:
+        """Load by entry point, else by package name; a fault inside the module is raised as it is."""
+        for rescan in (False, True):  # the second look is for what was installed since the first
+            entry_point = module_entry_points(rescan=rescan).get(module_id)
+            if entry_point is not None:
+                mount = entry_point.load()
+                logger.info("Loaded module '%s' from entry point", module_id)
+                return _Loaded(module_id, sys.modules.get(getattr(mount, "__module__", "")), mount, None)
+            package = f"amplifier_module_{module_id.replace('-', '_')}"
+            try:
+                module = importlib.import_module(package)
+            except ModuleNotFoundError as error:
+                if error.name != package:
+                    raise
+                continue
+            mount = getattr(module, "mount", None)
+            if mount is None:
+                raise _Unloadable(f"Module '{module_id}' found at {module.__file__} but has no mount() function")
+            logger.info("Loaded module '%s' from package %s", module_id, package)
+            return _Loaded(module_id, module, mount, None)
+        raise _NotFound(f"Module '{module_id}' not found via entry points or filesystem{_suggestion(module_id)}")
+
+    def _load_from(self, module_id: str, path: Path, coordinator: Any) -> _Loaded:
+        """Load the package at a resolved path; what is installed under the same id cannot take its place."""
+        if str(path) not in sys.path:
+            sys.path.insert(0, str(path))
+            self._added_paths.append(str(path))
+        if coordinator is not None:
+            try:
+                require_python(module_id, path)
+            except TransportError as error:
+                raise ModuleValidationError(str(error), reason_code="invalid_module_metadata") from error
+        package = self._find_package_dir(module_id, path)
+        if package is None:
+            raise ModuleValidationError(
+                f"Module '{module_id}' has no valid Python package at {path}",
+                reason_code="invalid_package_layout" if path.exists() else "missing_source",
+            )
+        module = _import_package(module_id, package)
+        return _Loaded(module_id, module, getattr(module, "mount", None), path)
+
+    def _find_package_dir(self, module_id: str, path: Path) -> Path | None:
+        return find_package_dir(module_id, path)
+
+    # -- validation --
+
+    def _kind(self, module_id: str, loaded: _Loaded) -> str:
+        """Return the module's kind: declared, else what the plan lists it as, else what its name suggests."""
+        declared = loaded.declared_type
+        if declared is not None and declared not in TYPE_TO_MOUNT_POINT:
+            raise ModuleValidationError(
+                f"Module '{module_id}' has unknown type '{declared}'. Valid types: {list(TYPE_TO_MOUNT_POINT)}",
+                reason_code="invalid_module_metadata",
+            )
+        wave = current_wave()
+        planned = wave.kind if wave is not None else None
+        if declared is not None and planned is not None and declared != planned:
+            raise ModuleValidationError(
+                f"Module '{module_id}' is a {declared}, but the plan lists it as a {planned}: "
+                f"move it to '{TYPE_TO_MOUNT_POINT[declared]}'",
+                reason_code="invalid_module_metadata",
+            )
+        return declared or planned or guess_type(module_id)
+
+    def _check_structure(self, module_id: str, loaded: _Loaded) -> ValidationResult | None:
+        """Check mount() and on_session_ready() once per module and kind; raise ModuleValidationError if wrong."""
+        from amplifier_core.validation import validator_for
+        from amplifier_core.validation.base import ValidationCheck, ValidationResult
+
+        kind = self._kind(module_id, loaded)
+        validator = validator_for(kind)
+        if validator is None:
+            logger.warning("No validator for module type '%s': '%s' is not checked", kind, module_id)
+            return None
+        result = loaded.checked.get(kind)
+        if result is None:
+            where = loaded.path or getattr(loaded.module, "__file__", None) or module_id
+            result = ValidationResult(kind, str(where))
+            result.add(ValidationCheck("module_importable", True, f"Module loaded from {where}", "info"))
+            validator.check_structure(loaded.module or _holder(loaded.mount), result)
+            if loaded.path is None:  # installed modules: a wrong on_session_ready() is skipped and reported, not fatal
+                result.checks = [check for check in result.checks if check.name != "on_session_ready_async"]
+            loaded.checked[kind] = result
+        if not result.passed:
+            raise validation_error(module_id, result)
+        return result
+
+    def _bound(self, module_id: str, loaded: _Loaded, config: dict[str, Any]) -> MountFunction:
+        """Return a fresh function that mounts with this call's config, checked when a live session awaits it."""
+
+        async def mount_with_config(coordinator: Any) -> Any:
+            if not _is_live(module_id, coordinator):
+                return await loaded.mount(coordinator, config)
+            if loaded.ready_is_sync and (wave := current_wave()) is not None:
+                wave.skipped.append(SkippedReady(module_id, "on_session_ready() is sync, it must be async: skipped"))
+            structure = self._check_structure(module_id, loaded)
+            if structure is None:
+                return await loaded.mount(coordinator, config)
+            from amplifier_core._live_mount import mount_checked
+
+            return await mount_checked(module_id, loaded.mount, coordinator, config, structure)
+
+        if loaded.ready is not None:
+            _mark_ready(mount_with_config, module_id, loaded.ready)
+        return mount_with_config
+
+
+def _is_live(module_id: str, coordinator: Any) -> bool:
+    """Tell whether a session is mounting exactly this module right now."""
+    scope = current_scope()
+    return scope is not None and scope.wave is not None and scope.owner is coordinator and scope.module == module_id
+
+
+def _mark_ready(mount: Any, module_id: str, ready: Ready) -> None:
+    try:
+        mount.__on_session_ready__ = (module_id, ready)
+    except AttributeError:
+        pass  # a mount that takes no attributes (a bound method): the bound function carries the mark
+
+
+def _import_package(module_id: str, package: Path) -> ModuleType:
+    """Import a package by its folder; a fault in it is a failed check, as everywhere else."""
+    from amplifier_core.validation.base import ValidationCheck, ValidationResult, import_module_from_path
+
+    try:
+        return import_module_from_path(package)
+    except Exception as error:
+        what = "Failed to import module" if isinstance(error, ImportError) else "Error loading module"
+        result = ValidationResult(guess_type(module_id), str(package))
+        result.add(ValidationCheck("module_importable", False, f"{what}: {describe(error)}", "error"))
+        raise validation_error(module_id, result) from error
+
+
+def _holder(mount: Any) -> ModuleType:
+    """Stand in for the module of a mount function that belongs to none."""
+    module = ModuleType("amplifier_module_anonymous")
+    module.mount = mount  # type: ignore[attr-defined]
+    return module
+
+
+def validation_error(module_id: str, result: ValidationResult, hint: str = "") -> ModuleValidationError:
+    """Return the error that says which checks a module failed."""
+    failed = result.errors
+    listed = "; ".join(f"{check.name}: {check.message}" for check in failed)
+    entry_point = any(check.name in _ENTRY_POINT_CHECKS for check in failed)
+    return ModuleValidationError(
+        f"Module '{module_id}' failed validation: {result.summary()}. Errors: {listed}{hint}",
+        reason_code="invalid_entry_point" if entry_point else "validation_failed",
+    )
+
+
+def _suggestion(module_id: str) -> str:
+    from difflib import get_close_matches
+
+    near = get_close_matches(module_id, module_entry_points(), n=1)
+    if near:
+        return f". Did you mean '{near[0]}'?"
+    return f". Install the package that provides it, or give '{module_id}' a source in the plan"

@@ -1,0 +1,70 @@
+"""Where a module's files come from: the interface between the loader and an app's resolver."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+__all__ = [
+    "FileSystemModuleSource",
+    "ModuleLoadError",
+    "ModuleNotFoundError",
+    "ModuleSource",
+    "ModuleSourceResolver",
+]
+
+
+class ModuleNotFoundError(Exception):
+    """Say that no source is known for a module id. Not the builtin of that name."""
+
+
+class ModuleLoadError(Exception):
+    """Say that a source was found but the module in it could not be loaded."""
+
+
+class ModuleSource(ABC):
+    """Stand for one module's files, wherever they are kept."""
+
+    @abstractmethod
+    def resolve(self) -> Path:
+        """Return the local folder that holds the module, fetching it first where needed.
+
+        Raise `ModuleNotFoundError` when there is none.
+        """
+
+
+class ModuleSourceResolver(Protocol):
+    """Find the source of a module by its id.
+
+    A resolver may also have `async_resolve` with the same arguments; the loader then awaits that one instead.
+    """
+
+    def resolve(self, module_id: str, source_hint: Any = None, profile_hint: Any = None) -> ModuleSource:
+        """Return the source of `module_id`; raise `ModuleNotFoundError` when there is none.
+
+        Args:
+            module_id: Id of the module in the mount plan.
+            source_hint: What the plan says under `source`, a string or an object.
+            profile_hint: The older name of the same hint.
+        """
+        ...
+
+
+class FileSystemModuleSource:
+    """Name the folders in which modules are looked for."""
+
+    def __init__(self, paths: Iterable[str] | None = None) -> None:
+        self._paths = [] if paths is None else list(paths)
+        self._mention_mappings: dict[str, str] = {}
+
+    def get_module_paths(self) -> list[str]:
+        """Return a copy of the folders, in search order."""
+        return list(self._paths)
+
+    def get_mention_mappings(self) -> dict[str, str]:
+        """Return a copy of the mention prefixes and the folders they stand for."""
+        return dict(self._mention_mappings)

@@ -1,0 +1,301 @@
+"""Run agents: a session owns a plan, brings its modules up, runs turns and cleans up after all of them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import uuid
+from datetime import UTC, datetime
+from types import TracebackType
+from typing import Any
+from weakref import WeakValueDictionary
+
+from amplifier_core import _session_init
+from amplifier_core._foreign import FATAL
+from amplifier_core._isolation import deep_merge, describe
+from amplifier_core._live_mount import mount_points_copy, restore_mount_points
+from amplifier_core._scope import current_scope, open_turn
+from amplifier_core.coordinator import ModuleCoordinator
+from amplifier_core.events import CANCEL_COMPLETED, SESSION_END, SESSION_RESUME, SESSION_START
+from amplifier_core.loader import ModuleLoader
+from amplifier_core.models import SessionStatus
+
+__all__ = ["AmplifierSession", "fork_session", "get_session", "session_create"]
+
+logger = logging.getLogger(__name__)
+
+#: Emitted after session:start when the plan asks for it; in no list of canonical events.
+SESSION_CONFIG = "session:config"
+
+
+class AmplifierSession:
+    """One conversation with its modules; use it as `async with`, or call initialize(), execute() and cleanup()."""
+
+    def __init__(
+        self,
+        config: dict[str, Any],
+        loader: Any = None,
+        session_id: str | None = None,
+        parent_id: str | None = None,
+        approval_system: Any = None,
+        display_system: Any = None,
+        is_resumed: bool = False,
+    ) -> None:
+        """Check the plan's outline and create the coordinator; nothing is loaded yet.
+
+        Raises TypeError for a plan or session section that is no dict, ValueError when orchestrator or context is
+        missing. The plan is kept, not copied: changes through `config` are seen by everyone.
+        """
+        _check_plan(config)
+        self.config = config
+        self.session_id = session_id or str(uuid.uuid4())
+        self.parent_id = parent_id
+        self.is_resumed = is_resumed
+        self.initialized = False
+        self.status = SessionStatus(session_id=self.session_id)
+        self.coordinator: ModuleCoordinator = ModuleCoordinator(self, approval_system, display_system)
+        self.coordinator.hooks.set_default_fields(session_id=self.session_id, parent_id=parent_id)
+        self._owns_loader = not loader
+        self.loader: Any = loader or ModuleLoader(coordinator=self.coordinator)
+        self.coordinator.loader = self.loader
+        self._initializing: asyncio.Future[None] | None = None
+        self._started = False
+        self._ended = False
+        self._parent_token: Any = None
+        scope = current_scope()
+        self._spawned_in = scope.trace_id if scope is not None and parent_id else None
+
+    async def initialize(self) -> None:
+        """Load and mount everything, all or nothing; a second call does nothing, concurrent ones share one run.
+
+        Raises what `_session_init.initialize_session` raises, after taking back all that had been mounted; it may then
+        be tried again.
+        """
+        while not self.initialized:
+            running = self._initializing
+            if running is None:
+                await self._initialize_first()
+                return
+            try:
+                await asyncio.shield(running)
+            except asyncio.CancelledError:
+                if not running.cancelled():
+                    raise  # it is the waiting caller who was cancelled; else the first one was, and it is our turn
+
+    async def _initialize_first(self) -> None:
+        running = self._initializing = asyncio.get_running_loop().create_future()
+        running.add_done_callback(_consume)
+        coordinator = self.coordinator
+        points = mount_points_copy(coordinator)
+        mark = coordinator._ledger.mark()
+        try:
+            await _session_init.initialize_session(self.config, coordinator, self.session_id, self.parent_id)
+        except BaseException as error:
+            self._initializing = None
+            try:
+                await coordinator._ledger.undo(since=mark)
+            finally:
+                restore_mount_points(coordinator, points)
+                if isinstance(error, asyncio.CancelledError):
+                    running.cancel()
+                else:
+                    running.set_exception(error)
+            raise
+        self.initialized = True
+        self._ended = False
+        self._initializing = None
+        _live[self.session_id] = self
+        running.set_result(None)
+
+    async def execute(self, prompt: str) -> Any:
+        """Run one turn and return what the orchestrator returns.
+
+        Raises RuntimeError before initialize() or when orchestrator, context or providers are missing, and whatever
+        the orchestrator raises, as it is.
+        """
+        if not self.initialized:
+            raise RuntimeError("Session not initialized. Call initialize() first.")
+        self.coordinator.reset_turn()
+        self.status.status = "running"
+        with open_turn(self.coordinator, self._spawned_in):
+            try:
+                await self._announce_start()
+                result = await self._run_orchestrator(prompt)
+            except BaseException as error:
+                await self._close_failed_turn(error)
+                raise
+            if not self.coordinator.cancellation.is_cancelled:
+                self.status.status = "completed"
+                return result
+            self.status.status = "cancelled"
+            await self._announce_cancelled({})
+            return result
+
+    async def _announce_start(self) -> None:
+        """Emit session:start, or session:resume, before the first turn of this session and never again."""
+        if self._started:
+            return
+        self._started = True
+        event = SESSION_RESUME if self.is_resumed else SESSION_START
+        facts = _session_init.session_facts(self.config, raw=True)
+        raw = facts.pop("raw", None)
+        hooks = self.coordinator.hooks
+        await hooks.emit(event, {"session_id": self.session_id, "parent_id": self.parent_id, **facts})
+        if raw is not None:
+            await hooks.emit(SESSION_CONFIG, {"session_id": self.session_id, "raw": raw})
+
+    async def _run_orchestrator(self, prompt: str) -> Any:
+        coordinator = self.coordinator
+        orchestrator = coordinator.get("orchestrator")
+        context = coordinator.get("context")
+        providers = coordinator.get("providers")
+        if orchestrator is None:
+            raise RuntimeError("No orchestrator module mounted")
+        if context is None:
+            raise RuntimeError("No context manager mounted")
+        if not providers:
+            raise RuntimeError("No providers mounted")
+        return await orchestrator.execute(
+            prompt=prompt,
+            context=context,
+            providers=providers,
+            tools=coordinator.get("tools"),
+            hooks=coordinator.hooks,
+            coordinator=coordinator,
+        )
+
+    async def _close_failed_turn(self, error: BaseException) -> None:
+        message = describe(error)
+        self.status.last_error = {"message": message}
+        if not self.coordinator.cancellation.is_cancelled:
+            self.status.status = "failed"
+            return
+        self.status.status = "cancelled"
+        await self._announce_cancelled({"error": message})
+
+    async def _announce_cancelled(self, facts: dict[str, Any]) -> None:
+        immediate = self.coordinator.cancellation.is_immediate
+        await self.coordinator.hooks.emit(CANCEL_COMPLETED, {"was_immediate": immediate, **facts})
+
+    async def cleanup(self) -> None:
+        """Say session:end, once, run every cleanup function and let go of the loader, whatever fails on the way.
+
+        A KeyboardInterrupt, SystemExit or cancellation on the way is raised after everything has run.
+        """
+        fatal: BaseException | None = None
+        if self.initialized and not self._ended:
+            self._ended = True
+            self.status.ended_at = datetime.now(UTC)
+            if self.status.status == "running":  # no turn was ever asked for
+                self.status.status = "completed"
+            try:
+                payload = {"session_id": self.session_id, "status": self.status.status}
+                await self.coordinator.hooks.emit(SESSION_END, payload)
+            except (asyncio.CancelledError, *FATAL) as error:
+                fatal = error
+            except Exception as error:
+                logger.debug("Could not emit %s: %s", SESSION_END, describe(error))
+        try:
+            await self.coordinator.cleanup()
+        finally:
+            self._let_go()
+        if fatal is not None:
+            raise fatal
+
+    def _let_go(self) -> None:
+        self.initialized = False
+        if _live.get(self.session_id) is self:
+            del _live[self.session_id]
+        _created.pop(self.session_id, None)
+        if self._parent_token is not None:
+            self._parent_token.unregister_child(self.coordinator.cancellation)
+            self._parent_token = None
+        if self._owns_loader:
+            self.loader.cleanup()
+
+    async def __aenter__(self) -> AmplifierSession:
+        try:
+            await self.initialize()
+        except BaseException:
+            await self.cleanup()
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.cleanup()
+
+
+def _check_plan(config: Any) -> None:
+    if config is not None and not isinstance(config, dict):
+        raise TypeError(f"Configuration must be a dict (a mount plan), got {type(config).__name__}")
+    if not config:
+        raise ValueError("Configuration is required")
+    section = config.get("session")
+    if section is not None and not isinstance(section, dict):
+        raise TypeError(f"Configuration section 'session' must be a dict, got {type(section).__name__}")
+    if not section or not section.get("orchestrator"):
+        raise ValueError("Configuration must specify session.orchestrator")
+    if not section.get("context"):
+        raise ValueError("Configuration must specify session.context")
+
+
+def _consume(future: asyncio.Future[None]) -> None:
+    """Mark the outcome as seen: the first caller raises it anyway."""
+    if not future.cancelled():
+        future.exception()
+
+
+# -- system calls --
+
+#: Every initialised session by id, until its cleanup.
+_live: WeakValueDictionary[str, AmplifierSession] = WeakValueDictionary()
+#: Those that nobody but the system calls holds.
+_created: dict[str, AmplifierSession] = {}
+
+
+def get_session(session_id: str) -> AmplifierSession:
+    """Return a live session; raise LookupError when there is none of that id."""
+    session = _live.get(session_id)
+    if session is None:
+        raise LookupError(
+            f"get_session: no live session {session_id!r}; it was never initialised here or was cleaned up"
+        )
+    return session
+
+
+async def session_create(plan: dict[str, Any], **options: Any) -> str:
+    """Create and initialise a session from a mount plan and return its id; `options` are AmplifierSession's own."""
+    session = AmplifierSession(plan, **options)
+    await session.initialize()
+    _created[session.session_id] = session
+    return session.session_id
+
+
+async def fork_session(parent_id: str, overlay: dict[str, Any] | None = None) -> str:
+    """Create and initialise a child of a live session and return its id.
+
+    The child's plan is the parent's, deep-merged with `overlay`; it shares the parent's loader, approval and display
+    systems, and hears of the parent's cancellation. The parent is not changed.
+    """
+    parent = get_session(parent_id)
+    if overlay is not None and not isinstance(overlay, dict):
+        raise TypeError(f"fork_session: overlay must be a dict, got {type(overlay).__name__}")
+    coordinator = parent.coordinator
+    child = AmplifierSession(
+        deep_merge(parent.config, overlay or {}),
+        loader=parent.loader,
+        parent_id=parent_id,
+        approval_system=coordinator.approval_system,
+        display_system=coordinator.display_system,
+    )
+    coordinator.cancellation.register_child(child.coordinator.cancellation)
+    child._parent_token = coordinator.cancellation
+    try:
+        await child.initialize()
+    except BaseException:
+        child._let_go()
+        raise
+    _created[child.session_id] = child
+    return child.session_id

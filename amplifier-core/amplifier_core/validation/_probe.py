@@ -1,0 +1,58 @@
+"""Look at objects that somebody else wrote without being harmed by them.
+
+Attributes may be properties that raise, signatures may be unreadable, and an exception may not even print. Facts about
+plain functions never change, so they are read once and kept for as long as the function lives.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from types import FunctionType, MethodType
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
+
+#: What nothing here may hold back. GeneratorExit is not among them: synchronous foreign code that raises it has failed.
+UNSTOPPABLE = (KeyboardInterrupt, SystemExit)
+
+
+class Facts(NamedTuple):
+    """Say what a caller must know of a callable: whether to await it, and how many parameters it declares."""
+
+    is_async: bool
+    parameters: int
+
+
+_functions: WeakKeyDictionary[FunctionType, Facts] = WeakKeyDictionary()
+_methods: WeakKeyDictionary[FunctionType, Facts] = WeakKeyDictionary()
+
+
+def facts(function: Callable[..., Any]) -> Facts:
+    """Return the facts of a callable as its caller sees it: a bound method does not count `self`.
+
+    Raises whatever reading the signature raises, ValueError for callables that have none.
+    """
+    if type(function) is MethodType:
+        key, known = function.__func__, _methods
+    else:
+        key, known = function, _functions
+    if type(key) is not FunctionType:
+        return _read(function)
+    found = known.get(key)
+    if found is None:
+        found = known[key] = _read(function)
+    return found
+
+
+def _read(function: Callable[..., Any]) -> Facts:
+    return Facts(inspect.iscoroutinefunction(function), len(inspect.signature(function).parameters))
+
+
+def reason(error: BaseException) -> str:
+    """Return the text of an exception, or its type when it has none or fails to print."""
+    try:
+        return str(error) or type(error).__name__
+    except UNSTOPPABLE:
+        raise
+    except BaseException:
+        return type(error).__name__

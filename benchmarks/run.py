@@ -1,0 +1,98 @@
+"""Measure our kernel side by side with the published one and write docs/benchmarks.md.
+
+    python benchmarks/run.py --peer PYTHON_WITH_THE_PUBLISHED_KERNEL [--rounds 7] [--only speed|behaviour]
+
+Part one times the same workloads on both; part two plays the same scenarios on both and lists every difference.
+Exits 1 when a target is missed or a difference is not listed in scenarios/intended.toml.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+import behaviour
+import speed
+from children import Tally
+from document import ROOT, circumstances, write_section
+
+HEADING = """
+# Benchmarks
+
+The kernel, measured beside the published `amplifier-core` 2.0.2. `make bench` measures again and rewrites this page.
+Ratios matter more than times: both kernels run interleaved on the same machine, each workload in a fresh process.
+"""
+
+HOW = """
+How to repeat it: `make bench`. It installs the published kernel into an environment of its own (`.peer-venv`, pinned by
+`benchmarks/peer-constraints.txt`, with the same pydantic as ours), then runs each workload of `benchmarks/workloads.py`
+and `benchmarks/startup.py` in {rounds} rounds of fresh child processes, ours and the peer's in turn, and takes the
+median. The floor is a bare loop that awaits the same handlers, each with its own JSON copy of the data (the faster of
+`pydantic_core` and the standard library), after merging in the default fields and a timestamp; it runs in the same
+process as ours, batch by batch in turn. Memory is the growth of the resident set over 300 idle sessions, so native
+allocations count. Start-up times begin after the interpreter's own start.
+"""
+
+
+def main() -> int:
+    """Run what the command line asks for and return the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--peer", type=Path, required=True, help="an interpreter that has the published kernel")
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--only", choices=["speed", "behaviour"])
+    parser.add_argument("--output", type=Path, default=ROOT / "docs" / "benchmarks.md")
+    options = parser.parse_args()
+    ours, peer = Path(sys.executable), options.peer.absolute()
+    tallies = {"ours": Tally(), "peer": Tally()}
+    good = True
+    if options.only != "behaviour":
+        good = run_speed(ours, peer, options.rounds, tallies, options.output)
+    if options.only != "speed":
+        good = run_behaviour(ours, peer, tallies, options.output) and good
+    print(f"\nwritten: {options.output.name}")
+    return 0 if good else 1
+
+
+def run_speed(ours: Path, peer: Path, rounds: int, tallies: dict[str, Tally], output: Path) -> bool:
+    """Run part one, print and write its table, and say whether every target is met."""
+    results = speed.measure(ours, peer, rounds, tallies)
+    rendered = speed.render(results)
+    print(f"\n{rendered}\n\n{ends(tallies)}")
+    body = f"## Speed\n\n{circumstances()}\n\n{rendered}\n\n{ends(tallies)}\n{HOW.format(rounds=rounds)}"
+    write_section(output, HEADING, "speed", body)
+    missed = [result.row.what for result in results if not result.met]
+    if missed:
+        print(f"\nMISSED: {', '.join(missed)}")
+    return not missed
+
+
+def run_behaviour(ours: Path, peer: Path, tallies: dict[str, Tally], output: Path) -> bool:
+    """Run part two, print and write every difference, and say whether all of them are listed."""
+    result = behaviour.play_and_compare(ours, peer, tallies)
+    for difference in result.unlisted:
+        print(f"\nUNLISTED {difference.scenario} at {difference.place}")
+        print(f"  ours: {behaviour.short(difference.ours)}\n  peer: {behaviour.short(difference.peer)}")
+    for entry in result.stale:
+        print(f"\nNO LONGER DIFFERS: {entry.scenario} at {entry.place}: take it out of intended.toml")
+    listed = sum(bool(entry.seen) for entry in result.intended)
+    print(
+        f"\n{result.scenarios} scenarios, {result.equal} equal, {listed} intended differences, "
+        f"{len(result.unlisted)} unlisted, {len(result.stale)} listed that no longer differ"
+    )
+    write_section(output, HEADING, "behaviour", f"## Behaviour\n\n{circumstances()}\n\n{behaviour.render(result)}")
+    return not result.unlisted
+
+
+def ends(tallies: dict[str, Tally]) -> str:
+    """Say how many children died after they had delivered."""
+    said = [
+        f"{name}: {tally.died_at_exit} of {tally.started} died at exit after delivering, "
+        f"{tally.delivered_nothing} delivered nothing"
+        for name, tally in tallies.items()
+    ]
+    return f"Child processes: {'; '.join(said)}."
+
+
+if __name__ == "__main__":
+    sys.exit(main())

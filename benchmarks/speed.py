@@ -1,0 +1,147 @@
+"""Part one of the benchmark: the timed workloads, ours and the published kernel in turn."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from children import Tally, deliver
+from document import table
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the table: which child to run, what it reports, and what is asked of the result."""
+
+    what: str
+    script: str
+    arguments: tuple[str, ...]
+    #: how many times faster (or smaller) than the published kernel ours has to be
+    ratio: float
+    #: how many times the floor ours may take, for the rows that have one
+    floor: float | None = None
+    #: every how many rounds this row is measured
+    every: int = 1
+    unit: str = "us"
+
+
+ROWS = (
+    Row("emit, 1 handler", "workloads.py", ("emit_1",), 35, floor=1.6),
+    Row("emit, 20 handlers", "workloads.py", ("emit_20",), 30, floor=1.6),
+    Row("emit, 3 handlers, 50 kB payload", "workloads.py", ("emit_large",), 5),
+    Row("no-op turn", "workloads.py", ("turn",), 40),
+    Row("session init + cleanup, 10 tools, warm", "workloads.py", ("session",), 10),
+    Row("`import amplifier_core`", "startup.py", ("import",), 5),
+    Row("ready to create a session", "startup.py", ("ready",), 1),
+    Row("memory of a live session, 10 tools", "workloads.py", ("memory",), 1, every=3, unit="bytes"),
+)
+HEADER = ["What", "Ours", "Peer", "Ratio", "Floor", "Ours / floor", "Target", "Met"]
+
+
+@dataclass
+class Measured:
+    """What the rounds gave for one row."""
+
+    row: Row
+    ours: list[float] = field(default_factory=list)
+    peer: list[float] = field(default_factory=list)
+    floors: list[float] = field(default_factory=list)
+    of_floor: list[float] = field(default_factory=list)
+
+    @property
+    def ratio(self) -> float:
+        """How many times faster, or smaller, ours is."""
+        return median(self.peer) / median(self.ours)
+
+    @property
+    def met(self) -> bool:
+        """Whether the row's targets hold."""
+        enough = self.ratio >= self.row.ratio
+        return enough and (self.row.floor is None or median(self.of_floor) <= self.row.floor)
+
+    def cells(self) -> list[str]:
+        """Return the row of the table."""
+        show = show_size if self.row.unit == "bytes" else show_time
+        has_floor = self.row.floor is not None
+        return [
+            self.row.what,
+            show(median(self.ours)),
+            show(median(self.peer)),
+            f"{self.ratio:.1f}×",
+            show(median(self.floors)) if has_floor else "",
+            f"{median(self.of_floor):.2f}×" if has_floor else "",
+            target(self.row),
+            "yes" if self.met else "**no**",
+        ]
+
+
+def show_time(microseconds: float) -> str:
+    """Return a time with three digits."""
+    if microseconds >= 1000:
+        return f"{microseconds / 1000:.3g} ms"
+    return f"{microseconds:.3g} µs"
+
+
+def show_size(size: float) -> str:
+    """Return a size in kilobytes."""
+    return f"{size / 1000:.1f} kB"
+
+
+def target(row: Row) -> str:
+    """Say what is asked of a row."""
+    if row.unit == "bytes":
+        return "no more"
+    faster = f"≥ {row.ratio:g}× faster" if row.ratio > 1 else "no slower"
+    return faster if row.floor is None else f"{faster}, ≤ {row.floor:g}× floor"
+
+
+def one_child(python: Path, row: Row, extra: tuple[str, ...], tally: Tally) -> dict[str, float]:
+    """Run a row's workload once, in a fresh process with an empty folder."""
+    with tempfile.TemporaryDirectory() as folder:
+        where = ("--folder", folder) if row.script == "workloads.py" else ()
+        report: dict[str, float] = deliver(python, row.script, *row.arguments, *where, *extra, seconds=120, tally=tally)
+    return report
+
+
+def measure(
+    ours: Path,
+    peer: Path,
+    rounds: int,
+    tallies: dict[str, Tally],
+    *,
+    extra: tuple[str, ...] = (),
+    say: Callable[[str], Any] = print,
+) -> list[Measured]:
+    """Measure every row `rounds` times, the two kernels in turn and in changing order."""
+    results = [Measured(row) for row in ROWS]
+    for python, name in ((ours, "ours"), (peer, "peer")):
+        # Once unmeasured, so that both kernels' bytecode is written and their files are in memory.
+        deliver(python, "startup.py", "ready", seconds=120, tally=tallies[name])
+    for number in range(rounds):
+        say(f"round {number + 1} of {rounds}")
+        for result in results:
+            if number % result.row.every == 0:
+                _measure_once(result, ours, peer, number, tallies, extra)
+    return results
+
+
+def _measure_once(
+    result: Measured, ours: Path, peer: Path, number: int, tallies: dict[str, Tally], extra: tuple[str, ...]
+) -> None:
+    arguments = extra if result.row.script == "workloads.py" else ()
+    order = ("ours", "peer") if number % 2 == 0 else ("peer", "ours")
+    for name in order:
+        report = one_child(ours if name == "ours" else peer, result.row, arguments, tallies[name])
+        (result.ours if name == "ours" else result.peer).append(report[result.row.unit])
+        if name == "ours" and result.row.floor is not None:
+            result.floors.append(report["floor_us"])
+            result.of_floor.append(report["us"] / report["floor_us"])
+
+
+def render(results: list[Measured]) -> str:
+    """Return the table of all rows."""
+    return table(HEADER, [result.cells() for result in results])

@@ -1,0 +1,273 @@
+"""The documentation is true: its code runs, its links lead somewhere, and it leaves no public name out."""
+
+import importlib.util
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import amplifier_core
+import pytest
+from amplifier_core.events import ALL_EVENTS
+
+ROOT = Path(__file__).resolve().parent.parent
+DOCS = ROOT / "docs"
+EXAMPLES = ROOT / "examples"
+PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md")])
+#: Written by programs, from measurements.
+REPORTS = {DOCS / "benchmarks.md", DOCS / "reliability.md"}
+
+LINK = re.compile(r"(?<!\!)\[[^\]]*\]\(([^)\s]+)\)")
+HEADING = re.compile(r"^#{1,6} (.+)$")
+
+
+def _load_runner() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("docs_run_page", DOCS / "run_page.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+runner = _load_runner()
+
+
+def _name(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+def _runs_code(page: Path) -> bool:
+    return any(block.language in {"python", "bash"} for block in runner.read_blocks(page))
+
+
+def _prose(page: Path) -> Iterator[str]:
+    """Yield the lines of a page that are not inside a fenced block."""
+    inside = False
+    for line in page.read_text(encoding="utf-8").splitlines():
+        if line.startswith("```"):
+            inside = not inside
+        elif not inside:
+            yield line
+
+
+def _run_page(page: Path, workdir: Path) -> subprocess.CompletedProcess[str]:
+    """Run a page in an interpreter of its own, as a reader would, with warnings as errors."""
+    return subprocess.run(
+        [sys.executable, "-W", "error", str(DOCS / "run_page.py"), str(page)],
+        cwd=workdir,
+        capture_output=True,
+        text=True,
+        timeout=110,
+        check=False,
+    )
+
+
+def _write_page(tmp_path: Path, text: str) -> Path:
+    page = tmp_path / "page.md"
+    page.write_text(text, encoding="utf-8")
+    return page
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if _runs_code(page)], ids=_name)
+def test_every_block_of_a_page_does_what_the_page_says(page: Path, tmp_path: Path) -> None:
+    """The code of a page runs, in the page's order, in an empty folder."""
+    done = _run_page(page, tmp_path)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("```python\nassert 1 == 2\n```\n", "AssertionError"),
+        ("```python\nraise ValueError('x')\n```\n", "ValueError"),
+        ("```python\nx = 1\n```\n\n```python\nassert x\n```\n", "NameError"),
+        ("```python\nprint('a')\n```\n\n```text output\nb\n```\n", "the page says"),
+        ("```bash\nfalse\n```\n", "exit status 1"),
+        ("```bash exit=1\ntrue\n```\n", "exit status 0"),
+        ("```bash\nmake coffee\n```\n", "no target coffee"),
+        ("```toml\nx = \n```\n", "TOMLDecodeError"),
+        ("```rust\nfn main() {}\n```\n", "do not know"),
+        ("```\nnameless\n```\n", "do not know"),
+        ("```python\nx = 1\n", "never closed"),
+    ],
+)
+def test_the_page_runner_notices(text: str, complaint: str, tmp_path: Path) -> None:
+    """A page that is not true fails, and the complaint says why and where."""
+    done = _run_page(_write_page(tmp_path, text), tmp_path)
+    assert done.returncode == 1
+    assert complaint in done.stderr
+    assert "page.md:" in done.stderr
+
+
+def test_the_page_runner_keeps_names_files_and_top_level_await(tmp_path: Path) -> None:
+    """`continue` shares names, `file=` makes importable files, and `await` works at the top level."""
+    text = (
+        "```python file=helper.py\nNUMBER = 7\n```\n\n"
+        "```python\nimport asyncio, helper\nawait asyncio.sleep(0)\n```\n\n"
+        "```python continue\nassert helper.NUMBER == 7\nprint('seven')\n```\n\n"
+        "```text output\nseven\n```\n"
+    )
+    done = _run_page(_write_page(tmp_path, text), tmp_path)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if _runs_code(page)], ids=_name)
+def test_every_python_block_can_fail(page: Path) -> None:
+    """Each Python block asserts something, has its output compared, or is carried on by a block that does."""
+    blocks = runner.read_blocks(page)
+    for number, block in enumerate(blocks):
+        if block.language != "python":
+            continue
+        after = blocks[number + 1 :]
+        path = block.option("file")
+        if path is not None:
+            package = path.removesuffix("/__init__.py").removesuffix(".py").rpartition("/")[2]
+            module_id = package.removeprefix("amplifier_module_").replace("_", "-")
+            users = [b for b in after if package in b.text or module_id in b.text]
+            assert users, f"{block.where}: no block after it uses {path}"
+        else:
+            following = after[0] if after else None
+            compared = following is not None and following.language == "text" and "output" in following.options
+            carried_on = following is not None and "continue" in following.options
+            closes = "cleanup()" in block.text and "continue" in block.options
+            assert "assert" in block.text.lower() or compared or carried_on or closes, f"{block.where} cannot fail"
+
+
+def test_a_quoted_example_is_the_example() -> None:
+    """A page that shows a file of examples/ shows it as it is."""
+    quoted = 0
+    for page in PAGES:
+        for block in runner.read_blocks(page):
+            path = block.option("file")
+            if path is not None and (EXAMPLES / path).is_file():
+                quoted += 1
+                assert block.text == (EXAMPLES / path).read_text(encoding="utf-8"), block.where
+    assert quoted >= 2
+
+
+def _readme_example() -> tuple[str, str]:
+    blocks = runner.read_blocks(ROOT / "README.md")
+    [code] = [block.text for block in blocks if block.language == "python"]
+    [output] = [block.text for block in blocks if "output" in block.options]
+    return code, output
+
+
+def test_the_readme_shows_the_embedding_example() -> None:
+    """The Python block of the README and examples/embed.py are the same text."""
+    code, _ = _readme_example()
+    assert code == (EXAMPLES / "embed.py").read_text(encoding="utf-8")
+
+
+def test_the_embedding_example_prints_what_the_readme_says(tmp_path: Path) -> None:
+    """`make run` runs examples/embed.py, which prints what the README shows."""
+    _, output = _readme_example()
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    assert re.search(r"^run:.*\n\t.*examples/embed\.py$", makefile, flags=re.MULTILINE)
+    done = subprocess.run(
+        [sys.executable, "-W", "error", str(EXAMPLES / "embed.py")],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == output.strip()
+    assert done.stderr == ""
+
+
+def _anchor(heading: str) -> str:
+    """Return the anchor that a heading gets where the pages are shown."""
+    text = re.sub(r"[`*]", "", heading).strip().lower()
+    return re.sub(r"[^\w\- ]", "", text).replace(" ", "-")
+
+
+def _anchors(page: Path) -> set[str]:
+    return {_anchor(found[1]) for line in _prose(page) if (found := HEADING.match(line))}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=_name)
+def test_internal_links_resolve(page: Path) -> None:
+    """Every link to a file of the repository, and to a heading in it, leads somewhere."""
+    for line in _prose(page):
+        for target in LINK.findall(line):
+            if target.startswith(("https://", "http://")):
+                continue
+            path, _, anchor = target.partition("#")
+            file = (page.parent / path).resolve() if path else page
+            assert file.is_relative_to(ROOT), f"{target} leads out of the repository"
+            assert file.exists() or file in REPORTS, f"{target} does not exist"
+            if anchor and file.exists():
+                assert anchor in _anchors(file), f"{_name(file)} has no heading #{anchor}"
+
+
+def test_every_page_is_reachable() -> None:
+    """A reader who starts at the README can follow links to every page."""
+    reached, waiting = set[Path](), [ROOT / "README.md"]
+    while waiting:
+        page = waiting.pop()
+        if page in reached:
+            continue
+        reached.add(page)
+        targets = [t.partition("#")[0] for line in _prose(page) for t in LINK.findall(line) if "://" not in t]
+        found = [(page.parent / target).resolve() for target in targets if target.endswith(".md")]
+        waiting.extend(file for file in found if file.exists())
+    assert {_name(page) for page in PAGES} - {_name(page) for page in reached} - set(map(_name, REPORTS)) == set()
+
+
+def _words(pages: list[Path]) -> set[str]:
+    return {word for page in pages for word in re.findall(r"\w+", page.read_text(encoding="utf-8"))}
+
+
+def test_every_public_name_is_documented() -> None:
+    """Each name of amplifier_core.__all__ is mentioned on some page."""
+    assert set(amplifier_core.__all__) - _words(PAGES) == set()
+
+
+def test_every_validator_error_class_and_plan_key_is_documented() -> None:
+    """What the public submodules offer beyond the top level is mentioned too."""
+    from amplifier_core import correlation, llm_errors, loader, testing, validation
+
+    names: set[str] = set()
+    for module in (llm_errors, loader, testing, validation):
+        names.update(getattr(module, "__all__", ()))
+    names.update(name for name in vars(correlation) if name.endswith("_request_id") and not name.startswith("_"))
+    allowed = {"TYPE_TO_MOUNT_POINT"}  # a table for tools; module-sources.md tells it in words
+    assert names - _words(PAGES) - allowed == set()
+
+
+def _event_rows() -> list[dict[str, Any]]:
+    row = re.compile(r"^\| (\d+) \| `([a-z_]+:[a-z_]+)` \| (.+?) \| (.+?) \|$")
+    found = [row.match(line) for line in _prose(DOCS / "contracts" / "events.md")]
+    return [{"number": int(m[1]), "event": m[2], "who": m[3], "payload": m[4]} for m in found if m]
+
+
+def test_the_event_table_is_the_list_of_events() -> None:
+    """events.md lists every canonical event, in order, with its number, its emitter and its payload."""
+    rows = _event_rows()
+    assert [row["event"] for row in rows] == ALL_EVENTS
+    assert [row["number"] for row in rows] == list(range(1, len(ALL_EVENTS) + 1))
+    assert all("`" in row["payload"] or row["payload"] == "free" for row in rows)
+
+
+def test_event_names_on_the_pages_are_canonical_or_declared() -> None:
+    """A canonical namespace is never used with an action that does not exist."""
+    namespaces = {event.partition(":")[0] for event in ALL_EVENTS}
+    extra = {"session:config"}
+    for page in PAGES:
+        for namespace, action in re.findall(r"`([a-z_]+):([a-z_]+)[` ]", page.read_text(encoding="utf-8")):
+            event = f"{namespace}:{action}"
+            assert namespace not in namespaces or event in {*ALL_EVENTS, *extra}, f"{_name(page)}: {event}"
+
+
+def test_the_five_adoption_steps_are_there() -> None:
+    """The lifecycle page has its name and the five steps that a module author follows."""
+    text = (DOCS / "contracts" / "lifecycle.md").read_text(encoding="utf-8")
+    assert text.startswith("# Module Lifecycle: on_session_ready()\n")
+    steps = re.findall(r"^(\d)\. \*\*", text, flags=re.MULTILINE)
+    assert steps == ["1", "2", "3", "4", "5"]
