@@ -38,7 +38,9 @@ class NoDelivery(RuntimeError):
 def environment() -> dict[str, str]:
     """Return the children's environment: bytecode is written, and nothing of ours reaches the module search."""
     dropped = {"PYTHONDONTWRITEBYTECODE", "PYTHONPATH", "AMPLIFIER_MODULES"}
-    return {name: value for name, value in os.environ.items() if name not in dropped}
+    kept = {name: value for name, value in os.environ.items() if name not in dropped}
+    # Without a fixed seed the order of a set, and so of what is printed from it, changes from run to run.
+    return {**kept, "PYTHONHASHSEED": "0"}
 
 
 def run(python: Path, script: str, *arguments: str, seconds: float, tally: Tally) -> Ended:

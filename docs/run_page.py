@@ -162,16 +162,19 @@ def _lines(text: str) -> list[str]:
 
 @contextlib.contextmanager
 def working_directory(workdir: Path) -> Iterator[None]:
-    """Make `workdir` the current directory and importable, beside the example modules and our commands."""
-    before, path, imports = Path.cwd(), os.environ.get("PATH", ""), list(sys.path)
+    """Make `workdir` the current directory; let code and commands find it, the example modules and our programs."""
+    before, imports, environment = Path.cwd(), list(sys.path), dict(os.environ)
+    found_first = [str(workdir), str(ROOT / "examples")]
+    sys.path[:0] = found_first
+    os.environ["PYTHONPATH"] = os.pathsep.join(found_first)
+    os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), environment.get("PATH", os.defpath)])
     os.chdir(workdir)
-    os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), path])
-    sys.path[:0] = [str(workdir), str(ROOT / "examples")]
     try:
         yield
     finally:
         os.chdir(before)
-        os.environ["PATH"] = path
+        os.environ.clear()
+        os.environ.update(environment)
         sys.path[:] = imports
 
 

@@ -9,16 +9,14 @@ from amplifier_core.models import ContextInjection, HookResult
 
 #: A HookResult costs microseconds to validate and one is made per event: keep the parts of a plain one at hand.
 _PLAIN = dict(HookResult().__dict__)
+_NEW = object.__new__
 _ASSIGN = object.__setattr__
 
 
 def plain_result(data: Any) -> HookResult:
     """Return `HookResult(action="continue", data=data)` without validating `data`, which stays the same object."""
-    result = HookResult.__new__(HookResult)
-    values = _PLAIN.copy()
-    values["data"] = data
-    values["context_injections"] = []
-    _ASSIGN(result, "__dict__", values)
+    result = _NEW(HookResult)
+    _ASSIGN(result, "__dict__", {**_PLAIN, "data": data, "context_injections": []})
     _ASSIGN(result, "__pydantic_fields_set__", {"action", "data"})
     _ASSIGN(result, "__pydantic_extra__", None)
     _ASSIGN(result, "__pydantic_private__", None)

@@ -34,39 +34,49 @@ def running_task() -> asyncio.Task[Any] | None:
         return None
 
 
-async def call(
-    function: Callable[..., Any],
-    *arguments: Any,
-    task: asyncio.Task[Any] | None,
-    deadline: float | None = None,
-) -> Any:
+@types.coroutine
+def call(
+    task: asyncio.Task[Any] | None, deadline: float | None, function: Callable[..., Any], *arguments: Any
+) -> Generator[Any, Any, Any]:
     """Call `function` in a copied context and await what it returns, if that can be awaited.
 
-    `task` is `running_task()`, fetched by the caller once for many calls. Raises whatever the function raises, apart
-    from a CancelledError of its own making, which becomes ForeignCancelled; TimeoutError past `deadline` seconds;
-    CancelledError when the outer task was cancelled meanwhile, even if the function swallowed it. A function that
-    blocks without awaiting cannot be interrupted.
+    `task` is `running_task()`, fetched by the caller once for many calls; `deadline` is in seconds. Raises whatever the
+    function raises, apart from a CancelledError of its own making, which becomes ForeignCancelled; TimeoutError past
+    the deadline; CancelledError when the outer task was cancelled meanwhile, even if the function swallowed it. A
+    function that blocks without awaiting cannot be interrupted.
     """
-    cancels = task.cancelling() if task is not None else 0
+    cancels = 0 if task is None else task.cancelling()
     context = copy_context()
+    waited = False  # until the first wait nobody outside can have cancelled the task: only the function itself
     try:
         outcome = context.run(function, *arguments)
-        if type(outcome) is types.CoroutineType:
-            outcome = await _drive(context, outcome, task, deadline)
-        elif task is not None and task.cancelling() > cancels:
-            await _absorb(task, cancels)
-        if isawaitable(outcome):
-            outcome = await _drive(context, _awaiting(outcome), task, deadline)
+        if type(outcome) is not types.CoroutineType:
+            if outcome is None or not isawaitable(outcome):
+                if task is not None and task.cancelling() > cancels:
+                    yield from _absorb(task, cancels)
+                return outcome
+            outcome = _awaiting(outcome)
+        try:
+            pending = context.run(outcome.send, None)
+        except StopIteration as stop:
+            outcome = stop.value
+        else:
+            waited = True
+            outcome = yield from _drive(context, outcome, pending, task, cancels, deadline)
     except FATAL:
         raise
     except BaseException as error:
-        if task is not None and task.cancelling() > cancels:  # whatever it made of it, the outer task was cancelled
-            raise asyncio.CancelledError from error
+        if task is not None and task.cancelling() > cancels:
+            if waited:  # whatever the function made of it, the outer task was cancelled
+                raise asyncio.CancelledError from error
+            yield from _absorb(task, cancels)
         if isinstance(error, asyncio.CancelledError):
             raise ForeignCancelled("it ended in a CancelledError that nobody outside had asked for") from error
         raise
     if task is not None and task.cancelling() > cancels:
-        raise asyncio.CancelledError
+        if waited:
+            raise asyncio.CancelledError
+        yield from _absorb(task, cancels)
     return outcome
 
 
@@ -74,7 +84,6 @@ async def _awaiting(awaitable: Any) -> Any:
     return await awaitable
 
 
-@types.coroutine
 def _absorb(task: asyncio.Task[Any], cancels: int) -> Generator[None, Any, None]:
     """Take back a cancellation that foreign code requested for the task that carries it."""
     while task.cancelling() > cancels:
@@ -86,20 +95,33 @@ def _absorb(task: asyncio.Task[Any], cancels: int) -> Generator[None, Any, None]
             raise  # somebody outside asked as well
 
 
-@types.coroutine
 def _drive(
     context: Context,
     coroutine: Coroutine[Any, Any, Any],
+    pending: Any,
     task: asyncio.Task[Any] | None,
+    cancels: int,
     deadline: float | None,
 ) -> Generator[Any, Any, Any]:
-    """Run `coroutine` step by step in `context`, passing up what it waits for."""
-    step: Callable[[Any], Any] = coroutine.send
-    value: Any = None
-    watch: _Deadline | None = None
+    """Run a coroutine that waits for `pending` to its end, step by step in `context`, passing up what it waits for."""
+    watch = _Deadline(deadline) if deadline is not None else None
     try:
         while True:
-            cancels = task.cancelling() if task is not None else 0
+            if task is not None:
+                while task.cancelling() > cancels:  # it cancelled its own carrier: it alone will hear of that, below
+                    task.uncancel()
+            try:
+                value = (yield pending) if watch is None else (yield from watch.wait(pending))
+                step: Callable[[Any], Any] = coroutine.send
+            except GeneratorExit:
+                context.run(coroutine.close)
+                raise
+            except BaseException as error:
+                if watch is not None and watch.abandoned:
+                    _abandon(context, coroutine)
+                    raise watch.error() from None
+                step, value = coroutine.throw, error
+            cancels = 0 if task is None else task.cancelling()
             try:
                 pending = context.run(step, value)
             except StopIteration as stop:
@@ -114,22 +136,6 @@ def _drive(
                 if watch is not None and watch.expired and not isinstance(error, FATAL):
                     raise watch.error() from error
                 raise
-            if task is not None:
-                while task.cancelling() > cancels:  # it cancelled its own carrier: it will hear of that below, alone
-                    task.uncancel()
-            if deadline is not None and watch is None:
-                watch = _Deadline(deadline)
-            try:
-                value = (yield pending) if watch is None else (yield from watch.wait(pending))
-                step = coroutine.send
-            except GeneratorExit:
-                context.run(coroutine.close)
-                raise
-            except BaseException as error:
-                if watch is not None and watch.abandoned:
-                    _abandon(context, coroutine)
-                    raise watch.error() from None
-                step, value = coroutine.throw, error
     finally:
         if watch is not None:
             watch.close()

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import logging
-from datetime import UTC, datetime
 from inspect import isawaitable
 from typing import Any
 
+from amplifier_core._clock import timestamp
 from amplifier_core._fold import own_injections, projected
 from amplifier_core.approval import ApprovalTimeoutError
 from amplifier_core.models import ContextInjection, HookResult, _sanitize_for_llm
@@ -87,7 +87,7 @@ async def _store(coordinator: Any, item: ContextInjection) -> None:
         "source": "hook",
         "hook_name": item.hook_name,
         "event": item.event,
-        "timestamp": datetime.now(UTC).isoformat(),
+        "timestamp": timestamp(),
         "requested_role": item.role,
         "ephemeral": False,
         "persisted": True,

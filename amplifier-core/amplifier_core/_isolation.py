@@ -12,7 +12,7 @@ from typing import Any
 MAX_DEPTH = 128
 
 _KEY_NAMES = {True: "true", False: "false", None: "null"}
-_LOADS = marshal.loads
+_ATOMS = frozenset((int, bool, type(None)))
 
 
 def clean(value: Any) -> Any:
@@ -23,50 +23,70 @@ def clean(value: Any) -> Any:
     brackets. Never raises for any payload.
     """
     try:
-        return _clean(value, ())
+        return _clean(value, set())
     except RecursionError:
         return f"<too deep: {type(value).__name__}>"
 
 
-def copier(value: Any) -> Callable[[], Any]:
-    """Return a function that gives a fresh private copy of clean data at every call."""
-    if type(value) is dict and not any(type(item) is dict or type(item) is list for item in value.values()):
+def copier(value: Any, times: int = 2) -> Callable[[], Any]:
+    """Return a function that gives a fresh private copy of clean data at every call; `times` says how many calls."""
+    if type(value) is not dict:
+        return partial(copy_containers, value)
+    nested = [key for key, item in value.items() if type(item) is dict or type(item) is list]
+    if not nested:
         return value.copy
+    if times == 1:
+        return partial(_copy_nested, value, nested)
     # Far cheaper than parsing JSON again, and exact for the types that clean data consists of.
-    return partial(_LOADS, marshal.dumps(value, 2))
+    return partial(marshal.loads, marshal.dumps(value, 2))
 
 
-def _clean(value: Any, path: tuple[int, ...]) -> Any:
+def _copy_nested(value: dict[str, Any], nested: list[str]) -> dict[str, Any]:
+    fresh = value.copy()
+    for key in nested:
+        fresh[key] = copy_containers(fresh[key])
+    return fresh
+
+
+def _clean(value: Any, path: set[int]) -> Any:
+    """Clean `value`; `path` holds the ids of the containers around it."""
+    # Written out rather than split up: every event of every session passes here.
     kind = type(value)
+    if kind is dict or (kind not in _ATOMS and isinstance(value, dict)):
+        mine = id(value)
+        if mine in path or len(path) >= MAX_DEPTH:
+            return f"<{'cycle' if mine in path else 'too deep'}: {kind.__name__}>"
+        path.add(mine)
+        fields: dict[str, Any] = {}
+        for key, item in value.items():
+            if type(key) is not str or not key.isascii():
+                key = _key(key)
+            sort = type(item)
+            if sort is str:
+                fields[key] = item if item.isascii() else _text(item)
+            else:
+                fields[key] = item if sort in _ATOMS else _clean(item, path)
+        path.discard(mine)
+        return fields
+    if isinstance(value, (list, tuple)):
+        mine = id(value)
+        if mine in path or len(path) >= MAX_DEPTH:
+            return f"<{'cycle' if mine in path else 'too deep'}: {kind.__name__}>"
+        path.add(mine)
+        items: list[Any] = []
+        for item in value:
+            sort = type(item)
+            if sort is str:
+                items.append(item if item.isascii() else _text(item))
+            else:
+                items.append(item if sort in _ATOMS else _clean(item, path))
+        path.discard(mine)
+        return items
     if kind is str:
         return value if value.isascii() else _text(value)
-    if kind is int or kind is bool or value is None:
-        return value
     if kind is float:
         return value if isfinite(value) else str(value)
-    if isinstance(value, dict):
-        if _endless(value, path):
-            return f"<{'cycle' if id(value) in path else 'too deep'}: {kind.__name__}>"
-        inner = (*path, id(value))
-        return {
-            (key if type(key) is str and key.isascii() else _key(key)): (
-                item if type(item) is int or (type(item) is str and item.isascii()) else _clean(item, inner)
-            )
-            for key, item in value.items()
-        }
-    if isinstance(value, (list, tuple)):
-        if _endless(value, path):
-            return f"<{'cycle' if id(value) in path else 'too deep'}: {kind.__name__}>"
-        inner = (*path, id(value))
-        return [
-            item if type(item) is int or (type(item) is str and item.isascii()) else _clean(item, inner)
-            for item in value
-        ]
-    return _foreign(value)
-
-
-def _endless(container: Any, path: tuple[int, ...]) -> bool:
-    return len(path) >= MAX_DEPTH or id(container) in path
+    return value if kind in _ATOMS else _foreign(value)
 
 
 def _foreign(value: Any) -> Any:
@@ -76,7 +96,7 @@ def _foreign(value: Any) -> Any:
     if isinstance(value, int):
         return int.__add__(value, 0)
     if isinstance(value, float):
-        return _clean(float.__add__(value, 0.0), ())
+        return _clean(float.__add__(value, 0.0), set())
     return _text(describe(value))
 
 
@@ -94,7 +114,7 @@ def _key(key: Any) -> str:
         return _text(str.__str__(key))
     if key is None or key is True or key is False:
         return _KEY_NAMES[key]
-    return str(_clean(key, ()))
+    return str(_clean(key, set()))
 
 
 def describe(value: Any) -> str:
@@ -114,25 +134,36 @@ def copy_containers(value: Any) -> Any:
 
     Config values need not be JSON, nor copyable: a client object in a config reaches the module as it is.
     """
-    return _copy(value, {})
+    try:
+        return _copy(value)
+    except RecursionError:
+        return _copy_cyclic(value, {})
 
 
-def _copy(value: Any, done: dict[int, Any]) -> Any:
-    kind = type(value)
-    if kind is not dict and kind is not list:
-        return value
+def _copy(value: Any) -> Any:
+    if type(value) is dict:
+        return {key: _copy(item) if type(item) is dict or type(item) is list else item for key, item in value.items()}
+    if type(value) is list:
+        return [_copy(item) if type(item) is dict or type(item) is list else item for item in value]
+    return value
+
+
+def _copy_cyclic(value: Any, done: dict[int, Any]) -> Any:
+    """Copy what refers to itself: every container once."""
     known = done.get(id(value))
     if known is not None:
         return known
-    if kind is dict:
+    if type(value) is dict:
         fresh_dict: dict[Any, Any] = {}
         done[id(value)] = fresh_dict
-        fresh_dict.update((key, _copy(item, done)) for key, item in value.items())
+        fresh_dict.update((key, _copy_cyclic(item, done)) for key, item in value.items())
         return fresh_dict
-    fresh_list: list[Any] = []
-    done[id(value)] = fresh_list
-    fresh_list.extend(_copy(item, done) for item in value)
-    return fresh_list
+    if type(value) is list:
+        fresh_list: list[Any] = []
+        done[id(value)] = fresh_list
+        fresh_list.extend(_copy_cyclic(item, done) for item in value)
+        return fresh_list
+    return value
 
 
 def deep_merge(base: dict[str, Any], overlay: dict[str, Any]) -> dict[str, Any]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from datetime import UTC, datetime
 from typing import Any
 
+from amplifier_core._clock import timestamp as now
 from amplifier_core._isolation import clean, copier, describe
 
 logger = logging.getLogger(__name__)
@@ -73,7 +73,7 @@ def build_record(level: str | int, message: str, event: str, identity: dict[str,
     facts = {name: rest.pop(name, None) for name in _FACTS}
     failed = facts["status"] == "error" or error is not None or "error" in event
     record: Record = {
-        "ts": timestamp if isinstance(timestamp, str) else datetime.now(UTC).isoformat(timespec="microseconds"),
+        "ts": timestamp if isinstance(timestamp, str) else now(),
         "lvl": _level(given_level or level, failed),
         "schema": dict(SCHEMA),
         "event": event,

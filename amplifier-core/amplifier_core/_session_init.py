@@ -189,7 +189,7 @@ class _Starting:
         for module_id, ready in queue if isinstance(queue, list) else ():
             with open_module(self.coordinator, module_id, self.wave):
                 try:
-                    await call(ready, self.coordinator, task=running_task(), deadline=deadline)
+                    await call(running_task(), deadline, ready, self.coordinator)
                 except (asyncio.CancelledError, *FATAL):
                     raise
                 except BaseException as error:

@@ -10,10 +10,11 @@ import binascii
 import re
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
-from pydantic import BaseModel, GetCoreSchemaHandler, GetJsonSchemaHandler
+from pydantic import BaseModel
 from pydantic_core import core_schema
 
 if TYPE_CHECKING:
+    from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
     from pydantic.json_schema import JsonSchemaValue
 
     from amplifier_core.message_models import ImageBlock, TextBlock

@@ -99,7 +99,7 @@ async def authorize(
 async def _opinion(policy: RegisteredPolicy, action: str, details: Any, deadline: float | None) -> Opinion | None:
     """Return what one policy says; one that raises, is late or talks nonsense denies."""
     try:
-        said = await call(policy.function, action, details, task=running_task(), deadline=deadline)
+        said = await call(running_task(), deadline, policy.function, action, details)
     except (asyncio.CancelledError, *FATAL):
         raise
     except BaseException as error:
@@ -126,11 +126,8 @@ async def _ask(coordinator: Any, opinion: Opinion, report: dict[str, Any]) -> Au
     limit = float("inf") if timeout is None else timeout
     prompt = f"Allow {report['action']}? {opinion.reason}"
     try:
-        answer = await call(
-            *(coordinator.approval_system.request_approval, prompt, ["Allow", "Deny"], limit, "deny"),
-            task=running_task(),
-            deadline=timeout,
-        )
+        request = coordinator.approval_system.request_approval
+        answer = await call(running_task(), timeout, request, prompt, ["Allow", "Deny"], limit, "deny")
     except (asyncio.CancelledError, *FATAL):
         raise
     except (ApprovalTimeoutError, TimeoutError):

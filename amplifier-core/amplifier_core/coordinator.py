@@ -268,7 +268,7 @@ class ModuleCoordinator:
         collected: list[Any] = []
         for contributor in list(self._channels.get(channel, ())):
             try:
-                given = await call(contributor["callback"], task=task)
+                given = await call(task, None, contributor["callback"])
             except (asyncio.CancelledError, *FATAL):
                 raise
             except BaseException as error:

@@ -11,14 +11,14 @@ import logging
 import operator
 import uuid
 from collections.abc import Callable
-from datetime import UTC, datetime
 from typing import Any, Literal
 
 from amplifier_core import events
+from amplifier_core._clock import timestamp
 from amplifier_core._fold import Fold, plain_result
 from amplifier_core._foreign import FATAL, call, running_task
 from amplifier_core._isolation import clean, copier, describe
-from amplifier_core._scope import current_scope, identity_fields, open_module
+from amplifier_core._scope import Entered, current_scope, identity_fields, open_module
 from amplifier_core.correlation import CORRELATED_EVENTS, REQUEST_ID_FIELD, resolve_request_id
 from amplifier_core.models import ContextInjection, HookResult
 
@@ -30,7 +30,6 @@ logger = logging.getLogger(__name__)
 EVERY_EVENT = "*"
 
 _INVALID = "Hook handler returned invalid response"
-_now = datetime.now
 
 
 class _Registration:
@@ -155,15 +154,50 @@ class HookRegistry:
             handlers = self._arrange(event)
         if event in CORRELATED_EVENTS:
             data = _correlated(event, data)
+        fields = data if type(data) is dict else _fields(data)
         if not handlers:
-            fields = _fields(data)
             return plain_result({} if fields is None else clean(fields))
+        task = running_task()
+        current: Any = {} if fields is None else self._stamped(fields)
+        fresh: Callable[[], Any] = copier(current, len(handlers)) if fields is not None else lambda: data
+        entered = self._enter_own_scope()
+        folding: Fold | None = None
+        try:
+            for entry in handlers:
+                try:
+                    verdict = await call(task, self._timeout, entry.handler, event, fresh())
+                    if verdict is None or (type(verdict) is HookResult and verdict.action == "continue"):
+                        continue
+                    verdict = _verdict(verdict)
+                except (asyncio.CancelledError, *FATAL):
+                    raise
+                except BaseException as error:
+                    verdict = self._failed(event, entry, error)
+                if verdict is None or verdict.action == "continue":
+                    continue
+                folding = folding or Fold(event)
+                folding.add(entry.name, verdict)
+                if folding.denied is not None:
+                    return folding.denied
+                if verdict.action == "modify" and verdict.data is not None:
+                    current = clean(verdict.data)
+                    fresh = copier(current)
+        finally:
+            if entered is not None:
+                entered.__exit__(None, None, None)
+        return plain_result(current) if folding is None else folding.outcome(current)
+
+    def _enter_own_scope(self) -> Entered | None:
+        """Make the session that owns this registry the one at hand for its handlers, unless it already is."""
         owner = self._owner
+        if owner is None:
+            return None
         scope = current_scope()
-        if owner is None or (scope is not None and scope.owner is owner and scope.module is None):
-            return await self._dispatch(handlers, event, data)
-        with open_module(owner, None):
-            return await self._dispatch(handlers, event, data)
+        if scope is not None and scope.owner is owner and scope.module is None:
+            return None
+        entered = open_module(owner, None)
+        entered.__enter__()
+        return entered
 
     async def emit_and_collect(self, event: str, data: Any, timeout: float = 1.0) -> list[dict[str, Any]]:
         """Give every handler the plain data and return the `data` dicts they answer with, in order.
@@ -179,7 +213,7 @@ class HookRegistry:
         answers: list[dict[str, Any]] = []
         for entry in self._arranged.get(event) or self._arrange(event):
             try:
-                result = _verdict(await call(entry.handler, event, fresh(), task=task, deadline=timeout))
+                result = _verdict(await call(task, timeout, entry.handler, event, fresh()))
             except (asyncio.CancelledError, *FATAL):
                 raise
             except TimeoutError:
@@ -190,29 +224,6 @@ class HookRegistry:
                 if result is not None and result.data is not None:
                     answers.append(clean(result.data))
         return answers
-
-    async def _dispatch(self, handlers: tuple[_Registration, ...], event: str, data: Any) -> HookResult:
-        task = running_task()
-        fields = _fields(data)
-        current: Any = None if fields is None else self._stamped(fields)
-        fresh: Callable[[], Any] = copier(current) if current is not None else lambda: data
-        folding = Fold(event)
-        for entry in handlers:
-            try:
-                verdict = _verdict(await call(entry.handler, event, fresh(), task=task, deadline=self._timeout))
-            except (asyncio.CancelledError, *FATAL):
-                raise
-            except BaseException as error:
-                verdict = self._failed(event, entry, error)
-            if verdict is None:
-                continue
-            folding.add(entry.name, verdict)
-            if folding.denied is not None:
-                return folding.denied
-            if verdict.action == "modify" and verdict.data is not None:
-                current = clean(verdict.data)
-                fresh = copier(current)
-        return folding.outcome({} if current is None else current)
 
     def _failed(self, event: str, entry: _Registration, error: BaseException) -> HookResult | None:
         """Report a handler that failed; return the verdict that its failure amounts to."""
@@ -226,7 +237,7 @@ class HookRegistry:
     def _stamped(self, fields: dict[str, Any]) -> Any:
         identity = identity_fields(self._owner) if self._owner is not None else None
         merged = {**self._defaults, **identity, **fields} if identity else {**self._defaults, **fields}
-        merged["timestamp"] = _now(UTC).isoformat(timespec="microseconds")
+        merged["timestamp"] = timestamp()
         return clean(merged)
 
     def _arrange(self, event: str) -> tuple[_Registration, ...]:

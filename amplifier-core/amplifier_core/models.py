@@ -95,7 +95,7 @@ class ToolResult(BaseModel):
     model_config = ConfigDict(defer_build=True, validate_assignment=True, hide_input_in_errors=True)
 
     success: bool = True
-    output: Any | None = None
+    output: Any = None
     error: dict[str, Any] | None = None
     content: ToolResultContent = Field(default=None, exclude_if=_is_empty)
 

@@ -10,8 +10,6 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from pydantic import BaseModel, ValidationError
-
 from amplifier_core.message_models import Usage
 from amplifier_core.models import (
     ConfigField,
@@ -24,8 +22,9 @@ from amplifier_core.models import (
     SessionStatus,
     _sanitize_for_llm,
 )
+from pydantic import BaseModel, ValidationError
 
-HOOK_RESULT_DEFAULTS = {
+HOOK_RESULT_DEFAULTS: dict[str, Any] = {
     "action": "continue",
     "data": None,
     "reason": None,
@@ -80,11 +79,11 @@ class TestHookResult:
 
     def test_unknown_keys_are_ignored(self) -> None:
         """A key that no field has is dropped."""
-        assert not hasattr(HookResult(**{"surprise": 1}), "surprise")
+        assert not hasattr(HookResult(surprise=1), "surprise")
 
     def test_injections_become_models(self) -> None:
         """Dicts in context_injections become ContextInjection objects with their defaults."""
-        (item,) = HookResult(context_injections=[{"content": "hi"}]).context_injections  # type: ignore[list-item]
+        (item,) = HookResult(context_injections=[{"content": "hi"}]).context_injections
         assert item == ContextInjection(
             content="hi",
             role="system",
@@ -126,7 +125,7 @@ PRICES = {"input_per_million": 3.0, "output_per_million": 15.0}
 class TestPricing:
     def test_defaults(self) -> None:
         """Cache prices are unknown and the currency is the dollar unless said otherwise."""
-        assert Pricing(**PRICES).model_dump() == {  # type: ignore[arg-type]
+        assert Pricing(**PRICES).model_dump() == {
             **PRICES,
             "cache_read_per_million": None,
             "cache_write_per_million": None,
@@ -137,7 +136,7 @@ class TestPricing:
     def test_currency_is_three_capitals(self, code: str) -> None:
         """Anything but three capital letters is refused with the text that names it."""
         with pytest.raises(ValidationError) as caught:
-            Pricing(**PRICES, currency=code)  # type: ignore[arg-type]
+            Pricing(**PRICES, currency=code)
         assert caught.value.errors()[0]["msg"] == (
             f"Value error, currency must be a 3-letter ISO 4217 code, got {code!r}"
         )
@@ -178,7 +177,7 @@ class TestMetadata:
         info = ProviderInfo(
             id="p",
             display_name="P",
-            config_fields=[{"id": "k", "display_name": "K", "prompt": "?", "field_type": "secret"}],  # type: ignore[list-item]
+            config_fields=[{"id": "k", "display_name": "K", "prompt": "?", "field_type": "secret"}],
         )
         assert isinstance(info.config_fields[0], ConfigField)
         assert ProviderInfo(id="p", display_name="P").model_dump() == {
@@ -199,7 +198,7 @@ class TestMetadata:
     def test_module_info_of_unknown_kind(self) -> None:
         """A seventh kind is refused."""
         with pytest.raises(ValidationError):
-            ModuleInfo(id="i", name="n", version="1", type="agent", mount_point="m", description="d")  # type: ignore[arg-type]
+            ModuleInfo(id="i", name="n", version="1", type="agent", mount_point="m", description="d")
 
     @pytest.mark.parametrize(
         ("model", "required"),
@@ -251,7 +250,7 @@ class TestSessionStatus:
     def test_unknown_status(self) -> None:
         """A status outside the four is refused."""
         with pytest.raises(ValidationError):
-            SessionStatus(session_id="s", status="paused")  # type: ignore[arg-type]
+            SessionStatus(session_id="s", status="paused")
 
 
 def _status(**fields: Any) -> SessionStatus:

@@ -11,12 +11,11 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from hypothesis import given
+from amplifier_core.message_models import ImageBlock, TextBlock
+from amplifier_core.models import ToolResult
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel, ValidationError
-
-from amplifier_core.message_models import ImageBlock, TextBlock, ThinkingBlock
-from amplifier_core.models import ToolResult
 
 PIXELS = base64.b64encode(b"pixels").decode()
 NOTE = "[Image omitted from tool event; original retained for model request if unmodified.]"
@@ -64,7 +63,7 @@ class TestConstruction:
 
     def test_there_is_no_is_error(self) -> None:
         """The field that some documents name does not exist."""
-        assert not hasattr(ToolResult(**{"is_error": True}), "is_error")
+        assert not hasattr(ToolResult(is_error=True), "is_error")
 
     @pytest.mark.parametrize("fields", [{"error": "text"}, {"error": {1: 2}}, {"success": "maybe"}])
     def test_refusals(self, fields: dict[str, Any]) -> None:
@@ -89,14 +88,13 @@ class TestAssignment:
 
     def test_content(self) -> None:
         """Assigned content follows the same rules as given content."""
-        result = ToolResult()
-        result.content = [image()]  # type: ignore[list-item]
-        assert result.content is not None
+        result: Any = ToolResult()
+        result.content = [image()]
         assert isinstance(result.content[0], ImageBlock)
         result.content = []
         assert result.content is None
         with pytest.raises(ValidationError, match="invalid tool result content"):
-            result.content = [5]  # type: ignore[list-item]
+            result.content = [5]
 
     def test_output_is_derived_at_construction_only(self) -> None:
         """An error assigned later does not overwrite the output."""
@@ -158,7 +156,7 @@ class TestText:
 
     def test_foreign_types(self) -> None:
         """Structured output that JSON cannot express raises the usual TypeError."""
-        with pytest.raises(TypeError, match="^Object of type set is not JSON serializable$"):
+        with pytest.raises(TypeError, match=r"^Object of type set is not JSON serializable$"):
             ToolResult(output={"x": {1}}).get_serialized_output()
 
 
@@ -175,7 +173,8 @@ class TestDump:
 
     def test_unvalidated_content_is_dumped_as_it_is(self) -> None:
         """A result built without validation can still be dumped."""
-        assert ToolResult.model_construct(content=[5]).model_dump()["content"] == [5]
+        unvalidated = ToolResult.model_construct(content=[5])  # type: ignore[list-item]
+        assert unvalidated.model_dump()["content"] == [5]
 
     def test_blocks_have_type_and_payload_alone(self) -> None:
         """Blocks are dumped without visibility, in every mode and when nested in another model."""
@@ -192,143 +191,9 @@ class TestDump:
     def test_schema_names_the_blocks(self) -> None:
         """The JSON schema describes content by its two kinds of block."""
         for mode in ("validation", "serialization"):
-            schema = ToolResult.model_json_schema(mode=mode)  # type: ignore[arg-type]
+            schema = ToolResult.model_json_schema(mode=mode)
             assert set(schema["properties"]) == {"success", "output", "error", "content"}
             assert {"TextBlock", "ImageBlock"} <= set(schema["$defs"])
-
-
-class TestContent:
-    def test_blocks(self) -> None:
-        """Dicts and block objects become blocks; tuples count as lists."""
-        blocks = (text("a"), TextBlock(text="b"), image(), ImageBlock(source=image()["source"]))
-        content = with_content(blocks).content
-        assert content == [
-            TextBlock(text="a"),
-            TextBlock(text="b"),
-            ImageBlock(source=image()["source"]),
-            ImageBlock(source=image()["source"]),
-        ]
-
-    @pytest.mark.parametrize("nothing", [None, [], ()])
-    def test_empty_becomes_none(self, nothing: Any) -> None:
-        """An empty list is no content."""
-        assert with_content(nothing).content is None
-
-    def test_empty_text_is_content(self) -> None:
-        """A text block may hold no text."""
-        assert with_content([text("")]).content == [TextBlock(text="")]
-
-    def test_unknown_keys_and_visibility_are_dropped(self) -> None:
-        """Nothing but type and payload survives, whether given by dict or by block."""
-        given_blocks = [
-            {**text("a"), "visibility": "nonsense", "cache": 1},
-            TextBlock(text="a", visibility="user", **{"cache": 1}),
-            {**image(detail="high"), "cache": 1},
-        ]
-        content = with_content(given_blocks).content
-        assert content is not None
-        assert [block.model_dump(exclude_none=True) for block in content] == [text("a"), text("a"), image()]
-
-    def test_content_is_a_copy(self) -> None:
-        """Changing what was given does not change the result."""
-        given_image = image()
-        result = with_content([given_image])
-        given_image["source"]["data"] = "changed"
-        assert result.model_dump()["content"] == [image()]
-
-    @pytest.mark.parametrize(
-        "content",
-        [
-            "text",
-            "",
-            5,
-            0,
-            False,
-            {},
-            text("a"),
-            {1},
-            iter([text("a")]),
-            ["a"],
-            [None],
-            [[text("a")]],
-            [{"text": "a"}],
-            [{"type": "text"}],
-            [{"type": "text", "text": 5}],
-            [{"type": "text", "text": None}],
-            [{"type": ["text"], "text": "a"}],
-            [{"type": "thinking", "thinking": "a"}],
-            [ThinkingBlock(thinking="a")],
-            [text("lone surrogate \ud800")],
-            [text("fine"), 5],
-        ],
-    )
-    def test_not_a_list_of_known_objects(self, content: Any) -> None:
-        """Content that is no list of text and image objects is refused."""
-        with pytest.raises(ValidationError, match="Value error, invalid tool result content "):
-            with_content(content)
-
-    @pytest.mark.parametrize("source", [None, "url", {}, {"type": "url", "url": "x"}, {**image()["source"], "type": 1}])
-    def test_image_source(self, source: Any) -> None:
-        """An image must be given by value."""
-        with pytest.raises(ValidationError, match="invalid tool result image source"):
-            with_content([{"type": "image", "source": source}])
-
-    def test_image_without_source(self) -> None:
-        """An image without source is refused as such."""
-        with pytest.raises(ValidationError, match="invalid tool result image source"):
-            with_content([{"type": "image"}])
-
-    @pytest.mark.parametrize(
-        "media_type",
-        ["image/png", "image/PNG", "image/svg+xml", "image/x-icon", "image/vnd.ms-a_b", "image/1", "image/" + "a" * 300],
-    )
-    def test_media_type(self, media_type: str) -> None:
-        """Any well-formed image type is kept as written, however long or new."""
-        assert with_content([image(media_type=media_type)]).model_dump()["content"] == [image(media_type=media_type)]
-
-    @pytest.mark.parametrize(
-        "media_type",
-        [
-            *("Image/png", "IMAGE/png", "image/", "image", "image/-a", "image/.a", "image/+a", "image/a b", "image/a/b"),
-            *("image/png; q=1", "image/png;q=1", " image/png", "image/png\n", "image/*", "image/é", "image/१"),
-            *("text/plain", "application/image/png", "", None, 5, b"image/png"),
-        ],
-    )
-    def test_bad_media_type(self, media_type: Any) -> None:
-        """A type that is no plain image type is refused."""
-        with pytest.raises(ValidationError, match="invalid tool result image media type"):
-            with_content([image(media_type=media_type)])
-
-    @pytest.mark.parametrize("data", ["QQ==", "AAA=", "AAE=", "AAAA", "+/+/"])
-    def test_data(self, data: str) -> None:
-        """Canonical base64 is kept as written; no magic number is looked for."""
-        assert with_content([image(data=data)]).model_dump()["content"] == [image(data=data)]
-
-    @pytest.mark.parametrize(
-        "data",
-        [
-            *("", " ", "Q", "QQ", "QQ=", "QQ===", "=", "====", "QQ==QQ==", "QQ==\n", " QQ==", "QUJD\nQUJD"),
-            *("_-_-", "QR==", "AB==", "AAB=", "QQé=", "data:image/png;base64,QQ==", None, 5, b"QQ=="),
-        ],
-    )
-    def test_bad_data(self, data: Any) -> None:
-        """Anything but canonical padded standard base64 is refused."""
-        with pytest.raises(ValidationError, match="invalid tool result image data"):
-            with_content([image(data=data)])
-
-    def test_no_limits(self) -> None:
-        """Neither the number of blocks nor their size is limited."""
-        big = base64.b64encode(bytes(3_000_000)).decode()
-        content = with_content([image(data=big), *[text("x")] * 500]).content
-        assert content is not None
-        assert len(content) == 501
-
-    def test_errors_do_not_show_the_input(self) -> None:
-        """The text of a validation error never quotes what was given."""
-        for bad in ({"content": [image(data="hunter2")]}, {"success": "hunter2"}, {"error": "hunter2"}):
-            with pytest.raises(ValidationError) as caught:
-                ToolResult(**bad)  # type: ignore[arg-type]
-            assert "hunter2" not in str(caught.value)
 
 
 class TestCopy:
@@ -352,7 +217,7 @@ class TestCopy:
     def test_containers_are_not_shared(self) -> None:
         """Changing the copy's output or content leaves the original alone; objects are shared unless deep."""
         secret = threading.Event()
-        result = ToolResult(output={"list": [1], "event": secret}, content=[text("a")])  # type: ignore[list-item]
+        result = ToolResult(output={"list": [1], "event": secret}, content=[text("a")])
         copied = result.model_copy()
         assert copied == result
         copied.output["list"].append(2)
@@ -368,13 +233,13 @@ class TestCopy:
         assert result.model_copy(deep=True).output[0] is not result.output[0]
 
     def test_subclass_keeps_its_own_fields(self) -> None:
-        """A copy of a subclass is of that subclass, with aliases and extra keys intact."""
+        """A copy of a subclass is of that subclass, with its own fields and extra keys intact."""
 
         class Timed(ToolResult, extra="allow"):
             seconds: float = 0.0
 
-        copied = Timed(output=1, seconds=2.5, **{"host": "h"}).model_copy(update={"output": 2})
-        assert copied == Timed(output=2, seconds=2.5, **{"host": "h"})
+        copied = Timed(output=1, seconds=2.5, host="h").model_copy(update={"output": 2})
+        assert copied == Timed(output=2, seconds=2.5, host="h")
 
     def test_other_copies(self) -> None:
         """copy, deepcopy and pickle give equal results."""
@@ -385,7 +250,7 @@ class TestCopy:
 class TestHookPresentation:
     def test_images_are_replaced(self) -> None:
         """Hooks see text as it is and a note in place of each image."""
-        result = ToolResult(success=False, output="o", error={"code": 1}, content=[text("a"), image()])  # type: ignore[list-item]
+        result = ToolResult(success=False, output="o", error={"code": 1}, content=[text("a"), image()])
         assert result.safe_hook_presentation() == {
             "success": False,
             "output": "o",
@@ -414,7 +279,11 @@ class TestHookPresentation:
 
 
 json_values = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**53), 2**53)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
     max_leaves=12,
 )
@@ -432,30 +301,39 @@ results = st.builds(
 )
 
 
+# A slow machine is no failure.
+unhurried = settings(deadline=None)
+
+
 class TestRoundTrips:
+    @unhurried
     @given(results)
     def test_python_and_json(self, result: ToolResult) -> None:
         """Every result is read back from its dumps as an equal one."""
         assert ToolResult.model_validate(result.model_dump()) == result
         assert ToolResult.model_validate_json(result.model_dump_json()) == result
 
+    @unhurried
     @given(results)
     def test_copy_is_equal(self, result: ToolResult) -> None:
         """A copy without update is equal."""
         assert result.model_copy() == result
 
+    @unhurried
     @given(results)
     def test_content_key_only_with_content(self, result: ToolResult) -> None:
         """The key is there exactly when there is content, in dumps and in what hooks see."""
         assert ("content" in result.model_dump()) == bool(result.content)
         assert ("content" in result.safe_hook_presentation()) == bool(result.content)
 
+    @unhurried
     @given(results)
     def test_hooks_never_see_an_image(self, result: ToolResult) -> None:
         """What hooks see of content is text alone."""
         shown = result.safe_hook_presentation().get("content", [])
         assert all(block["type"] == "text" and set(block) == {"type", "text"} for block in shown)
 
+    @unhurried
     @given(results)
     def test_serialized_output_is_clean(self, result: ToolResult) -> None:
         """What a model reads can always be encoded and holds no control character."""

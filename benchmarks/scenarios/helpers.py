@@ -61,7 +61,7 @@ async def context(stage: Stage) -> Any:
     """The mock context."""
     made = MockContextManager([{"role": "user", "content": "a"}])
     await made.add_message({"role": "user", "content": "b"})
-    seen = [await made.get_messages(), await made.get_messages_for_request(), await made._should_compact()]
+    seen = [list(await made.get_messages()), list(await made.get_messages_for_request()), await made._should_compact()]
     await made.clear()
     return [seen, await made.get_messages(), made.messages, hasattr(made, "set_messages")]
 

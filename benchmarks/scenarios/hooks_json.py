@@ -107,6 +107,17 @@ async def data_that_is_no_dict(stage: Stage) -> Any:
 
 
 @scenario
+async def list_data_is_isolated(stage: Stage) -> Any:
+    """A handler's edits of data that is a list reach neither the next handler nor the caller."""
+    registry = HookRegistry()
+    registry.register("x:y", lambda event, data: data.append("edited"), name="vandal")
+    registry.register("x:y", lambda event, data: stage.notes.append(data), priority=5)
+    given = [1, [2]]
+    await registry.emit("x:y", given)  # type: ignore[arg-type]
+    return [given, stage.notes]
+
+
+@scenario
 async def odd_defaults(stage: Stage) -> Any:
     """Default fields are cleaned too."""
     return await seen({}, when=date(2024, 1, 1), pair=(1, 2))

@@ -13,9 +13,11 @@ GOOD: dict[str, Any] = {"session": {"orchestrator": {"module": "loop-x"}, "conte
 
 
 def checked(plan: Any) -> Any:
-    """Validate a plan and tell everything about the result."""
+    """Validate a plan and tell everything about the result but the order of the checks, which is that of a set."""
     result = MountPlanValidator().validate(plan)
-    return [result.passed, result.summary(), result.format_errors(), [vars(check) for check in result.checks]]
+    errors = sorted(line.lstrip(" 0123456789.") for line in result.format_errors().splitlines())
+    checks = sorted((vars(check) for check in result.checks), key=lambda check: str(check["name"]))
+    return [result.passed, result.summary(), errors, checks]
 
 
 @scenario

@@ -246,6 +246,7 @@ async def session_with_resolver(stage: Stage) -> Any:
     counted = sys.modules["amplifier_module_tool_counted"].seen
     await session.cleanup()
     return {
+        "said": [line for line in stage.journal.lines if "[module:" in line and "counted" in line],
         "asked": resolver.asked,
         "tools": sorted(session.coordinator.get("tools")),
         "mounts": counted,

@@ -5,15 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from amplifier_core.session import AmplifierSession
-from module_factory import write_hook, write_module
+from module_factory import CONTEXT, HOOK, ORCHESTRATOR, PROVIDER, TOOL, write_hook, write_module
 
 from .base import Stage, outcome, scenario
 from .parts import base_plan, is_up, started, watch, write_raising, write_traced
 
 TRACED = """
+
 async def mount(coordinator, config=None):
     coordinator.session_state.setdefault("trace", []).append(["mount", "{id}", config])
-    {register}
+    return await _mount(coordinator, config)
 
 
 async def on_session_ready(coordinator):
@@ -23,16 +24,17 @@ async def on_session_ready(coordinator):
 
 def write_everything_traced(stage: Stage) -> dict[str, Any]:
     """Write one traced module of every kind and return a plan in a scrambled order of sections."""
-    kinds = {
-        "loop-traced": 'await coordinator.mount("orchestrator", object())',
-        "context-traced": 'await coordinator.mount("context", object())',
-        "provider-traced": 'await coordinator.mount("providers", object(), name="traced")',
-        "tool-traced-a": 'await coordinator.mount("tools", object(), name="a")',
-        "tool-traced-b": 'await coordinator.mount("tools", object(), name="b")',
-        "hooks-traced": 'return coordinator.hooks.register("x:y", print, name="traced")',
+    sources = {
+        "loop-traced": ORCHESTRATOR,
+        "context-traced": CONTEXT,
+        "provider-traced": PROVIDER.replace("{name}", "traced"),
+        "tool-traced-a": TOOL.format(name="a"),
+        "tool-traced-b": TOOL.format(name="b"),
+        "hooks-traced": HOOK.replace("{name}", "traced"),
     }
-    for module_id, register in kinds.items():
-        write_module(stage.folder, module_id, TRACED.format(id=module_id, register=register))
+    for module_id, source in sources.items():
+        renamed = source.replace("async def mount", "async def _mount")
+        write_module(stage.folder, module_id, renamed + TRACED.format(id=module_id))
     return {
         "hooks": [{"module": "hooks-traced"}],
         "tools": [{"module": "tool-traced-b", "config": {"n": 2}}, {"module": "tool-traced-a", "config": None}],
@@ -152,9 +154,13 @@ async def entry_without_module(stage: Stage) -> Any:
 @scenario
 async def text_specs(stage: Stage) -> Any:
     """Orchestrator and context given by name take their config from the top level."""
-    for module_id, point in (("loop-text", "orchestrator"), ("context-text", "context")):
-        source = f'async def mount(coordinator, config=None):\n    await coordinator.mount("{point}", [config])\n'
-        write_module(stage.folder, module_id, source)
+    for module_id, source, name in (("loop-text", ORCHESTRATOR, "Loop()"), ("context-text", CONTEXT, "Context()")):
+        keeping = source.replace(name, f"keep({name}, config)")
+        write_module(
+            stage.folder,
+            module_id,
+            keeping + "\n\ndef keep(made, config):\n    made.config = config\n    return made\n",
+        )
     plan = {
         "session": {"orchestrator": "loop-text", "context": "context-text"},
         "orchestrator": {"config": {"a": 1}},
@@ -162,7 +168,7 @@ async def text_specs(stage: Stage) -> Any:
     }
     session = AmplifierSession(plan)
     failed = await outcome(session.initialize)
-    return [failed, session.coordinator.get("orchestrator"), session.coordinator.get("context")]
+    return [failed, *(getattr(session.coordinator.get(point), "config", None) for point in ("orchestrator", "context"))]
 
 
 @scenario
@@ -178,21 +184,10 @@ async def initialise_twice(stage: Stage) -> Any:
 @scenario
 async def ready_callback_raises(stage: Stage) -> Any:
     """A raising ready callback is a warning and an event; the next one runs."""
-    source = """
-async def mount(coordinator, config=None):
-    await coordinator.mount("tools", object(), name="bad")
-
-
-async def on_session_ready(coordinator):
-    raise ValueError("not ready")
-"""
     plan = base_plan(stage)
     plan["tools"] = [{"module": "tool-unready"}, write_traced(stage, "tool-after")]
-    write_module(
-        stage.folder,
-        "tool-unready",
-        source.replace("object()", "type('T', (), dict(name='bad', description='d', execute=on_session_ready))()"),
-    )
+    ready = "\n\nasync def on_session_ready(coordinator):\n    raise ValueError('not ready')\n"
+    write_module(stage.folder, "tool-unready", TOOL.format(name="unready") + ready)
     session = await started(stage, plan)
     return [stage.notes, stage.warnings()[-1:], session.coordinator.session_state["trace"], is_up(session)]
 
@@ -206,7 +201,33 @@ async def sync_ready_callback(stage: Stage) -> Any:
     file.write_text(file.read_text().replace("async def on_session_ready", "def on_session_ready"))
     plan["tools"] = [entry]
     session = await started(stage, plan)
-    return [session.coordinator.session_state.get("trace"), stage.warnings()[-1:], stage.notes]
+    said = [line for line in stage.warnings() if "as sync" in line]
+    return [session.coordinator.session_state.get("trace"), said, stage.notes]
+
+
+@scenario
+async def direct_modules_are_checked(stage: Stage) -> Any:
+    """Modules of the wrong shape that come from the module path, without a resolver."""
+    plan = base_plan(stage)
+    shapeless = "async def mount(coordinator, config=None):\n    await coordinator.mount('tools', object(), name='x')\n"
+    write_module(stage.folder, "tool-shapeless", shapeless)
+    write_module(stage.folder, "tool-nothing", "async def mount(coordinator, config=None):\n    return None\n")
+    plan["tools"] = [{"module": "tool-shapeless"}, {"module": "tool-nothing"}]
+    session = await started(stage, plan)
+    return [stage.notes, sorted(session.coordinator.get("tools"))]
+
+
+@scenario
+async def instance_returned_instead_of_mounted(stage: Stage) -> Any:
+    """A tool that mount() returns without having mounted it."""
+    plan = base_plan(stage)
+    head = TOOL.format(name="given").split("async def mount")[0]
+    write_module(
+        stage.folder, "tool-given", f"{head}async def mount(coordinator, config=None):\n    return Tool(config)\n"
+    )
+    plan["tools"] = [{"module": "tool-given"}]
+    session = await started(stage, plan)
+    return [stage.notes, sorted(session.coordinator.get("tools"))]
 
 
 @scenario

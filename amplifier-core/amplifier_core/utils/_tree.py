@@ -69,8 +69,6 @@ def _shallow(source: Any) -> Copy:
 def _containers_in(copy: Copy) -> list[tuple[Any, Any]]:
     """Return the slots that hold a container, last first, so that popping visits them in order."""
     slots = copy.items() if isinstance(copy, dict) else enumerate(copy)
-    found = [
-        slot for slot in slots if (kind := type(slot[1])) not in _COMMON_LEAVES and issubclass(kind, _CONTAINERS)
-    ]
+    found = [slot for slot in slots if (kind := type(slot[1])) not in _COMMON_LEAVES and issubclass(kind, _CONTAINERS)]
     found.reverse()
     return found

@@ -84,7 +84,7 @@ class _Outcome(NamedTuple):
 async def _attempt(action: Callable[[], Any], deadline: float) -> _Outcome:
     """Call `action`, await what it returns if that can be awaited, and say how it ended."""
     try:
-        outcome: _Outcome = await call(_guarded, action, task=running_task(), deadline=deadline)
+        outcome: _Outcome = await call(running_task(), deadline, _guarded, action)
     except (asyncio.CancelledError, *UNSTOPPABLE):
         raise
     except TimeoutError as error:
