@@ -12,7 +12,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from children import HERE, Tally, run
+from children import HERE, Kernel, run
 from scenarios.base import AREAS
 
 SECONDS_FOR_AN_AREA = 60.0
@@ -67,35 +67,35 @@ def read_intended(path: Path | None = None) -> list[Intended]:
     return [Intended(e["scenario"], e.get("at", "*"), e["decision"], " ".join(e["reason"].split())) for e in entries]
 
 
-def play_area(python: Path, area: str, tally: Tally) -> dict[str, Any]:
+def play_area(kernel: Kernel, area: str) -> dict[str, Any]:
     """Play an area's scenarios in one process; those that want one of their own, and those that were lost, get it."""
     with tempfile.TemporaryDirectory() as folder:
-        ended = run(python, "scenario_child.py", area, "--folder", folder, seconds=SECONDS_FOR_AN_AREA, tally=tally)
+        ended = run(kernel, "scenario_child.py", area, "--folder", folder, seconds=SECONDS_FOR_AN_AREA)
     if not ended.lines or "plan" not in ended.lines[0]:
         return {f"{area}.(all)": {"area_failed": ended.error.strip().splitlines()[-1:]}}
     observed = {line["id"]: line["observed"] for line in ended.lines[1:]}
     for identity in ended.lines[0]["plan"]:
         if identity not in observed:
-            observed[identity] = play_alone(python, area, identity, tally)
+            observed[identity] = play_alone(kernel, area, identity)
     return observed
 
 
-def play_alone(python: Path, area: str, identity: str, tally: Tally) -> Any:
+def play_alone(kernel: Kernel, area: str, identity: str) -> Any:
     """Play one scenario in its own process; hanging and dying are observations too."""
     with tempfile.TemporaryDirectory() as folder:
         arguments = (area, "--folder", folder, "--only", identity)
-        ended = run(python, "scenario_child.py", *arguments, seconds=SECONDS_FOR_ONE, tally=tally)
+        ended = run(kernel, "scenario_child.py", *arguments, seconds=SECONDS_FOR_ONE)
     for line in ended.lines:
         if line.get("id") == identity:
             return line["observed"]
     return {"hung": True} if ended.status is None else {"process_died_with_status": ended.status}
 
 
-def play_all(python: Path, tally: Tally, areas: tuple[str, ...] = AREAS) -> dict[str, Any]:
+def play_all(kernel: Kernel) -> dict[str, Any]:
     """Play every area on one kernel."""
     observed: dict[str, Any] = {}
-    for area in areas:
-        observed.update(play_area(python, area, tally))
+    for area in AREAS:
+        observed.update(play_area(kernel, area))
     return observed
 
 
@@ -131,11 +131,11 @@ def compare(ours: dict[str, Any], peer: dict[str, Any], intended: list[Intended]
     return Comparison(len(identities), equal, intended, unlisted)
 
 
-def play_and_compare(ours: Path, peer: Path, tallies: dict[str, Tally]) -> Comparison:
+def play_and_compare(ours: Kernel, peer: Kernel) -> Comparison:
     """Play everything on both kernels, side by side, and compare."""
     with ThreadPoolExecutor(2) as pool:
-        left = pool.submit(play_all, ours, tallies["ours"])
-        right = pool.submit(play_all, peer, tallies["peer"])
+        left = pool.submit(play_all, ours)
+        right = pool.submit(play_all, peer)
         return compare(left.result(), right.result(), read_intended())
 
 

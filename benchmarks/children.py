@@ -14,10 +14,13 @@ ATTEMPTS = 4
 
 
 @dataclass
-class Tally:
-    """How the children of one kernel ended: all, those that delivered and then died, those that delivered nothing."""
+class Kernel:
+    """One of the two kernels: the interpreter that has it, and how its children ended."""
 
+    name: str
+    python: Path
     started: int = 0
+    #: delivered, and then ended with another status than 0
     died_at_exit: int = 0
     delivered_nothing: int = 0
 
@@ -43,10 +46,10 @@ def environment() -> dict[str, str]:
     return {**kept, "PYTHONHASHSEED": "0"}
 
 
-def run(python: Path, script: str, *arguments: str, seconds: float, tally: Tally) -> Ended:
+def run(kernel: Kernel, script: str, *arguments: str, seconds: float) -> Ended:
     """Run one of our scripts once and read what it printed, also when it died or had to be stopped."""
-    tally.started += 1
-    command = [str(python), str(HERE / script), *arguments]
+    kernel.started += 1
+    command = [str(kernel.python), str(HERE / script), *arguments]
     try:
         done = subprocess.run(command, capture_output=True, text=True, env=environment(), timeout=seconds, check=False)
         status: int | None = done.returncode
@@ -56,9 +59,9 @@ def run(python: Path, script: str, *arguments: str, seconds: float, tally: Tally
         out, error = _text(stopped.stdout), _text(stopped.stderr)
     lines = [json.loads(line) for line in out.splitlines() if line.startswith("{") and line.endswith("}")]
     if not lines:
-        tally.delivered_nothing += 1
+        kernel.delivered_nothing += 1
     elif status != 0:
-        tally.died_at_exit += 1
+        kernel.died_at_exit += 1
     return Ended(lines, status, error[-2000:])
 
 
@@ -68,16 +71,16 @@ def _text(captured: bytes | str | None) -> str:
     return captured if isinstance(captured, str) else captured.decode("utf-8", "replace")
 
 
-def deliver(python: Path, script: str, *arguments: str, seconds: float, tally: Tally) -> Any:
+def deliver(kernel: Kernel, script: str, *arguments: str, seconds: float) -> Any:
     """Run one of our scripts until it delivers its one line; a death after delivery is counted, not held against it.
 
     Raises NoDelivery, with the child's last words, when every attempt delivered nothing.
     """
     for _ in range(ATTEMPTS):
-        ended = run(python, script, *arguments, seconds=seconds, tally=tally)
+        ended = run(kernel, script, *arguments, seconds=seconds)
         if ended.lines:
             return ended.lines[-1]
     raise NoDelivery(
-        f"{script} {' '.join(arguments)} delivered nothing in {ATTEMPTS} attempts with {python.name} "
+        f"{script} {' '.join(arguments)} delivered nothing in {ATTEMPTS} attempts on {kernel.name} "
         f"(last exit status {ended.status}). Its last words:\n{ended.error}"
     )

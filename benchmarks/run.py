@@ -14,7 +14,7 @@ from pathlib import Path
 
 import behaviour
 import speed
-from children import Tally
+from children import Kernel
 from document import ROOT, circumstances, write_section
 
 HEADING = """
@@ -28,8 +28,9 @@ HOW = """
 How to repeat it: `make bench`. It installs the published kernel into an environment of its own (`.peer-venv`, pinned by
 `benchmarks/peer-constraints.txt`, with the same pydantic as ours), then runs each workload of `benchmarks/workloads.py`
 and `benchmarks/startup.py` in {rounds} rounds of fresh child processes, ours and the peer's in turn, and takes the
-median. The floor is a bare loop that awaits the same handlers, each with its own JSON copy of the data (the faster of
-`pydantic_core` and the standard library), after merging in the default fields and a timestamp; it runs in the same
+median of the rounds (within a child, the lower quartile of 40 short batches: other work on the machine only ever adds
+to a batch). The floor is a bare loop that awaits the same handlers, each with its own JSON copy of the data (the faster
+of `pydantic_core` and the standard library), after merging in the default fields and a timestamp; it runs in the same
 process as ours, batch by batch in turn. Memory is the growth of the resident set over 300 idle sessions, so native
 allocations count. Start-up times begin after the interpreter's own start.
 """
@@ -43,23 +44,22 @@ def main() -> int:
     parser.add_argument("--only", choices=["speed", "behaviour"])
     parser.add_argument("--output", type=Path, default=ROOT / "docs" / "benchmarks.md")
     options = parser.parse_args()
-    ours, peer = Path(sys.executable), options.peer.absolute()
-    tallies = {"ours": Tally(), "peer": Tally()}
+    ours, peer = Kernel("ours", Path(sys.executable)), Kernel("peer", options.peer.absolute())
     good = True
     if options.only != "behaviour":
-        good = run_speed(ours, peer, options.rounds, tallies, options.output)
+        good = run_speed(ours, peer, options.rounds, options.output)
     if options.only != "speed":
-        good = run_behaviour(ours, peer, tallies, options.output) and good
+        good = run_behaviour(ours, peer, options.output) and good
     print(f"\nwritten: {options.output.name}")
     return 0 if good else 1
 
 
-def run_speed(ours: Path, peer: Path, rounds: int, tallies: dict[str, Tally], output: Path) -> bool:
+def run_speed(ours: Kernel, peer: Kernel, rounds: int, output: Path) -> bool:
     """Run part one, print and write its table, and say whether every target is met."""
-    results = speed.measure(ours, peer, rounds, tallies)
+    results = speed.measure(ours, peer, rounds)
     rendered = speed.render(results)
-    print(f"\n{rendered}\n\n{ends(tallies)}")
-    body = f"## Speed\n\n{circumstances()}\n\n{rendered}\n\n{ends(tallies)}\n{HOW.format(rounds=rounds)}"
+    print(f"\n{rendered}\n\n{ends(ours, peer)}")
+    body = f"## Speed\n\n{circumstances()}\n\n{rendered}\n\n{ends(ours, peer)}\n{HOW.format(rounds=rounds)}"
     write_section(output, HEADING, "speed", body)
     missed = [result.row.what for result in results if not result.met]
     if missed:
@@ -67,9 +67,9 @@ def run_speed(ours: Path, peer: Path, rounds: int, tallies: dict[str, Tally], ou
     return not missed
 
 
-def run_behaviour(ours: Path, peer: Path, tallies: dict[str, Tally], output: Path) -> bool:
+def run_behaviour(ours: Kernel, peer: Kernel, output: Path) -> bool:
     """Run part two, print and write every difference, and say whether all of them are listed."""
-    result = behaviour.play_and_compare(ours, peer, tallies)
+    result = behaviour.play_and_compare(ours, peer)
     for difference in result.unlisted:
         print(f"\nUNLISTED {difference.scenario} at {difference.place}")
         print(f"  ours: {behaviour.short(difference.ours)}\n  peer: {behaviour.short(difference.peer)}")
@@ -84,12 +84,12 @@ def run_behaviour(ours: Path, peer: Path, tallies: dict[str, Tally], output: Pat
     return not result.unlisted
 
 
-def ends(tallies: dict[str, Tally]) -> str:
+def ends(*kernels: Kernel) -> str:
     """Say how many children died after they had delivered."""
     said = [
-        f"{name}: {tally.died_at_exit} of {tally.started} died at exit after delivering, "
-        f"{tally.delivered_nothing} delivered nothing"
-        for name, tally in tallies.items()
+        f"{kernel.name}: {kernel.died_at_exit} of {kernel.started} died at exit after delivering, "
+        f"{kernel.delivered_nothing} delivered nothing"
+        for kernel in kernels
     ]
     return f"Child processes: {'; '.join(said)}."
 

@@ -11,7 +11,6 @@ import argparse
 import importlib
 import json
 import os
-import sys
 from pathlib import Path
 
 from scenarios.base import AREAS, REGISTER, play
@@ -39,4 +38,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from statistics import median
-from typing import Any
 
-from children import Tally, deliver
+from children import Kernel, deliver
 from document import table
 
 
@@ -99,45 +96,42 @@ def target(row: Row) -> str:
     return faster if row.floor is None else f"{faster}, ≤ {row.floor:g}× floor"
 
 
-def one_child(python: Path, row: Row, extra: tuple[str, ...], tally: Tally) -> dict[str, float]:
+def one_child(kernel: Kernel, row: Row, extra: tuple[str, ...]) -> dict[str, float]:
     """Run a row's workload once, in a fresh process with an empty folder."""
     with tempfile.TemporaryDirectory() as folder:
-        where = ("--folder", folder) if row.script == "workloads.py" else ()
-        report: dict[str, float] = deliver(python, row.script, *row.arguments, *where, *extra, seconds=120, tally=tally)
+        where = ("--folder", folder, *extra) if row.script == "workloads.py" else ()
+        report: dict[str, float] = deliver(kernel, row.script, *row.arguments, *where, seconds=120)
     return report
 
 
 def measure(
-    ours: Path,
-    peer: Path,
-    rounds: int,
-    tallies: dict[str, Tally],
-    *,
-    extra: tuple[str, ...] = (),
-    say: Callable[[str], Any] = print,
+    ours: Kernel, peer: Kernel, rounds: int, rows: tuple[Row, ...] = ROWS, extra: tuple[str, ...] = ()
 ) -> list[Measured]:
-    """Measure every row `rounds` times, the two kernels in turn and in changing order."""
-    results = [Measured(row) for row in ROWS]
-    for python, name in ((ours, "ours"), (peer, "peer")):
+    """Measure every row in `rounds` rounds, the two kernels in turn and in changing order.
+
+    `extra` are options for every child of workloads.py. Raises NoDelivery when a child never delivers.
+    """
+    for kernel in (ours, peer):
         # Once unmeasured, so that both kernels' bytecode is written and their files are in memory.
-        deliver(python, "startup.py", "ready", seconds=120, tally=tallies[name])
+        deliver(kernel, "startup.py", "ready", seconds=120)
+    results = [Measured(row) for row in rows]
     for number in range(rounds):
-        say(f"round {number + 1} of {rounds}")
+        print(f"round {number + 1} of {rounds}", flush=True)
         for result in results:
             if number % result.row.every == 0:
-                _measure_once(result, ours, peer, number, tallies, extra)
+                _measure_once(result, ours, peer, extra, ours_first=number % 2 == 0)
     return results
 
 
-def _measure_once(
-    result: Measured, ours: Path, peer: Path, number: int, tallies: dict[str, Tally], extra: tuple[str, ...]
-) -> None:
-    arguments = extra if result.row.script == "workloads.py" else ()
-    order = ("ours", "peer") if number % 2 == 0 else ("peer", "ours")
-    for name in order:
-        report = one_child(ours if name == "ours" else peer, result.row, arguments, tallies[name])
-        (result.ours if name == "ours" else result.peer).append(report[result.row.unit])
-        if name == "ours" and result.row.floor is not None:
+def _measure_once(result: Measured, ours: Kernel, peer: Kernel, extra: tuple[str, ...], *, ours_first: bool) -> None:
+    row = result.row
+    for kernel in (ours, peer) if ours_first else (peer, ours):
+        report = one_child(kernel, row, extra)
+        if kernel is peer:
+            result.peer.append(report[row.unit])
+            continue
+        result.ours.append(report[row.unit])
+        if row.floor is not None:
             result.floors.append(report["floor_us"])
             result.of_floor.append(report["us"] / report["floor_us"])
 

@@ -15,10 +15,12 @@ import sys
 import time
 from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 Report = dict[str, float]
+
+#: how long a batch should take, whatever a repetition costs
+BATCH_SECONDS = 0.01
 
 EVENT = "tool:pre"
 DEFAULTS = {"session_id": "5f0c6a3e-0000-4000-8000-000000000000", "parent_id": None}
@@ -34,7 +36,7 @@ PAYLOAD: dict[str, Any] = {
 def large_payload(size: int = 50_000) -> dict[str, Any]:
     """Build a request whose messages take about `size` bytes as JSON."""
     text = "The quick brown fox jumps over the lazy dog. " * 26
-    messages = []
+    messages: list[dict[str, Any]] = []
     while len(json.dumps(messages)) < size:
         index = len(messages)
         role = "assistant" if index % 2 else "user"
@@ -42,15 +44,38 @@ def large_payload(size: int = 50_000) -> dict[str, Any]:
     return {"provider": "bench", "model": "bench-1", "messages": messages}
 
 
-async def time_batches(work: Callable[[int], Awaitable[None]], count: int, batches: int) -> float:
-    """Return the median over `batches` of the microseconds one of `count` repetitions takes."""
-    await work(max(count // 10, 1))
-    times = []
-    for _ in range(batches):
+Work = Callable[[int], Awaitable[None]]
+
+
+async def calibrate(work: Work, count: int | None) -> int:
+    """Return `count`, or when it is None how many repetitions fill a batch; either way `work` is warm afterwards."""
+    if count is not None:
+        await work(1)
+        return count
+    number = 1
+    await work(2)
+    while True:
         start = time.perf_counter()
-        await work(count)
-        times.append((time.perf_counter() - start) / count * 1e6)
-    return median(times)
+        await work(number)
+        spent = time.perf_counter() - start
+        if spent >= BATCH_SECONDS / 2:
+            return max(1, round(number * BATCH_SECONDS / spent))
+        number *= 2
+
+
+async def time_in_turn(works: list[Work], count: int | None, batches: int) -> list[float]:
+    """Return for each work the microseconds of one repetition, the batches of all of them taken in turn.
+
+    The lower quartile of the batches counts: what else the machine did at the time only ever adds to a batch.
+    """
+    counts = [await calibrate(work, count) for work in works]
+    times: list[list[float]] = [[] for _ in works]
+    for _ in range(batches):
+        for work, number, taken in zip(works, counts, times, strict=True):
+            start = time.perf_counter()
+            await work(number)
+            taken.append((time.perf_counter() - start) / number * 1e6)
+    return [sorted(taken)[len(taken) // 4] for taken in times]
 
 
 def make_handlers(number: int) -> list[Any]:
@@ -66,7 +91,7 @@ def make_handlers(number: int) -> list[Any]:
     return [one() for _ in range(number)]
 
 
-def make_emit(handlers: list[Any], payload: dict[str, Any]) -> Callable[[int], Awaitable[None]]:
+def make_emit(handlers: list[Any], payload: dict[str, Any]) -> Work:
     """Make the loop that emits one event after another to `handlers`."""
     from amplifier_core import HookRegistry
 
@@ -106,7 +131,7 @@ def fastest_json_copy(payload: dict[str, Any]) -> Callable[[dict[str, Any]], dic
     return min((native, stdlib), key=cost)
 
 
-def make_floor(handlers: list[Any], payload: dict[str, Any]) -> Callable[[int], Awaitable[None]]:
+def make_floor(handlers: list[Any], payload: dict[str, Any]) -> Work:
     """Make the bare loop: defaults and a timestamp merged in, then each handler awaited with a JSON copy of its own."""
     from datetime import UTC, datetime
 
@@ -121,33 +146,30 @@ def make_floor(handlers: list[Any], payload: dict[str, Any]) -> Callable[[int], 
     return work
 
 
-async def measure_emit(number: int, payload: dict[str, Any], count: int, batches: int) -> Report:
+async def measure_emit(number: int, payload: dict[str, Any], count: int | None, batches: int) -> Report:
     """Time emit to `number` handlers, and the floor in the same process, batch by batch in turn."""
     handlers = make_handlers(number)
-    emit, floor = make_emit(handlers, payload), make_floor(handlers, payload)
-    emits, floors = [], []
-    for _ in range(batches):
-        emits.append(await time_batches(emit, count, 1))
-        floors.append(await time_batches(floor, count, 1))
-    return {"us": median(emits), "floor_us": median(floors)}
+    works = [make_emit(handlers, payload), make_floor(handlers, payload)]
+    emit, floor = await time_in_turn(works, count, batches)
+    return {"us": emit, "floor_us": floor}
 
 
-async def emit_1(count: int, batches: int, folder: Path) -> Report:
+async def emit_1(count: int | None, batches: int, folder: Path) -> Report:
     """Emit a small payload to one handler."""
     return await measure_emit(1, PAYLOAD, count, batches)
 
 
-async def emit_20(count: int, batches: int, folder: Path) -> Report:
+async def emit_20(count: int | None, batches: int, folder: Path) -> Report:
     """Emit a small payload to twenty handlers."""
     return await measure_emit(20, PAYLOAD, count, batches)
 
 
-async def emit_large(count: int, batches: int, folder: Path) -> Report:
+async def emit_large(count: int | None, batches: int, folder: Path) -> Report:
     """Emit 50 kB of messages to three handlers."""
     return await measure_emit(3, large_payload(), count, batches)
 
 
-async def turn(count: int, batches: int, folder: Path) -> Report:
+async def turn(count: int | None, batches: int, folder: Path) -> Report:
     """Run turns whose orchestrator returns at once, in a session made by real module loading."""
     from amplifier_core import AmplifierSession
     from module_factory import write_session_modules
@@ -159,12 +181,12 @@ async def turn(count: int, batches: int, folder: Path) -> Report:
         for _ in range(times):
             await session.execute("hello")
 
-    report = {"us": await time_batches(work, count, batches)}
+    [taken] = await time_in_turn([work], count, batches)
     await session.cleanup()
-    return report
+    return {"us": taken}
 
 
-async def session(count: int, batches: int, folder: Path) -> Report:
+async def session(count: int | None, batches: int, folder: Path) -> Report:
     """Create, initialise and clean up sessions with an orchestrator, a context, a provider and ten tools, warm."""
     from amplifier_core import AmplifierSession
     from module_factory import write_session_modules
@@ -177,8 +199,8 @@ async def session(count: int, batches: int, folder: Path) -> Report:
             await session.initialize()
             await session.cleanup()
 
-    await work(2)
-    return {"us": await time_batches(work, count, batches)}
+    [taken] = await time_in_turn([work], count, batches)
+    return {"us": taken}
 
 
 def resident_bytes() -> int:
@@ -189,8 +211,8 @@ def resident_bytes() -> int:
     return pages * os.sysconf("SC_PAGE_SIZE")
 
 
-async def memory(count: int, batches: int, folder: Path) -> Report:
-    """Hold `count` initialised, idle sessions and divide what the process grew by; `batches` is ignored."""
+async def memory(count: int | None, batches: int, folder: Path) -> Report:
+    """Hold `count` (300) initialised, idle sessions and divide what the process grew by; `batches` is ignored."""
     import gc
 
     from amplifier_core import AmplifierSession
@@ -206,24 +228,24 @@ async def memory(count: int, batches: int, folder: Path) -> Report:
     held = [await live() for _ in range(20)]
     gc.collect()
     before = resident_bytes()
-    held += [await live() for _ in range(count)]
+    number = count or 300
+    held += [await live() for _ in range(number)]
     gc.collect()
     grown = resident_bytes() - before
     for session in held:
         await session.cleanup()
-    return {"bytes": grown / count}
+    return {"bytes": grown / number}
 
 
-Workload = Callable[[int, int, Path], Coroutine[Any, Any, Report]]
+Workload = Callable[[int | None, int, Path], Coroutine[Any, Any, Report]]
 
-#: name -> (workload, default count, default batches)
-WORKLOADS: dict[str, tuple[Workload, int, int]] = {
-    "emit_1": (emit_1, 400, 5),
-    "emit_20": (emit_20, 60, 5),
-    "emit_large": (emit_large, 60, 5),
-    "turn": (turn, 300, 5),
-    "session": (session, 15, 5),
-    "memory": (memory, 300, 1),
+WORKLOADS: dict[str, Workload] = {
+    "emit_1": emit_1,
+    "emit_20": emit_20,
+    "emit_large": emit_large,
+    "turn": turn,
+    "session": session,
+    "memory": memory,
 }
 
 
@@ -232,12 +254,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("name", choices=list(WORKLOADS))
     parser.add_argument("--folder", type=Path, required=True, help="an empty folder for the modules of the session")
-    parser.add_argument("--count", type=int, help="repetitions in a batch")
-    parser.add_argument("--batches", type=int, help="batches; the median counts")
+    parser.add_argument("--count", type=int, help="repetitions in a batch (as many as fill it), or sessions held (300)")
+    parser.add_argument("--batches", type=int, default=40, help="batches; their lower quartile counts")
     options = parser.parse_args()
-    workload, count, batches = WORKLOADS[options.name]
     sys.path.insert(0, str(options.folder))
-    report = asyncio.run(workload(options.count or count, options.batches or batches, options.folder))
+    report = asyncio.run(WORKLOADS[options.name](options.count, options.batches, options.folder))
     print(json.dumps(report), flush=True)
 
 

@@ -12,9 +12,10 @@ _second = (0, "")
 def timestamp() -> str:
     """Return now as UTC ISO 8601 with microseconds, ending `+00:00`."""
     global _second
-    seconds, nanoseconds = divmod(time_ns(), 1_000_000_000)
+    microseconds = time_ns() // 1000
+    second = microseconds // 1_000_000
     known, text = _second
-    if seconds != known:
-        text = datetime.fromtimestamp(seconds, UTC).isoformat()[:19]
-        _second = (seconds, text)
-    return f"{text}.{nanoseconds // 1000:06d}+00:00"
+    if second != known:
+        text = datetime.fromtimestamp(second, UTC).isoformat()[:19]
+        _second = (second, text)
+    return f"{text}.{str(microseconds)[-6:]}+00:00"

@@ -5,21 +5,28 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from pydantic import BaseModel
+
 from amplifier_core.models import ContextInjection, HookResult
 
 #: A HookResult costs microseconds to validate and one is made per event: keep the parts of a plain one at hand.
 _PLAIN = dict(HookResult().__dict__)
 _NEW = object.__new__
-_ASSIGN = object.__setattr__
+_SET_FIELDS_SET = BaseModel.__dict__["__pydantic_fields_set__"].__set__
+_SET_EXTRA = BaseModel.__dict__["__pydantic_extra__"].__set__
+_SET_PRIVATE = BaseModel.__dict__["__pydantic_private__"].__set__
 
 
 def plain_result(data: Any) -> HookResult:
     """Return `HookResult(action="continue", data=data)` without validating `data`, which stays the same object."""
     result = _NEW(HookResult)
-    _ASSIGN(result, "__dict__", {**_PLAIN, "data": data, "context_injections": []})
-    _ASSIGN(result, "__pydantic_fields_set__", {"action", "data"})
-    _ASSIGN(result, "__pydantic_extra__", None)
-    _ASSIGN(result, "__pydantic_private__", None)
+    values = result.__dict__
+    values.update(_PLAIN)
+    values["data"] = data
+    values["context_injections"] = []
+    _SET_FIELDS_SET(result, {"action", "data"})
+    _SET_EXTRA(result, None)
+    _SET_PRIVATE(result, None)
     return result
 
 

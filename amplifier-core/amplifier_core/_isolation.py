@@ -30,22 +30,15 @@ def clean(value: Any) -> Any:
 
 def copier(value: Any, times: int = 2) -> Callable[[], Any]:
     """Return a function that gives a fresh private copy of clean data at every call; `times` says how many calls."""
-    if type(value) is not dict:
+    if times == 1 or type(value) is not dict:
         return partial(copy_containers, value)
-    nested = [key for key, item in value.items() if type(item) is dict or type(item) is list]
-    if not nested:
+    for item in value.values():
+        if type(item) is dict or type(item) is list:
+            break
+    else:
         return value.copy
-    if times == 1:
-        return partial(_copy_nested, value, nested)
     # Far cheaper than parsing JSON again, and exact for the types that clean data consists of.
     return partial(marshal.loads, marshal.dumps(value, 2))
-
-
-def _copy_nested(value: dict[str, Any], nested: list[str]) -> dict[str, Any]:
-    fresh = value.copy()
-    for key in nested:
-        fresh[key] = copy_containers(fresh[key])
-    return fresh
 
 
 def _clean(value: Any, path: set[int]) -> Any:
@@ -142,7 +135,11 @@ def copy_containers(value: Any) -> Any:
 
 def _copy(value: Any) -> Any:
     if type(value) is dict:
-        return {key: _copy(item) if type(item) is dict or type(item) is list else item for key, item in value.items()}
+        fields = value.copy()
+        for key, item in value.items():
+            if type(item) is dict or type(item) is list:
+                fields[key] = _copy(item)
+        return fields
     if type(value) is list:
         return [_copy(item) if type(item) is dict or type(item) is list else item for item in value]
     return value

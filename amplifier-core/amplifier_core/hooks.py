@@ -160,7 +160,7 @@ class HookRegistry:
         task = running_task()
         current: Any = {} if fields is None else self._stamped(fields)
         fresh: Callable[[], Any] = copier(current, len(handlers)) if fields is not None else lambda: data
-        entered = self._enter_own_scope()
+        entered = self._enter_own_scope() if self._owner is not None else None
         folding: Fold | None = None
         try:
             for entry in handlers:
@@ -190,8 +190,6 @@ class HookRegistry:
     def _enter_own_scope(self) -> Entered | None:
         """Make the session that owns this registry the one at hand for its handlers, unless it already is."""
         owner = self._owner
-        if owner is None:
-            return None
         scope = current_scope()
         if scope is not None and scope.owner is owner and scope.module is None:
             return None

@@ -96,7 +96,7 @@ async def session_state_must_be_a_dict(stage: Stage) -> Any:
 async def subclass(stage: Stage) -> Any:
     """A subclass may skip the constructor and add attributes."""
 
-    class Mine(ModuleCoordinator):  # type: ignore[misc]
+    class Mine(ModuleCoordinator):
         def __init__(self, *arguments: Any, **options: Any) -> None:
             self.extra = "mine"
 

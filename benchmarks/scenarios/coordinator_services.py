@@ -33,7 +33,7 @@ async def odd_capability_names(stage: Stage) -> Any:
     return [
         str(await outcome(lambda: hub.register_capability(5, 1))).split(":")[0],
         await outcome(lambda: hub.get_capability("")),
-    ]  # type: ignore[arg-type]
+    ]
 
 
 @scenario
@@ -84,7 +84,7 @@ async def failing_contributors(stage: Stage) -> Any:
 async def contributor_that_cannot_be_called(stage: Stage) -> Any:
     """It fails when collected."""
     hub = ModuleCoordinator()
-    registered = await outcome(lambda: hub.register_contributor("x.y", "text", "text"))  # type: ignore[arg-type]
+    registered = await outcome(lambda: hub.register_contributor("x.y", "text", "text"))
     hub.register_contributor("x.y", "fine", lambda: 1)
     return [registered, await outcome(lambda: hub.collect_contributions("x.y"))]
 

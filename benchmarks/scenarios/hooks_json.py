@@ -113,7 +113,7 @@ async def list_data_is_isolated(stage: Stage) -> Any:
     registry.register("x:y", lambda event, data: data.append("edited"), name="vandal")
     registry.register("x:y", lambda event, data: stage.notes.append(data), priority=5)
     given = [1, [2]]
-    await registry.emit("x:y", given)  # type: ignore[arg-type]
+    await registry.emit("x:y", given)
     return [given, stage.notes]
 
 

@@ -102,7 +102,7 @@ async def refused_arguments(stage: Stage) -> Any:
 async def handler_that_cannot_be_called(stage: Stage) -> Any:
     """It is accepted, fails at emit, and the others run."""
     registry = HookRegistry()
-    registered = str(await outcome(lambda: type(registry.register("x:y", 42, name="number")).__name__))  # type: ignore[arg-type]
+    registered = str(await outcome(lambda: type(registry.register("x:y", 42, name="number")).__name__))
     registry.register("x:y", note_as(stage, "after"), priority=9, name="after")
     result = await registry.emit("x:y", {"a": 1})
     return ["Error" in registered, result.action, stage.notes]

@@ -139,7 +139,7 @@ async def own_loader(stage: Stage) -> Any:
     """Whether a loader that is given is used."""
     asked: list[str] = []
 
-    class Recording(amplifier_core.ModuleLoader):  # type: ignore[misc]
+    class Recording(amplifier_core.ModuleLoader):
         async def load(self, module_id: str, *arguments: Any, **options: Any) -> Any:
             asked.append(module_id)
             return await super().load(module_id, *arguments, **options)

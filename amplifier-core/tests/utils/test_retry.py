@@ -176,6 +176,12 @@ class TestComputeDelay:
         """Nothing doubled is nothing, at any attempt."""
         assert compute_delay(RetryConfig(initial_delay=0), 5000) == 0.0
 
+    def test_jitter_uses_its_whole_range(self) -> None:
+        """Delays are spread from half to one and a half, and not less widely."""
+        delays = [compute_delay(RetryConfig(jitter=True), 0) for _ in range(2000)]
+        assert 0.5 <= min(delays) < 0.6
+        assert 1.4 < max(delays) < 1.5
+
     @settings(deadline=None)
     @given(
         initial=st.floats(0, 100),

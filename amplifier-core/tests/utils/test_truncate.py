@@ -154,6 +154,14 @@ class TestHostileInput:
         assert copied == {"tuple": (["[CIRCULAR]"],)}
         json.dumps(copied)
 
+    def test_cycle_is_cut_where_reading_order_meets_it(self, function: Callable[..., Any]) -> None:
+        """Of two containers inside each other the one read first is shown whole."""
+        first: dict[str, Any] = {"name": "first"}
+        second: dict[str, Any] = {"name": "second", "other": first}
+        first["other"] = second
+        cut_second = {"name": "second", "other": "[CIRCULAR]"}
+        assert function([first, second]) == [{"name": "first", "other": cut_second}, cut_second]
+
     @pytest.mark.parametrize("wrap", [lambda inner: {"a": inner}, lambda inner: [inner], lambda inner: (inner,)])
     def test_deeper_than_the_stack(self, function: Callable[..., Any], wrap: Callable[[Any], Any]) -> None:
         """Nesting far beyond the recursion limit is copied to the bottom."""

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from amplifier_core.testing import MockCoordinator, MockTool
 from amplifier_core.validation import (
     ContextValidator,
@@ -97,8 +96,10 @@ async def test_no_mount_stops(write_module: WriteModule, source: str, expected: 
         ("def mount(coordinator, config): ...", "mount() should be async (async def mount(...))"),
         (
             "mount = dict",
-            "mount() has no readable signature (no signature found for builtin type <class 'dict'>); "
-            "use async def mount(coordinator, config=None)",
+            (
+                "mount() has no readable signature (no signature found for builtin type <class 'dict'>); "
+                "use async def mount(coordinator, config=None)"
+            ),
         ),
     ],
 )

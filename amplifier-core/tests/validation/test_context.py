@@ -6,7 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-
 from amplifier_core.validation import ContextValidator
 
 WriteModule = Callable[[str], Path]
@@ -58,8 +57,10 @@ async def test_object_without_the_interface(write_module: WriteModule, missing: 
     source = CONTEXT.replace(f"def {missing}(", f"def other_{missing}(")
     result = await ContextValidator().validate(write_module(source + MOUNT))
     assert [check.message for check in result.errors] == [
-        "Mounted context does not implement ContextManager interface "
-        "(missing add_message, get_messages_for_request, get_messages, set_messages, or clear)"
+        (
+            "Mounted context does not implement ContextManager interface "
+            "(missing add_message, get_messages_for_request, get_messages, set_messages, or clear)"
+        )
     ]
 
 

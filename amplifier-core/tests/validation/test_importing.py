@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-
 from amplifier_core.validation import ToolValidator
 from amplifier_core.validation._importing import private_import
 from amplifier_core.validation.base import import_module_from_path

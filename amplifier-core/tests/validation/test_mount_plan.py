@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from amplifier_core.validation import MountPlanValidationResult, MountPlanValidator, ValidationCheck
 from hypothesis import given
 from hypothesis import strategies as st
-
-from amplifier_core.validation import MountPlanValidationResult, MountPlanValidator, ValidationCheck
 
 SESSION = {"orchestrator": {"module": "loop-x"}, "context": {"module": "context-x"}}
 
@@ -24,10 +23,10 @@ def failures(plan: Any) -> list[tuple[str, str, str]]:
 
 def test_constants() -> None:
     """The sections and fields that a plan must and may have are public."""
-    assert MountPlanValidator.REQUIRED_SECTIONS == {"session"}
-    assert MountPlanValidator.OPTIONAL_SECTIONS == {"providers", "tools", "hooks", "agents"}
-    assert MountPlanValidator.REQUIRED_SESSION_FIELDS == {"orchestrator", "context"}
-    assert MountPlanValidator.REQUIRED_MODULE_SPEC_FIELDS == {"module"}
+    assert {"session"} == MountPlanValidator.REQUIRED_SECTIONS
+    assert {"providers", "tools", "hooks", "agents"} == MountPlanValidator.OPTIONAL_SECTIONS
+    assert {"orchestrator", "context"} == MountPlanValidator.REQUIRED_SESSION_FIELDS
+    assert {"module"} == MountPlanValidator.REQUIRED_MODULE_SPEC_FIELDS
 
 
 def test_smallest_valid_plan() -> None:
@@ -96,8 +95,10 @@ def test_sections(plan: dict[Any, Any], expected: list[tuple[str, str, str]]) ->
         (
             {"name": "x"},
             "module_required",
-            "Module spec at tools[1] missing required 'module' field.\n  Got: {'name': 'x'}\n"
-            "  Expected: {'module': 'module-name', 'source': '...', 'config': {...}}",
+            (
+                "Module spec at tools[1] missing required 'module' field.\n  Got: {'name': 'x'}\n"
+                "  Expected: {'module': 'module-name', 'source': '...', 'config': {...}}"
+            ),
         ),
         ({"module": 5}, "module_type", "Module path at tools[1] must be a string, got int"),
         ({"module": ""}, "module_empty", "Module path at tools[1] cannot be empty"),

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-
 from amplifier_core.validation import OrchestratorValidator
 
 WriteModule = Callable[[str], Path]

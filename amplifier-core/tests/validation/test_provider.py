@@ -6,7 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-
 from amplifier_core.validation import ProviderValidator
 
 WriteModule = Callable[[str], Path]
@@ -64,8 +63,10 @@ async def test_object_without_the_interface(write_module: WriteModule) -> None:
     """A mounted object that lacks a member fails, with all members listed."""
     result = await ProviderValidator().validate(write_module("class P:\n    name = 'p'\n" + MOUNT))
     assert [check.message for check in result.errors] == [
-        "Provider 'mounted' does not implement Provider interface "
-        "(missing name, get_info, list_models, complete, or parse_tool_calls)"
+        (
+            "Provider 'mounted' does not implement Provider interface "
+            "(missing name, get_info, list_models, complete, or parse_tool_calls)"
+        )
     ]
 
 

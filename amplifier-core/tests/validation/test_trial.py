@@ -7,7 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-
 from amplifier_core.validation import HookValidator, ToolValidator, ValidationResult, _trial
 
 WriteModule = Callable[[str], Path]
@@ -88,8 +87,10 @@ async def test_hanging_mount_is_a_timeout(
     monkeypatch.setattr(_trial, "TRIAL_MOUNT_TIMEOUT", 0.01)
     result = await validate(write_module, HANGS[hang])
     assert errors(result) == [
-        "Error during protocol compliance check: timeout: mount() was not done after 0.01 seconds. "
-        "Return promptly and leave slow work to on_session_ready() or to the first use"
+        (
+            "Error during protocol compliance check: timeout: mount() was not done after 0.01 seconds. "
+            "Return promptly and leave slow work to on_session_ready() or to the first use"
+        )
     ]
     assert result.errors[0].name == "protocol_compliance"
 
@@ -185,9 +186,11 @@ async def test_events_offered_as_a_capability(write_module: WriteModule) -> None
     assert [(check.name, check.message) for check in result.warnings] == [
         (
             "contribution_channel",
-            'mount() called register_capability("observability.events", ...) to announce events, but '
-            "collect_contributions() will never see it. Use coordinator.register_contributor("
-            f'"observability.events", "{module_id}", lambda: [...])',
+            (
+                'mount() called register_capability("observability.events", ...) to announce events, but '
+                "collect_contributions() will never see it. Use coordinator.register_contributor("
+                f'"observability.events", "{module_id}", lambda: [...])'
+            ),
         )
     ]
     assert len(result.checks) == 9
@@ -208,8 +211,10 @@ async def test_any_list_of_event_names_is_recognised(write_module: WriteModule) 
         'coordinator.register_capability("mine", ["a:b", 5])',
         'coordinator.register_capability("mine", lambda: ["a:b"])',
         'coordinator.register_contributor("observability.events", "tool-t", lambda: ["delegate:error"])',
-        'coordinator.register_contributor("observability.events", "tool-t", lambda: ["delegate:error"])\n'
-        'coordinator.register_capability("observability.events", ["delegate:error"])',
+        (
+            'coordinator.register_contributor("observability.events", "tool-t", lambda: ["delegate:error"])\n'
+            'coordinator.register_capability("observability.events", ["delegate:error"])'
+        ),
     ],
 )
 async def test_right_use_gets_no_warning(write_module: WriteModule, body: str) -> None:
@@ -231,8 +236,10 @@ async def test_looking_at_other_modules_in_mount(write_module: WriteModule) -> N
     assert [(check.name, check.message) for check in result.warnings] == [
         (
             "mount_order",
-            'mount() looked at other modules before everyone is there: get_capability("skills.discovery"), '
-            'collect_contributions("observability.events"). Move it to `async def on_session_ready(coordinator)`',
+            (
+                'mount() looked at other modules before everyone is there: get_capability("skills.discovery"), '
+                'collect_contributions("observability.events"). Move it to `async def on_session_ready(coordinator)`'
+            ),
         )
     ]
     assert len(result.checks) == 9
