@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
-from datetime import UTC, datetime
+from datetime import datetime
 from types import TracebackType
 from typing import Any
 from weakref import WeakValueDictionary
@@ -185,7 +185,7 @@ class AmplifierSession:
         fatal: BaseException | None = None
         if self.initialized and not self._ended:
             self._ended = True
-            self.status.ended_at = datetime.now(UTC)
+            self.status.ended_at = datetime.now()  # local time, as started_at is
             if self.status.status == "running":  # no turn was ever asked for
                 self.status.status = "completed"
             try:

@@ -148,7 +148,7 @@ def test_modules_that_mount_nothing_fail(tmp_path: Path) -> None:
     """A mount() that does nothing fails every inherited test, apart from hooks, which may register later."""
     for kind in GOOD:
         write_module(tmp_path, kind, "async def mount(coordinator, config): ...")
-    done = run_pytest(tmp_path)
+    done = run_pytest(tmp_path, "--tb=line")
     assert {name: len(tests) for name, tests in faults(done).items()} == {
         f"test_{kind}_x": count for kind, count in INHERITED.items() if kind != "hook"
     }, done.stdout
@@ -204,7 +204,7 @@ def test_broken_modules_fail_where_they_are_broken(tmp_path: Path) -> None:
     for name, (kind, before, after, _) in BROKEN.items():
         assert before in GOOD[kind], name
         write_module(tmp_path, kind, GOOD[kind].replace(before, after), name=name)
-    done = run_pytest(tmp_path)
+    done = run_pytest(tmp_path, "--tb=line")
     noticed = faults(done)
     for name, (kind, _, _, expected) in BROKEN.items():
         assert set(expected) <= set(noticed.get(f"test_{kind}_{name}", [])), f"{name}\n{done.stdout}"

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from amplifier_core._isolation import describe
+from amplifier_core.utils.truncate import redact_secrets
 from amplifier_core.validation.base import CheckList, ValidationCheck, failing, passing
 
 __all__ = ["MountPlanValidationResult", "MountPlanValidator"]
@@ -93,7 +95,7 @@ class MountPlanValidator:
             result.add(
                 failing(
                     f"{path}_{name}_required",
-                    f"Module spec at {path} missing required '{name}' field.\n  Got: {spec}\n"
+                    f"Module spec at {path} missing required '{name}' field.\n  Got: {_shown(spec)}\n"
                     "  Expected: {'module': 'module-name', 'source': '...', 'config': {...}}",
                 )
             )
@@ -115,3 +117,8 @@ class MountPlanValidator:
         if "source" in spec and not isinstance(spec["source"], str):
             kind = type(spec["source"]).__name__
             result.add(failing(f"{path}_source_type", f"Source at {path} must be a string, got {kind}"))
+
+
+def _shown(spec: dict[Any, Any]) -> str:
+    """Return the spec as text: messages end up in logs, so keys of services must not be in them."""
+    return describe(redact_secrets(spec))

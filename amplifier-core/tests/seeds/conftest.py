@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import importlib
+import os
+import subprocess
 import sys
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-
 from amplifier_core import AmplifierSession
 
 LOOP = '''
@@ -186,3 +187,20 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Workbench
 def record() -> type[Recorder]:
     """Give the class that hears every event of the session it is given."""
     return Recorder
+
+
+@pytest.fixture
+def run_pytest() -> Callable[..., tuple[int, str]]:
+    """Give a function that runs an author's tests in a process of their own: (folder, import path) → (code, output)."""
+
+    def run(folder: Path, *import_path: Path) -> tuple[int, str]:
+        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:randomly", str(folder)]
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, import_path))}
+        for name in [name for name in environment if name.startswith("PYTEST_")]:
+            del environment[name]
+        done = subprocess.run(
+            command, cwd=folder, env=environment, capture_output=True, text=True, timeout=100, check=False
+        )
+        return done.returncode, done.stdout + done.stderr
+
+    return run

@@ -7,6 +7,7 @@ import types
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from amplifier_core.validation import ToolValidator
@@ -172,13 +173,19 @@ async def test_validate_says_why_an_import_failed(write_module: WriteModule, tmp
         str(write_module("def (")): "Error loading module: invalid syntax (__init__.py, line 1)",
         str(write_module("raise ValueError('bad')")): "Error loading module: bad",
         str(write_module("raise GeneratorExit('odd')")): "Error loading module: odd",
-        "x" * 5000: f"Error loading module: [Errno 36] File name too long: '{'x' * 5000}'",
     }
     for path, message in cases.items():
         result = await ToolValidator().validate(path)
         assert [(check.name, check.severity, check.message) for check in result.checks] == [
             ("module_importable", "error", message)
         ]
+
+
+@pytest.mark.parametrize("path", ["x" * 5000, "nul\0", None])
+async def test_validate_bears_impossible_paths(path: Any) -> None:
+    """What can be neither a path nor a name is a failed import."""
+    result = await ToolValidator().validate(path)
+    assert [(check.name, check.passed) for check in result.checks] == [("module_importable", False)]
 
 
 async def test_validate_lets_interrupts_through(write_module: WriteModule) -> None:

@@ -112,6 +112,13 @@ def test_module_specs(spec: Any, check: str, message: str) -> None:
     assert failures(plan) == [("error", f"tools[1]_{check}", message)]
 
 
+def test_secrets_are_not_repeated() -> None:
+    """A spec that is shown because it lacks its module keeps its keys and passwords to itself."""
+    spec = {"name": "p", "config": {"api_key": "sk-very-secret"}}
+    [(_, _, message)] = failures({"session": SESSION, "providers": [spec]})
+    assert "  Got: {'name': 'p', 'config': {'api_key': '[REDACTED]'}}" in message
+
+
 def test_empty_section_is_noted() -> None:
     """An empty list of modules passes, with a note."""
     checks = MountPlanValidator().validate({"session": SESSION, "hooks": []}).checks
