@@ -29,12 +29,14 @@ HUNG = "stopped after 60 s"
 
 
 def exit_of(python: Path) -> str:
-    """Run the program once and return its exit status in words."""
+    """Run the program once and return its exit status in words; the last words of a failure go to stderr."""
     command = [str(python), str(HERE / "one_emit.py")]
     try:
         done = subprocess.run(command, capture_output=True, env=environment(), timeout=SECONDS, check=False)
     except subprocess.TimeoutExpired:
         return HUNG
+    if done.returncode:
+        print(done.stderr.decode("utf-8", "replace")[-1000:].rstrip(), file=sys.stderr)
     return in_words(done.returncode)
 
 

@@ -3,7 +3,7 @@
     python benchmarks/run.py --peer PYTHON_WITH_THE_PUBLISHED_KERNEL [--rounds 7] [--only speed|behaviour]
 
 Part one times the same workloads on both; part two plays the same scenarios on both and lists every difference.
-Exits 1 when a target is missed or a difference is not listed in scenarios/intended.toml.
+Exits 1 when a target is missed or a difference is not listed in scenarios/intended.toml, 2 when a workload cannot run.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 
 import behaviour
 import speed
-from children import Kernel
+from children import Kernel, NoDelivery
 from document import ROOT, circumstances, write_section
 
 HEADING = """
@@ -46,10 +46,14 @@ def main() -> int:
     options = parser.parse_args()
     ours, peer = Kernel("ours", Path(sys.executable)), Kernel("peer", options.peer.absolute())
     good = True
-    if options.only != "behaviour":
-        good = run_speed(ours, peer, options.rounds, options.output)
-    if options.only != "speed":
-        good = run_behaviour(ours, peer, options.output) and good
+    try:
+        if options.only != "behaviour":
+            good = run_speed(ours, peer, options.rounds, options.output)
+        if options.only != "speed":
+            good = run_behaviour(ours, peer, options.output) and good
+    except NoDelivery as failure:
+        print(f"\nSTOPPED: {failure}", file=sys.stderr)
+        return 2
     print(f"\nwritten: {options.output.name}")
     return 0 if good else 1
 

@@ -22,7 +22,7 @@ def module_entry_points(*, rescan: bool = False) -> dict[str, Any]:
     global _scan
     metadata = importlib.import_module("importlib.metadata")
     scan = metadata.entry_points
-    genuine = isinstance(scan, FunctionType) and scan.__module__ == "importlib.metadata"
+    genuine = isinstance(scan, FunctionType) and scan.__globals__ is vars(metadata)
     key = tuple(sys.path)
     if genuine and not rescan and _scan is not None and _scan[0] == key:
         return _scan[1]
@@ -32,3 +32,17 @@ def module_entry_points(*, rescan: bool = False) -> dict[str, Any]:
     if genuine:
         _scan = (key, found)
     return found
+
+
+def what_to_do(module_id: str) -> str:
+    """Return the end of the sentence that says a module was not found: the nearest name there is, or how to get it."""
+    from difflib import get_close_matches
+    from pkgutil import iter_modules
+
+    prefix = "amplifier_module_"
+    packages = (found.name for found in iter_modules() if found.name.startswith(prefix))
+    known = {*module_entry_points(), *(name.removeprefix(prefix).replace("_", "-") for name in packages)}
+    near = get_close_matches(module_id, sorted(known), n=1)
+    if near:
+        return f". Did you mean '{near[0]}'?"
+    return f". Install the package that provides it, or give '{module_id}' a source in the plan"

@@ -1,4 +1,4 @@
-"""Fold the verdicts of many handlers into one: deny > ask > inject > modify > continue."""
+"""Read the verdicts of many handlers and fold them into one: deny > ask > inject > modify > continue."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from amplifier_core._isolation import INTERRUPTS, clean, describe
 from amplifier_core.models import ContextInjection, HookResult
+
+INVALID = "Hook handler returned invalid response"
 
 #: A HookResult costs microseconds to validate and one is made per event: keep the parts of a plain one at hand.
 _PLAIN = dict(HookResult().__dict__)
@@ -28,6 +31,49 @@ def plain_result(data: Any) -> HookResult:
     _SET_EXTRA(result, None)
     _SET_PRIVATE(result, None)
     return result
+
+
+class InvalidVerdict(Exception):
+    """A handler returned something that is no verdict."""
+
+
+def read_verdict(returned: Any) -> HookResult | None:
+    """Return what a handler said as a HookResult of our own, None for nothing; raise InvalidVerdict for nonsense.
+
+    Validated also when it claims to be a HookResult: it might have been built without validation, and a verdict that
+    cannot be read must never pass as consent. Copied, since the handler may keep it and change it later.
+    """
+    if returned is None:
+        return None
+    try:
+        fields = _said(returned)
+        fields["data"] = clean(fields.get("data"))
+        items = fields.get("context_injections")
+        if isinstance(items, list):
+            fields["context_injections"] = [
+                item.model_dump(warnings=False) if isinstance(item, ContextInjection) else item for item in items
+            ]
+        return HookResult.model_validate(fields)
+    except INTERRUPTS:
+        raise
+    except BaseException as error:
+        raise InvalidVerdict(f"{INVALID}: {describe(error) or type(error).__name__}") from error
+
+
+def _said(returned: Any) -> dict[str, Any]:
+    """Return the fields of an answer, in a new dict; raise whatever keeps them from being read."""
+    if isinstance(returned, HookResult):
+        fields = BaseModel.model_dump(returned, exclude={"data"}, warnings=False)
+        if returned.data is not None:
+            try:
+                fields |= BaseModel.model_dump(returned, include={"data"}, warnings=False)
+            except Exception:
+                fields["data"] = returned.data  # it refers to itself: clean() can deal with that
+        return fields
+    said = returned.model_dump() if hasattr(returned, "model_dump") else returned
+    if not isinstance(said, dict):
+        raise TypeError(f"{type(returned).__name__} is neither None, HookResult nor dict")
+    return dict(said)
 
 
 class Fold:

@@ -15,15 +15,27 @@ from contextvars import Context, copy_context
 from inspect import isawaitable
 from typing import Any
 
+from amplifier_core._isolation import INTERRUPTS
+
 #: Seconds that code past its deadline gets to clean up before it is abandoned.
 GRACE = 1.0
 
-#: What no isolation may hold back.
-FATAL = (KeyboardInterrupt, SystemExit, GeneratorExit)
+#: What no isolation may hold back. `call()` raises GeneratorExit only when it is itself being closed.
+FATAL = (*INTERRUPTS, GeneratorExit)
+
+
+_COROUTINE = types.CoroutineType
 
 
 class ForeignCancelled(Exception):
-    """Foreign code ended in a CancelledError that nobody outside had asked for."""
+    """Foreign code ended in a CancelledError (or GeneratorExit) that nobody outside had asked for."""
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__(f"it ended in a {type(error).__name__} that nobody outside had asked for")
+
+
+class DeadlineExceeded(TimeoutError):
+    """Foreign code was not done in the time it was given."""
 
 
 def running_task() -> asyncio.Task[Any] | None:
@@ -41,37 +53,38 @@ def call(
     """Call `function` in a copied context and await what it returns, if that can be awaited.
 
     `task` is `running_task()`, fetched by the caller once for many calls; `deadline` is in seconds. Raises whatever the
-    function raises, apart from a CancelledError of its own making, which becomes ForeignCancelled; TimeoutError past
-    the deadline; CancelledError when the outer task was cancelled meanwhile, even if the function swallowed it. A
+    function raises, apart from a CancelledError of its own making, which becomes ForeignCancelled; DeadlineExceeded
+    past the deadline; CancelledError when the outer task was cancelled meanwhile, even if the function swallowed it. A
     function that blocks without awaiting cannot be interrupted.
     """
     cancels = 0 if task is None else task.cancelling()
+    if cancels and getattr(task, "_must_cancel", False):
+        yield  # the caller was cancelled just now: that arrives here, before it could be taken for the function's doing
     context = copy_context()
     waited = False  # until the first wait nobody outside can have cancelled the task: only the function itself
     try:
         outcome = context.run(function, *arguments)
-        if type(outcome) is not types.CoroutineType:
-            if outcome is None or not isawaitable(outcome):
-                if task is not None and task.cancelling() > cancels:
-                    yield from _absorb(task, cancels)
-                return outcome
+        if type(outcome) is not _COROUTINE and outcome is not None and isawaitable(outcome):
             outcome = _awaiting(outcome)
-        try:
-            pending = context.run(outcome.send, None)
-        except StopIteration as stop:
-            outcome = stop.value
-        else:
-            waited = True
-            outcome = yield from _drive(context, outcome, pending, task, cancels, deadline)
-    except FATAL:
+        if type(outcome) is _COROUTINE:
+            try:
+                pending = context.run(outcome.send, None)
+            except StopIteration as stop:
+                outcome = stop.value
+            else:
+                waited = True
+                outcome = yield from _drive(context, outcome, pending, task, cancels, deadline)
+    except INTERRUPTS:
         raise
     except BaseException as error:
+        if waited and isinstance(error, GeneratorExit):
+            raise
         if task is not None and task.cancelling() > cancels:
             if waited:  # whatever the function made of it, the outer task was cancelled
                 raise asyncio.CancelledError from error
             yield from _absorb(task, cancels)
-        if isinstance(error, asyncio.CancelledError):
-            raise ForeignCancelled("it ended in a CancelledError that nobody outside had asked for") from error
+        if isinstance(error, (asyncio.CancelledError, GeneratorExit)):
+            raise ForeignCancelled(error) from error
         raise
     if task is not None and task.cancelling() > cancels:
         if waited:
@@ -104,7 +117,7 @@ def _drive(
     deadline: float | None,
 ) -> Generator[Any, Any, Any]:
     """Run a coroutine that waits for `pending` to its end, step by step in `context`, passing up what it waits for."""
-    watch = _Deadline(deadline) if deadline is not None else None
+    watch = _Deadline(deadline, task) if deadline is not None else None
     try:
         while True:
             if task is not None:
@@ -130,11 +143,15 @@ def _drive(
                 if watch is not None and watch.expired:
                     raise watch.error() from None
                 return stop.value
+            except INTERRUPTS:
+                raise
             except BaseException as error:
                 if task is not None and task.cancelling() > cancels:
                     yield from _absorb(task, cancels)
-                if watch is not None and watch.expired and not isinstance(error, FATAL):
+                if watch is not None and watch.expired:
                     raise watch.error() from error
+                if isinstance(error, GeneratorExit):
+                    raise ForeignCancelled(error) from error
                 raise
     finally:
         if watch is not None:
@@ -145,7 +162,7 @@ def _abandon(context: Context, coroutine: Coroutine[Any, Any, Any]) -> None:
     """Close a coroutine that ignored its cancellation; what it says to that no longer matters."""
     try:
         context.run(coroutine.close)
-    except FATAL:
+    except INTERRUPTS:
         raise
     except BaseException:
         # It swallowed GeneratorExit too. The caller reports the timeout, which is the news.
@@ -153,18 +170,20 @@ def _abandon(context: Context, coroutine: Coroutine[Any, Any, Any]) -> None:
 
 
 class _Deadline:
-    """Wait for what a coroutine waits for, but no longer than until a deadline."""
+    """Wait for what a coroutine waits for, but no longer than until a deadline and a grace."""
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, seconds: float, task: asyncio.Task[Any] | None) -> None:
         self.seconds = seconds
         self.expired = False
         self.abandoned = False
+        self._told = False
+        self._task = task
         self._loop = asyncio.get_running_loop()
         self._gate: asyncio.Future[None] | None = None
         self._timer = self._loop.call_later(seconds, self._expire)
 
-    def error(self) -> TimeoutError:
-        return TimeoutError(f"timeout after {self.seconds:g} s")
+    def error(self) -> DeadlineExceeded:
+        return DeadlineExceeded(f"timeout after {self.seconds:g} s")
 
     def close(self) -> None:
         self._timer.cancel()
@@ -179,25 +198,37 @@ class _Deadline:
         if self._gate is not None and not self._gate.done():
             self._gate.set_result(None)
 
+    def _must_tell(self) -> bool:
+        """Tell, once, that the deadline has passed and the coroutine does not know yet."""
+        news = self.expired and not self._told
+        self._told = self.expired
+        return news
+
     def wait(self, pending: Any) -> Generator[Any, Any, Any]:
-        """Wait for `pending`; raise CancelledError when the deadline passes first."""
-        told = self.expired
-        if pending is None or not hasattr(pending, "add_done_callback"):
+        """Wait for `pending` as asyncio would, passing cancellations on to it; the deadline is one of them.
+
+        Raises CancelledError when there is nothing to pass it on to, and when the grace is over.
+        """
+        if pending is None or pending is self._task or not hasattr(pending, "add_done_callback"):
             value = yield pending
-        else:
-            # Waiting on a gate of our own, not on `pending`: an inner task that ignores cancellation must not hold us.
-            self._gate = self._loop.create_future()
-            pending.add_done_callback(self._open)
-            try:
-                yield from self._gate
-            except BaseException:
-                pending.cancel()
-                raise
-            finally:
-                pending.remove_done_callback(self._open)
-            value = None
-        if self.abandoned or (self.expired and not told):
-            if pending is not None and hasattr(pending, "cancel"):
-                pending.cancel()
-            raise asyncio.CancelledError
-        return value
+            if self._must_tell() or self.abandoned:
+                raise asyncio.CancelledError
+            return value
+        # Waiting on a gate of our own, not on `pending`: an inner task that ignores cancellation must not hold us.
+        pending.add_done_callback(self._open)
+        try:
+            while not pending.done():
+                if self._must_tell() or self.abandoned:
+                    pending.cancel()
+                    if self.abandoned:
+                        raise asyncio.CancelledError
+                    continue
+                self._gate = self._loop.create_future()
+                try:
+                    yield from self._gate
+                except asyncio.CancelledError:
+                    if not pending.cancel():
+                        raise
+        finally:
+            pending.remove_done_callback(self._open)
+        return None

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from amplifier_core._foreign import running_task
 from amplifier_core._isolation import clean, copier
+from amplifier_core._ledger import Ledger
 from amplifier_core.events import CONTEXT_INCLUDE
 from amplifier_core.hooks import HookRegistry
 
@@ -27,10 +27,11 @@ class SessionContext(NamedTuple):
 class Fragments:
     """Hold fragments by key and announce every change as `context:include`."""
 
-    __slots__ = ("_announcing", "_hooks", "_values")
+    __slots__ = ("_announcing", "_hooks", "_ledger", "_values")
 
-    def __init__(self, hooks: HookRegistry) -> None:
+    def __init__(self, hooks: HookRegistry, ledger: Ledger) -> None:
         self._hooks = hooks
+        self._ledger = ledger
         self._values: dict[str, Any] = {}
         self._announcing: set[asyncio.Task[Any]] = set()
 
@@ -42,32 +43,39 @@ class Fragments:
         """Set a fragment at once, None removes it; return the announcement for whoever wants to wait for it."""
         if not isinstance(key, str):
             raise TypeError(f"set_context_fragment: key must be a string, got {type(key).__name__}")
-        size = 0
         if value is None:
             self._values.pop(key, None)
         else:
-            self._values[key] = clean(value)
-            size = _size(self._values[key])
-        return self._announce({"key": key, "bytes": size})
+            self._ledger.note(lambda: self._announce(key))  # noted first: undone last, when the value is gone
+            self._ledger.put(self._values, key, clean(value))
+        return self._announce(key)
 
     def announcements(self) -> list[Callable[[], Any]]:
         """Return a function for each announcement under way, giving something to await."""
         return [lambda task=task: task for task in self._announcing]  # type: ignore[misc]  # bound early on purpose
 
-    def _announce(self, data: dict[str, Any]) -> asyncio.Task[Any] | None:
-        emitting = self._hooks.emit(CONTEXT_INCLUDE, data)
-        if running_task() is not None:
-            task = asyncio.ensure_future(emitting)
-            self._announcing.add(task)
-            task.add_done_callback(self._announcing.discard)
-            return task
+    def _announce(self, key: str) -> asyncio.Task[Any] | None:
+        size = _size(self._values[key]) if key in self._values else 0
+        emitting = self._hooks.emit(CONTEXT_INCLUDE, {"key": key, "bytes": size})
         try:
-            emitting.send(None)  # no loop runs: handlers that do not wait still hear of it
-        except StopIteration:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            _run_without_loop(emitting)
             return None
-        emitting.close()
-        logger.warning("A handler of %s could not wait: no event loop is running", CONTEXT_INCLUDE)
-        return None
+        task = loop.create_task(emitting)
+        self._announcing.add(task)
+        task.add_done_callback(self._announcing.discard)
+        return task
+
+
+def _run_without_loop(emitting: Coroutine[Any, Any, Any]) -> None:
+    """Tell the handlers that do not wait: no loop runs that could drive the others."""
+    try:
+        emitting.send(None)
+    except StopIteration:
+        return
+    emitting.close()
+    logger.warning("A handler of %s could not wait: no event loop is running", CONTEXT_INCLUDE)
 
 
 def _size(value: Any) -> int:

@@ -110,7 +110,8 @@ def _show(coordinator: Any, result: HookResult, hook_name: str) -> None:
 
 
 async def _ask(coordinator: Any, result: HookResult, hook_name: str) -> HookResult:
-    prompt = result.approval_prompt or _PROMPT
+    prompt = _PROMPT if result.approval_prompt is None else result.approval_prompt
+    options = list(_OPTIONS) if result.approval_options is None else result.approval_options
     shown = prompt if len(prompt) <= _PROMPT_LIMIT else f"{prompt[:_PROMPT_LIMIT]}...[truncated]"
     logger.info("Approval requested (hook=%s, prompt=%s)", hook_name, shown)
     if coordinator.approval_system is None:
@@ -118,7 +119,7 @@ async def _ask(coordinator: Any, result: HookResult, hook_name: str) -> HookResu
         return HookResult(action="deny", reason="No approval system available")
     try:
         answer = coordinator.approval_system.request_approval(
-            prompt, result.approval_options or list(_OPTIONS), result.approval_timeout, result.approval_default
+            prompt, options, result.approval_timeout, result.approval_default
         )
         if isawaitable(answer):
             answer = await answer

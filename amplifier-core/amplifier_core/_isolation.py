@@ -3,29 +3,34 @@
 from __future__ import annotations
 
 import marshal
+import sys
 from collections.abc import Callable
 from functools import partial
 from math import isfinite
 from typing import Any
 
+#: What no isolation may hold back.
+INTERRUPTS = (KeyboardInterrupt, SystemExit)
+
 #: Containers nested deeper than this arrive as text. Deep enough for any real payload.
 MAX_DEPTH = 128
 
 _KEY_NAMES = {True: "true", False: "false", None: "null"}
-_ATOMS = frozenset((int, bool, type(None)))
+_ATOMS = frozenset((bool, type(None)))
+#: Python refuses to write integers of more digits than a configurable limit, which is never lower than this.
+_MOST = 10**sys.int_info.str_digits_check_threshold
+_LEAST = -_MOST
 
 
 def clean(value: Any) -> Any:
     """Return `value` as JSON data that shares nothing with it.
 
-    Tuples become lists, scalar keys strings, anything JSON has no word for `str(value)`: NaN and infinities too. Lone
-    surrogates become U+FFFD. What refers to itself, or is nested deeper than MAX_DEPTH, becomes a short text in angle
-    brackets. Never raises for any payload.
+    Tuples become lists, scalar keys strings, anything JSON has no word for `str(value)`: NaN and infinities too, and
+    integers of hundreds of digits. Lone surrogates become U+FFFD. What refers to itself, or is nested deeper than
+    MAX_DEPTH, becomes a short text in angle brackets. Never raises because of the payload, whatever its objects do;
+    RecursionError only when the caller has used the stack up.
     """
-    try:
-        return _clean(value, set())
-    except RecursionError:
-        return f"<too deep: {type(value).__name__}>"
+    return _clean(value, set())
 
 
 def copier(value: Any, times: int = 2) -> Callable[[], Any]:
@@ -45,50 +50,81 @@ def _clean(value: Any, path: set[int]) -> Any:
     """Clean `value`; `path` holds the ids of the containers around it."""
     # Written out rather than split up: every event of every session passes here.
     kind = type(value)
-    if kind is dict or (kind not in _ATOMS and isinstance(value, dict)):
+    if kind is dict or (kind not in _ATOMS and issubclass(kind, dict)):
         mine = id(value)
         if mine in path or len(path) >= MAX_DEPTH:
             return f"<{'cycle' if mine in path else 'too deep'}: {kind.__name__}>"
         path.add(mine)
         fields: dict[str, Any] = {}
-        for key, item in value.items():
-            if type(key) is not str or not key.isascii():
-                key = _key(key)
-            sort = type(item)
-            if sort is str:
-                fields[key] = item if item.isascii() else _text(item)
-            else:
-                fields[key] = item if sort in _ATOMS else _clean(item, path)
+        try:
+            for key, item in (value if kind is dict else _own_items(value)).items():
+                if type(key) is not str or not key.isascii():
+                    key = _key(key)
+                sort = type(item)
+                if sort is str:
+                    fields[key] = item if item.isascii() else _text(item)
+                elif sort is int:
+                    fields[key] = item if _LEAST < item < _MOST else describe(item)
+                elif sort is float:
+                    fields[key] = item if isfinite(item) else str(item)
+                else:
+                    fields[key] = item if sort in _ATOMS else _clean(item, path)
+        except RecursionError:
+            raise
+        except RuntimeError:  # another thread, or an item's own `__str__`, changed it: read a copy, which nobody can
+            fields = _clean(value.copy(), path)
         path.discard(mine)
         return fields
-    if isinstance(value, (list, tuple)):
+    if kind is list or kind is tuple or issubclass(kind, (list, tuple)):
         mine = id(value)
         if mine in path or len(path) >= MAX_DEPTH:
             return f"<{'cycle' if mine in path else 'too deep'}: {kind.__name__}>"
         path.add(mine)
         items: list[Any] = []
-        for item in value:
+        for item in value if kind is list or kind is tuple else _stored(value):
             sort = type(item)
             if sort is str:
                 items.append(item if item.isascii() else _text(item))
+            elif sort is int:
+                items.append(item if _LEAST < item < _MOST else describe(item))
+            elif sort is float:
+                items.append(item if isfinite(item) else str(item))
             else:
                 items.append(item if sort in _ATOMS else _clean(item, path))
         path.discard(mine)
         return items
     if kind is str:
         return value if value.isascii() else _text(value)
+    if kind is int:
+        return value if _LEAST < value < _MOST else describe(value)
     if kind is float:
         return value if isfinite(value) else str(value)
-    return value if kind in _ATOMS else _foreign(value)
+    return value if kind in _ATOMS else _foreign(value, kind)
 
 
-def _foreign(value: Any) -> Any:
+def _own_items(value: Any) -> dict[Any, Any]:
+    """Return a dict subclass as a plain dict: by its own account, or by what is stored in it when that fails."""
+    try:
+        return {key: item for key, item in value.items()}  # noqa: C416  # dict() would ask for keys()
+    except INTERRUPTS:
+        raise
+    except BaseException:
+        return dict(list(dict.items(value)))  # dict.copy would ask for keys()
+
+
+def _stored(value: Any) -> Any:
+    """Return what a subclass of list or tuple holds, without asking it."""
+    return list.copy(value) if issubclass(type(value), list) else tuple.__getitem__(value, slice(None))
+
+
+def _foreign(value: Any, kind: type) -> Any:
     """Turn a subclass of a JSON scalar into that scalar, and everything else into text."""
-    if isinstance(value, str):
+    # By its type, not by isinstance: that asks the object, and objects lie (or raise) about their class.
+    if issubclass(kind, str):
         return _text(str.__str__(value))
-    if isinstance(value, int):
-        return int.__add__(value, 0)
-    if isinstance(value, float):
+    if issubclass(kind, int):
+        return _clean(int.__add__(value, 0), set())
+    if issubclass(kind, float):
         return _clean(float.__add__(value, 0.0), set())
     return _text(describe(value))
 
@@ -103,7 +139,7 @@ def _text(text: str) -> str:
 
 
 def _key(key: Any) -> str:
-    if isinstance(key, str):
+    if issubclass(type(key), str):
         return _text(str.__str__(key))
     if key is None or key is True or key is False:
         return _KEY_NAMES[key]
@@ -111,15 +147,16 @@ def _key(key: Any) -> str:
 
 
 def describe(value: Any) -> str:
-    """Return `str(value)`, or a description of it when that fails; never raises an Exception."""
-    try:
-        text = str(value)
-        return text if type(text) is str else str.__str__(text)
-    except Exception:
+    """Return `str(value)`, or a description of it when that fails; nothing it raises gets through but INTERRUPTS."""
+    for write in (str, repr):
         try:
-            return repr(value)
-        except Exception:
-            return f"<unprintable {type(value).__name__}>"
+            text = write(value)
+            return text if type(text) is str else str.__str__(text)
+        except INTERRUPTS:
+            raise
+        except BaseException:  # it cannot say what it is; the next way of writing might
+            continue
+    return f"<unprintable {type(value).__name__}>"
 
 
 def copy_containers(value: Any) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any
 
+from amplifier_core._attempt import mount_points_copy, same
 from amplifier_core._module_layout import TYPE_TO_MOUNT_POINT
 from amplifier_core.loader import validation_error
 from amplifier_core.validation import validator_for
@@ -40,40 +41,14 @@ async def mount_checked(
         return returned
     # An instance is never a cleanup, even if it can be called. One that did not mount itself is mounted here; a hook
     # handler says itself what it wants to hear.
-    if validator.mount_point != "hooks" and _same(before, validator.observe(coordinator)):
+    if validator.mount_point != "hooks" and same(before, validator.observe(coordinator)):
         await coordinator.mount(validator.mount_point, returned)
     return None
-
-
-def mount_points_copy(coordinator: Any) -> dict[str, Any]:
-    """Return what is mounted where, for comparing or restoring."""
-    points: dict[str, Any] = coordinator.mount_points
-    return {point: dict(mounted) if isinstance(mounted, dict) else mounted for point, mounted in points.items()}
-
-
-def restore_mount_points(coordinator: Any, before: dict[str, Any]) -> None:
-    """Put back what was mounted where, in its order, into the same dicts that everybody holds."""
-    points: dict[str, Any] = coordinator.mount_points
-    for point, mounted in before.items():
-        if isinstance(mounted, dict) and isinstance(points.get(point), dict):
-            if not _same(points[point], mounted):
-                points[point].clear()
-                points[point].update(mounted)
-        else:
-            points[point] = mounted
-    for point in [point for point in points if point not in before]:
-        del points[point]
-
-
-def _same(before: Any, after: Any) -> bool:
-    if isinstance(before, dict) and isinstance(after, dict):
-        return list(before) == list(after) and all(after[name] is value for name, value in before.items())
-    return before is after
 
 
 def _wrong_kind_hint(validator: ModuleValidator, before: dict[str, Any], coordinator: Any) -> str:
     """Say what the module mounted instead, if it did: most likely it is listed in the wrong section."""
     for kind, point in TYPE_TO_MOUNT_POINT.items():
-        if point != validator.mount_point and not _same(before.get(point), coordinator.mount_points.get(point)):
+        if point != validator.mount_point and not same(before.get(point), coordinator.mount_points.get(point)):
             return f". It mounted a {kind} instead: list it under '{point}'"
     return ""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from asyncio import CancelledError
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 from amplifier_core._clock import timestamp as now
@@ -18,9 +19,14 @@ Sink = Callable[[Record], Any]
 SCHEMA = {"name": "amplifier.log", "ver": "1.0.0"}
 _LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 _ALIASES = {"WARN": "WARNING", "CRITICAL": "ERROR", "FATAL": "ERROR", "TRACE": "DEBUG"}
-#: Keys that schema v1 has on the top level, in its order; everything else belongs to `data`.
 _IDS = ("session_id", "parent_id", "trace_id", "turn_id", "span_id", "parent_span_id", "request_id")
-_FACTS = ("component", "module", "status", "duration_ms")
+#: Keys that schema v1 has on the top level, in its order, and their types; everything else belongs to `data`.
+_LIFTED: dict[str, type | tuple[type, ...]] = {
+    **dict.fromkeys((*_IDS, "component", "module", "status"), str),
+    "duration_ms": (int, float),
+}
+#: What a processor or sink may raise without harm. Nothing is awaited here, so a CancelledError is of its own making.
+_FAULTS = (Exception, CancelledError)
 
 
 class LogPipe:
@@ -29,7 +35,8 @@ class LogPipe:
     def __init__(self) -> None:
         self.processors: list[Processor] = []
         self.sinks: list[Sink] = []
-        self._reported: set[int] = set()
+        #: Processors and sinks that failed, by identity; kept alive, so that no other gets the same one.
+        self._reported: dict[int, object] = {}
 
     def write(self, record: Record) -> None:
         """Process and deliver one record.
@@ -37,55 +44,85 @@ class LogPipe:
         A failing processor drops the record (an unredacted line is worse than a missing one), a failing sink loses it
         alone; either is reported once.
         """
-        processed: Record | None = record
         for processor in list(self.processors):
             try:
-                processed = processor(record)
-            except Exception as error:
+                processed = _now(processor(record))
+                if processed is None:
+                    return
+                if not isinstance(processed, dict):
+                    raise TypeError(f"it must return the record or None, not {type(processed).__name__}")
+            except _FAULTS as error:
                 self._report(processor, "processor", error)
-                return
-            if processed is None:
                 return
             record = processed
         fresh = copier(clean(record))
         for sink in list(self.sinks):
             try:
-                sink(fresh())
-            except Exception as error:
+                _now(sink(fresh()))
+            except _FAULTS as error:
                 self._report(sink, "sink", error)
 
-    def _report(self, culprit: object, what: str, error: Exception) -> None:
+    def _report(self, culprit: object, what: str, error: BaseException) -> None:
         if id(culprit) not in self._reported:
-            self._reported.add(id(culprit))
+            self._reported[id(culprit)] = culprit
             logger.error("Log %s %r failed (reported once): %s", what, culprit, describe(error), exc_info=error)
+
+
+def _now(outcome: Any) -> Any:
+    """Return what a processor or sink gave; raise TypeError when it is to be awaited, which nobody here can."""
+    if outcome is None or type(outcome) is dict:
+        return outcome
+    if isinstance(outcome, Coroutine):
+        outcome.close()
+    elif not isinstance(outcome, Awaitable):
+        return outcome
+    raise TypeError("it must be a plain function: nothing awaits an async one here")
 
 
 def build_record(level: str | int, message: str, event: str, identity: dict[str, Any], data: dict[str, Any]) -> Record:
     """Return one record of schema v1, its keys in the schema's order.
 
-    Ids and facts found in `data` move to the top level; `identity` fills the ids that `data` does not give.
+    Ids and facts found in `data` move to the top level when they are of the schema's type; `identity` fills the ids
+    that `data` does not give. Raises TypeError for an event that is no string.
     """
+    if not isinstance(event, str):
+        raise TypeError(f"log: event must be a string, got {type(event).__name__}")
     rest = dict(data)
     error = rest.pop("error", None)
     timestamp = rest.pop("timestamp", None)
     given_level = rest.pop("lvl", None)
-    ids = {name: rest.pop(name, None) or identity.get(name) for name in _IDS}
-    facts = {name: rest.pop(name, None) for name in _FACTS}
-    failed = facts["status"] == "error" or error is not None or "error" in event
+    top: Record = {}
+    for name, kind in _LIFTED.items():
+        value = rest.get(name)
+        if value is None or (isinstance(value, kind) and not isinstance(value, bool)):
+            rest.pop(name, None)
+        else:
+            value = None  # it stays in `data`: of this type the schema has no place for it up there
+        if value is None or value == "":
+            value = identity.get(name)
+        if value is not None:
+            top[name] = value
+    failed = top.get("status") == "error" or error is not None or "error" in event
     record: Record = {
         "ts": timestamp if isinstance(timestamp, str) else now(),
         "lvl": _level(given_level or level, failed),
         "schema": dict(SCHEMA),
         "event": event,
+        **top,
+        "data": {"message": message, **rest} if message else rest,
     }
-    record.update((name, value) for name, value in {**ids, **facts}.items() if value is not None)
-    if message:
-        rest = {"message": message, **rest}
-    record["data"] = rest
     if error is not None:
-        record["error"] = error if isinstance(error, dict) else {"message": describe(error)}
+        record["error"] = _error(error)
     cleaned: Record = clean(record)
     return cleaned
+
+
+def _error(error: Any) -> Any:
+    if isinstance(error, dict):
+        return error
+    if isinstance(error, BaseException):
+        return {"type": type(error).__name__, "message": describe(error)}
+    return {"message": describe(error)}
 
 
 def _level(level: str | int, failed: bool) -> str:

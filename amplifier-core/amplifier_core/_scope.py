@@ -16,39 +16,50 @@ from typing import Any
 class Scope:
     """Describe what is running; immutable by convention, linked to the scope around it."""
 
-    __slots__ = ("module", "name", "outer", "owner", "parent_span_id", "span_id", "trace_id", "turn_id", "wave")
+    __slots__ = (
+        *("before", "module", "name", "opener", "outer", "owner"),
+        *("parent_span_id", "span_id", "trace_id", "turn_id", "wave"),
+    )
 
     def __init__(self, owner: Any, outer: Scope | None, *, name: str = "") -> None:
-        """Inherit everything from the scope around it, when that belongs to the same coordinator."""
+        """Inherit everything from the innermost scope of the same coordinator, if there is one."""
+        mine = _innermost(owner, outer)
         self.owner: Any = owner
-        same = outer is not None and outer.owner is owner
-        self.outer = outer
+        #: The scope around this one, for whoever looks for another owner's. One of the same owner is left out: it adds
+        #: nothing, and a turn that starts the next one would keep all the earlier ones alive.
+        self.outer: Scope | None = outer.outer if outer is not None and outer is mine else outer
         self.name = name
-        self.turn_id: str | None = outer.turn_id if outer is not None and same else None
-        self.trace_id: str | None = outer.trace_id if outer is not None and same else None
-        self.span_id: str | None = outer.span_id if outer is not None and same else None
-        self.parent_span_id: str | None = outer.parent_span_id if outer is not None and same else None
+        self.turn_id: str | None = mine.turn_id if mine is not None else None
+        self.trace_id: str | None = mine.trace_id if mine is not None else None
+        self.span_id: str | None = mine.span_id if mine is not None else None
+        self.parent_span_id: str | None = mine.parent_span_id if mine is not None else None
         #: The module that is mounting or getting ready: what is registered meanwhile is its own.
-        self.module: str | None = outer.module if outer is not None and same else None
+        self.module: str | None = mine.module if mine is not None else None
         #: The mount wave under way, if any.
-        self.wave: Any = outer.wave if outer is not None and same else None
+        self.wave: Any = mine.wave if mine is not None else None
+        #: The block that made this scope the innermost one, and what was innermost before.
+        self.opener: Entered | None = None
+        self.before: Scope | None = None
 
 
 _scope: ContextVar[Scope | None] = ContextVar("amplifier_scope", default=None)
 current_scope = _scope.get
 
 
-def scope_of(owner: Any) -> Scope | None:
-    """Return the innermost scope that belongs to `owner`, or None."""
-    scope = _scope.get()
+def _innermost(owner: Any, scope: Scope | None) -> Scope | None:
     while scope is not None and scope.owner is not owner:
         scope = scope.outer
     return scope
 
 
+def scope_of(owner: Any) -> Scope | None:
+    """Return the innermost scope that belongs to `owner`, or None."""
+    return _innermost(owner, _scope.get())
+
+
 def identity_fields(owner: Any) -> dict[str, str] | None:
     """Return the ids that an event of `owner` carries now, or None outside every turn and span."""
-    scope = scope_of(owner)
+    scope = _innermost(owner, _scope.get())
     if scope is None or scope.span_id is None:
         return None
     fields = {"trace_id": scope.trace_id, "span_id": scope.span_id}
@@ -62,22 +73,29 @@ def identity_fields(owner: Any) -> dict[str, str] | None:
 class Entered:
     """Make a scope the innermost one for the length of a `with` or `async with` block."""
 
-    __slots__ = ("_before", "scope")
+    __slots__ = ("scope",)
 
     def __init__(self, scope: Scope) -> None:
         self.scope = scope
-        self._before: Scope | None = None
 
     def __enter__(self) -> Scope:
-        self._before = _scope.get()
-        _scope.set(self.scope)
-        return self.scope
+        scope = self.scope
+        scope.opener = self
+        scope.before = _scope.get()
+        _scope.set(scope)
+        return scope
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # Set, not reset by token: a generator may be closed in another context than it was started in.
-        _scope.set(self._before)
+        # Found, not reset by token: a generator may be closed in another context than it was started in, or after
+        # blocks that it opened were left open. What is innermost in a context that never entered stays as it is.
+        scope = _scope.get()
+        while scope is not None and scope.opener is not self:
+            scope = scope.before
+        if scope is not None:
+            _scope.set(scope.before)
+            scope.before = None
 
     async def __aenter__(self) -> Scope:
         return self.__enter__()
@@ -88,6 +106,28 @@ class Entered:
         self.__exit__(kind, error, trace)
 
 
+class Span(Entered):
+    """Open a child span of what is running when the block starts; every block gets ids of its own."""
+
+    __slots__ = ("_name", "_owner")
+
+    def __init__(self, owner: Any, name: str) -> None:
+        self._owner = owner
+        self._name = name
+
+    def __enter__(self) -> Scope:
+        outer = _scope.get()
+        span = Scope(self._owner, outer, name=self._name)
+        around = span if span.trace_id is not None else _traced(outer)
+        if around is not None:
+            span.trace_id, span.parent_span_id = around.trace_id, around.span_id
+        else:
+            span.trace_id = urandom(16).hex()
+        span.span_id = urandom(8).hex()
+        self.scope = span
+        return super().__enter__()
+
+
 def open_turn(owner: Any, spawned_in: str | None) -> Entered:
     """Open the scope of one turn of `owner`.
 
@@ -96,26 +136,13 @@ def open_turn(owner: Any, spawned_in: str | None) -> Entered:
     """
     outer = _scope.get()
     turn = Scope(owner, outer, name="turn")
+    around = _traced(outer)
     turn.turn_id = urandom(16).hex()
-    inherited = outer.trace_id if outer is not None else None
-    turn.trace_id = inherited or spawned_in or turn.turn_id
-    turn.parent_span_id = outer.span_id if outer is not None and inherited else None
+    turn.trace_id = around.trace_id if around is not None else spawned_in or turn.turn_id
+    turn.parent_span_id = around.span_id if around is not None else None
     turn.span_id = urandom(8).hex()
     turn.module = None
     return Entered(turn)
-
-
-def open_span(owner: Any, name: str) -> Entered:
-    """Open a child span of what is running, in a trace of its own when nothing is."""
-    outer = scope_of(owner) or _scope.get()
-    span = Scope(owner, _scope.get(), name=name)
-    if outer is not None:
-        span.turn_id = outer.turn_id if outer.owner is owner else None
-        span.parent_span_id = outer.span_id
-        span.trace_id = outer.trace_id
-    span.trace_id = span.trace_id or urandom(16).hex()
-    span.span_id = urandom(8).hex()
-    return Entered(span)
 
 
 def open_module(owner: Any, module: str | None, wave: Any = None) -> Entered:
@@ -125,3 +152,10 @@ def open_module(owner: Any, module: str | None, wave: Any = None) -> Entered:
     if wave is not None:
         scope.wave = wave
     return Entered(scope)
+
+
+def _traced(scope: Scope | None) -> Scope | None:
+    """Return the innermost scope with an open span, whoever owns it."""
+    while scope is not None and scope.trace_id is None:
+        scope = scope.outer
+    return scope

@@ -9,12 +9,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from copy import deepcopy
-from inspect import isawaitable
+from inspect import isawaitable, iscoroutine
 from typing import Any
 
+from amplifier_core._attempt import Attempt
 from amplifier_core._foreign import FATAL, call, running_task
-from amplifier_core._isolation import copy_containers, describe
-from amplifier_core._live_mount import mount_points_copy, restore_mount_points
+from amplifier_core._isolation import describe
+from amplifier_core._module_config import private_copy
 from amplifier_core._module_layout import TYPE_TO_MOUNT_POINT
 from amplifier_core._scope import open_module
 from amplifier_core._wave import MountWave
@@ -39,17 +40,20 @@ async def initialize_session(config: dict[str, Any], coordinator: Any, session_i
         loader = coordinator.loader = ModuleLoader(coordinator=coordinator)
     wave = MountWave()
     with open_module(coordinator, None, wave):
-        starting = _Starting(config, coordinator, loader, wave)
-        await starting.mount_required("orchestrator", "orchestrator", "loop-basic", "orchestrator")
-        await starting.mount_required("context", "context manager", "context-simple", "context")
-        _check_instances(config.get("providers") or [])
-        for entry in config.get("providers") or []:
-            await starting.mount_provider(entry)
-        for entry in config.get("tools") or []:
-            await starting.mount_optional("tool", entry)
-        for entry in config.get("hooks") or []:
-            await starting.mount_optional("hook", entry)
-        await starting.tell_everyone()
+        starting = _Starting(coordinator, loader, wave)
+        try:
+            await starting.mount_required("orchestrator", "orchestrator", "loop-basic", config)
+            await starting.mount_required("context", "context manager", "context-simple", config)
+            _check_instances(config.get("providers") or [])
+            for entry in config.get("providers") or []:
+                await starting.mount_provider(entry)
+            for entry in config.get("tools") or []:
+                await starting.mount_optional("tool", entry)
+            for entry in config.get("hooks") or []:
+                await starting.mount_optional("hook", entry)
+            await starting.tell_everyone()
+        finally:
+            starting.drain()
     if parent_id:
         payload = {"parent": parent_id, "session_id": session_id, **session_facts(config, raw=True)}
         await _emit_quietly(coordinator, SESSION_FORK, payload)
@@ -66,9 +70,12 @@ async def mount_on_demand(coordinator: Any, point: str, module_id: str, config: 
         raise RuntimeError(f"mount: this coordinator has no loader, so {module_id!r} cannot be loaded by its id")
     wave = MountWave()
     with open_module(coordinator, None, wave):
-        starting = _Starting({}, coordinator, loader, wave)
-        await starting.mount(kinds[point], {"module": module_id, "config": config})
-        await starting.tell_everyone()
+        starting = _Starting(coordinator, loader, wave, undisturbed=False)
+        try:
+            await starting.mount(kinds[point], {"module": module_id, "config": config})
+            await starting.tell_everyone()
+        finally:
+            starting.drain()
 
 
 def session_facts(config: dict[str, Any], *, raw: bool = False) -> dict[str, Any]:
@@ -85,56 +92,60 @@ def session_facts(config: dict[str, Any], *, raw: bool = False) -> dict[str, Any
 class _Starting:
     """Mount modules of one session, one after the other."""
 
-    def __init__(self, config: dict[str, Any], coordinator: Any, loader: Any, wave: MountWave) -> None:
-        self.config = config
+    def __init__(self, coordinator: Any, loader: Any, wave: MountWave, *, undisturbed: bool = True) -> None:
         self.coordinator = coordinator
         self.loader = loader
+        #: Who keeps the ready queue: a loader of the app's own need not.
+        self.queue: Any = loader if hasattr(loader, "get_on_session_ready_queue") else ModuleLoader()
         self.wave = wave
+        self.undisturbed = undisturbed
 
     async def mount(self, kind: str, entry: dict[str, Any], remap: Any = None) -> None:
         """Load, mount and enqueue one module; on any failure take back all it did and raise."""
         module_id: str = entry["module"]
-        coordinator = self.coordinator
         self.wave.kind = kind
-        points = mount_points_copy(coordinator)
-        ledger = getattr(coordinator, "_ledger", None)
-        mark = ledger.mark() if ledger is not None else 0
-        with open_module(coordinator, module_id, self.wave):
+        attempt = Attempt(self.coordinator, module_id, undisturbed=self.undisturbed)
+        with open_module(self.coordinator, module_id, self.wave):
             try:
-                config = copy_containers(entry.get("config") or {})
-                mount = await self.loader.load(
-                    module_id, config, source_hint=entry.get("source"), coordinator=coordinator
-                )
-                cleanup = await mount(coordinator)
-                if callable(cleanup):
-                    coordinator.register_cleanup(cleanup)
-                if remap is not None:
-                    await remap()
+                mount = await call(running_task(), None, self._load_and_mount, entry, remap)
             except BaseException:
-                if ledger is not None:
-                    await ledger.undo(module_id, mark)
-                restore_mount_points(coordinator, points)
+                await attempt.take_back()
                 raise
         ready = getattr(mount, "__on_session_ready__", None)
         if isinstance(ready, tuple) and len(ready) == 2:
-            self.loader.enqueue_on_session_ready(*ready)
+            self.queue.enqueue_on_session_ready(*ready)
 
-    async def mount_required(self, section: str, title: str, default: str, settings: str) -> None:
+    async def _load_and_mount(self, entry: dict[str, Any], remap: Any) -> Any:
+        coordinator = self.coordinator
+        config = private_copy(entry.get("config") or {})
+        mount = await self.loader.load(
+            entry["module"], config, source_hint=entry.get("source"), coordinator=coordinator
+        )
+        cleanup = await mount(coordinator)
+        if callable(cleanup):
+            coordinator.register_cleanup(cleanup)
+        if remap is not None:
+            await remap()
+        return mount
+
+    async def mount_required(self, section: str, title: str, default: str, config: dict[str, Any]) -> None:
         """Mount the orchestrator or the context; raise RuntimeError when that fails."""
-        session = self.config["session"]
+        session = config.get("session") or {}
         spec = session.get(section)
         if isinstance(spec, dict):
             entry = {**spec, "module": spec.get("module") or default}
         else:
-            own = self.config.get(settings)
+            own = config.get(section)
             own_config = own.get("config") if isinstance(own, dict) else None
             entry = {"module": spec or default, "source": session.get(f"{section}_source"), "config": own_config}
         logger.info("Loading %s: %s", title, entry["module"])
         try:
             await self.mount(section, entry)
-        except Exception as error:
-            logger.error("Failed to load %s '%s': %s", title, entry["module"], describe(error))
-            raise RuntimeError(f"Cannot initialize without {title}: {describe(error)}") from error
+        except (asyncio.CancelledError, *FATAL):
+            raise
+        except BaseException as error:
+            logger.error("Failed to load %s '%s': %s", title, entry["module"], _reason(error))
+            raise RuntimeError(f"Cannot initialize without {title}: {_reason(error)}") from error
 
     async def mount_optional(self, kind: str, entry: dict[str, Any]) -> None:
         """Mount a tool or hook; a failure is a warning and an event."""
@@ -143,7 +154,9 @@ class _Starting:
         logger.info("Loading %s: %s", kind, entry["module"])
         try:
             await self.mount(kind, entry)
-        except Exception as error:
+        except (asyncio.CancelledError, *FATAL):
+            raise
+        except BaseException as error:
             await self._report(kind, entry, error)
 
     async def mount_provider(self, entry: dict[str, Any]) -> None:
@@ -155,11 +168,13 @@ class _Starting:
         providers = self.coordinator.get("providers")
         before = dict(providers or {})
         try:
-            await self._call_capability("provider.before_load", deepcopy(entry))
+            await call(running_task(), None, self._call_capability, "provider.before_load", entry)
             await self.mount("provider", entry, lambda: self._place_provider(entry, before))
-        except Exception as error:
+        except (asyncio.CancelledError, *FATAL):
+            raise
+        except BaseException as error:
             await self._report("provider", entry, error)
-            await self._call_capability("provider.load_failure", deepcopy(entry), error)
+            await self._call_capability("provider.load_failure", entry, error)
 
     async def _place_provider(self, entry: dict[str, Any], before: dict[str, Any]) -> None:
         """Check that a provider was mounted, and move it from its default name to its instance_id."""
@@ -184,44 +199,68 @@ class _Starting:
 
     async def tell_everyone(self) -> None:
         """Run the on_session_ready callbacks in mount order; one failure does not stop the next."""
-        queue = self.loader.get_on_session_ready_queue()
+        queue = self.queue.get_on_session_ready_queue()
+        if isawaitable(queue):
+            _never_awaited(queue)
+            raise TypeError(f"get_on_session_ready_queue() of {type(self.queue).__name__} must be sync, it is async")
         deadline = _option(self.coordinator, "ready_timeout")
-        for module_id, ready in queue if isinstance(queue, list) else ():
+        for module_id, ready in queue if isinstance(queue, (list, tuple)) else ():
             with open_module(self.coordinator, module_id, self.wave):
                 try:
                     await call(running_task(), deadline, ready, self.coordinator)
                 except (asyncio.CancelledError, *FATAL):
                     raise
                 except BaseException as error:
-                    await self._report_ready(module_id, describe(error) or type(error).__name__, error)
+                    await self._report_ready(module_id, _reason(error), error)
         for skipped in self.wave.skipped:
             await self._report_ready(skipped.module_id, skipped.reason, None)
-        self.loader.clear_on_session_ready_queue()
+
+    def drain(self) -> None:
+        """Empty the ready queue: what ran must not run again, nor what was waiting when the start failed."""
+        _never_awaited(self.queue.clear_on_session_ready_queue())
 
     async def _report_ready(self, module_id: str, reason: str, error: BaseException | None) -> None:
         logger.warning("on_session_ready for '%s' raised: %s", module_id, reason, exc_info=error)
         payload = {"module_id": module_id, "error": reason}
         await _emit_quietly(self.coordinator, MODULE_ON_SESSION_READY_FAILED, payload)
 
-    async def _report(self, kind: str, entry: dict[str, Any], error: Exception) -> None:
-        logger.warning("Failed to load %s '%s': %s", kind, entry["module"], describe(error), exc_info=error)
+    async def _report(self, kind: str, entry: dict[str, Any], error: BaseException) -> None:
+        logger.warning("Failed to load %s '%s': %s", kind, entry["module"], _reason(error), exc_info=error)
         payload = {
             "module_type": kind,
             "module_id": entry["module"],
-            "error": describe(error),
+            "error": _reason(error),
             "reason_code": module_failure_reason(error),
         }
         if entry.get("instance_id"):
             payload["instance_id"] = entry["instance_id"]
         await _emit_quietly(self.coordinator, MODULE_LOAD_FAILED, payload)
 
-    async def _call_capability(self, name: str, *arguments: Any) -> None:
+    async def _call_capability(self, name: str, entry: dict[str, Any], *arguments: Any) -> None:
         get_capability = getattr(self.coordinator, "get_capability", None)
         capability = get_capability(name) if get_capability is not None else None
         if callable(capability):
-            outcome = capability(self.coordinator, *arguments)
+            outcome = capability(self.coordinator, _deep_copy(entry), *arguments)
             if isawaitable(outcome):
                 await outcome
+
+
+def _reason(error: BaseException) -> str:
+    return describe(error) or type(error).__name__
+
+
+def _deep_copy(entry: dict[str, Any]) -> Any:
+    """Copy an entry as deep as it can be copied; a config may hold a client or a lock."""
+    try:
+        return deepcopy(entry)
+    except Exception:
+        return private_copy(entry)
+
+
+def _never_awaited(returned: Any) -> None:
+    """Dispose of what a loader's queue method returned: an async stand-in's coroutine would warn for ever."""
+    if iscoroutine(returned):
+        returned.close()
 
 
 async def _emit_quietly(coordinator: Any, event: str, payload: dict[str, Any]) -> None:
@@ -244,7 +283,7 @@ def _check_shape(config: dict[str, Any]) -> None:
         entries = config.get(section)
         if entries is None:
             continue
-        if not isinstance(entries, list):
+        if not isinstance(entries, (list, tuple)):
             raise TypeError(f"'{section}' section must be a list, got {type(entries).__name__}")
         for index, entry in enumerate(entries):
             path = f"{section}[{index}]"
@@ -255,9 +294,12 @@ def _check_shape(config: dict[str, Any]) -> None:
                 )
             _check_entry(path, entry)
     for section in ("orchestrator", "context"):
-        spec = config["session"].get(section)
+        path = f"session.{section}"
+        spec = (config.get("session") or {}).get(section)
         if isinstance(spec, dict):
-            _check_entry(f"session.{section}", spec)
+            _check_entry(path, spec)
+        elif spec is not None and not isinstance(spec, str):
+            raise TypeError(f"Module spec at {path} must be a module's id or a dict, got {type(spec).__name__}")
 
 
 def _check_entry(path: str, entry: dict[str, Any]) -> None:

@@ -21,9 +21,13 @@ if TYPE_CHECKING:
 def _coordinator(call: str, session_id: str | None) -> ModuleCoordinator:
     """Return the coordinator that `call` acts on; raise RuntimeError when there is none."""
     if session_id is not None:
+        _require(call, "session_id", session_id, str)
         from amplifier_core.session import get_session
 
-        coordinator: ModuleCoordinator = get_session(session_id).coordinator
+        try:
+            coordinator: ModuleCoordinator = get_session(session_id).coordinator
+        except LookupError as error:
+            raise LookupError(f"{call}: {error}") from None
         return coordinator
     scope = current_scope()
     if scope is None:
@@ -35,13 +39,31 @@ def _coordinator(call: str, session_id: str | None) -> ModuleCoordinator:
     return owner
 
 
+def _require(call: str, argument: str, value: object, kind: type) -> None:
+    if not isinstance(value, kind):
+        raise TypeError(f"{call}: {argument} must be a {kind.__name__}, got {type(value).__name__}")
+
+
+def _check_point(call: str, point: object, coordinator: ModuleCoordinator) -> None:
+    _require(call, "point", point, str)
+    if point not in coordinator.mount_points:
+        known = ", ".join(sorted(coordinator.mount_points))
+        raise ValueError(f"{call}: unknown mount point {point!r}; there are {known}")
+
+
 async def mount(point: str, module: Any, config: dict[str, Any] | None = None, *, session_id: str | None = None) -> Any:
     """Mount a module in a live session: by id through its loader, with `config`, or an object under its own name.
 
     A module loaded by id is validated as at session start, and its on_session_ready runs at once, since everyone is
-    there. Returns what is mounted at `point` now. Raises what loading or mounting raises, after undoing its effects.
+    there. Returns what is mounted at `point` now. Raises TypeError or ValueError for an argument that cannot be meant,
+    and what loading or mounting raises, after undoing its effects.
     """
     coordinator = _coordinator("mount", session_id)
+    _check_point("mount", point, coordinator)
+    if config is not None:
+        _require("mount", "config", config, dict)
+    if module is None:
+        raise TypeError(f"mount: module for {point!r} must be a module id or an object, got None")
     if isinstance(module, str):
         from amplifier_core._session_init import mount_on_demand
 
@@ -52,7 +74,10 @@ async def mount(point: str, module: Any, config: dict[str, Any] | None = None, *
             "configure the object before mounting it"
         )
     else:
-        await coordinator.mount(point, module)
+        try:
+            await coordinator.mount(point, module)
+        except ValueError as error:
+            raise ValueError(f"mount: {error} (got {type(module).__name__})") from error
     return coordinator.get(point)
 
 
@@ -60,24 +85,32 @@ async def unmount(point: str, module: Any = None, *, session_id: str | None = No
     """Unmount what is at `point`: all of a module given by id, or one entry given by name or by object.
 
     Unmounting by module id takes back everything the module registered, handlers and capabilities included, and runs
-    its cleanups. A single mount point needs no second argument; a named one raises ValueError without.
+    its cleanups. A single mount point needs no second argument. Raises ValueError for an unknown mount point, for what
+    is not mounted there, and for a named point without a second argument.
     """
     coordinator = _coordinator("unmount", session_id)
+    _check_point("unmount", point, coordinator)
     if isinstance(module, str) and coordinator._ledger.knows(module):
         await coordinator._ledger.undo(module)
         return
-    name = module
-    if module is not None and not isinstance(module, str):
-        mounted = coordinator.get(point)
-        named = mounted.items() if isinstance(mounted, dict) else ()
-        name = next((key for key, value in named if value is module), None)
-        if isinstance(mounted, dict) and name is None:
-            raise ValueError(f"unmount: {module!r} is not mounted at {point!r}; mounted there: {sorted(mounted)}")
-    await coordinator.unmount(point, name)
+    mounted = coordinator.mount_points[point]
+    if not isinstance(mounted, dict):
+        if module is not None and module is not mounted:
+            raise ValueError(f"unmount: {module!r} is not mounted at {point!r}; mounted there: {mounted!r}")
+        await coordinator.unmount(point)
+        return
+    by_name = isinstance(module, str)
+    names = [name for name, entry in mounted.items() if (name == module if by_name else entry is module)]
+    if not names:
+        what = "a name, a module id or an object is required" if module is None else f"{module!r} is not mounted there"
+        raise ValueError(f"unmount: {what}; mounted at {point!r}: {sorted(mounted)}")
+    for name in names:
+        await coordinator.unmount(point, name)
 
 
 async def emit(event: str, data: Any = None, *, session_id: str | None = None) -> HookResult:
     """Emit an event of the session and return the verdict of its handlers."""
+    _require("emit", "event", event, str)
     return await _coordinator("emit", session_id).hooks.emit(event, {} if data is None else data)
 
 
@@ -85,6 +118,10 @@ def register_hook(
     event: str, handler: Callable[..., Any], priority: int = 0, *, session_id: str | None = None
 ) -> Callable[[], None]:
     """Register a handler with the session's hooks and return a function that removes it."""
+    _require("register_hook", "event", event, str)
+    _require("register_hook", "priority", priority, int)
+    if not callable(handler):
+        raise TypeError(f"register_hook: handler must be callable, got {type(handler).__name__}")
     return _coordinator("register_hook", session_id).hooks.register(event, handler, priority)
 
 

@@ -24,6 +24,7 @@ Policy = Callable[[str, dict[str, Any]], Any]
 _VERDICTS: Final = ("allow", "deny", "ask")
 _NOBODY: Final = "kernel"
 _PERSON: Final = "approval_system"
+_HOOK: Final = "hooks"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +48,24 @@ class Opinion(NamedTuple):
 
 
 class RegisteredPolicy(NamedTuple):
-    """A policy with its place in the order."""
+    """A policy with its priority: lower ones are asked earlier, equal ones in order of registration."""
 
     priority: int
-    number: int
     name: str
     function: Policy
+
+
+def registered_policy(name: str, policy: Policy, priority: int) -> RegisteredPolicy:
+    """Check what a policy is registered with; raise TypeError or ValueError for what would fail later or mislead."""
+    if not isinstance(name, str):
+        raise TypeError(f"register_policy: name must be a string, got {type(name).__name__}")
+    if name in (_NOBODY, _PERSON, _HOOK):
+        raise ValueError(f"register_policy: the name {name!r} says that no policy decided; choose another")
+    if not callable(policy):
+        raise TypeError(f"register_policy: policy {name!r} must be callable, got {type(policy).__name__}")
+    if not isinstance(priority, int):
+        raise TypeError(f"register_policy: priority of {name!r} must be an int, got {type(priority).__name__}")
+    return RegisteredPolicy(priority, name, policy)
 
 
 def decide(opinions: Iterable[Opinion]) -> Opinion:
@@ -67,14 +80,18 @@ def decide(opinions: Iterable[Opinion]) -> Opinion:
 
 
 async def authorize(
-    coordinator: Any, policies: Iterable[RegisteredPolicy], action: str, details: Mapping[str, Any]
+    coordinator: Any, policies: Iterable[RegisteredPolicy], action: str, details: Mapping[str, Any] | None
 ) -> Authorization:
     """Ask the policies, then a person if they say so, and report the outcome as events."""
-    cleaned = clean(dict(details))
+    if not isinstance(action, str):
+        raise TypeError(f"authorize: action must be a string, got {type(action).__name__}")
+    if details is not None and not isinstance(details, Mapping):
+        raise TypeError(f"authorize: details must be a mapping, got {type(details).__name__}")
+    cleaned = clean(dict(details or {}))
     fresh = copier(cleaned)
     deadline = coordinator.hooks._timeout
     opinions: list[Opinion] = []
-    for policy in sorted(policies):
+    for policy in sorted(policies, key=lambda policy: policy.priority):
         opinion = await _opinion(policy, action, fresh(), deadline)
         if opinion is not None:
             opinions.append(opinion)
@@ -100,18 +117,21 @@ async def _opinion(policy: RegisteredPolicy, action: str, details: Any, deadline
     """Return what one policy says; one that raises, is late or talks nonsense denies."""
     try:
         said = await call(running_task(), deadline, policy.function, action, details)
+        return None if said is None else _understood(policy.name, said)
     except (asyncio.CancelledError, *FATAL):
         raise
     except BaseException as error:
         logger.error("Policy '%s' failed on %s: %s", policy.name, action, describe(error), exc_info=error)
         return Opinion("deny", f"policy failed: {describe(error) or type(error).__name__}", policy.name)
-    if said is None:
-        return None
+
+
+def _understood(name: str, said: Any) -> Opinion:
+    """Read the answer of a policy, a verdict or a verdict with a reason; raise ValueError when it is neither."""
     verdict, reason = said if isinstance(said, tuple) and len(said) == 2 else (said, None)
-    if not isinstance(verdict, str) or verdict not in _VERDICTS:
-        logger.error("Policy '%s' answered %s with %s", policy.name, action, describe(said))
-        return Opinion("deny", f"policy answered nonsense: {describe(said)}", policy.name)
-    return Opinion(verdict, describe(reason) if reason else f"{verdict} by policy '{policy.name}'", policy.name)
+    verdict = str.__str__(verdict) if isinstance(verdict, str) else None
+    if verdict not in _VERDICTS:
+        raise ValueError(f"it must answer allow, deny, ask or None, not {describe(said)}")
+    return Opinion(verdict, describe(reason) if reason else f"{verdict} by policy '{name}'", name)
 
 
 async def _ask(coordinator: Any, opinion: Opinion, report: dict[str, Any]) -> Authorization:
@@ -119,13 +139,13 @@ async def _ask(coordinator: Any, opinion: Opinion, report: dict[str, Any]) -> Au
     asking = {**report, "reason": opinion.reason, "source": opinion.source}
     verdict = await coordinator.hooks.emit(APPROVAL_REQUIRED, asking)
     if verdict.action == "deny":
-        return Authorization(False, verdict.reason or f"a hook denied {APPROVAL_REQUIRED}", "hooks")
+        return Authorization(False, verdict.reason or f"a hook denied {APPROVAL_REQUIRED}", _HOOK)
     if coordinator.approval_system is None:
         return Authorization(False, "approval needed, but no approval system is there to ask", _NOBODY)
-    timeout = coordinator._session_option("approval_timeout")
-    limit = float("inf") if timeout is None else timeout
     prompt = f"Allow {report['action']}? {opinion.reason}"
     try:
+        timeout = coordinator._seconds("approval_timeout")
+        limit = float("inf") if timeout is None else timeout
         request = coordinator.approval_system.request_approval
         answer = await call(running_task(), timeout, request, prompt, ["Allow", "Deny"], limit, "deny")
     except (asyncio.CancelledError, *FATAL):

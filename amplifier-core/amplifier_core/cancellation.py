@@ -6,11 +6,14 @@ steps; parents pass it to children.
 
 from __future__ import annotations
 
-import inspect
 import logging
+from asyncio import CancelledError
 from collections.abc import Callable
 from enum import Enum
 from typing import Any
+
+from amplifier_core._foreign import FATAL, call, running_task
+from amplifier_core._isolation import describe
 
 logger = logging.getLogger(__name__)
 
@@ -103,7 +106,9 @@ class CancellationToken:
         self._tools.pop(tool_call_id, None)
 
     def register_child(self, child: CancellationToken) -> None:
-        """Pass the current state on to `child`, and every later request too."""
+        """Pass the current state on to `child`, and every later request too; raise TypeError when it is no token."""
+        if not isinstance(child, CancellationToken):
+            raise TypeError(f"register_child: child must be a CancellationToken, got {type(child).__name__}")
         if not any(known is child for known in self._children):
             self._children.append(child)
         if self._state == _IMMEDIATE:
@@ -122,17 +127,20 @@ class CancellationToken:
     async def trigger_callbacks(self) -> None:
         """Run every callback in order; a failing one is logged and skipped.
 
-        KeyboardInterrupt and SystemExit are raised again after all have run.
+        KeyboardInterrupt, SystemExit and a cancellation of the task that waits here are raised after all have run; a
+        CancelledError of a callback's own making is its failure.
         """
+        task = running_task()
         fatal: BaseException | None = None
         for callback in list(self._callbacks):
             try:
-                outcome = callback()
-                if inspect.isawaitable(outcome):
-                    await outcome
-            except (KeyboardInterrupt, SystemExit) as error:
-                fatal = fatal or error
+                await call(task, None, callback)
+            except GeneratorExit:
+                raise
+            except (CancelledError, *FATAL) as error:
+                if fatal is None:
+                    fatal = error
             except BaseException as error:
-                logger.warning("Cancellation callback %r failed: %r", callback, error)
+                logger.warning("Cancellation callback %s failed: %s", describe(callback), describe(error))
         if fatal is not None:
             raise fatal

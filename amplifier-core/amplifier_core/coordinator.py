@@ -15,11 +15,11 @@ from amplifier_core import _injection, authorization
 from amplifier_core._foreign import FATAL, call, running_task
 from amplifier_core._fragments import Fragments
 from amplifier_core._isolation import describe
-from amplifier_core._ledger import Ledger, append, put, remove_identical, run_all
+from amplifier_core._ledger import Ledger, append, remove_identical, run_all
 from amplifier_core._log import LogPipe, Processor, Sink, build_record
-from amplifier_core._scope import Entered, identity_fields, open_span, scope_of
+from amplifier_core._scope import Span, identity_fields, open_module, scope_of
 from amplifier_core._syscalls import emit, get_context, mount, register_hook, set_context_fragment, unmount
-from amplifier_core.authorization import Authorization, Policy, RegisteredPolicy
+from amplifier_core.authorization import Authorization, Policy, RegisteredPolicy, registered_policy
 from amplifier_core.cancellation import CancellationToken
 from amplifier_core.hooks import HookRegistry
 from amplifier_core.models import HookResult
@@ -52,10 +52,9 @@ class ModuleCoordinator:
         return self
 
     def _set_up(self, session: Any, approval_system: Any, display_system: Any) -> None:
-        self._set_session(session)
         self._hooks = HookRegistry()
         self._hooks._owner = self
-        self._hooks._timeout = self._session_option("hook_timeout")
+        self._set_session(session)
         self._cancellation = CancellationToken()
         self.mount_points: dict[str, Any] = {
             "orchestrator": None,
@@ -74,10 +73,9 @@ class ModuleCoordinator:
         self._channels: dict[str, list[dict[str, Any]]] = {}
         self._cleanups: list[Callable[[], Any]] = []
         self._policies: list[RegisteredPolicy] = []
-        self._policy_count = 0
         self._log_pipe = LogPipe()
-        self._fragments = Fragments(self._hooks)
         self._ledger = Ledger(self)
+        self._fragments = Fragments(self._hooks, self._ledger)
         self._current_turn_injections = 0
 
     def __init__(self, *_: Any, **__: Any) -> None:
@@ -90,6 +88,9 @@ class ModuleCoordinator:
         self._session_id: str = session.session_id if session is not None else ""
         self._parent_id: str | None = session.parent_id if session is not None else None
         self._config: Any = session.config if session is not None else {}
+        for deadline in ("ready_timeout", "approval_timeout"):
+            self._seconds(deadline)
+        self._hooks._timeout = self._seconds("hook_timeout")
 
     @property
     def session_id(self) -> str:
@@ -123,9 +124,9 @@ class ModuleCoordinator:
         scope = scope_of(self)
         return scope.span_id if scope is not None else None
 
-    def span(self, name: str) -> Entered:
-        """Open a child span for a `with` or `async with` block; events emitted inside carry its id."""
-        return open_span(self, name)
+    def span(self, name: str) -> Span:
+        """Return a child span to open with a `with` or `async with` block; events emitted inside carry its id."""
+        return Span(self, name)
 
     @property
     def hooks(self) -> HookRegistry:
@@ -185,6 +186,15 @@ class ModuleCoordinator:
         section = config.get("session") if isinstance(config, dict) else None
         return section.get(name) if isinstance(section, dict) else None
 
+    def _seconds(self, name: str) -> float | None:
+        """Read a deadline from the session section; raise ValueError when it is no positive number."""
+        value = self._session_option(name)
+        if value is None:
+            return None
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not value > 0:
+            raise ValueError(f"Configuration session.{name} must be a positive number of seconds, got {value!r}")
+        return value
+
     @property
     def injection_budget_per_turn(self) -> int | None:
         """Return how many tokens hooks may inject per turn, None for no limit."""
@@ -202,18 +212,21 @@ class ModuleCoordinator:
     def mount(self, mount_point: str, module: Any, name: str | None = None) -> Coroutine[Any, Any, None]:
         """Mount `module`; it is there as soon as this is called, awaiting the result adds nothing.
 
-        Raises ValueError for an unknown mount point, for `hooks`, and for a named point without a name.
+        Raises ValueError for an unknown mount point, for `hooks`, and for a named point without a name; TypeError for a
+        name that is no string.
         """
         self._check_point(mount_point)
         if mount_point == "hooks":
             raise ValueError("Hooks should be registered directly with the HookRegistry")
         if mount_point in _SINGLE:
-            self._ledger.note(put(self.mount_points, mount_point, module))
+            self._ledger.put(self.mount_points, mount_point, module)
         elif mount_point in _NAMED:
             key = name or getattr(module, "name", None)
             if not key:
                 raise ValueError(f"Name required for {mount_point}")
-            self._ledger.note(put(self.mount_points[mount_point], key, module))
+            if not isinstance(key, str):
+                raise TypeError(f"Name for {mount_point} must be a string, got {type(key).__name__} from {module!r}")
+            self._ledger.put(self.mount_points[mount_point], key, module)
         return _done()
 
     def get(self, mount_point: str, name: str | None = None) -> Any:
@@ -248,11 +261,11 @@ class ModuleCoordinator:
         """Offer `value` under `name`; the latest offer counts."""
         if not isinstance(name, str):
             raise TypeError(f"A capability's name must be a string, got {type(name).__name__}")
-        self._ledger.note(put(self._capabilities, name, value))
+        self._ledger.put(self._capabilities, name, value)
 
     def get_capability(self, name: str) -> Any:
         """Return what is offered under `name`, or None."""
-        return self._capabilities.get(name)
+        return self._capabilities.get(name) if isinstance(name, str) else None
 
     def register_contributor(self, channel: str, name: str, callback: Callable[[], Any]) -> None:
         """Add a contributor to `channel`; duplicates are allowed."""
@@ -266,18 +279,19 @@ class ModuleCoordinator:
         """
         task = running_task()
         collected: list[Any] = []
-        for contributor in list(self._channels.get(channel, ())):
-            try:
-                given = await call(task, None, contributor["callback"])
-            except (asyncio.CancelledError, *FATAL):
-                raise
-            except BaseException as error:
-                logger.warning(
-                    "Contributor '%s' on channel '%s' failed: %s", contributor["name"], channel, describe(error)
-                )
-            else:
-                if given is not None:
-                    collected.append(given)
+        with open_module(self, None):
+            for contributor in list(self._channels.get(channel, ())):
+                try:
+                    given = await call(task, None, contributor["callback"])
+                except (asyncio.CancelledError, *FATAL):
+                    raise
+                except BaseException as error:
+                    logger.warning(
+                        "Contributor '%s' on channel '%s' failed: %s", contributor["name"], channel, describe(error)
+                    )
+                else:
+                    if given is not None:
+                        collected.append(given)
         return collected
 
     # -- cleanup --
@@ -300,7 +314,8 @@ class ModuleCoordinator:
         functions = self._cleanups[::-1]
         self._cleanups.clear()
         self._ledger.clear()
-        await run_all([*self._fragments.announcements(), *functions])
+        with open_module(self, None):
+            await run_all([*self._fragments.announcements(), *functions])
 
     # -- turns, cancellation, results of hooks --
 
@@ -333,15 +348,21 @@ class ModuleCoordinator:
     # -- authorization and log --
 
     def register_policy(self, name: str, policy: Policy, priority: int = 0) -> Callable[[], None]:
-        """Let `policy(action, details)` have a say in every authorization; return a function that removes it."""
-        self._policy_count += 1
-        unregister = append(self._policies, RegisteredPolicy(priority, self._policy_count, name, policy))
+        """Let `policy(action, details)` have a say in every authorization; return a function that removes it.
+
+        Raises TypeError or ValueError for a name, policy or priority that cannot be used.
+        """
+        unregister = append(self._policies, registered_policy(name, policy, priority))
         self._ledger.note(unregister)
         return unregister
 
     async def authorize(self, action: str, details: Mapping[str, Any] | None = None) -> Authorization:
-        """Ask the policies whether `action` may happen; without a policy that allows it, it may not."""
-        return await authorization.authorize(self, self._policies, action, details or {})
+        """Ask the policies whether `action` may happen; without a policy that allows it, it may not.
+
+        Raises TypeError for an action that is no string and details that are no mapping.
+        """
+        with open_module(self, None):
+            return await authorization.authorize(self, self._policies, action, details)
 
     def add_log_processor(self, processor: Processor) -> None:
         """Add a function that every record passes before any sink; returning None drops the record."""
@@ -356,14 +377,15 @@ class ModuleCoordinator:
     ) -> None:
         """Hand one record of schema v1 to the sinks; without a sink nothing happens.
 
-        Level and message may be given by position, so that an event's payload may have keys of those names.
+        Level and message may be given by position, so that an event's payload may have keys of those names. Raises
+        TypeError for an event that is no string; nothing that processors and sinks raise comes through.
         """
         if not self._log_pipe.sinks:
             return
         if level is None:
             level, message = data.pop("level", "INFO"), data.pop("message", "")
-        identity = {"session_id": self._session_id, "parent_id": self._parent_id, **(identity_fields(self) or {})}
-        self._log_pipe.write(build_record(level, message, event, identity, data))
+        ids = {"session_id": self._session_id or None, "parent_id": self._parent_id, **(identity_fields(self) or {})}
+        self._log_pipe.write(build_record(level, message, event, ids, data))
 
 
 async def _done() -> None:

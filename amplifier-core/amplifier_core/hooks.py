@@ -15,8 +15,8 @@ from typing import Any, Literal
 
 from amplifier_core import events
 from amplifier_core._clock import timestamp
-from amplifier_core._fold import Fold, plain_result
-from amplifier_core._foreign import FATAL, call, running_task
+from amplifier_core._fold import INVALID, Fold, InvalidVerdict, plain_result, read_verdict
+from amplifier_core._foreign import FATAL, DeadlineExceeded, call, running_task
 from amplifier_core._isolation import clean, copier, describe
 from amplifier_core._scope import Entered, current_scope, identity_fields, open_module
 from amplifier_core.correlation import CORRELATED_EVENTS, REQUEST_ID_FIELD, resolve_request_id
@@ -28,8 +28,6 @@ logger = logging.getLogger(__name__)
 
 #: A handler registered for this name hears every event, after the event's own handlers of the same priority.
 EVERY_EVENT = "*"
-
-_INVALID = "Hook handler returned invalid response"
 
 
 class _Registration:
@@ -76,14 +74,26 @@ class HookRegistry:
 
     def __init__(self) -> None:
         self._registered: dict[str, list[_Registration]] = {}
-        #: event → handlers in calling order, `*` included; dropped whenever a registration changes
+        #: event → its handlers in calling order, `*` included; dropped whenever a registration changes
         self._arranged: dict[str, tuple[_Registration, ...]] = {}
         self._defaults: dict[str, Any] = {}
         self._count = 0
-        #: Seconds each handler may take; None for no limit. The session sets it from `session.hook_timeout`.
-        self._timeout: float | None = None
+        self._deadline: float | None = None
         #: The coordinator this registry belongs to; it owns the scope that handlers run in.
         self._owner: Any = None
+
+    @property
+    def _timeout(self) -> float | None:
+        """Seconds each handler may take; None for no limit. The session sets it from `session.hook_timeout`."""
+        return self._deadline
+
+    @_timeout.setter
+    def _timeout(self, seconds: float | None) -> None:
+        if seconds is not None:
+            _require_seconds("session.hook_timeout", seconds)
+            if seconds <= 0:
+                raise ValueError(f"session.hook_timeout must be more than 0 (none for no limit), got {seconds!r}")
+        self._deadline = seconds
 
     def register(
         self,
@@ -146,8 +156,9 @@ class HookRegistry:
         """Tell every handler of `event`, one after the other, and return the verdict of all.
 
         The handlers are those registered when the emit starts. A deny ends it at once; a modification replaces the
-        data for the handlers after it. Raises nothing of a handler's making; cancellation of the caller's task,
-        KeyboardInterrupt and SystemExit go through.
+        data for the handlers after it. The result shares nothing with anyone. Raises TypeError for an event that is no
+        string and nothing of a handler's making; cancellation of the caller's task, KeyboardInterrupt and SystemExit go
+        through.
         """
         handlers = self._arranged.get(event)
         if handlers is None:
@@ -159,16 +170,18 @@ class HookRegistry:
             return plain_result({} if fields is None else clean(fields))
         task = running_task()
         current: Any = {} if fields is None else self._stamped(fields)
-        fresh: Callable[[], Any] = copier(current, len(handlers)) if fields is not None else lambda: data
+        fresh = copier(clean(data) if fields is None else current, len(handlers))
         entered = self._enter_own_scope() if self._owner is not None else None
         folding: Fold | None = None
         try:
             for entry in handlers:
                 try:
-                    verdict = await call(task, self._timeout, entry.handler, event, fresh())
-                    if verdict is None or (type(verdict) is HookResult and verdict.action == "continue"):
+                    returned = await call(task, self._deadline, entry.handler, event, fresh())
+                    if returned is None or (
+                        type(returned) is HookResult and returned.__dict__.get("action") == "continue"
+                    ):
                         continue
-                    verdict = _verdict(verdict)
+                    verdict = read_verdict(returned)
                 except (asyncio.CancelledError, *FATAL):
                     raise
                 except BaseException as error:
@@ -180,7 +193,7 @@ class HookRegistry:
                 if folding.denied is not None:
                     return folding.denied
                 if verdict.action == "modify" and verdict.data is not None:
-                    current = clean(verdict.data)
+                    current = verdict.data
                     fresh = copier(current)
         finally:
             if entered is not None:
@@ -201,26 +214,31 @@ class HookRegistry:
         """Give every handler the plain data and return the `data` dicts they answer with, in order.
 
         Each has `timeout` seconds; late and failing ones are logged and skipped, a deny stops nobody. Raises TypeError
-        for a timeout that is no number.
+        for an event that is no string or a timeout that is no number.
         """
-        if isinstance(timeout, bool) or not isinstance(timeout, (int, float)):
-            raise TypeError(f"timeout must be a number of seconds, got {type(timeout).__name__}")
+        _require_seconds("timeout", timeout)
+        handlers = self._arranged.get(event) or self._arrange(event)
         task = running_task()
         fields = _fields(data)
         fresh = copier(clean(data if fields is None else fields))
         answers: list[dict[str, Any]] = []
-        for entry in self._arranged.get(event) or self._arrange(event):
-            try:
-                result = _verdict(await call(task, timeout, entry.handler, event, fresh()))
-            except (asyncio.CancelledError, *FATAL):
-                raise
-            except TimeoutError:
-                logger.warning("Hook handler timeout for event '%s' (handler '%s')", event, entry.name)
-            except BaseException as error:
-                _log_failure(event, entry.name, error)
-            else:
-                if result is not None and result.data is not None:
-                    answers.append(clean(result.data))
+        entered = self._enter_own_scope() if self._owner is not None else None
+        try:
+            for entry in handlers:
+                try:
+                    result = read_verdict(await call(task, timeout, entry.handler, event, fresh()))
+                except (asyncio.CancelledError, *FATAL):
+                    raise
+                except DeadlineExceeded:
+                    logger.warning("Hook handler timeout for event '%s' (handler '%s')", event, entry.name)
+                except BaseException as error:
+                    _log_failure(event, entry.name, error)
+                else:
+                    if result is not None and result.data is not None:
+                        answers.append(result.data)
+        finally:
+            if entered is not None:
+                entered.__exit__(None, None, None)
         return answers
 
     def _failed(self, event: str, entry: _Registration, error: BaseException) -> HookResult | None:
@@ -228,8 +246,8 @@ class HookRegistry:
         _log_failure(event, entry.name, error)
         if entry.gate:
             return HookResult(action="deny", reason=f"Gate '{entry.name}' failed: {_reason(error)}")
-        if isinstance(error, _InvalidVerdict):
-            return HookResult(action="deny", reason=_INVALID)
+        if isinstance(error, InvalidVerdict):
+            return HookResult(action="deny", reason=INVALID)
         return None
 
     def _stamped(self, fields: dict[str, Any]) -> Any:
@@ -239,11 +257,13 @@ class HookRegistry:
         return clean(merged)
 
     def _arrange(self, event: str) -> tuple[_Registration, ...]:
-        own = self._registered.get(event, [])
-        every = self._registered.get(EVERY_EVENT, []) if event != EVERY_EVENT else []
-        arranged = tuple(sorted([*own, *every], key=_calling_order) if every else own)
-        if arranged:  # made-up event names must not fill the memory of a long session
-            self._arranged[event] = arranged
+        _require_text("event", event)
+        own = self._registered.get(event)
+        every = self._registered.get(EVERY_EVENT, [])
+        if not own:
+            return tuple(every)  # and not kept: made-up event names must not fill the memory of a long session
+        arranged = tuple(sorted([*own, *every], key=_calling_order) if every is not own else own)
+        self._arranged[event] = arranged
         return arranged
 
     def _remove(self, registration: _Registration) -> None:
@@ -259,10 +279,6 @@ class HookRegistry:
             self._arranged.pop(event, None)
 
 
-class _InvalidVerdict(Exception):
-    """A handler returned something that is no verdict."""
-
-
 def _own_order(entry: _Registration) -> tuple[int, int]:
     return entry.priority, entry.number
 
@@ -276,10 +292,18 @@ def _require_text(what: str, value: object) -> None:
         raise TypeError(f"{what} must be a string, got {type(value).__name__}")
 
 
+def _require_seconds(what: str, value: Any) -> None:
+    if not isinstance(value, (int, float)):
+        raise TypeError(f"{what} must be a number of seconds, got {type(value).__name__}")
+    if value != value:
+        raise ValueError(f"{what} must be a number of seconds, got {value!r}")
+
+
 def _fields(data: Any) -> dict[str, Any] | None:
     """Return the payload as a dict, or None when it is none and handlers get it as it is."""
-    if isinstance(data, dict):
-        return data
+    if issubclass(type(data), dict):  # by its type: isinstance would believe an object that poses as a dict
+        fields: dict[str, Any] = data
+        return fields
     dump = getattr(data, "model_dump", None)
     if dump is None:
         return None
@@ -297,29 +321,6 @@ def _correlated(event: str, data: Any) -> Any:
     explicit = fields.get(REQUEST_ID_FIELD)
     request_id = resolve_request_id(event, explicit if isinstance(explicit, str) else None)
     return fields if request_id is None else {**fields, REQUEST_ID_FIELD: request_id}
-
-
-def _verdict(returned: Any) -> HookResult | None:
-    """Return what a handler said as a HookResult, None for nothing; raise _InvalidVerdict for nonsense.
-
-    Anything but a plain "continue" is validated, also when it claims to be a HookResult: it might have been built
-    without validation, and a verdict that cannot be read must never pass as consent.
-    """
-    if returned is None:
-        return None
-    try:
-        if isinstance(returned, HookResult):
-            if returned.action == "continue" and type(returned) is HookResult:
-                return returned
-            HookResult.model_validate(returned.model_dump(warnings=False))
-            return returned
-        if isinstance(returned, dict):
-            return HookResult.model_validate(returned)
-        if hasattr(returned, "model_dump"):
-            return HookResult.model_validate(returned.model_dump())
-    except Exception as error:
-        raise _InvalidVerdict(f"{_INVALID}: {_reason(error)}") from error
-    raise _InvalidVerdict(f"{_INVALID}: {type(returned).__name__} is neither None, HookResult nor dict")
 
 
 def _reason(error: BaseException) -> str:

@@ -15,12 +15,12 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from amplifier_core._entry_points import module_entry_points
+from amplifier_core._entry_points import module_entry_points, what_to_do
 from amplifier_core._isolation import describe
 from amplifier_core._module_layout import TYPE_TO_MOUNT_POINT, find_package_dir, guess_type
 from amplifier_core._scope import current_scope
 from amplifier_core._transport import TransportError, require_python
-from amplifier_core._wave import Ready, SkippedReady, current_wave, separate_deferred_lists
+from amplifier_core._wave import MountWave, Ready, SkippedReady, current_wave, separate_deferred_lists
 from amplifier_core.module_sources import ModuleNotFoundError as SourceNotFoundError
 
 if TYPE_CHECKING:
@@ -95,8 +95,7 @@ class _Loaded:
         if self.ready_is_sync:
             logger.warning("Module '%s' defines on_session_ready() as sync — must be async. Skipping.", module_id)
         if self.ready is not None:
-            if module is not None:
-                separate_deferred_lists(module)
+            separate_deferred_lists(module, mount, self.ready)
             _mark_ready(mount, module_id, self.ready)
 
     @property
@@ -149,8 +148,9 @@ class ModuleLoader:
         """
         try:
             loaded = await self._find(module_id, source_hint, coordinator)
-            if loaded.path is not None or _is_live(module_id, coordinator):
-                self._check_structure(module_id, loaded)
+            wave = _live_wave(module_id, coordinator)
+            if loaded.path is not None or wave is not None:
+                self._check_structure(module_id, loaded, wave)
         except Exception as error:
             logger.error("Failed to load module '%s': %s", module_id, describe(error))
             raise
@@ -225,22 +225,41 @@ class ModuleLoader:
         for rescan in (False, True):  # the second look is for what was installed since the first
             entry_point = module_entry_points(rescan=rescan).get(module_id)
             if entry_point is not None:
-                mount = entry_point.load()
-                logger.info("Loaded module '%s' from entry point", module_id)
-                return _Loaded(module_id, sys.modules.get(getattr(mount, "__module__", "")), mount, None)
-            package = f"amplifier_module_{module_id.replace('-', '_')}"
+                return self._load_entry_point(module_id, entry_point)
+            loaded = self._load_package(module_id)
+            if loaded is not None:
+                return loaded
+        raise _NotFound(f"Module '{module_id}' not found via entry points or filesystem{what_to_do(module_id)}")
+
+    def _load_entry_point(self, module_id: str, entry_point: Any) -> _Loaded:
+        try:
+            mount = entry_point.load()
+        except Exception as error:
             try:
-                module = importlib.import_module(package)
-            except ModuleNotFoundError as error:
-                if error.name != package:
-                    raise
-                continue
-            mount = getattr(module, "mount", None)
-            if mount is None:
-                raise _Unloadable(f"Module '{module_id}' found at {module.__file__} but has no mount() function")
-            logger.info("Loaded module '%s' from package %s", module_id, package)
-            return _Loaded(module_id, module, mount, None)
-        raise _NotFound(f"Module '{module_id}' not found via entry points or filesystem{_suggestion(module_id)}")
+                loaded = self._load_package(module_id)
+            except Exception:
+                loaded = None  # most likely for the same reason, and the entry point's error is the one to raise
+            if loaded is None:
+                raise
+            logger.warning("Entry point of module '%s' is broken, using its package: %s", module_id, describe(error))
+            return loaded
+        logger.info("Loaded module '%s' from entry point", module_id)
+        return _Loaded(module_id, sys.modules.get(getattr(mount, "__module__", "")), mount, None)
+
+    def _load_package(self, module_id: str) -> _Loaded | None:
+        """Import `amplifier_module_<id>`; return None when there is no such package."""
+        package = f"amplifier_module_{module_id.replace('-', '_')}"
+        try:
+            module = importlib.import_module(package)
+        except ModuleNotFoundError as error:
+            if error.name is None or not f"{package}.".startswith(f"{error.name}."):
+                raise
+            return None
+        mount = getattr(module, "mount", None)
+        if mount is None:
+            raise _Unloadable(f"Module '{module_id}' found at {module.__file__} but has no mount() function")
+        logger.info("Loaded module '%s' from package %s", module_id, package)
+        return _Loaded(module_id, module, mount, None)
 
     def _load_from(self, module_id: str, path: Path, coordinator: Any) -> _Loaded:
         """Load the package at a resolved path; what is installed under the same id cannot take its place."""
@@ -266,7 +285,7 @@ class ModuleLoader:
 
     # -- validation --
 
-    def _kind(self, module_id: str, loaded: _Loaded) -> str:
+    def _kind(self, module_id: str, loaded: _Loaded, planned: str | None) -> str:
         """Return the module's kind: declared, else what the plan lists it as, else what its name suggests."""
         declared = loaded.declared_type
         if declared is not None and declared not in TYPE_TO_MOUNT_POINT:
@@ -274,8 +293,6 @@ class ModuleLoader:
                 f"Module '{module_id}' has unknown type '{declared}'. Valid types: {list(TYPE_TO_MOUNT_POINT)}",
                 reason_code="invalid_module_metadata",
             )
-        wave = current_wave()
-        planned = wave.kind if wave is not None else None
         if declared is not None and planned is not None and declared != planned:
             raise ModuleValidationError(
                 f"Module '{module_id}' is a {declared}, but the plan lists it as a {planned}: "
@@ -284,22 +301,24 @@ class ModuleLoader:
             )
         return declared or planned or guess_type(module_id)
 
-    def _check_structure(self, module_id: str, loaded: _Loaded) -> ValidationResult | None:
+    def _check_structure(self, module_id: str, loaded: _Loaded, wave: MountWave | None) -> ValidationResult | None:
         """Check mount() and on_session_ready() once per module and kind; raise ModuleValidationError if wrong."""
         from amplifier_core.validation import validator_for
         from amplifier_core.validation.base import ValidationCheck, ValidationResult
 
-        kind = self._kind(module_id, loaded)
+        kind = self._kind(module_id, loaded, wave.kind if wave is not None else None)
+        where = loaded.path or getattr(loaded.module, "__file__", None) or module_id
         validator = validator_for(kind)
         if validator is None:
             logger.warning("No validator for module type '%s': '%s' is not checked", kind, module_id)
+            if not callable(loaded.mount):
+                raise _Unloadable(f"Module '{module_id}' found at {where} but failed to load: no mount() function")
             return None
         result = loaded.checked.get(kind)
         if result is None:
-            where = loaded.path or getattr(loaded.module, "__file__", None) or module_id
             result = ValidationResult(kind, str(where))
             result.add(ValidationCheck("module_importable", True, f"Module loaded from {where}", "info"))
-            validator.check_structure(loaded.module or _holder(loaded.mount), result)
+            validator.check_structure(_Entry(loaded), result)
             if loaded.path is None:  # installed modules: a wrong on_session_ready() is skipped and reported, not fatal
                 result.checks = [check for check in result.checks if check.name != "on_session_ready_async"]
             loaded.checked[kind] = result
@@ -311,11 +330,12 @@ class ModuleLoader:
         """Return a fresh function that mounts with this call's config, checked when a live session awaits it."""
 
         async def mount_with_config(coordinator: Any) -> Any:
-            if not _is_live(module_id, coordinator):
+            wave = _live_wave(module_id, coordinator)
+            if wave is None:
                 return await loaded.mount(coordinator, config)
-            if loaded.ready_is_sync and (wave := current_wave()) is not None:
+            structure = self._check_structure(module_id, loaded, wave)
+            if loaded.ready_is_sync:
                 wave.skipped.append(SkippedReady(module_id, "on_session_ready() is sync, it must be async: skipped"))
-            structure = self._check_structure(module_id, loaded)
             if structure is None:
                 return await loaded.mount(coordinator, config)
             from amplifier_core._live_mount import mount_checked
@@ -327,10 +347,13 @@ class ModuleLoader:
         return mount_with_config
 
 
-def _is_live(module_id: str, coordinator: Any) -> bool:
-    """Tell whether a session is mounting exactly this module right now."""
+def _live_wave(module_id: str, coordinator: Any) -> MountWave | None:
+    """Return the wave in which a session is mounting exactly this module right now, if one is."""
     scope = current_scope()
-    return scope is not None and scope.wave is not None and scope.owner is coordinator and scope.module == module_id
+    if scope is None or scope.owner is not coordinator or scope.module != module_id:
+        return None
+    wave: MountWave | None = scope.wave
+    return wave
 
 
 def _mark_ready(mount: Any, module_id: str, ready: Ready) -> None:
@@ -353,11 +376,12 @@ def _import_package(module_id: str, package: Path) -> ModuleType:
         raise validation_error(module_id, result) from error
 
 
-def _holder(mount: Any) -> ModuleType:
-    """Stand in for the module of a mount function that belongs to none."""
-    module = ModuleType("amplifier_module_anonymous")
-    module.mount = mount  # type: ignore[attr-defined]
-    return module
+class _Entry:
+    """Show a module the way validators look at one: an entry point may give its mount() another name, or no module."""
+
+    def __init__(self, loaded: _Loaded) -> None:
+        self.mount = loaded.mount
+        self.on_session_ready = getattr(loaded.module, "on_session_ready", None)
 
 
 def validation_error(module_id: str, result: ValidationResult, hint: str = "") -> ModuleValidationError:
@@ -369,12 +393,3 @@ def validation_error(module_id: str, result: ValidationResult, hint: str = "") -
         f"Module '{module_id}' failed validation: {result.summary()}. Errors: {listed}{hint}",
         reason_code="invalid_entry_point" if entry_point else "validation_failed",
     )
-
-
-def _suggestion(module_id: str) -> str:
-    from difflib import get_close_matches
-
-    near = get_close_matches(module_id, module_entry_points(), n=1)
-    if near:
-        return f". Did you mean '{near[0]}'?"
-    return f". Install the package that provides it, or give '{module_id}' a source in the plan"

@@ -11,9 +11,9 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 from amplifier_core import _session_init
+from amplifier_core._attempt import Attempt
 from amplifier_core._foreign import FATAL
 from amplifier_core._isolation import deep_merge, describe
-from amplifier_core._live_mount import mount_points_copy, restore_mount_points
 from amplifier_core._scope import current_scope, open_turn
 from amplifier_core.coordinator import ModuleCoordinator
 from amplifier_core.events import CANCEL_COMPLETED, SESSION_END, SESSION_RESUME, SESSION_START
@@ -59,6 +59,7 @@ class AmplifierSession:
         self.loader: Any = loader or ModuleLoader(coordinator=self.coordinator)
         self.coordinator.loader = self.loader
         self._initializing: asyncio.Future[None] | None = None
+        self._initializer: asyncio.Task[Any] | None = None
         self._started = False
         self._ended = False
         self._parent_token: Any = None
@@ -71,31 +72,36 @@ class AmplifierSession:
         Raises what `_session_init.initialize_session` raises, after taking back all that had been mounted; it may then
         be tried again.
         """
+        task = asyncio.current_task()
+        cancels = task.cancelling() if task is not None else 0
         while not self.initialized:
             running = self._initializing
             if running is None:
                 await self._initialize_first()
                 return
+            if task is self._initializer:
+                raise RuntimeError(
+                    f"initialize() of session {self.session_id} would wait for itself: it was called by one of the "
+                    "modules it is mounting. What needs every module belongs into on_session_ready()"
+                )
             try:
                 await asyncio.shield(running)
             except asyncio.CancelledError:
-                if not running.cancelled():
+                if not running.cancelled() or (task is not None and task.cancelling() > cancels):
                     raise  # it is the waiting caller who was cancelled; else the first one was, and it is our turn
 
     async def _initialize_first(self) -> None:
         running = self._initializing = asyncio.get_running_loop().create_future()
         running.add_done_callback(_consume)
-        coordinator = self.coordinator
-        points = mount_points_copy(coordinator)
-        mark = coordinator._ledger.mark()
+        self._initializer = asyncio.current_task()
+        attempt = Attempt(self.coordinator)
         try:
-            await _session_init.initialize_session(self.config, coordinator, self.session_id, self.parent_id)
+            await _session_init.initialize_session(self.config, self.coordinator, self.session_id, self.parent_id)
         except BaseException as error:
-            self._initializing = None
             try:
-                await coordinator._ledger.undo(since=mark)
+                await attempt.take_back()
             finally:
-                restore_mount_points(coordinator, points)
+                self._initializing = self._initializer = None
                 if isinstance(error, asyncio.CancelledError):
                     running.cancel()
                 else:
@@ -103,7 +109,7 @@ class AmplifierSession:
             raise
         self.initialized = True
         self._ended = False
-        self._initializing = None
+        self._initializing = self._initializer = None
         _live[self.session_id] = self
         running.set_result(None)
 
@@ -206,7 +212,8 @@ class AmplifierSession:
         self.initialized = False
         if _live.get(self.session_id) is self:
             del _live[self.session_id]
-        _created.pop(self.session_id, None)
+        if _created.get(self.session_id) is self:
+            del _created[self.session_id]
         if self._parent_token is not None:
             self._parent_token.unregister_child(self.coordinator.cancellation)
             self._parent_token = None
@@ -217,7 +224,8 @@ class AmplifierSession:
         try:
             await self.initialize()
         except BaseException:
-            await self.cleanup()
+            if self._initializing is None and not self.initialized:  # else somebody else's run, and theirs to end
+                await self.cleanup()
             raise
         return self
 

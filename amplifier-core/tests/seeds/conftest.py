@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from amplifier_core import AmplifierSession
+from amplifier_core.module_sources import ModuleNotFoundError as SourceNotFoundError
 
 LOOP = '''
 import json
@@ -101,6 +102,30 @@ async def mount(coordinator, config=None):
 '''
 
 
+class Folder:
+    """Be a module source that is already on this disk."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def resolve(self) -> Path:
+        return self.path
+
+
+class Resolver:
+    """Resolve relative sources against a bundle's root, as an app does, and remember every source it was given."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.asked: dict[str, Any] = {}
+
+    async def async_resolve(self, module_id: str, source_hint: Any = None, profile_hint: Any = None) -> Folder:
+        self.asked[module_id] = source_hint
+        if source_hint is None or source_hint.startswith("git+"):
+            raise SourceNotFoundError(f"no source for '{module_id}'")
+        return Folder(self.root / source_hint)
+
+
 class Workbench:
     """Hold a place where installed packages are, and one where module folders are."""
 
@@ -109,6 +134,7 @@ class Workbench:
         self.site = root / "site"
         self.site.mkdir()
         self.packages: set[str] = set()
+        self.resolver = Resolver(root)
         monkeypatch.syspath_prepend(str(self.site))
         for module_id, source in (("loop-seed", LOOP), ("context-seed", CONTEXT), ("provider-seed", PROVIDER)):
             self.install(module_id, source)
@@ -187,6 +213,12 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Workbench
 def record() -> type[Recorder]:
     """Give the class that hears every event of the session it is given."""
     return Recorder
+
+
+@pytest.fixture
+def example() -> Callable[[str], str]:
+    """Give a function that reads one of the quoted examples by its name."""
+    return lambda name: (Path(__file__).parent / "examples" / f"{name}.txt").read_text(encoding="utf-8")
 
 
 @pytest.fixture

@@ -32,7 +32,8 @@ async def mount(coordinator, config=None):
 '''
 
 KINDS = {
-    "loop-look": 'from amplifier_module_loop_seed import Loop\n\nasync def install(c): await c.mount("orchestrator", Loop())\n',
+    "loop-look": "from amplifier_module_loop_seed import Loop\n\n"
+    'async def install(c): await c.mount("orchestrator", Loop())\n',
     "context-look": "from amplifier_module_context_seed import Messages\n\n"
     'async def install(c): await c.mount("context", Messages())\n',
     "provider-look": "from amplifier_module_provider_seed import Echo\n\n"
@@ -102,6 +103,11 @@ async def mount(coordinator, config=None):
 {ready}
 """
 
+WAITING = """
+async def on_session_ready(coordinator):
+    await coordinator.get_capability("go-on").wait()
+"""
+
 
 def hook(bench: Any, module_id: str, ready: str, in_mount: str = "pass") -> None:
     bench.install(module_id, HOOK.format(id=module_id, ready=ready, in_mount=in_mount))
@@ -116,7 +122,10 @@ def noting(module_id: str) -> str:
 
 async def test_callback_gets_the_coordinator_and_nothing_else(bench: Any) -> None:
     """Config belongs in mount(): the callback has one argument, the session's own coordinator."""
-    ready = "async def on_session_ready(coordinator, *rest, **named):\n    coordinator.session_state['got'] = (coordinator, rest, named)\n"
+    ready = (
+        "async def on_session_ready(coordinator, *rest, **named):\n"
+        "    coordinator.session_state['got'] = (coordinator, rest, named)\n"
+    )
     hook(bench, "hooks-args", ready)
     async with bench.session(bench.plan(hooks=[{"module": "hooks-args", "config": {"name": "n"}}])) as session:
         assert session.coordinator.session_state["got"] == (session.coordinator, (), {})
@@ -239,8 +248,7 @@ async def test_failed_mount_gets_no_callback(bench: Any, kind: str) -> None:
 async def test_no_timeout_is_enforced_by_default(bench: Any) -> None:
     """Without a deadline in the plan a slow callback holds the session for as long as it takes."""
     go_on = asyncio.Event()
-    ready = "async def on_session_ready(coordinator):\n    await coordinator.get_capability('go-on').wait()\n"
-    hook(bench, "hooks-slow", ready)
+    hook(bench, "hooks-slow", WAITING)
     session = bench.session(bench.plan(hooks=["hooks-slow"]))
     session.coordinator.register_capability("go-on", go_on)
     starting = asyncio.create_task(session.initialize())
@@ -281,6 +289,7 @@ async def test_deadline_of_the_plan(bench: Any, record: Any) -> None:
     )
     hook(bench, "hooks-fine", noting("fine"))
     session = bench.session(bench.plan(hooks=["hooks-hang", "hooks-fine"], session={"ready_timeout": 0.05}))
+    session.coordinator.register_capability("go-on", asyncio.Event())
     heard = record(session)
     async with session:
         assert session.coordinator.session_state["ready"] == ["fine"]

@@ -1,0 +1,352 @@
+"""Whether an action may happen: policies speak, a person may be asked, and silence means no."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from amplifier_core import HookResult, ModuleCoordinator
+from amplifier_core.authorization import Authorization
+
+OUTCOMES = ("approval:required", "approval:granted", "approval:denied", "policy:violation")
+
+
+class Guarded:
+    """A coordinator whose authorization events are kept."""
+
+    def __init__(self, approval: Any = None, **section: Any) -> None:
+        owner = SimpleNamespace(session_id="s", parent_id=None, config={"session": section})
+        self.kernel = ModuleCoordinator(owner, approval)
+        self.events: list[tuple[str, dict[str, Any]]] = []
+        for event in OUTCOMES:
+            self.kernel.hooks.register(event, self._hear)
+
+    def _hear(self, event: str, data: dict[str, Any]) -> None:
+        own = {key: data[key] for key in ("action", "details", "source", "reason")}
+        self.events.append((event, own))
+
+    def policy(self, answer: Any, name: str = "rules", priority: int = 0) -> None:
+        def decide(action: str, details: dict[str, Any]) -> Any:
+            if isinstance(answer, BaseException):
+                raise answer
+            return answer
+
+        self.kernel.register_policy(name, decide, priority)
+
+    async def authorize(self, action: str = "process.exec", **details: Any) -> Authorization:
+        return await self.kernel.authorize(action, details)
+
+    @property
+    def names(self) -> list[str]:
+        return [event for event, _ in self.events]
+
+
+def approval(answer: Any, asked: list[Any] | None = None) -> Any:
+    """Return an approval system that always answers the same."""
+
+    async def request_approval(*arguments: Any) -> Any:
+        if asked is not None:
+            asked.append(arguments)
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer
+
+    return SimpleNamespace(request_approval=request_approval)
+
+
+async def test_without_a_policy_everything_is_denied() -> None:
+    """The kernel has no opinion, and no opinion is a no that no policy is blamed for."""
+    guarded = Guarded()
+    outcome = await guarded.authorize(path="/etc")
+
+    assert not outcome
+    assert outcome == Authorization(False, "no policy allows it", "kernel")
+    facts = {"action": "process.exec", "details": {"path": "/etc"}, "source": "kernel", "reason": "no policy allows it"}
+    assert guarded.events == [("approval:denied", facts)]
+
+
+@pytest.mark.parametrize(
+    ("answers", "granted"),
+    [
+        ([None], False),
+        (["allow"], True),
+        (["deny"], False),
+        ([None, "allow", None], True),
+        (["allow", "deny"], False),
+        (["deny", "allow"], False),
+        (["allow", "ask"], False),
+        (["ask", "allow"], False),
+        (["ask", "deny", "allow"], False),
+    ],
+)
+async def test_opinions_fold(answers: list[Any], granted: bool) -> None:
+    """Any deny denies, else any ask asks (nobody is there to answer), else any allow allows, else it is denied."""
+    guarded = Guarded()
+    for number, answer in enumerate(answers):
+        guarded.policy(answer, f"p{number}")
+
+    assert bool(await guarded.authorize()) is granted
+
+
+async def test_a_grant_names_its_policy_and_reason() -> None:
+    """A policy's own reason reaches the caller and the event."""
+    guarded = Guarded()
+    guarded.policy(("allow", "it is only a test"), "rules")
+    outcome = await guarded.authorize(command="ls")
+
+    assert outcome == Authorization(True, "it is only a test", "rules")
+    facts = {"action": "process.exec", "details": {"command": "ls"}, "source": "rules", "reason": "it is only a test"}
+    assert guarded.events == [("approval:granted", facts)]
+
+
+async def test_a_policy_without_a_reason_is_named_in_it() -> None:
+    """A bare verdict gets a reason that says whose it is."""
+    guarded = Guarded()
+    guarded.policy("allow", "rules")
+
+    assert (await guarded.authorize()).reason == "allow by policy 'rules'"
+
+
+async def test_a_denying_policy_is_a_violation() -> None:
+    """A deny by a policy is a violation and a denial, both with action, details, source and reason."""
+    guarded = Guarded()
+    guarded.policy(("deny", "not in this house"), "house")
+    outcome = await guarded.authorize(command="rm")
+
+    assert outcome == Authorization(False, "not in this house", "house")
+    facts = {"action": "process.exec", "details": {"command": "rm"}, "source": "house", "reason": "not in this house"}
+    assert guarded.events == [("policy:violation", facts), ("approval:denied", facts)]
+
+
+async def test_a_person_who_refuses_is_no_violation() -> None:
+    """Only policies are violated; a person's no is a denial."""
+    guarded = Guarded(approval("Deny"))
+    guarded.policy(("ask", "dangerous"), "rules")
+    outcome = await guarded.authorize()
+
+    assert (outcome.granted, outcome.source) == (False, "approval_system")
+    assert guarded.names == ["approval:required", "approval:denied"]
+
+
+async def test_asking_emits_who_wants_to_know() -> None:
+    """approval:required carries the asking policy and its reason, the person's answer follows."""
+    asked: list[Any] = []
+    guarded = Guarded(approval("Allow once", asked))
+    guarded.policy(("ask", "it deletes files"), "rules")
+    outcome = await guarded.authorize("filesystem.write", path="a")
+
+    assert (outcome.granted, outcome.source) == (True, "approval_system")
+    required, granted = guarded.events
+    asking = {"action": "filesystem.write", "details": {"path": "a"}, "source": "rules", "reason": "it deletes files"}
+    assert required == ("approval:required", asking)
+    assert granted[0] == "approval:granted"
+    assert granted[1]["source"] == "approval_system"
+    [(prompt, options, timeout, default)] = asked
+    assert "filesystem.write" in prompt
+    assert "it deletes files" in prompt
+    assert (options, timeout, default) == (["Allow", "Deny"], float("inf"), "deny")
+
+
+@pytest.mark.parametrize("answer", ["Deny", "yes", "", None, 5, True, ["allow"], OSError("gone"), TimeoutError()])
+async def test_whatever_is_no_clear_yes_is_a_no(answer: Any) -> None:
+    """An unknown answer, a fault of the approval system or a timeout denies, and blames no policy."""
+    guarded = Guarded(approval(answer))
+    guarded.policy("ask")
+
+    assert not await guarded.authorize()
+    assert guarded.names == ["approval:required", "approval:denied"]
+
+
+@pytest.mark.parametrize("answer", ["allow", "Allow", "allow once", "Allow Always"])
+async def test_a_clear_yes_grants(answer: str) -> None:
+    """The words of consent are those of process_hook_result, in any case."""
+    guarded = Guarded(approval(answer))
+    guarded.policy("ask")
+
+    assert await guarded.authorize()
+
+
+async def test_a_sync_approval_system_may_answer() -> None:
+    """The approval system may answer at once."""
+    guarded = Guarded(SimpleNamespace(request_approval=lambda *_: "Allow"))
+    guarded.policy("ask")
+
+    assert await guarded.authorize()
+
+
+@pytest.mark.parametrize("system", [None, object()])
+async def test_nobody_to_ask_denies(system: Any) -> None:
+    """No approval system, or one that cannot be asked, is a denial that says so."""
+    guarded = Guarded(system)
+    guarded.policy("ask")
+    outcome = await guarded.authorize()
+
+    assert not outcome
+    assert "approval system" in outcome.reason
+    assert guarded.names == ["approval:required", "approval:denied"]
+
+
+async def test_the_approval_timeout_denies() -> None:
+    """session.approval_timeout bounds the asking; running out of it is no refusal by a person."""
+
+    async def never(*_: Any) -> str:
+        await asyncio.Event().wait()
+        return "Allow"
+
+    guarded = Guarded(SimpleNamespace(request_approval=never), approval_timeout=0.01)
+    guarded.policy("ask")
+    outcome = await guarded.authorize()
+
+    assert not outcome
+    assert "timeout" in outcome.reason
+    assert outcome.source == "kernel"
+
+
+async def test_the_approval_system_is_told_the_timeout() -> None:
+    """A countdown needs to know how long there is."""
+    asked: list[Any] = []
+    guarded = Guarded(approval("Allow", asked), approval_timeout=60)
+    guarded.policy("ask")
+    await guarded.authorize()
+
+    assert asked[0][2] == 60
+
+
+class Odd:
+    """An answer that cannot even be looked at."""
+
+    def __bool__(self) -> bool:
+        raise ValueError("neither")
+
+    def __str__(self) -> str:
+        raise ValueError("no text")
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        *(ValueError("broken"), asyncio.CancelledError(), Odd(), ("allow", Odd()), True, 1, "yes", "", "ALLOW"),
+        *([], {}, ("allow",), ("allow", "a", "b"), ["allow", "list"], b"allow", object()),
+    ],
+)
+async def test_a_policy_that_fails_or_talks_nonsense_denies(answer: Any) -> None:
+    """Raising, cancelling or answering anything unknown is a deny by that policy, over every allow."""
+    guarded = Guarded()
+    guarded.policy("allow", "friendly")
+    guarded.policy(answer, "broken")
+    outcome = await guarded.authorize()
+
+    assert not outcome
+    assert outcome.source == "broken"
+    assert guarded.names == ["policy:violation", "approval:denied"]
+
+
+async def test_a_hanging_policy_denies_when_hooks_have_a_deadline() -> None:
+    """session.hook_timeout bounds policies too; the reason says timeout."""
+    guarded = Guarded(hook_timeout=0.01)
+
+    async def hang(action: str, details: dict[str, Any]) -> str:
+        await asyncio.Event().wait()
+        return "allow"
+
+    guarded.kernel.register_policy("slow", hang)
+    outcome = await guarded.authorize()
+
+    assert not outcome
+    assert outcome.source == "slow"
+    assert "timeout" in outcome.reason
+
+
+async def test_policies_may_be_sync_or_async() -> None:
+    """A policy may need to wait for its opinion."""
+    guarded = Guarded()
+
+    async def decide(action: str, details: dict[str, Any]) -> tuple[str, str]:
+        await asyncio.sleep(0)
+        return "allow", f"{action} on {details['path']}"
+
+    guarded.kernel.register_policy("async", decide)
+
+    assert (await guarded.authorize("filesystem.read", path="a")).reason == "filesystem.read on a"
+
+
+async def test_policies_are_asked_by_priority_then_registration() -> None:
+    """Lower priorities are asked earlier, and the first of equal verdicts is the one named."""
+    guarded = Guarded()
+    asked: list[str] = []
+
+    def register(name: str, priority: int) -> None:
+        guarded.kernel.register_policy(name, lambda action, details: asked.append(name) or "allow", priority)
+
+    for name, priority in (("b", 0), ("c", 0), ("d", 5), ("a", -1)):
+        register(name, priority)
+
+    assert (await guarded.authorize()).source == "a"
+    assert asked == ["a", "b", "c", "d"]
+
+
+async def test_policies_share_nothing() -> None:
+    """What a policy does to the details reaches neither the next policy, the caller nor the events."""
+    guarded = Guarded()
+    seen: list[Any] = []
+
+    def spoil(action: str, details: dict[str, Any]) -> None:
+        details["list"].append("spoilt")
+        details["new"] = 1
+
+    guarded.kernel.register_policy("spoiler", spoil)
+    guarded.kernel.register_policy("next", lambda action, details: seen.append(details))
+    details = {"list": [1]}
+    await guarded.kernel.authorize("x", details)
+
+    assert seen == [{"list": [1]}]
+    assert details == {"list": [1]}
+    assert guarded.events[0][1]["details"] == {"list": [1]}
+
+
+async def test_policies_see_clean_details() -> None:
+    """Details are JSON for policies as for handlers, whatever the caller passes."""
+    guarded = Guarded()
+    seen: list[Any] = []
+    guarded.kernel.register_policy("p", lambda action, details: seen.append(details))
+    await guarded.kernel.authorize("x", {"pair": (1, 2), "nan": float("nan"), 3: ValueError("odd")})
+
+    assert seen == [{"pair": [1, 2], "nan": "nan", "3": "odd"}]
+
+
+async def test_a_removed_policy_is_silent() -> None:
+    """The returned function removes exactly that policy, and may be called again."""
+    guarded = Guarded()
+    guarded.policy("allow", "kept")
+    remove = guarded.kernel.register_policy("kept", lambda action, details: "deny")
+    remove()
+    remove()
+
+    assert await guarded.authorize()
+
+
+async def test_a_hook_may_refuse_to_have_a_person_asked() -> None:
+    """A deny of approval:required is final: nobody is asked."""
+    asked: list[Any] = []
+    guarded = Guarded(approval("Allow", asked))
+    guarded.policy("ask")
+    guarded.kernel.hooks.register(
+        "approval:required", lambda event, data: HookResult(action="deny", reason="nobody is at home"), priority=1
+    )
+    outcome = await guarded.authorize()
+
+    assert outcome == Authorization(False, "nobody is at home", "hooks")
+    assert asked == []
+    assert guarded.names == ["approval:required", "policy:violation", "approval:denied"]
+
+
+@pytest.mark.parametrize("details", [None, {}])
+async def test_details_may_be_missing(details: Any) -> None:
+    """An action without details is fine."""
+    guarded = Guarded()
+    guarded.policy("allow")
+
+    assert await guarded.kernel.authorize("x", details)
+    assert guarded.events[0][1]["details"] == {}

@@ -1,0 +1,234 @@
+"""What modules offer each other: capabilities, one to one, and contributions, many to one."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any
+
+import pytest
+from amplifier_core import ModuleCoordinator
+from amplifier_core.coordinator import emit
+from hypothesis import given
+from hypothesis import strategies as st
+
+
+@pytest.fixture
+def kernel() -> ModuleCoordinator:
+    """Give a coordinator without a session."""
+    return ModuleCoordinator()
+
+
+class Unprintable(Exception):
+    """Fail to say what is wrong."""
+
+    def __str__(self) -> str:
+        raise ValueError("no text")
+
+
+@pytest.mark.parametrize("value", [None, 0, "", [], print, object()])
+def test_a_capability_is_any_value(kernel: ModuleCoordinator, value: Any) -> None:
+    """What is registered comes back as the same object."""
+    kernel.register_capability("x", value)
+
+    assert kernel.get_capability("x") is value
+
+
+def test_the_latest_capability_counts(kernel: ModuleCoordinator) -> None:
+    """Registering a name again overwrites it."""
+    kernel.register_capability("x", 1)
+    kernel.register_capability("x", 2)
+
+    assert kernel.get_capability("x") == 2
+
+
+@pytest.mark.parametrize("name", ["unknown", "", None, 5, ["x"], {}])
+def test_getting_a_capability_never_raises(kernel: ModuleCoordinator, name: Any) -> None:
+    """Whatever is asked for, what is not there is None."""
+    assert kernel.get_capability(name) is None
+
+
+def test_a_capability_is_registered_under_a_text(kernel: ModuleCoordinator) -> None:
+    """A name that nobody could ask for is refused."""
+    with pytest.raises(TypeError, match="must be a string, got int"):
+        kernel.register_capability(5, "x")  # type: ignore[arg-type]
+
+
+def test_channels_show_who_contributes(kernel: ModuleCoordinator) -> None:
+    """Each contributor is a dict of name and callback, duplicates included."""
+    assert kernel.channels == {}
+    kernel.register_contributor("events", "mod", print)
+    kernel.register_contributor("events", "mod", print)
+
+    assert kernel.channels == {"events": [{"name": "mod", "callback": print}] * 2}
+
+
+async def test_an_unknown_channel_is_empty(kernel: ModuleCoordinator) -> None:
+    """Collecting where nobody contributes gives nothing, and adds no channel."""
+    assert await kernel.collect_contributions("nobody") == []
+    assert kernel.channels == {}
+
+
+async def test_every_kind_of_callback_contributes(kernel: ModuleCoordinator) -> None:
+    """Sync and async functions, and sync ones that return a coroutine, are all fine."""
+
+    async def later() -> str:
+        await asyncio.sleep(0)
+        return "async"
+
+    kernel.register_contributor("c", "sync", lambda: "sync")
+    kernel.register_contributor("c", "async", later)
+    kernel.register_contributor("c", "coroutine", lambda: later())
+
+    assert await kernel.collect_contributions("c") == ["sync", "async", "async"]
+
+
+async def test_only_none_is_left_out(kernel: ModuleCoordinator) -> None:
+    """Falsy contributions count; None means no contribution."""
+    for value in (0, None, "", [], None, False, {}):
+        kernel.register_contributor("c", "m", lambda value=value: value)
+
+    assert await kernel.collect_contributions("c") == [0, "", [], False, {}]
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (ValueError("boom"), "boom"),
+        (asyncio.CancelledError("own"), "CancelledError"),
+        (Unprintable(), "Unprintable"),
+        (BaseExceptionGroup("group", [ValueError("inner")]), "group"),
+    ],
+)
+async def test_a_failing_contributor_is_skipped(
+    kernel: ModuleCoordinator, caplog: pytest.LogCaptureFixture, error: BaseException, text: str
+) -> None:
+    """Its fault is logged with its name, and the others contribute; so is a CancelledError of its own."""
+
+    async def fail() -> None:
+        raise error
+
+    kernel.register_contributor("c", "first", lambda: 1)
+    kernel.register_contributor("c", "bad", fail)
+    kernel.register_contributor("c", "last", lambda: 2)
+
+    with caplog.at_level(logging.WARNING):
+        assert await kernel.collect_contributions("c") == [1, 2]
+    assert "Contributor 'bad' on channel 'c' failed: " in caplog.text
+    assert text in caplog.text
+
+
+async def test_a_contributor_that_cannot_be_called_is_skipped(kernel: ModuleCoordinator) -> None:
+    """A callback that is no function is a failure of that contributor."""
+    kernel.register_contributor("c", "bad", "not callable")  # type: ignore[arg-type]
+    kernel.register_contributor("c", "good", lambda: 1)
+
+    assert await kernel.collect_contributions("c") == [1]
+
+
+@pytest.mark.parametrize("fatal", [KeyboardInterrupt, SystemExit])
+async def test_interrupts_of_a_contributor_propagate(kernel: ModuleCoordinator, fatal: type[BaseException]) -> None:
+    """Nothing holds back a KeyboardInterrupt or SystemExit."""
+
+    def interrupt() -> None:
+        raise fatal
+
+    kernel.register_contributor("c", "bad", interrupt)
+
+    with pytest.raises(fatal):
+        await kernel.collect_contributions("c")
+
+
+@pytest.mark.parametrize("swallow", [False, True])
+async def test_cancelling_the_collector_propagates(kernel: ModuleCoordinator, swallow: bool) -> None:
+    """The caller's cancellation ends the collecting, even when a contributor keeps it to itself."""
+    started, reached = asyncio.Event(), []
+
+    async def wait() -> None:
+        started.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            if not swallow:
+                raise
+
+    kernel.register_contributor("c", "waiting", wait)
+    kernel.register_contributor("c", "after", lambda: reached.append(1))
+    collecting = asyncio.create_task(kernel.collect_contributions("c"))
+    await started.wait()
+    collecting.cancel()
+
+    with pytest.raises(asyncio.CancelledError):
+        await collecting
+    assert reached == []
+
+
+async def test_contributors_that_join_meanwhile_wait_for_the_next_time(kernel: ModuleCoordinator) -> None:
+    """A contributor that registers another does not extend the collection under way."""
+
+    def join() -> str:
+        kernel.register_contributor("c", "joined", lambda: "joined")
+        return "first"
+
+    kernel.register_contributor("c", "joining", join)
+
+    assert await kernel.collect_contributions("c") == ["first"]
+    assert await kernel.collect_contributions("c") == ["first", "joined"]
+
+
+async def test_contributors_act_for_their_session(kernel: ModuleCoordinator) -> None:
+    """A contributor is a callback of the session: the system calls know which one."""
+    heard: list[str] = []
+    kernel.hooks.register("asked", lambda event, data: heard.append(event))
+
+    async def contribute() -> int:
+        await emit("asked")
+        return 1
+
+    kernel.register_contributor("c", "m", contribute)
+
+    assert await kernel.collect_contributions("c") == [1]
+    assert heard == ["asked"]
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["one", "two", "three"]),
+            st.sampled_from(["sync", "async", "waits", "none", "raises", "cancels"]),
+        ),
+        max_size=12,
+    )
+)
+def test_contribution_order_is_registration_order(contributors: list[tuple[str, str]]) -> None:
+    """Whatever the contributors do, each channel's answers come in the order of registration."""
+
+    def callback(number: int, behaviour: str) -> Any:
+        if behaviour == "sync":
+            return lambda: number
+
+        async def contribute() -> int | None:
+            if behaviour == "waits":
+                await asyncio.sleep(0)
+            if behaviour == "raises":
+                raise ValueError
+            if behaviour == "cancels":
+                raise asyncio.CancelledError
+            return None if behaviour == "none" else number
+
+        return contribute
+
+    async def collect() -> dict[str, list[Any]]:
+        kernel = ModuleCoordinator()
+        for number, (channel, behaviour) in enumerate(contributors):
+            kernel.register_contributor(channel, f"m{number}", callback(number, behaviour))
+        return {channel: await kernel.collect_contributions(channel) for channel in ("one", "two", "three")}
+
+    answering = [
+        (number, channel)
+        for number, (channel, behaviour) in enumerate(contributors)
+        if behaviour in ("sync", "async", "waits")
+    ]
+    assert asyncio.run(collect()) == {
+        channel: [number for number, theirs in answering if theirs == channel] for channel in ("one", "two", "three")
+    }

@@ -1,0 +1,373 @@
+"""The log of a coordinator: records of schema v1, processors, sinks."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from datetime import datetime, timedelta
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from amplifier_core import ModuleCoordinator
+
+Record = dict[str, Any]
+#: The keys of schema v1 that a record may have, in their order.
+SCHEMA_ORDER = (
+    *("ts", "lvl", "schema", "event", "session_id", "parent_id", "trace_id", "turn_id", "span_id", "parent_span_id"),
+    *("request_id", "component", "module", "status", "duration_ms", "data", "error"),
+)
+
+
+class Log:
+    """A coordinator of a session with one sink that keeps everything."""
+
+    def __init__(self) -> None:
+        self.kernel = ModuleCoordinator(SimpleNamespace(session_id="s", parent_id="p", config={}))
+        self.records: list[Record] = []
+        self.kernel.add_log_sink(self.records.append)
+
+    def __call__(self, *arguments: Any, **data: Any) -> Record:
+        self.kernel.log(*arguments, **data)
+        return self.records[-1]
+
+
+@pytest.fixture
+def log() -> Log:
+    """Give a log with one sink."""
+    return Log()
+
+
+def test_a_record_says_what_when_and_who(log: Log) -> None:
+    """The smallest record has time, level, schema, event, ids and the message."""
+    record = log("INFO", "hello", count=2)
+
+    assert datetime.fromisoformat(record.pop("ts")).utcoffset() == timedelta(0)
+    assert record == {
+        "lvl": "INFO",
+        "schema": {"name": "amplifier.log", "ver": "1.0.0"},
+        "event": "log:entry",
+        "session_id": "s",
+        "parent_id": "p",
+        "data": {"message": "hello", "count": 2},
+    }
+
+
+def test_keys_come_in_the_order_of_the_schema(log: Log) -> None:
+    """However they are given, the keys of a record have the schema's order."""
+    with log.kernel.span("outer"), log.kernel.span("inner"):
+        record = log(
+            "INFO",
+            "m",
+            event="llm:response",
+            error={"message": "no"},
+            duration_ms=1.5,
+            status="error",
+            module="provider-x",
+            component="provider",
+            request_id="r",
+            turn_id="t",
+            other=1,
+        )
+
+    assert tuple(record) == SCHEMA_ORDER
+
+
+def test_ids_are_lifted_from_the_payload(log: Log) -> None:
+    """Ids and facts move to the top level, and the payload's own ids win over those at hand."""
+    given = {"session_id": "other", "trace_id": "tr", "span_id": "sp", "request_id": "r", "status": "ok", "module": "m"}
+    with log.kernel.span("x"):
+        record = log("INFO", event="tool:post", **given, tool="bash")
+
+    assert {key: record[key] for key in given} == given
+    assert record["parent_id"] == "p"
+    assert record["data"] == {"tool": "bash"}
+
+
+def test_ids_at_hand_fill_the_gaps(log: Log) -> None:
+    """Without ids in the payload, or with empty ones, a record carries those of the running span."""
+    with log.kernel.span("outer") as outer, log.kernel.span("inner") as inner:
+        record = log("INFO", "m", session_id="", span_id=None)
+
+    assert record["session_id"] == "s"
+    assert (record["trace_id"], record["span_id"]) == (inner.trace_id, inner.span_id)
+    assert record["parent_span_id"] == outer.span_id
+
+
+def test_unknown_ids_are_absent(log: Log) -> None:
+    """Outside of any span, and without a session, a record has no empty ids."""
+    kernel, records = ModuleCoordinator(), log.records
+    kernel.add_log_sink(records.append)
+    kernel.log("INFO", "m")
+
+    assert set(records[-1]) == {"ts", "lvl", "schema", "event", "data"}
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("session_id", {"key": "sk-1"}), ("request_id", 7), ("status", 404), ("module", ["m"]), ("duration_ms", True)],
+)
+def test_what_the_schema_has_no_place_for_stays_in_the_payload(log: Log, key: str, value: Any) -> None:
+    """A key of the wrong type is not lifted to where nothing is ever redacted."""
+    record = log("INFO", **{key: value})
+
+    assert record["data"] == {key: value}
+    assert record.get(key) in (None, "s")
+
+
+def test_zero_is_a_duration(log: Log) -> None:
+    """A duration of zero is a fact like any other."""
+    assert log("INFO", duration_ms=0)["duration_ms"] == 0
+
+
+def test_the_timestamp_of_the_event_is_kept(log: Log) -> None:
+    """A record of an event states when that was emitted, not when it was logged."""
+    record = log("INFO", event="x", timestamp="2024-01-02T03:04:05.000006+00:00")
+
+    assert record["ts"] == "2024-01-02T03:04:05.000006+00:00"
+    assert record["data"] == {}
+
+
+@pytest.mark.parametrize(
+    ("level", "written"),
+    [
+        ("debug", "DEBUG"),
+        ("info", "INFO"),
+        ("Warning", "WARNING"),
+        ("warn", "WARNING"),
+        ("error", "ERROR"),
+        ("critical", "ERROR"),
+        (logging.DEBUG, "DEBUG"),
+        (logging.WARNING, "WARNING"),
+        (logging.CRITICAL, "ERROR"),
+        ("loud", "INFO"),
+        (17, "INFO"),
+        (None, "INFO"),
+        (object(), "INFO"),
+    ],
+)
+def test_levels_are_those_of_the_schema(log: Log, level: Any, written: str) -> None:
+    """Every level is one of the four, whatever it is called; an unknown one is INFO."""
+    assert log(level, "m")["lvl"] == written
+
+
+def test_a_level_in_the_payload_wins(log: Log) -> None:
+    """An event that states its own level is logged at that."""
+    record = log("INFO", lvl="WARNING")
+
+    assert record["lvl"] == "WARNING"
+    assert record["data"] == {}
+
+
+@pytest.mark.parametrize(
+    ("event", "data"),
+    [("x", {"status": "error"}), ("x", {"error": "boom"}), ("x", {"error": {"msg": "m"}}), ("provider:error", {})],
+)
+def test_errors_raise_the_level(log: Log, event: str, data: dict[str, Any]) -> None:
+    """A status, key or event name of error makes the record an ERROR, unless it is a DEBUG one."""
+    for level, written in (("INFO", "ERROR"), ("WARNING", "ERROR"), ("ERROR", "ERROR"), ("DEBUG", "DEBUG")):
+        assert log(level, event=event, **data)["lvl"] == written
+
+
+@pytest.mark.parametrize("data", [{"status": "denied"}, {"error": None}, {"status": "failed"}, {"errors": 1}])
+def test_other_facts_leave_the_level_alone(log: Log, data: dict[str, Any]) -> None:
+    """Only errors raise the level; an error of None is none."""
+    record = log("INFO", event="x", **data)
+
+    assert record["lvl"] == "INFO"
+    assert "error" not in record
+
+
+@pytest.mark.parametrize(
+    ("error", "written"),
+    [
+        ("boom", {"message": "boom"}),
+        ({"type": "T", "message": "m", "code": "c"}, {"type": "T", "message": "m", "code": "c"}),
+        (ValueError("bad"), {"type": "ValueError", "message": "bad"}),
+        (5, {"message": "5"}),
+    ],
+)
+def test_an_error_is_an_object(log: Log, error: Any, written: dict[str, Any]) -> None:
+    """Texts, exceptions and dicts all become an error with a message, beside the payload."""
+    record = log("INFO", event="x", error=error)
+
+    assert record["error"] == written
+    assert record["data"] == {}
+
+
+def test_level_and_message_may_be_keywords(log: Log) -> None:
+    """Either way of calling it gives the same record."""
+    record = log(level="warning", message="hello", a=1)
+
+    assert (record["lvl"], record["data"]) == ("WARNING", {"message": "hello", "a": 1})
+
+
+def test_a_payload_may_have_a_level_and_a_message(log: Log) -> None:
+    """An event whose payload uses these names is logged whole."""
+    record = log("INFO", "", event="user:notification", level="loud", message="hi")
+
+    assert record["lvl"] == "INFO"
+    assert record["data"] == {"level": "loud", "message": "hi"}
+
+
+def test_an_event_must_be_text(log: Log) -> None:
+    """A record without an event name cannot be, and the error says whose fault it is."""
+    with pytest.raises(TypeError, match="log: event must be a string, got int"):
+        log("INFO", "m", event=5)
+
+
+@pytest.mark.parametrize("value", [float("nan"), {1, 2}, object(), "\ud800", b"x", ValueError("x")])
+def test_records_are_json(log: Log, value: Any) -> None:
+    """Whatever is logged, a sink gets what JSON and UTF-8 can write."""
+    record = log("INFO", "m", value=value, nested={"deep": [value]})
+
+    json.dumps(record, allow_nan=False, ensure_ascii=False).encode()
+
+
+def test_a_payload_that_refers_to_itself_is_logged(log: Log) -> None:
+    """A cycle ends in a short text instead of a crash."""
+    loop: dict[str, Any] = {}
+    loop["self"] = loop
+    record = log("INFO", "m", loop=loop)
+
+    assert "cycle" in json.dumps(record)
+
+
+def test_without_a_sink_nothing_happens() -> None:
+    """No sink: processors do not run and nothing is built, not even the text of what is logged."""
+    kernel = ModuleCoordinator()
+
+    class Bomb:
+        def __str__(self) -> str:
+            raise AssertionError("built")
+
+    def processor(record: Record) -> Record:
+        raise AssertionError("ran")
+
+    kernel.add_log_processor(processor)
+    kernel.log("INFO", "m", bomb=Bomb())
+
+
+def test_processors_run_in_order_before_the_sinks(log: Log) -> None:
+    """Each processor sees what the one before returned, and the sink what the last returned."""
+
+    def mask(record: Record) -> Record:
+        record["data"]["key"] = "***"
+        return record
+
+    def enrich(record: Record) -> Record:
+        return {**record, "redaction": {"seen": record["data"]["key"]}}
+
+    log.kernel.add_log_processor(mask)
+    log.kernel.add_log_processor(enrich)
+    payload = {"key": "sk-secret"}
+    record = log("INFO", "m", **payload)
+
+    assert record["data"]["key"] == "***"
+    assert record["redaction"] == {"seen": "***"}
+    assert payload == {"key": "sk-secret"}
+
+
+def test_a_processor_may_drop_a_record(log: Log) -> None:
+    """None ends the record's way: no later processor and no sink sees it."""
+    seen: list[Record] = []
+    log.kernel.add_log_processor(lambda record: None)
+    log.kernel.add_log_processor(lambda record: seen.append(record) or record)  # type: ignore[func-returns-value]
+    log.kernel.log("INFO", "m")
+
+    assert (seen, log.records) == ([], [])
+
+
+@pytest.mark.parametrize("fault", ["raises", "cancels", "lies", "async"])
+def test_a_failing_processor_drops_the_record(log: Log, caplog: pytest.LogCaptureFixture, fault: str) -> None:
+    """An unredacted line is worse than a missing one; the fault is reported once."""
+
+    async def asynchronous(record: Record) -> Record:
+        return record
+
+    def processor(record: Record) -> Any:
+        if fault == "raises":
+            raise ValueError("no redaction")
+        if fault == "cancels":
+            raise asyncio.CancelledError
+        return "text" if fault == "lies" else asynchronous(record)
+
+    log.kernel.add_log_processor(processor)
+    with caplog.at_level(logging.ERROR):
+        for _ in range(3):
+            log.kernel.log("INFO", "m")
+
+    assert log.records == []
+    assert caplog.text.count("Log processor") == 1
+
+
+@pytest.mark.parametrize("fault", ["raises", "cancels", "async"])
+def test_a_raising_sink_is_isolated_and_reported_once(log: Log, caplog: pytest.LogCaptureFixture, fault: str) -> None:
+    """The other sinks get every record, the caller hears nothing, and the report comes once."""
+
+    async def asynchronous(record: Record) -> None:
+        raise AssertionError("nobody awaits this")
+
+    def sink(record: Record) -> Any:
+        if fault == "async":
+            return asynchronous(record)
+        raise OSError("disk full") if fault == "raises" else asyncio.CancelledError()
+
+    after: list[Record] = []
+    log.kernel.add_log_sink(sink)
+    log.kernel.add_log_sink(after.append)
+    with caplog.at_level(logging.ERROR):
+        for _ in range(3):
+            log.kernel.log("INFO", "m")
+
+    assert (len(log.records), len(after)) == (3, 3)
+    assert caplog.text.count("Log sink") == 1
+
+
+def test_every_failing_sink_is_reported(log: Log, caplog: pytest.LogCaptureFixture) -> None:
+    """Once means once for each: a second broken sink is not hidden by the first."""
+    log.kernel.add_log_sink(lambda record: 1 / 0)  # type: ignore[arg-type, return-value]
+    log.kernel.add_log_sink(lambda record: [][0])
+    with caplog.at_level(logging.ERROR):
+        log.kernel.log("INFO", "m")
+
+    assert caplog.text.count("reported once") == 2
+
+
+def test_sinks_share_nothing(log: Log) -> None:
+    """What one sink does to its record reaches neither the next sink nor the payload."""
+
+    def spoil(record: Record) -> None:
+        record["data"]["list"].append("spoilt")
+        del record["event"]
+
+    kernel, records = ModuleCoordinator(), log.records
+    kernel.add_log_sink(spoil)
+    kernel.add_log_sink(records.append)
+    payload = [1]
+    kernel.log("INFO", "m", list=payload)
+
+    assert records[-1]["data"]["list"] == [1]
+    assert records[-1]["event"] == "log:entry"
+    assert payload == [1]
+
+
+def test_a_sink_that_logs_ends(log: Log) -> None:
+    """A sink that logs about logging fails like any other sink, instead of the program."""
+    log.kernel.add_log_sink(lambda record: log.kernel.log("INFO", "again"))
+    log.kernel.log("INFO", "first")
+
+    assert log.records[0]["data"]["message"] == "first"
+
+
+@pytest.mark.parametrize("fatal", [KeyboardInterrupt, SystemExit])
+def test_interrupts_of_a_sink_propagate(log: Log, fatal: type[BaseException]) -> None:
+    """Nothing holds back a KeyboardInterrupt or SystemExit."""
+
+    def sink(record: Record) -> None:
+        raise fatal
+
+    log.kernel.add_log_sink(sink)
+    with pytest.raises(fatal):
+        log.kernel.log("INFO", "m")

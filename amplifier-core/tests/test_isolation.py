@@ -1,0 +1,369 @@
+"""Copies nobody shares: JSON-clean ones, container copies and merges."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import OrderedDict, UserDict, defaultdict, namedtuple
+from collections.abc import Iterator
+from datetime import datetime
+from decimal import Decimal
+from enum import Enum, IntEnum
+from pathlib import PurePosixPath
+from typing import Any
+from unittest.mock import Mock
+
+import pytest
+from amplifier_core._isolation import MAX_DEPTH, clean, copier, copy_containers, deep_merge, describe
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pydantic import BaseModel
+
+
+#: No deadline: tests never judge a time.
+unhurried = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+
+
+class Unprintable:
+    """Fail, in a way of one's choice, whenever text is wanted."""
+
+    def __init__(self, error: type[BaseException] = ValueError) -> None:
+        self.error = error
+
+    def __str__(self) -> str:
+        raise self.error("no text")
+
+    __repr__ = __str__
+
+
+_huge = st.builds(lambda: 10**5000)  # not st.just(), which would want to print it
+_scalars = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | _huge
+    | st.floats()
+    | st.text(st.characters(codec=None))
+    | st.binary()
+    | st.decimals()
+    | st.datetimes()
+    | st.complex_numbers()
+    | st.builds(Unprintable)
+    | st.builds(object)
+)
+_keys = st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters(codec=None)) | st.binary()
+_odd_keys = _keys | st.tuples(_keys, _keys) | _huge | st.frozensets(st.integers())
+anything = st.recursive(
+    _scalars | st.sets(st.integers()),
+    lambda inner: (
+        st.lists(inner)
+        | st.tuples(inner, inner)
+        | st.dictionaries(_odd_keys, inner)
+        | st.dictionaries(_keys, inner).map(OrderedDict)
+    ),
+)
+json_data = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+)
+
+
+def containers(value: Any) -> Iterator[int]:
+    """Yield the identity of every dict and list in `value`, itself included."""
+    if isinstance(value, (dict, list)):
+        yield id(value)
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from containers(item)
+
+
+@unhurried
+@given(anything)
+def test_clean_data_is_json(value: Any) -> None:
+    """Whatever goes in, JSON comes out, strict and fit for a UTF-8 file."""
+    json.dumps(clean(value), allow_nan=False, ensure_ascii=False).encode()
+
+
+@unhurried
+@given(anything)
+def test_clean_is_idempotent(value: Any) -> None:
+    """Clean data is clean: a second pass changes nothing."""
+    once = clean(value)
+    assert clean(once) == once
+
+
+@unhurried
+@given(json_data)
+def test_clean_keeps_json(value: Any) -> None:
+    """What is JSON already arrives as it is, in containers of its own."""
+    cleaned = clean(value)
+    assert cleaned == value
+    assert type(cleaned) is type(value)
+    assert not set(containers(value)) & set(containers(cleaned))
+
+
+@unhurried
+@given(st.dictionaries(st.text(), json_data) | json_data, st.integers(1, 3))
+def test_copies_are_equal_and_unshared(value: Any, times: int) -> None:
+    """Every copy equals the original, and no two share a dict or list."""
+    fresh = copier(value, times)
+    copies = [fresh() for _ in range(times)]
+    assert all(copy == value for copy in copies)
+    seen = set(containers(value))
+    for copy in copies:
+        mine = set(containers(copy))
+        assert not mine & seen
+        seen |= mine
+
+
+class Colour(str, Enum):
+    RED = "red"
+
+
+class Size(IntEnum):
+    SMALL = 1
+
+
+class Plain(BaseModel):
+    a: int = 1
+
+
+@pytest.mark.parametrize(
+    ("value", "arrives"),
+    [
+        (Decimal("1.23"), "1.23"),
+        (datetime(2024, 1, 1, 12), "2024-01-01 12:00:00"),
+        (Plain(), "a=1"),
+        ((1, (2,)), [1, [2]]),
+        (namedtuple("Pair", "a b")(1, 2), [1, 2]),
+        ({1: "a", None: "b", 2.5: "c"}, {"1": "a", "null": "b", "2.5": "c"}),
+        ({True: 1, False: 0}, {"true": 1, "false": 0}),
+        ({(1, "x"): 1}, {"[1, 'x']": 1}),
+        ({b"k": b"v"}, {"b'k'": "b'v'"}),
+        ({"s": {1}}, {"s": "{1}"}),
+        (float("nan"), "nan"),
+        ([float("inf"), float("-inf")], ["inf", "-inf"]),
+        (["a\ud800b"], ["a\ufffdb"]),
+        ({"\udfff": "é"}, {"\ufffd": "é"}),
+        (Colour.RED, "red"),
+        ({Colour.RED: Colour.RED}, {"red": "red"}),
+        (Size.SMALL, 1),
+        (defaultdict(list, a=[1]), {"a": [1]}),
+        (UserDict(a=1), "{'a': 1}"),
+        (PurePosixPath("a/b"), "a/b"),
+        (True, True),
+        ({"n": 10**5000}, {"n": "<unprintable int>"}),
+        ([-(10**1000), 10**600], [str(-(10**1000)), 10**600]),
+        ({10**5000: 1}, {"<unprintable int>": 1}),
+        (Unprintable(), "<unprintable Unprintable>"),
+    ],
+)
+def test_clean_values(value: Any, arrives: Any) -> None:
+    """Each kind of value arrives as JSON says it, else as its text."""
+    cleaned = clean(value)
+    assert cleaned == arrives
+    assert type(cleaned) is type(arrives)
+
+
+def test_cycles_are_cut() -> None:
+    """What refers to itself arrives with a note where it would start over; a repeated reference is no cycle."""
+    loop: dict[str, Any] = {"shared": [1]}
+    loop["again"] = loop["shared"]
+    loop["self"] = loop
+    loop["list"] = [loop]
+    assert clean(loop) == {"shared": [1], "again": [1], "self": "<cycle: dict>", "list": ["<cycle: dict>"]}
+
+
+def test_depth_is_bounded() -> None:
+    """Containers nested beyond any reason arrive as a note."""
+    deep: Any = "bottom"
+    for _ in range(100_000):
+        deep = [deep]
+    cleaned = clean(deep)
+    assert "<too deep: list>" in json.dumps(cleaned)
+    for _ in range(MAX_DEPTH):
+        cleaned = cleaned[0]
+    assert cleaned == "<too deep: list>"
+    while deep != "bottom":  # taken apart by hand: freeing it at once would be the interpreter's own deep recursion
+        deep = deep[0]
+
+
+class Liar(dict[str, Any]):
+    """Hold something and fail to say what."""
+
+    def items(self) -> Any:
+        raise RuntimeError("no items")
+
+    def __iter__(self) -> Any:
+        raise RuntimeError("no keys")
+
+    def keys(self) -> Any:
+        raise RuntimeError("no keys")
+
+
+class Endless(list[Any]):
+    """Claim to have no end."""
+
+    def __iter__(self) -> Iterator[int]:
+        while True:
+            yield 1
+
+
+class Boastful(dict[str, Any]):
+    """Show something else than what is stored."""
+
+    def items(self) -> Any:
+        return [("shown", 1)]
+
+
+class Classless:
+    """Fail when asked for one's class."""
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> Any:
+        raise ValueError("no class")
+
+    def __str__(self) -> str:
+        return "classless"
+
+
+class Shout(str):
+    """Fail at what text can do."""
+
+    def encode(self, *_: Any, **__: Any) -> bytes:
+        raise RuntimeError("no bytes")
+
+    def isascii(self) -> bool:
+        raise RuntimeError("no idea")
+
+
+class SubText:
+    """Give text of an odd type."""
+
+    def __repr__(self) -> str:
+        return Shout("sub")
+
+    def __str__(self) -> str:
+        raise ValueError
+
+
+@pytest.mark.parametrize(
+    ("value", "arrives"),
+    [
+        ({"x": Liar(a=1)}, {"x": {"a": 1}}),
+        ({"x": Endless([2])}, {"x": [2]}),
+        ({"x": Boastful(a=2)}, {"x": {"shown": 1}}),
+        ({"x": Classless()}, {"x": "classless"}),
+        ({"x": Shout("é"), Shout("k"): 1}, {"x": "é", "k": 1}),
+        ({"x": SubText()}, {"x": "sub"}),
+    ],
+)
+def test_clean_survives_lies(value: Any, arrives: Any) -> None:
+    """Objects that lie about themselves cannot break the reading of a payload."""
+    assert clean(value) == arrives
+
+
+@pytest.mark.parametrize("kind", [dict, list, str, int])
+def test_clean_is_not_fooled_by_posing(kind: type) -> None:
+    """An object that only poses as a JSON type arrives as text."""
+    assert isinstance(clean({"x": Mock(spec=kind)})["x"], str)
+
+
+@pytest.mark.parametrize("error", [ValueError, RecursionError, GeneratorExit, BaseException])
+def test_clean_survives_any_error(error: type[BaseException]) -> None:
+    """Whatever an object raises instead of its text, the payload arrives."""
+    assert clean({"x": Unprintable(error), "y": 1}) == {"x": "<unprintable Unprintable>", "y": 1}
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
+def test_interrupts_go_through(error: type[BaseException]) -> None:
+    """The interrupts of a process are nobody's to swallow."""
+    with pytest.raises(error):
+        describe(Unprintable(error))
+
+
+def test_clean_survives_change_while_reading() -> None:
+    """A dict that grows while it is read arrives with what it held at some moment."""
+
+    class Grower:
+        def __str__(self) -> str:
+            payload[f"new {len(payload)}"] = Grower()
+            return "grower"
+
+    payload: dict[str, Any] = {"a": Grower(), "b": 1}
+    cleaned = clean({"nested": payload})["nested"]
+    assert (cleaned["a"], cleaned["b"]) == ("grower", 1)
+    json.dumps(cleaned)
+
+
+def test_clean_survives_other_threads() -> None:
+    """A payload that another thread keeps changing can be read."""
+    payload: dict[str, Any] = {str(number): [number] for number in range(100)}
+    stop = threading.Event()
+
+    def churn() -> None:
+        number = 0
+        while not stop.is_set():
+            number += 1
+            payload[f"extra {number}"] = number
+            payload.pop(f"extra {number - 5}", None)
+
+    thread = threading.Thread(target=churn)
+    thread.start()
+    try:
+        for _ in range(300):
+            assert clean(payload)["7"] == [7]
+    finally:
+        stop.set()
+        thread.join()
+
+
+def test_copy_containers_shares_what_is_no_container() -> None:
+    """Configs are copied container by container; objects in them reach the module as they are, cycles included."""
+    client = object()
+    config: dict[str, Any] = {"client": client, "list": [{"a": 1}]}
+    config["self"] = config
+    copied = copy_containers(config)
+    assert copied["client"] is client
+    assert copied["self"] is copied
+    assert copied is not config
+    assert copied["list"] == [{"a": 1}]
+    assert copied["list"][0] is not config["list"][0]
+
+
+_plans = st.recursive(
+    st.integers() | st.text(max_size=3) | st.lists(st.integers(), max_size=3),
+    lambda inner: st.dictionaries(st.sampled_from("abc"), inner, max_size=3),
+).filter(lambda value: isinstance(value, dict))
+
+
+@unhurried
+@given(_plans, _plans)
+def test_deep_merge_overlays(base: dict[str, Any], overlay: dict[str, Any]) -> None:
+    """The overlay wins key by key, nothing else is lost, and neither side is changed or shared."""
+    before = json.dumps([base, overlay])
+    merged = deep_merge(base, overlay)
+    assert set(merged) == {*base, *overlay}
+    for key, value in merged.items():
+        if isinstance(base.get(key), dict) and isinstance(overlay.get(key), dict):
+            assert value == deep_merge(base[key], overlay[key])
+        else:
+            assert value == overlay.get(key, base.get(key))
+    assert not set(containers(merged)) & {*containers(base), *containers(overlay)}
+    assert json.dumps([base, overlay]) == before
+
+
+@unhurried
+@given(_plans, _plans, _plans)
+def test_deep_merge_laws(first: dict[str, Any], second: dict[str, Any], third: dict[str, Any]) -> None:
+    """Nothing is neutral on either side, a plan over itself is itself, and the order of grouping does not matter."""
+    assert deep_merge(first, {}) == deep_merge({}, first) == deep_merge(first, first) == first
+    assert deep_merge(deep_merge(deep_merge(first, second), second), second) == deep_merge(first, second)
+    if _shapes_agree(first, second) and _shapes_agree(second, third) and _shapes_agree(first, third):
+        assert deep_merge(deep_merge(first, second), third) == deep_merge(first, deep_merge(second, third))
+
+
+def _shapes_agree(one: Any, other: Any) -> bool:
+    """Tell whether no key holds a dict on one side and something else on the other."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        return all(_shapes_agree(one[key], other[key]) for key in one.keys() & other.keys())
+    return not isinstance(one, dict) and not isinstance(other, dict)

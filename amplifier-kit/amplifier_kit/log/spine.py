@@ -1,0 +1,145 @@
+"""Keep lines short: swap large values for references to blobs, and growing lists for what was added to them.
+
+| In a line | Stands for |
+|---|---|
+| `{"$blob": "sha256:...", "bytes": N, "preview": "..."}` | the value whose JSON is that blob |
+| `{"$list": NAME, "base": NAME, "keep": K, "append": [...]}` | the first K items of the list `base` (all of them without `keep`, none without `base`), then the appended ones; `append` may itself be a blob |
+| `{"$literal": {...}}` | that object, which only looks like one of these three |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from amplifier_kit.log.blobs import LIMIT, BlobStore
+from amplifier_kit.log.encoding import encode, plain
+from amplifier_kit.log.lists import Chain, ListTracker, is_message_list
+
+BLOB, LIST, LITERAL = "$blob", "$list", "$literal"
+MARKS = frozenset({BLOB, LIST, LITERAL})
+
+#: What every mark begins with when it is a key. Content without it needs no second look.
+_MAYBE_MARK = b'"$'
+
+
+class Spine:
+    """Shorten the values of one log's lines."""
+
+    def __init__(self, blobs: BlobStore, lists: ListTracker) -> None:
+        self._blobs = blobs
+        self._lists = lists
+        self._written: list[Chain] = []
+
+    def shorten(self, fields: dict[str, Any]) -> bytes:
+        """Return the JSON of an object with every large value in it swapped for a reference.
+
+        The blobs are on disk when this returns. Raises OSError when one cannot be stored.
+        """
+        encoded = encode(fields)
+        if len(encoded) <= LIMIT and _MAYBE_MARK not in encoded:
+            return encoded
+        # The object itself stays in the line, however many small values it has.
+        try:
+            return encode(self._fields(fields))
+        except RecursionError:  # no JSON yet: it is nested without end
+            self._written.clear()
+            return encode(self._fields(plain(fields)))
+
+    def confirm(self) -> None:
+        """Remember the lists of the line that was just written, so that later ones may refer to them."""
+        for chain in self._written:
+            self._lists.remember(chain)
+        self._written.clear()
+
+    def reject(self) -> None:
+        """Forget the lists of a line that was not written."""
+        self._written.clear()
+
+    def _short(self, key: str, value: Any) -> Any:
+        """Return what stands for the value found under `key`."""
+        if not isinstance(value, (str, dict, list, tuple)):
+            return value
+        encoded = encode(value)
+        if len(encoded) <= LIMIT and _MAYBE_MARK not in encoded:
+            return value
+        if isinstance(value, str):
+            return value if len(encoded) <= LIMIT else self._blobs.put(value, encoded)
+        seen = len(self._written)
+        if isinstance(value, dict):
+            return self._unless_large(self._fields(value), seen)
+        if len(encoded) > LIMIT and is_message_list(key, value):
+            return self._list(value)
+        return self._unless_large([self._short("", item) for item in value], seen)
+
+    def _fields(self, fields: dict[str, Any]) -> dict[str, Any]:
+        short = {key: self._short(key, value) for key, value in fields.items()}
+        return short if MARKS.isdisjoint(short) else {LITERAL: short}
+
+    def _unless_large(self, value: Any, seen: int) -> Any:
+        """Return a container whose large values are swapped already, or, when it is still large, a blob of it."""
+        encoded = encode(value)
+        if len(encoded) <= LIMIT:
+            return value
+        # Lists inside a blob are not found by readers of the lines: none may be the base of another.
+        del self._written[seen:]
+        return self._blobs.put(value, encoded)
+
+    def _list(self, items: Sequence[Any]) -> dict[str, Any]:
+        delta, chain = self._lists.follow(items)
+        seen = len(self._written)
+        added = [self._short("", item) for item in items[delta.keep :]]
+        short: dict[str, Any] = {LIST: delta.name}
+        if delta.base is not None:
+            short["base"] = delta.base
+            if delta.keep < delta.length:
+                short["keep"] = delta.keep
+        short["append"] = self._unless_large(added, seen)
+        self._written.append(chain)
+        return short
+
+
+class Expansion:
+    """Put back what references stand for."""
+
+    def __init__(self, blob: Callable[[str], Any], items: Callable[[dict[str, Any]], list[Any]]) -> None:
+        """Find the value of a blob by its name, and the (short) items of a list by what stands for it.
+
+        Both raise LookupError for what cannot be found.
+        """
+        self._blob = blob
+        self._items = items
+
+    def full(self, value: Any) -> Any:
+        """Return the value with every reference in it resolved; raise LookupError for one that cannot be."""
+        if isinstance(value, list):
+            return [self.full(item) for item in value]
+        if not isinstance(value, dict):
+            return value
+        if isinstance(name := value.get(BLOB), str):
+            return self.full(self._blob(name))
+        if isinstance(value.get(LIST), str):
+            return [self.full(item) for item in self._items(value)]
+        return {key: self.full(item) for key, item in fields_of(value).items()}
+
+
+def fields_of(value: dict[str, Any]) -> dict[str, Any]:
+    """Return the object that `$literal` stands for, or the object itself."""
+    literal = value.get(LITERAL)
+    return literal if isinstance(literal, dict) and len(value) == 1 else value
+
+
+def references(value: Any) -> Iterator[dict[str, Any]]:
+    """Yield the references to blobs and lists in a value as it stands in a line, outer ones first."""
+    if isinstance(value, list):
+        for item in value:
+            yield from references(item)
+    elif isinstance(value, dict):
+        if isinstance(value.get(BLOB), str):
+            yield value
+        elif isinstance(value.get(LIST), str):
+            yield value
+            yield from references(value.get("append"))
+        else:
+            for item in fields_of(value).values():
+                yield from references(item)
