@@ -158,10 +158,13 @@ def render(result: Comparison) -> str:
         "Differences on purpose (the decisions are those of the kernel's contract):",
         "",
     ]
+    grouped: dict[tuple[str, str], set[str]] = {}
     for entry in result.intended:
-        names = sorted({difference.scenario for difference in entry.seen})
-        where = ", ".join(f"`{name}`" for name in names) or "no longer seen"
-        lines.append(f"- **{entry.decision}** {entry.reason} ({where})")
+        names = {difference.scenario for difference in entry.seen}
+        grouped.setdefault((entry.decision, entry.reason), set()).update(names)
+    for (decision, reason), names in grouped.items():
+        where = ", ".join(f"`{name}`" for name in sorted(names)) or "no longer seen"
+        lines.append(f"- **{decision}** {reason} ({where})")
     lines += [
         f"- **unlisted** `{d.scenario}` at `{d.place}`: ours `{short(d.ours)}`, peer `{short(d.peer)}`"
         for d in result.unlisted

@@ -107,6 +107,26 @@ def make_emit(handlers: list[Any], payload: dict[str, Any]) -> Work:
     return work
 
 
+async def check_emit(number: int, payload: dict[str, Any]) -> None:
+    """Make sure that what is timed happens: every handler is called, with data of its own that is whole."""
+    seen: list[dict[str, Any]] = []
+
+    async def handler(event: str, data: dict[str, Any]) -> None:
+        seen.append(data)
+
+    await make_emit([handler] * number, payload)(1)
+    insist(len(seen) == number, "not every handler was called")
+    insist(len({id(data) for data in seen}) == number, "handlers share their data")
+    whole = [{key: data.get(key) for key in payload} == payload and "timestamp" in data for data in seen]
+    insist(all(whole), "a handler's data is not whole")
+
+
+def insist(condition: bool, otherwise: str) -> None:
+    """Stop a workload that does not do what it is timed for."""
+    if not condition:
+        raise SystemExit(f"the workload is not what it says: {otherwise}")
+
+
 def fastest_json_copy(payload: dict[str, Any]) -> Callable[[dict[str, Any]], dict[str, Any]]:
     """Return whichever JSON round trip copies `payload` fastest: pydantic_core's or the standard library's."""
     from pydantic_core import from_json, to_json
@@ -149,6 +169,7 @@ def make_floor(handlers: list[Any], payload: dict[str, Any]) -> Work:
 async def measure_emit(number: int, payload: dict[str, Any], count: int | None, batches: int) -> Report:
     """Time emit to `number` handlers, and the floor in the same process, batch by batch in turn."""
     handlers = make_handlers(number)
+    await check_emit(number, payload)
     works = [make_emit(handlers, payload), make_floor(handlers, payload)]
     emit, floor = await time_in_turn(works, count, batches)
     return {"us": emit, "floor_us": floor}
@@ -176,6 +197,7 @@ async def turn(count: int | None, batches: int, folder: Path) -> Report:
 
     session = AmplifierSession(write_session_modules(folder, tools=1))
     await session.initialize()
+    insist(await session.execute("hello") == "done", "the orchestrator's answer did not come back")
 
     async def work(times: int) -> None:
         for _ in range(times):
@@ -192,6 +214,10 @@ async def session(count: int | None, batches: int, folder: Path) -> Report:
     from module_factory import write_session_modules
 
     plan = write_session_modules(folder, tools=10)
+    first = AmplifierSession(plan)
+    await first.initialize()
+    insist(len(first.coordinator.get("tools")) == 10, "not every tool was mounted")
+    await first.cleanup()
 
     async def work(times: int) -> None:
         for _ in range(times):

@@ -1,19 +1,31 @@
-"""Entry point of `amplifier`: today it answers `--version` and refuses everything else in plain words."""
+"""Entry point of `amplifier`: a lazy group, so that each command imports only what it needs."""
 
-import sys
+from __future__ import annotations
+
+from importlib import import_module
+
+import click
 
 from amplifier_app_cli import __version__
 
+_COMMANDS = {"run": "amplifier_app_cli.commands.run:run", "logs": "amplifier_app_cli.commands.logs:logs"}
 
-def main() -> int:
-    """Print the version; exit 2 with the reason for any other request."""
-    arguments = sys.argv[1:]
-    if arguments in (["--version"], ["version"]):
-        sys.stdout.write(f"amplifier {__version__}\n")
-        return 0
-    asked = " ".join(arguments) or "(nothing)"
-    sys.stderr.write(
-        f"amplifier: cannot do {asked!r}: version {__version__} ships the kernel, not yet the program around it.\n"
-        "Embed the kernel instead: see the example in README.md (`make run` executes it).\n"
-    )
-    return 2
+
+class _LazyGroup(click.Group):
+    """Import a command's file when the command is asked for."""
+
+    def list_commands(self, context: click.Context) -> list[str]:
+        return sorted(_COMMANDS)
+
+    def get_command(self, context: click.Context, name: str) -> click.Command | None:
+        if name not in _COMMANDS:
+            return None
+        module, _, attribute = _COMMANDS[name].partition(":")
+        command: click.Command = getattr(import_module(module), attribute)
+        return command
+
+
+@click.group(cls=_LazyGroup)
+@click.version_option(__version__, prog_name="amplifier", message="%(prog)s %(version)s")
+def main() -> None:
+    """Run AI agents that say what they do."""

@@ -13,7 +13,7 @@ class Attempt:
     Coordinators of other makes are accepted; what they do not record cannot be taken back.
     """
 
-    __slots__ = ("_coordinator", "_ledger", "_mark", "_module", "_points", "_undisturbed")
+    __slots__ = ("_coordinator", "_holder", "_ledger", "_mark", "_module", "_named", "_points", "_undisturbed")
 
     def __init__(self, coordinator: Any, module_id: str | None = None, *, undisturbed: bool = True) -> None:
         """Look at the coordinator; `undisturbed` says that no turn runs which might mount things as well."""
@@ -21,6 +21,8 @@ class Attempt:
         self._module = module_id
         self._undisturbed = undisturbed
         self._points = mount_points_copy(coordinator)
+        self._holder = getattr(coordinator, "mount_points", None)
+        self._named = dict(self._holder) if isinstance(self._holder, dict) else {}
         ledger = getattr(coordinator, "_ledger", None)
         self._ledger = ledger if isinstance(ledger, Ledger) else None
         self._mark = self._ledger.mark() if self._ledger is not None else 0
@@ -40,16 +42,16 @@ class Attempt:
 
     def _restore(self) -> None:
         """Put back what was mounted where, in its order, also what was written there without a record."""
-        points = getattr(self._coordinator, "mount_points", None)
+        points = self._holder
         if not isinstance(points, dict):
             return
+        if self._coordinator.mount_points is not points:
+            self._coordinator.mount_points = points
         for point, mounted in self._points.items():
-            if isinstance(mounted, dict) and isinstance(points.get(point), dict):
-                if not same(points[point], mounted):
-                    points[point].clear()  # the dict itself is what orchestrators and tools hold
-                    points[point].update(mounted)
-            else:
-                points[point] = mounted
+            held = points[point] = self._named[point]
+            if isinstance(mounted, dict) and not same(held, mounted):
+                held.clear()
+                held.update(mounted)
         for point in [point for point in points if point not in self._points]:
             del points[point]
 

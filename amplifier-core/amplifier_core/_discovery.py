@@ -22,7 +22,7 @@ def discover(search_paths: list[Path] | None) -> list[ModuleInfo]:
     A missing folder is a warning; a module that cannot be described is logged and left out.
     """
     found = [_info(module_id, guess_type(module_id)) for module_id in module_entry_points(rescan=True)]
-    if search_paths is None:
+    if not search_paths:
         search_paths = [Path(part) for part in os.environ.get("AMPLIFIER_MODULES", "").split(":") if part]
     for search_path in search_paths:
         found.extend(_in_folder(Path(search_path)))

@@ -204,17 +204,24 @@ class _Deadline:
         self._told = self.expired
         return news
 
+    def _can_be_awaited(self, pending: Any) -> bool:
+        """Tell whether `pending` is a future that our task could wait for; what is not, it passes or rejects itself."""
+        if pending is self._task or not getattr(pending, "_asyncio_future_blocking", False):
+            return False
+        return pending.get_loop() is self._loop
+
     def wait(self, pending: Any) -> Generator[Any, Any, Any]:
         """Wait for `pending` as asyncio would, passing cancellations on to it; the deadline is one of them.
 
         Raises CancelledError when there is nothing to pass it on to, and when the grace is over.
         """
-        if pending is None or pending is self._task or not hasattr(pending, "add_done_callback"):
+        if not self._can_be_awaited(pending):
             value = yield pending
             if self._must_tell() or self.abandoned:
                 raise asyncio.CancelledError
             return value
         # Waiting on a gate of our own, not on `pending`: an inner task that ignores cancellation must not hold us.
+        pending._asyncio_future_blocking = False  # as a task does; others could not wait for it otherwise
         pending.add_done_callback(self._open)
         try:
             while not pending.done():

@@ -15,6 +15,9 @@ INTERRUPTS = (KeyboardInterrupt, SystemExit)
 #: Containers nested deeper than this arrive as text. Deep enough for any real payload.
 MAX_DEPTH = 128
 
+#: An event holds at most this many containers: a few that refer to each other could be billions when written out.
+MAX_CONTAINERS = 200_000
+
 _KEY_NAMES = {True: "true", False: "false", None: "null"}
 _ATOMS = frozenset((bool, type(None)))
 #: Python refuses to write integers of more digits than a configurable limit, which is never lower than this.
@@ -30,7 +33,7 @@ def clean(value: Any) -> Any:
     MAX_DEPTH, becomes a short text in angle brackets. Never raises because of the payload, whatever its objects do;
     RecursionError only when the caller has used the stack up.
     """
-    return _clean(value, set())
+    return _clean(value, {0: MAX_CONTAINERS})
 
 
 def copier(value: Any, times: int = 2) -> Callable[[], Any]:
@@ -46,15 +49,16 @@ def copier(value: Any, times: int = 2) -> Callable[[], Any]:
     return partial(marshal.loads, marshal.dumps(value, 2))
 
 
-def _clean(value: Any, path: set[int]) -> Any:
+def _clean(value: Any, path: dict[int, int]) -> Any:
     """Clean `value`; `path` holds the ids of the containers around it."""
     # Written out rather than split up: every event of every session passes here.
     kind = type(value)
     if kind is dict or (kind not in _ATOMS and issubclass(kind, dict)):
         mine = id(value)
-        if mine in path or len(path) >= MAX_DEPTH:
-            return f"<{'cycle' if mine in path else 'too deep'}: {kind.__name__}>"
-        path.add(mine)
+        path[0] -= 1
+        if mine in path or len(path) > MAX_DEPTH or path[0] < 0:
+            return _cut(kind, path, mine)
+        path[mine] = 0
         fields: dict[str, Any] = {}
         try:
             for key, item in (value if kind is dict else _own_items(value)).items():
@@ -73,13 +77,14 @@ def _clean(value: Any, path: set[int]) -> Any:
             raise
         except RuntimeError:  # another thread, or an item's own `__str__`, changed it: read a copy, which nobody can
             fields = _clean(value.copy(), path)
-        path.discard(mine)
+        del path[mine]
         return fields
     if kind is list or kind is tuple or issubclass(kind, (list, tuple)):
         mine = id(value)
-        if mine in path or len(path) >= MAX_DEPTH:
-            return f"<{'cycle' if mine in path else 'too deep'}: {kind.__name__}>"
-        path.add(mine)
+        path[0] -= 1
+        if mine in path or len(path) > MAX_DEPTH or path[0] < 0:
+            return _cut(kind, path, mine)
+        path[mine] = 0
         items: list[Any] = []
         for item in value if kind is list or kind is tuple else _stored(value):
             sort = type(item)
@@ -91,7 +96,7 @@ def _clean(value: Any, path: set[int]) -> Any:
                 items.append(item if isfinite(item) else str(item))
             else:
                 items.append(item if sort in _ATOMS else _clean(item, path))
-        path.discard(mine)
+        del path[mine]
         return items
     if kind is str:
         return value if value.isascii() else _text(value)
@@ -100,6 +105,12 @@ def _clean(value: Any, path: set[int]) -> Any:
     if kind is float:
         return value if isfinite(value) else str(value)
     return value if kind in _ATOMS else _foreign(value, kind)
+
+
+def _cut(kind: type, path: dict[int, int], mine: int) -> str:
+    """Say why a container is not written out."""
+    why = "cycle" if mine in path else "too deep" if len(path) > MAX_DEPTH else "too large"
+    return f"<{why}: {kind.__name__}>"
 
 
 def _own_items(value: Any) -> dict[Any, Any]:
@@ -123,10 +134,10 @@ def _foreign(value: Any, kind: type) -> Any:
     if issubclass(kind, str):
         return _text(str.__str__(value))
     if issubclass(kind, int):
-        return _clean(int.__add__(value, 0), set())
+        return _clean(int.__add__(value, 0), {0: MAX_CONTAINERS})
     if issubclass(kind, float):
-        return _clean(float.__add__(value, 0.0), set())
-    return _text(describe(value))
+        return _clean(float.__add__(value, 0.0), {0: MAX_CONTAINERS})
+    return describe(value)
 
 
 def _text(text: str) -> str:
@@ -143,7 +154,7 @@ def _key(key: Any) -> str:
         return _text(str.__str__(key))
     if key is None or key is True or key is False:
         return _KEY_NAMES[key]
-    return str(_clean(key, set()))
+    return str(_clean(key, {0: MAX_CONTAINERS}))
 
 
 def describe(value: Any) -> str:
@@ -151,7 +162,7 @@ def describe(value: Any) -> str:
     for write in (str, repr):
         try:
             text = write(value)
-            return text if type(text) is str else str.__str__(text)
+            return _text(text if type(text) is str else str.__str__(text))
         except INTERRUPTS:
             raise
         except BaseException:  # it cannot say what it is; the next way of writing might

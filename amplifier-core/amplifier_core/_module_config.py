@@ -27,6 +27,7 @@ def _copy(value: Any, done: dict[int, Any]) -> Any:
         items = done[id(value)] = [] if type(value) is list else copy(value)
         items[:] = [_copy(item, done) for item in value]
         return items
-    if type(value) is tuple:
-        return tuple(_copy(item, done) for item in value)
+    if isinstance(value, tuple):
+        make = tuple if type(value) is tuple else getattr(value, "_make", None)  # named tuples have _make
+        return make(_copy(item, done) for item in value) if make is not None else value
     return copy(value) if isinstance(value, (set, bytearray)) else value

@@ -198,12 +198,16 @@ class _Starting:
             await coordinator.unmount("providers", name=default)
 
     async def tell_everyone(self) -> None:
-        """Run the on_session_ready callbacks in mount order; one failure does not stop the next."""
+        """Run the on_session_ready callbacks in mount order; one failure does not stop the next.
+
+        Failures become events when all have run: whoever starts to listen in its own callback hears of every one.
+        """
         queue = self.queue.get_on_session_ready_queue()
         if isawaitable(queue):
             _never_awaited(queue)
             raise TypeError(f"get_on_session_ready_queue() of {type(self.queue).__name__} must be sync, it is async")
         deadline = _option(self.coordinator, "ready_timeout")
+        failures: list[tuple[str, str]] = []
         for module_id, ready in queue if isinstance(queue, (list, tuple)) else ():
             with open_module(self.coordinator, module_id, self.wave):
                 try:
@@ -211,18 +215,15 @@ class _Starting:
                 except (asyncio.CancelledError, *FATAL):
                     raise
                 except BaseException as error:
-                    await self._report_ready(module_id, _reason(error), error)
-        for skipped in self.wave.skipped:
-            await self._report_ready(skipped.module_id, skipped.reason, None)
+                    failures.append((module_id, _reason(error)))
+                    logger.warning("on_session_ready for '%s' raised: %s", module_id, _reason(error), exc_info=error)
+        for module_id, reason in [*failures, *self.wave.skipped]:
+            payload = {"module_id": module_id, "error": reason}
+            await _emit_quietly(self.coordinator, MODULE_ON_SESSION_READY_FAILED, payload)
 
     def drain(self) -> None:
         """Empty the ready queue: what ran must not run again, nor what was waiting when the start failed."""
         _never_awaited(self.queue.clear_on_session_ready_queue())
-
-    async def _report_ready(self, module_id: str, reason: str, error: BaseException | None) -> None:
-        logger.warning("on_session_ready for '%s' raised: %s", module_id, reason, exc_info=error)
-        payload = {"module_id": module_id, "error": reason}
-        await _emit_quietly(self.coordinator, MODULE_ON_SESSION_READY_FAILED, payload)
 
     async def _report(self, kind: str, entry: dict[str, Any], error: BaseException) -> None:
         logger.warning("Failed to load %s '%s': %s", kind, entry["module"], _reason(error), exc_info=error)
@@ -288,10 +289,8 @@ def _check_shape(config: dict[str, Any]) -> None:
         for index, entry in enumerate(entries):
             path = f"{section}[{index}]"
             if not isinstance(entry, dict):
-                raise TypeError(
-                    f"Module spec at {path} must be a dict, got {type(entry).__name__}: "
-                    f"write {{'module': {entry!r}}} if that is the module's id"
-                )
+                hint = f": write {{'module': {entry!r}}} for the module of that id" if isinstance(entry, str) else ""
+                raise TypeError(f"Module spec at {path} must be a dict, got {type(entry).__name__}{hint}")
             _check_entry(path, entry)
     for section in ("orchestrator", "context"):
         path = f"session.{section}"

@@ -39,9 +39,9 @@ def _coordinator(call: str, session_id: str | None) -> ModuleCoordinator:
     return owner
 
 
-def _require(call: str, argument: str, value: object, kind: type) -> None:
+def _require(call: str, argument: str, value: object, kind: type, expected: str = "a string") -> None:
     if not isinstance(value, kind):
-        raise TypeError(f"{call}: {argument} must be a {kind.__name__}, got {type(value).__name__}")
+        raise TypeError(f"{call}: {argument} must be {expected}, got {type(value).__name__}")
 
 
 def _check_point(call: str, point: object, coordinator: ModuleCoordinator) -> None:
@@ -61,7 +61,7 @@ async def mount(point: str, module: Any, config: dict[str, Any] | None = None, *
     coordinator = _coordinator("mount", session_id)
     _check_point("mount", point, coordinator)
     if config is not None:
-        _require("mount", "config", config, dict)
+        _require("mount", "config", config, dict, "a dict")
     if module is None:
         raise TypeError(f"mount: module for {point!r} must be a module id or an object, got None")
     if isinstance(module, str):
@@ -119,7 +119,7 @@ def register_hook(
 ) -> Callable[[], None]:
     """Register a handler with the session's hooks and return a function that removes it."""
     _require("register_hook", "event", event, str)
-    _require("register_hook", "priority", priority, int)
+    _require("register_hook", "priority", priority, int, "an int")
     if not callable(handler):
         raise TypeError(f"register_hook: handler must be callable, got {type(handler).__name__}")
     return _coordinator("register_hook", session_id).hooks.register(event, handler, priority)

@@ -38,7 +38,7 @@ def resolve_request_id(event: str, explicit: str | None = None) -> str | None:
     """Return the id that `event` must carry and open or close the call accordingly.
 
     A request opens a call (with a fresh id unless one is given), an interim event keeps it, a terminal event closes
-    it. Events of no call return what was given and change nothing.
+    it. Events that belong to no call get none and change nothing.
     """
     if event in REQUEST_EVENTS:
         opened = explicit or new_request_id()
@@ -52,4 +52,4 @@ def resolve_request_id(event: str, explicit: str | None = None) -> str | None:
         if explicit:
             _open_call.set(explicit)
         return explicit or _open_call.get()
-    return explicit
+    return None

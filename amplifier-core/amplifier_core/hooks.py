@@ -78,22 +78,10 @@ class HookRegistry:
         self._arranged: dict[str, tuple[_Registration, ...]] = {}
         self._defaults: dict[str, Any] = {}
         self._count = 0
-        self._deadline: float | None = None
+        #: Seconds each handler may take; None for no limit. The session sets it from `session.hook_timeout`.
+        self._timeout: float | None = None
         #: The coordinator this registry belongs to; it owns the scope that handlers run in.
         self._owner: Any = None
-
-    @property
-    def _timeout(self) -> float | None:
-        """Seconds each handler may take; None for no limit. The session sets it from `session.hook_timeout`."""
-        return self._deadline
-
-    @_timeout.setter
-    def _timeout(self, seconds: float | None) -> None:
-        if seconds is not None:
-            _require_seconds("session.hook_timeout", seconds)
-            if seconds <= 0:
-                raise ValueError(f"session.hook_timeout must be more than 0 (none for no limit), got {seconds!r}")
-        self._deadline = seconds
 
     def register(
         self,
@@ -176,7 +164,7 @@ class HookRegistry:
         try:
             for entry in handlers:
                 try:
-                    returned = await call(task, self._deadline, entry.handler, event, fresh())
+                    returned = await call(task, self._timeout, entry.handler, event, fresh())
                     if returned is None or (
                         type(returned) is HookResult and returned.__dict__.get("action") == "continue"
                     ):
@@ -216,7 +204,10 @@ class HookRegistry:
         Each has `timeout` seconds; late and failing ones are logged and skipped, a deny stops nobody. Raises TypeError
         for an event that is no string or a timeout that is no number.
         """
-        _require_seconds("timeout", timeout)
+        if not isinstance(timeout, (int, float)):
+            raise TypeError(f"timeout must be a number of seconds, got {type(timeout).__name__}")
+        if timeout != timeout:
+            raise ValueError("timeout must be a number of seconds, got nan")
         handlers = self._arranged.get(event) or self._arrange(event)
         task = running_task()
         fields = _fields(data)
@@ -290,13 +281,6 @@ def _calling_order(entry: _Registration) -> tuple[int, bool, int]:
 def _require_text(what: str, value: object) -> None:
     if not isinstance(value, str):
         raise TypeError(f"{what} must be a string, got {type(value).__name__}")
-
-
-def _require_seconds(what: str, value: Any) -> None:
-    if not isinstance(value, (int, float)):
-        raise TypeError(f"{what} must be a number of seconds, got {type(value).__name__}")
-    if value != value:
-        raise ValueError(f"{what} must be a number of seconds, got {value!r}")
 
 
 def _fields(data: Any) -> dict[str, Any] | None:

@@ -240,10 +240,10 @@ def _check_plan(config: Any) -> None:
         raise TypeError(f"Configuration must be a dict (a mount plan), got {type(config).__name__}")
     if not config:
         raise ValueError("Configuration is required")
-    section = config.get("session")
-    if section is not None and not isinstance(section, dict):
+    section = config.get("session", {})
+    if not isinstance(section, dict):
         raise TypeError(f"Configuration section 'session' must be a dict, got {type(section).__name__}")
-    if not section or not section.get("orchestrator"):
+    if not section.get("orchestrator"):
         raise ValueError("Configuration must specify session.orchestrator")
     if not section.get("context"):
         raise ValueError("Configuration must specify session.context")

@@ -93,7 +93,7 @@ def test_first_question_is_remembered() -> None:
 
 
 def test_all_strengths_in_all_orders() -> None:
-    """With one verdict of each action, every one of the 120 orders denies; without the deny, every one asks; and so on."""
+    """With one verdict of each action all 120 orders deny; without the deny all ask; and so on down."""
     weakest_first = ["continue", "modify", "inject_context", "ask_user", "deny"]
     for strongest in range(1, len(weakest_first) + 1):
         present = [HookResult(action=action, context_injection="t") for action in weakest_first[:strongest]]  # type: ignore[arg-type]
@@ -193,7 +193,7 @@ def test_readable_verdicts(returned: Any, action: str) -> None:
 )
 def test_unreadable_verdicts(returned: Any) -> None:
     """Everything else is no verdict, also when it claims to be one."""
-    with pytest.raises(InvalidVerdict, match="^Hook handler returned invalid response: "):
+    with pytest.raises(InvalidVerdict, match=r"^Hook handler returned invalid response: "):
         read_verdict(returned)
 
 
@@ -202,7 +202,9 @@ def test_read_verdict_shares_nothing() -> None:
     injection = ContextInjection(content="text")
     options = ["Allow"]
     nested = {"list": [1], "model": Unrelated()}
-    own = HookResult(action="ask_user", data={"nested": nested}, approval_options=options, context_injections=[injection])
+    own = HookResult(
+        action="ask_user", data={"nested": nested}, approval_options=options, context_injections=[injection]
+    )
     for returned in (own, {**own.__dict__}):
         verdict = read_verdict(returned)
         assert verdict is not None

@@ -19,7 +19,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-
 #: No deadline: tests never judge a time.
 unhurried = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 
@@ -115,7 +114,7 @@ def test_copies_are_equal_and_unshared(value: Any, times: int) -> None:
         seen |= mine
 
 
-class Colour(str, Enum):
+class Colour(str, Enum):  # noqa: UP042  # what older modules have
     RED = "red"
 
 

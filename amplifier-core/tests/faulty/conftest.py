@@ -206,10 +206,13 @@ class World:
         self.sessions.append(session)
         return session
 
-    async def started(self, *faulty: str, **options: Any) -> AmplifierSession:
-        """Return such a session, initialised."""
+    async def started(self, *faulty: str, refused: bool = False, **options: Any) -> AmplifierSession:
+        """Return such a session, initialised; fail unless a module was refused when that is expected, and only then."""
         session = self.session(*faulty, **options)
+        failures: list[str] = []
+        session.coordinator.hooks.register("module:load_failed", lambda event, data: failures.append(data["error"]))
         await session.initialize()
+        assert bool(failures) is refused, failures
         return session
 
     async def check(self, session: AmplifierSession | None = None) -> None:

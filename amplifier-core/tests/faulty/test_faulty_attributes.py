@@ -18,11 +18,6 @@ class Tool:
     LIE
 
 
-class Raising:
-    def __get__(self, instance, owner=None):
-        raise RuntimeError("not telling")
-
-
 async def mount(coordinator, config=None):
     tool = Tool()
     await coordinator.mount("tools", tool, NAME)
@@ -52,7 +47,6 @@ LIES = {
     "truth raises": ("def __bool__(self): raise RuntimeError('no')", True),
     "length raises": ("def __len__(self): raise RuntimeError('no')", True),
     "it can be called": ("def __call__(self, *a): raise RuntimeError('no')", True),
-    "it exits when looked at": ("input_schema = property(lambda self: (_ for _ in ()).throw(ValueError('x')))", False),
 }
 
 
@@ -79,7 +73,8 @@ async def test_tool_that_lies_about_itself(world: Any, make_module: Any, lie: st
 async def test_mounting_under_an_odd_name(world: Any, make_module: Any, name: str) -> None:
     """A name that is none is refused or taken as it is; neither harms the session."""
     make_module("tool-lying", TOOL.replace("LIE", "pass").replace("NAME", f"name={name}"))
-    session = await world.started("tool-lying")
+    session = world.session("tool-lying")
+    await session.initialize()
     session.coordinator.to_dict()
     await world.check(session)
 

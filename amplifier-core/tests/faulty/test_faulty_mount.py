@@ -5,11 +5,15 @@ from __future__ import annotations
 import asyncio
 import gc
 import json
+import logging
 from textwrap import dedent
 from typing import Any
 
 import pytest
 from amplifier_core.testing import wait_for
+
+#: Some of the faults below make log lines that no report of a test run can carry.
+OFF = logging.CRITICAL + 1
 
 OPTIONAL = ["tool", "provider", "hooks"]
 REQUIRED = ["loop", "context"]
@@ -49,8 +53,9 @@ RAISING = {
 
 @pytest.mark.parametrize("kind", OPTIONAL)
 @pytest.mark.parametrize("fault", RAISING.values(), ids=RAISING)
-async def test_raising_in_mount(world: Any, kind: str, fault: str) -> None:
+async def test_raising_in_mount(world: Any, caplog: pytest.LogCaptureFixture, kind: str, fault: str) -> None:
     """A provider, tool or hook that raises in mount() is left out, and everyone else is there."""
+    caplog.set_level(OFF, "amplifier_core")
     session = world.session(world.faulty(kind, after=fault))
     failures: list[dict[str, Any]] = []
     session.coordinator.hooks.register("module:load_failed", lambda event, data: failures.append(data))
@@ -64,8 +69,9 @@ async def test_raising_in_mount(world: Any, kind: str, fault: str) -> None:
 
 @pytest.mark.parametrize("kind", REQUIRED)
 @pytest.mark.parametrize("fault", list(RAISING.values())[:7], ids=list(RAISING)[:7])
-async def test_raising_in_a_required_mount(world: Any, kind: str, fault: str) -> None:
+async def test_raising_in_a_required_mount(world: Any, caplog: pytest.LogCaptureFixture, kind: str, fault: str) -> None:
     """Without its orchestrator or context a session does not start, says why, and starts once the plan is repaired."""
+    caplog.set_level(OFF, "amplifier_core")
     session = world.session(world.faulty(kind, after=fault))
     with pytest.raises(RuntimeError, match=r"^Cannot initialize without (orchestrator|context manager): "):
         await session.initialize()
@@ -80,7 +86,7 @@ async def test_raising_in_a_required_mount(world: Any, kind: str, fault: str) ->
 @pytest.mark.parametrize("kind", OPTIONAL)
 async def test_everything_registered_is_taken_back(world: Any, kind: str) -> None:
     """A module that registers all it can and then raises leaves nothing behind, and its cleanup has run."""
-    session = await world.started(world.faulty(kind, after=REGISTER_ALL))
+    session = await world.started(world.faulty(kind, after=REGISTER_ALL), refused=True)
     coordinator = session.coordinator
     assert coordinator.get_capability("leftover") is None
     assert "leftover" not in {*coordinator.get("tools"), *coordinator.get("providers")}
@@ -110,10 +116,42 @@ async def test_exit_in_mount_propagates(world: Any, kind: str) -> None:
 async def test_cancelling_its_own_task_in_mount(world: Any, kind: str) -> None:
     """A module that cancels the task that mounts it does not take the session along."""
     fault = "asyncio.current_task().cancel()\nawait asyncio.sleep(0)"
-    starting = asyncio.create_task(world.started(world.faulty(kind, after=fault)))
+    starting = asyncio.create_task(world.started(world.faulty(kind, after=fault), refused=True))
     await asyncio.wait([starting])
     assert not starting.cancelled()
     await world.check(starting.result())
+
+
+@pytest.mark.parametrize("kind", [*OPTIONAL, *REQUIRED])
+async def test_hanging_in_mount(world: Any, kind: str) -> None:
+    """A caller who gives up on a module that hangs in mount() is heard at once, and nothing stays behind."""
+    fault = "coordinator.config.get('calm') or await asyncio.Event().wait()"
+    session = world.session(world.faulty(kind, after=fault))
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(session.initialize(), 0.05)
+    assert session.coordinator.get("tools") == session.coordinator.get("providers") == {}
+    await world.check()
+    session.config["calm"] = True
+    await session.initialize()
+    await world.check(session)
+
+
+@pytest.mark.parametrize("kind", OPTIONAL)
+async def test_failing_while_another_session_starts(world: Any, kind: str) -> None:
+    """Taking back one session's failed module takes nothing from a session that starts at the same moment."""
+    barrier = asyncio.Barrier(2)
+    fault = "await coordinator.session_state['barrier'].wait()\nif coordinator.session_state['bad']: raise RuntimeError"
+    faulty = world.faulty(kind, after=fault)
+    bad, good = world.session(faulty), world.session(faulty)
+    for session in (bad, good):
+        session.coordinator.session_state |= {"barrier": barrier, "bad": session is bad}
+    await asyncio.gather(bad.initialize(), good.initialize())
+    everything = [*good.coordinator.get("tools"), *good.coordinator.get("providers")]
+    everything += good.coordinator.hooks.list_handlers("prompt:submit")["prompt:submit"]
+    assert "faulty" in everything
+    assert "faulty" not in [*bad.coordinator.get("tools"), *bad.coordinator.get("providers")]
+    await world.check(good)
+    await world.check(bad)
 
 
 @pytest.mark.parametrize("kind", [*OPTIONAL, *REQUIRED])

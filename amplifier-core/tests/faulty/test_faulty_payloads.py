@@ -87,6 +87,13 @@ def shared(levels):
     return node
 
 
+def entangled(number):
+    nodes = [{"neighbours": []} for _ in range(number)]
+    for node in nodes:
+        node["neighbours"].extend(other for other in nodes if other is not node)
+    return nodes
+
+
 class Tool:
     name = "lying"
     description = "Hand over something that is not JSON"
@@ -175,9 +182,11 @@ async def test_payloads_in_the_other_places(world: Any, make_module: Any, output
     await world.check(session)
 
 
-async def test_shared_structure_does_not_explode(world: Any, make_module: Any) -> None:
-    """Data of a few dozen objects that would be millions when written out ends as something small enough to write."""
-    make_module("tool-lying", LYING_TOOL.replace("OUTPUT", "shared(16)"))
+@pytest.mark.timeout(15)
+@pytest.mark.parametrize("output", ["shared(64)", "entangled(64)"])
+async def test_few_objects_that_would_be_many_when_written_out(world: Any, make_module: Any, output: str) -> None:
+    """A few dozen containers that share or refer to each other do not keep an event busy for ever."""
+    make_module("tool-lying", LYING_TOOL.replace("OUTPUT", output))
     session = await world.started("tool-lying")
     await session.execute("lying")
     await world.check(session)

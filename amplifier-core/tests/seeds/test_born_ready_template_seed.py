@@ -112,6 +112,23 @@ async def test_sessions_that_start_at_the_same_time(bench: Any, number: int) -> 
     await clean_up(sessions)
 
 
+async def test_sessions_that_start_at_the_same_time_from_a_source(bench: Any) -> None:
+    """The same holds for a module that a resolver finds in a folder, loaded by two loaders of one process."""
+    bench.folder(ID, TEMPLATE)
+    bench.install("hooks-together", TOGETHER)
+    barrier = asyncio.Barrier(2)
+    sessions = []
+    for number in range(2):
+        hooks = [
+            {"module": ID, "source": f"modules/{ID}", "config": {"n": number}},
+            {"module": "hooks-together", "config": {"barrier": barrier}},
+        ]
+        sessions.append(bench.session(bench.plan(hooks=hooks)))
+        await sessions[-1].coordinator.mount("module-source-resolver", bench.resolver)
+    assert await start(sessions) == [[{"n": 0}], [{"n": 1}]]
+    await clean_up(sessions)
+
+
 async def test_return_in_the_loop_leaves_nothing_for_others(bench: Any) -> None:
     """A session that returns early leaves a config behind; neither the one beside it nor a later one gets it."""
     sessions = together(bench, 2, without_tool=frozenset({0}))

@@ -248,12 +248,15 @@ async def test_context_manager(make_plan: Any) -> None:
     session = AmplifierSession(make_plan())
     ran: list[str] = []
 
-    with pytest.raises(KeyError):
+    async def use() -> None:
         async with session as entered:
             assert entered is session
             assert session.initialized
             session.coordinator.register_cleanup(lambda: ran.append("ran"))
             raise KeyError
+
+    with pytest.raises(KeyError):
+        await use()
 
     assert ran == ["ran"]
     assert session.initialized is False

@@ -120,6 +120,21 @@ class BlobStore:
         folder.mkdir(mode=0o700, exist_ok=True)
 
 
+def share_folder(own: Path, shared: Path) -> None:
+    """Make `own`, the blob folder of a child session, a link to the root session's, unless it is there already.
+
+    Where that is impossible (the root is gone, no links on this file system) the child keeps blobs of its own.
+    """
+    if own.is_symlink() or own.exists() or not shared.parent.is_dir():
+        return
+    try:
+        shared.mkdir(mode=0o700, exist_ok=True)
+        own.symlink_to(os.path.relpath(shared, own.parent), target_is_directory=True)
+    except OSError:
+        # Another process made it meanwhile, or it cannot be made; the log is complete either way.
+        pass
+
+
 def sync_path(path: Path) -> None:
     """Force a file's content, or a folder's list of names, to disk."""
     descriptor = os.open(path, os.O_RDONLY)
@@ -139,4 +154,3 @@ def _preview(value: Any, encoded: bytes) -> str:
     # Cut bytes may end inside a character, which is then left out.
     text = value if isinstance(value, str) else encoded[: 4 * PREVIEW].decode("utf-8", "ignore")
     return text[:PREVIEW]
-

@@ -19,7 +19,9 @@ MESSAGE_KEYS = frozenset({"messages", "input", "contents"})
 #: How many lists are remembered, and how many items in all of them together.
 _CHAINS = 8
 _ITEMS = 262_144
-_SIZE = 32
+
+#: Bytes of one item's digest.
+DIGEST = 32
 
 
 class Delta(NamedTuple):
@@ -41,7 +43,7 @@ class Chain(NamedTuple):
     @property
     def length(self) -> int:
         """How many items the list has."""
-        return len(self.digests) // _SIZE
+        return len(self.digests) // DIGEST
 
 
 def is_message_list(key: str, items: Sequence[Any]) -> bool:
@@ -98,10 +100,10 @@ class ListTracker:
 
 def common_items(first: bytes, second: bytes) -> int:
     """Return with how many equal items two lists begin, given their digests."""
-    low, high = 0, min(len(first), len(second)) // _SIZE
+    low, high = 0, min(len(first), len(second)) // DIGEST
     while low < high:
         middle = (low + high + 1) // 2
-        if first[low * _SIZE : middle * _SIZE] == second[low * _SIZE : middle * _SIZE]:
+        if first[low * DIGEST : middle * DIGEST] == second[low * DIGEST : middle * DIGEST]:
             low = middle
         else:
             high = middle - 1

@@ -4,6 +4,7 @@ them, so that `grep '"event": "session:start"'` finds what it looks for."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 from amplifier_kit.log.encoding import encode
@@ -15,14 +16,8 @@ LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 IDS = ("session_id", "parent_id", "trace_id", "turn_id", "span_id", "parent_span_id", "request_id")
 FACTS = ("component", "module", "status", "duration_ms")
 
-#: What the writer itself decides; a record that brings its own is overruled.
-_WRITERS_OWN = ("seq", "dropped", "prev")
 _ORDER = ("ts", "lvl", "schema", "event", *IDS, "seq", *FACTS, "data", "error", "dropped", "redaction", "prev")
 _KNOWN = frozenset(_ORDER)
-_LABELS = {key: f'"{key}": '.encode() for key in _ORDER}
-
-_HEAD = [(key, _LABELS[key]) for key in IDS]
-_MIDDLE = [(key, _LABELS[key]) for key in FACTS]
 _SCHEMA_FIELD = b'"schema": {"name": "amplifier.log", "ver": "1.0.0"}'
 
 
@@ -31,40 +26,60 @@ def compose(
 ) -> bytes:
     """Return the line, without its end; `short` gives the JSON of an object in few bytes.
 
-    A missing time, level, schema or payload is filled in; an error that is a text, or has the published key `msg`,
-    becomes an object with `message`. Raises what `short` raises.
+    A missing time, level or payload is filled in; an error that is a text, or has the published key `msg`,
+    becomes an object with `message`; `seq`, `dropped` and `prev` are the writer's alone. Raises what `short` raises.
     """
-    schema = record.get("schema")
+    get = record.get
+    data, error, redaction = get("data"), get("error"), get("redaction")
     parts = [
-        b'"ts": ' + encode(record.get("ts") or now()),
-        b'"lvl": ' + encode(record.get("lvl") or "INFO"),
-        _SCHEMA_FIELD if schema is None or schema == SCHEMA else b'"schema": ' + encode(schema),
-        b'"event": ' + encode(record.get("event") or "log:entry"),
+        b'{"ts": ' + encode(get("ts") or now()),
+        _cached(_naming, get("lvl") or "INFO", get("event") or "log:entry"),
+        _cached(_identity, *[get(key) for key in IDS]),
+        b'"seq": %d' % seq,
     ]
-    for key, label in _HEAD:
-        value = record.get(key)
-        if value is not None:
-            parts.append(label + encode(value))
-    parts.append(b'"seq": %d' % seq)
-    for key, label in _MIDDLE:
-        value = record.get(key)
-        if value is not None:
-            parts.append(label + encode(value))
-    data = record.get("data")
+    for key in FACTS:
+        if (fact := get(key)) is not None:
+            parts.append(_field(key, fact))
     parts.append(b'"data": ' + short(data if isinstance(data, dict) else _as_payload(data)))
-    error = record.get("error")
     if error is not None:
         parts.append(b'"error": ' + short(normal_error(error)))
     if dropped:
         parts.append(b'"dropped": %d' % dropped)
-    redaction = record.get("redaction")
     if redaction is not None:
-        parts.append(b'"redaction": ' + encode(redaction))
-    for key in record.keys() - _KNOWN:
-        parts.append(encode(str(key)) + b": " + short({"": record[key]})[4:-1])
+        parts.append(_field("redaction", redaction))
+    if not _KNOWN.issuperset(record):
+        parts.extend(_extra(key, value, short) for key, value in record.items() if key not in _KNOWN)
     if prev is not None:
-        parts.append(b'"prev": ' + encode(prev))
-    return b"{" + b", ".join(parts) + b"}"
+        parts.append(b'"prev": "%b"' % prev.encode())
+    return b", ".join(filter(None, parts)) + b"}"
+
+
+def _cached(function: Callable[..., bytes], *values: Any) -> bytes:
+    """Call a function that remembers its results; names and ids come again on every line of a turn."""
+    try:
+        return function(*values)
+    except TypeError:  # an id that cannot be looked up, as it is a list or an object
+        uncached: bytes = function.__wrapped__(*values)  # type: ignore[attr-defined]
+        return uncached
+
+
+@lru_cache(maxsize=256, typed=True)
+def _naming(level: Any, event: Any) -> bytes:
+    return b", ".join((_field("lvl", level), _SCHEMA_FIELD, _field("event", event)))
+
+
+@lru_cache(maxsize=256, typed=True)
+def _identity(*ids: Any) -> bytes:
+    return b", ".join(_field(key, value) for key, value in zip(IDS, ids, strict=True) if value is not None)
+
+
+def _field(key: str, value: Any) -> bytes:
+    return b'"%b": %b' % (key.encode(), encode(value))
+
+
+def _extra(key: str, value: Any, short: Callable[[Any], bytes]) -> bytes:
+    # An object with the empty key alone has the value's JSON after its first four bytes and before its last.
+    return encode(str(key)) + b": " + short({"": value})[4:-1]
 
 
 def normal_error(error: Any) -> dict[str, Any]:

@@ -1,10 +1,9 @@
 """Keep lines short: swap large values for references to blobs, and growing lists for what was added to them.
 
-| In a line | Stands for |
-|---|---|
-| `{"$blob": "sha256:...", "bytes": N, "preview": "..."}` | the value whose JSON is that blob |
-| `{"$list": NAME, "base": NAME, "keep": K, "append": [...]}` | the first K items of the list `base` (all of them without `keep`, none without `base`), then the appended ones; `append` may itself be a blob |
-| `{"$literal": {...}}` | that object, which only looks like one of these three |
+- `{"$blob": "sha256:...", "bytes": N, "preview": "..."}` stands for the value whose JSON is that blob.
+- `{"$list": NAME, "base": NAME, "keep": K, "append": [...]}` stands for the first K items of the list `base`, then the
+  appended ones. Without `keep` it is all items of the base, without `base` none; `append` may itself be a blob.
+- `{"$literal": {...}}` stands for that object, which only looks like one of these three.
 """
 
 from __future__ import annotations
@@ -46,15 +45,14 @@ class Spine:
             self._written.clear()
             return encode(self._fields(plain(fields)))
 
+    def begin(self) -> None:
+        """Start a line: lists of one before it that was never written are not to be referred to."""
+        self._written.clear()
+
     def confirm(self) -> None:
         """Remember the lists of the line that was just written, so that later ones may refer to them."""
         for chain in self._written:
             self._lists.remember(chain)
-        self._written.clear()
-
-    def reject(self) -> None:
-        """Forget the lists of a line that was not written."""
-        self._written.clear()
 
     def _short(self, key: str, value: Any) -> Any:
         """Return what stands for the value found under `key`."""

@@ -1,0 +1,1 @@
+"""The commands of `amplifier`, one file per group."""

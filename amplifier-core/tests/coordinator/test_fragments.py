@@ -1,0 +1,161 @@
+"""The context fragments of a session."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from amplifier_core import ModuleCoordinator
+from amplifier_core._scope import open_module
+from amplifier_core.coordinator import get_context, set_context_fragment
+
+
+class Listening:
+    """A coordinator that is the session at hand, and what it announced."""
+
+    def __init__(self) -> None:
+        self.kernel = ModuleCoordinator()
+        self.announced: list[tuple[str, int]] = []
+        self.kernel.hooks.register(
+            "context:include", lambda event, data: self.announced.append((data["key"], data["bytes"]))
+        )
+
+    def __enter__(self) -> Listening:
+        self._entered = open_module(self.kernel, None)
+        self._entered.__enter__()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._entered.__exit__(None, None, None)
+
+
+async def set_and_wait(key: str, value: Any) -> None:
+    """Set a fragment and wait until every handler has heard of it."""
+    announcement = set_context_fragment(key, value)
+    assert announcement is not None
+    await announcement
+
+
+async def test_a_fragment_is_there_when_it_is_set() -> None:
+    """Setting takes effect at once; the announcement tells key and size in UTF-8 bytes."""
+    with Listening() as session:
+        announcement = set_context_fragment("style", "kürzer")
+        assert get_context().fragments == {"style": "kürzer"}
+        assert announcement is not None
+        await announcement
+
+    assert session.announced == [("style", 7)]
+
+
+async def test_a_fragment_may_be_json() -> None:
+    """Whatever JSON can say is a fragment; the rest is cleaned like an event."""
+    with Listening():
+        await set_and_wait("facts", {"list": [1, (2, 3)], "nan": float("nan")})
+
+        assert get_context().fragments["facts"] == {"list": [1, [2, 3]], "nan": "nan"}
+
+
+async def test_none_removes_a_fragment() -> None:
+    """None takes a fragment away, known or not, and is announced with no bytes."""
+    with Listening() as session:
+        await set_and_wait("a", "text")
+        await set_and_wait("a", None)
+        await set_and_wait("b", None)
+        assert get_context().fragments == {}
+
+    assert session.announced == [("a", 4), ("a", 0), ("b", 0)]
+
+
+async def test_falsy_values_are_fragments() -> None:
+    """Only None removes."""
+    with Listening():
+        for key, value in (("empty", ""), ("zero", 0), ("no", False), ("list", [])):
+            await set_and_wait(key, value)
+
+        assert get_context().fragments == {"empty": "", "zero": 0, "no": False, "list": []}
+
+
+async def test_reading_gives_a_view_that_cannot_change_anything() -> None:
+    """The fragments cannot be assigned, and what is nested in them is a copy."""
+    with Listening():
+        value = {"list": [1]}
+        await set_and_wait("facts", value)
+        value["list"].append(2)
+        view = get_context().fragments
+        with pytest.raises(TypeError):
+            view["facts"] = "other"  # type: ignore[index]
+        view["facts"]["list"].append(3)
+
+        assert get_context().fragments["facts"] == {"list": [1]}
+
+
+async def test_the_context_has_the_log() -> None:
+    """`get_context().log` writes to the session's log."""
+    records: list[dict[str, Any]] = []
+    with Listening() as session:
+        session.kernel.add_log_sink(records.append)
+        get_context().log("INFO", "hello")
+
+    assert records[0]["data"] == {"message": "hello"}
+
+
+async def test_sessions_have_fragments_of_their_own() -> None:
+    """What one session sets no other sees, also one inside the other."""
+    with Listening():
+        await set_and_wait("a", "outer")
+        with Listening():
+            assert get_context().fragments == {}
+            await set_and_wait("b", "inner")
+        assert get_context().fragments == {"a": "outer"}
+
+
+async def test_cleanup_waits_for_announcements() -> None:
+    """Nobody awaited the announcement: it is heard all the same before the session is gone."""
+    with Listening() as session:
+        set_context_fragment("a", "text")
+        await session.kernel.cleanup()
+
+    assert session.announced == [("a", 4)]
+
+
+async def test_an_announcement_carries_the_ids_of_its_span() -> None:
+    """The event belongs to the work that set the fragment."""
+    ids: list[Any] = []
+    with Listening() as session:
+        session.kernel.hooks.register("context:include", lambda event, data: ids.append(data.get("span_id")))
+        with session.kernel.span("x") as span:
+            announcement = set_context_fragment("a", "text")
+        assert announcement is not None
+        await announcement
+
+    assert ids == [span.span_id]
+
+
+async def test_a_callback_of_the_loop_may_set_a_fragment() -> None:
+    """Also where no task runs, but a loop does, every handler hears of it."""
+    heard, done = [], asyncio.Event()
+
+    async def handler(event: str, data: dict[str, Any]) -> None:
+        await asyncio.sleep(0)
+        heard.append(data["key"])
+        done.set()
+
+    with Listening() as session:
+        session.kernel.hooks.register("context:include", handler)
+        asyncio.get_running_loop().call_soon(set_context_fragment, "a", "text")
+        await done.wait()
+
+    assert heard == ["a"]
+
+
+def test_without_a_loop_those_who_do_not_wait_hear_of_it(caplog: pytest.LogCaptureFixture) -> None:
+    """No event loop runs: plain handlers are told, and one that would wait is reported, not left hanging."""
+    with Listening() as session:
+        assert set_context_fragment("a", "text") is None
+        assert session.announced == [("a", 4)]
+        session.kernel.hooks.register("context:include", lambda event, data: asyncio.sleep(0))
+        assert set_context_fragment("b", "text") is None
+        assert get_context().fragments == {"a": "text", "b": "text"}
+
+    assert "no event loop is running" in caplog.text

@@ -1,0 +1,264 @@
+"""Cancelling the task that emits: it always propagates."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+from amplifier_core.hooks import HookRegistry
+from amplifier_core.models import HookResult
+
+Handler = Callable[[str, Any], Awaitable[Any]]
+
+
+@pytest.fixture(params=[None, 30.0], ids=["no deadline", "deadline"])
+def hooks(request: pytest.FixtureRequest) -> HookRegistry:
+    """Give a registry without and with a deadline: cancellation must work the same."""
+    registry = HookRegistry()
+    registry._timeout = request.param
+    return registry
+
+
+def own_task() -> asyncio.Task[Any]:
+    """Return the task that runs this."""
+    task = asyncio.current_task()
+    assert task is not None
+    return task
+
+
+class Waiting:
+    """Emit in a task of its own, to a handler that says when it waits."""
+
+    def __init__(self, hooks: HookRegistry, handler: Handler) -> None:
+        self.started = asyncio.Event()
+        self.after: list[str] = []
+        hooks.register("x:y", handler)
+        hooks.register("x:y", lambda event, data: self.after.append("next"))
+        self.task = asyncio.create_task(hooks.emit("x:y", {}))
+
+    async def cancelled(self) -> None:
+        """Cancel the task once the handler waits, and expect it to end so, without asking the next handler."""
+        await self.started.wait()
+        self.task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await self.task
+        assert self.task.cancelled()
+        assert self.after == []
+
+
+async def test_cancelling_the_emitter_cancels_the_handler(hooks: HookRegistry) -> None:
+    """The running handler hears of it where it waits, its cleanup runs, and the emit ends."""
+    fate: list[str] = []
+
+    async def handler(event: str, data: Any) -> None:
+        waiting.started.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            fate.append("cancelled")
+            await asyncio.sleep(0)
+            fate.append("cleaned up")
+            raise
+
+    waiting = Waiting(hooks, handler)
+    await waiting.cancelled()
+    assert fate == ["cancelled", "cleaned up"]
+
+
+@pytest.mark.parametrize(
+    "outcome",
+    [None, HookResult(action="deny"), "nonsense", ValueError("x"), BaseException("x"), asyncio.CancelledError("own")],
+)
+@pytest.mark.parametrize("lingering", [False, True])
+async def test_swallowed_cancellation_propagates(
+    hooks: HookRegistry, reports: Any, outcome: Any, lingering: bool
+) -> None:
+    """A handler may swallow the cancellation, answer or raise something else: the emitter is cancelled all the same."""
+
+    async def handler(event: str, data: Any) -> Any:
+        waiting.started.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            if lingering:
+                await asyncio.sleep(0.001)
+        if isinstance(outcome, BaseException):
+            raise outcome
+        return outcome
+
+    waiting = Waiting(hooks, handler)
+    await waiting.cancelled()
+    assert reports.texts == []
+
+
+async def test_swallowing_in_a_nested_emit(hooks: HookRegistry) -> None:
+    """Also through an emit that a handler makes, and a gate there does not turn it into a verdict."""
+
+    async def swallowing(event: str, data: Any) -> None:
+        waiting.started.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            pass
+
+    async def handler(event: str, data: Any) -> None:
+        await hooks.emit("inner:event", {})
+
+    hooks.register("inner:event", swallowing, on_error="deny")
+    waiting = Waiting(hooks, handler)
+    await waiting.cancelled()
+
+
+async def test_timeout_of_the_emitter(hooks: HookRegistry) -> None:
+    """A caller's asyncio.timeout ends the emit and is a TimeoutError for the caller."""
+    hooks.register("x:y", lambda event, data: asyncio.Event().wait())
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.01):
+            await hooks.emit("x:y", {})
+    assert own_task().cancelling() == 0
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(hooks.emit("x:y", {}), 0.01)
+
+
+async def test_cancelled_before_it_starts(hooks: HookRegistry) -> None:
+    """A task cancelled before its emit began runs no handler that waits to its end."""
+    ran: list[str] = []
+
+    async def handler(event: str, data: Any) -> None:
+        await asyncio.sleep(0)
+        ran.append("end")
+
+    hooks.register("x:y", handler)
+
+    async def emitter() -> None:
+        own_task().cancel()
+        await hooks.emit("x:y", {})
+
+    task = asyncio.create_task(emitter())
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert ran == []
+
+
+async def test_structured_concurrency_inside_a_handler(hooks: HookRegistry) -> None:
+    """Timeouts, task groups, shields and gathers behave inside a handler as they do anywhere."""
+    seen: list[str] = []
+
+    async def failing() -> None:
+        await asyncio.sleep(0)
+        raise ValueError("child")
+
+    async def tidy() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0.001)
+            seen.append("child cleaned up")
+
+    async def handler(event: str, data: Any) -> None:
+        try:
+            async with asyncio.timeout(0.001):
+                await asyncio.Event().wait()
+        except TimeoutError:
+            seen.append("timeout")
+        try:
+            async with asyncio.timeout(0.001):
+                await asyncio.create_task(tidy())
+        except TimeoutError:
+            seen.append("timeout after the child")
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(failing())
+                await asyncio.Event().wait()
+        except* ValueError:
+            seen.append("group")
+        async with asyncio.TaskGroup() as group:
+            group.create_task(asyncio.sleep(0.001))
+        assert await asyncio.shield(asyncio.sleep(0.001, "shielded")) == "shielded"
+        assert await asyncio.gather(asyncio.sleep(0, 1), asyncio.sleep(0.001, 2)) == [1, 2]
+        assert await asyncio.wait_for(asyncio.sleep(0.001, "in time"), 10) == "in time"
+        assert await asyncio.to_thread(lambda: "thread") == "thread"
+        seen.append("end")
+        assert own_task().cancelling() == 0
+
+    hooks.register("x:y", handler, on_error="deny")
+    assert (await hooks.emit("x:y", {})).reason is None
+    assert seen == ["timeout", "child cleaned up", "timeout after the child", "group", "end"]
+
+
+async def test_cancelled_inside_a_task_group(hooks: HookRegistry) -> None:
+    """Cancelling the emitter cancels a handler's children too, and waits for them as asyncio does."""
+    fate: list[str] = []
+
+    async def child() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0.001)
+            fate.append("child")
+
+    async def handler(event: str, data: Any) -> None:
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(child())
+                await asyncio.sleep(0)
+                waiting.started.set()
+        finally:
+            fate.append("handler")
+
+    waiting = Waiting(hooks, handler)
+    await waiting.cancelled()
+    assert fate == ["child", "handler"]
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
+@pytest.mark.parametrize("later", [False, True])
+def test_interrupts_propagate(hooks: HookRegistry, error: type[BaseException], later: bool) -> None:
+    """KeyboardInterrupt and SystemExit get out of emit, out of collecting, and past every gate."""
+
+    async def async_handler(event: str, data: Any) -> None:
+        await asyncio.sleep(0)
+        raise error
+
+    def sync_handler(event: str, data: Any) -> None:
+        raise error
+
+    hooks.register("x:y", async_handler if later else sync_handler, on_error="deny")
+    with pytest.raises(error):
+        asyncio.run(hooks.emit("x:y", {}))
+    with pytest.raises(error):
+        asyncio.run(hooks.emit_and_collect("x:y", {}))
+
+
+async def test_closing_a_suspended_emit(hooks: HookRegistry) -> None:
+    """An emit that is thrown away while a handler waits closes that handler."""
+    fate: list[str] = []
+
+    async def handler(event: str, data: Any) -> None:
+        try:
+            await asyncio.sleep(10)
+        finally:
+            fate.append("closed")
+
+    hooks.register("x:y", handler)
+    emitting = hooks.emit("x:y", {})
+    emitting.send(None)
+    emitting.close()
+    assert fate == ["closed"]
+    gc.collect()
+
+
+def test_emit_without_an_event_loop(hooks: HookRegistry) -> None:
+    """Handlers that need no loop can be driven by hand, without one."""
+
+    async def handler(event: str, data: Any) -> HookResult:
+        return HookResult(action="deny", reason="by hand")
+
+    hooks.register("x:y", lambda event, data: None)
+    hooks.register("x:y", handler)
+    with pytest.raises(StopIteration) as stop:
+        hooks.emit("x:y", {}).send(None)
+    assert stop.value.value.reason == "by hand"

@@ -1,0 +1,97 @@
+"""Gates: handlers whose failure denies."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from amplifier_core.hooks import HookRegistry
+from amplifier_core.models import HookResult
+
+
+class Speechless(Exception):
+    """An error that cannot say what it is."""
+
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+    __repr__ = __str__
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (ValueError("rules are gone"), "Gate 'rules' failed: rules are gone"),
+        (ValueError(), "Gate 'rules' failed: ValueError"),
+        (BaseException("odd"), "Gate 'rules' failed: odd"),
+        (TimeoutError("of its own"), "Gate 'rules' failed: of its own"),
+        (Speechless(), "Gate 'rules' failed: <unprintable Speechless>"),
+        (
+            asyncio.CancelledError(),
+            "Gate 'rules' failed: it ended in a CancelledError that nobody outside had asked for",
+        ),
+    ],
+)
+@pytest.mark.parametrize("later", [False, True])
+async def test_raising_gate_denies(hooks: HookRegistry, error: BaseException, reason: str, later: bool) -> None:
+    """A gate that raises denies, with its name in the reason, and nobody after it runs."""
+
+    async def async_gate(event: str, data: Any) -> None:
+        await asyncio.sleep(0)
+        raise error
+
+    def sync_gate(event: str, data: Any) -> None:
+        raise error
+
+    hooks.register("x:y", async_gate if later else sync_gate, name="rules", on_error="deny")
+    hooks.register("x:y", lambda event, data: pytest.fail("after the deny"))
+    assert await hooks.emit("x:y", {}) == HookResult(action="deny", reason=reason)
+
+
+@pytest.mark.parametrize("nonsense", ["yes", 1, {"action": "allow"}, HookResult.model_construct(action="allow")])
+async def test_babbling_gate_denies(hooks: HookRegistry, nonsense: Any) -> None:
+    """A gate that answers nonsense denies with its name, where others deny without."""
+    hooks.register("x:y", lambda event, data: nonsense, name="rules", on_error="deny")
+    result = await hooks.emit("x:y", {})
+    assert result.action == "deny"
+    assert result.reason is not None
+    assert result.reason.startswith("Gate 'rules' failed: Hook handler returned invalid response: ")
+
+
+@pytest.mark.parametrize("gate", [5, None, object(), lambda: None])
+async def test_gate_that_cannot_be_called_denies(hooks: HookRegistry, gate: Any) -> None:
+    """A gate that is no function, or takes other arguments, denies."""
+    hooks.register("x:y", gate, name="rules", on_error="deny")
+    assert (await hooks.emit("x:y", {})).action == "deny"
+
+
+async def test_working_gate_is_a_handler(hooks: HookRegistry) -> None:
+    """A gate that works says what any handler may say."""
+    answers: list[Any] = [None, HookResult(action="modify", data={"a": 2}), HookResult(action="ask_user")]
+    hooks.register("x:y", lambda event, data: answers.pop(0), on_error="deny")
+    assert (await hooks.emit("x:y", {"a": 1})).action == "continue"
+    assert (await hooks.emit("x:y", {"a": 1})).data == {"a": 2}
+    assert (await hooks.emit("x:y", {"a": 1})).action == "ask_user"
+
+
+async def test_default_is_to_continue(hooks: HookRegistry) -> None:
+    """Without the word, a failing handler is an observer that failed: the event goes on."""
+
+    def broken(event: str, data: Any) -> None:
+        raise ValueError
+
+    hooks.register("x:y", broken)
+    hooks.register("x:y", broken, on_error="continue")
+    assert (await hooks.emit("x:y", {})).action == "continue"
+
+
+async def test_failing_gate_in_a_collection(hooks: HookRegistry) -> None:
+    """Nothing is decided when answers are collected, so a failing gate is skipped there like anybody."""
+
+    def broken(event: str, data: Any) -> None:
+        raise ValueError
+
+    hooks.register("x:y", broken, on_error="deny")
+    hooks.register("x:y", lambda event, data: {"data": {"ok": 1}})
+    assert await hooks.emit_and_collect("x:y", {}) == [{"ok": 1}]

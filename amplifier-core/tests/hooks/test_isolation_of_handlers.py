@@ -1,0 +1,220 @@
+"""Handlers share nothing: not with each other, not with the caller, not with the result."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from amplifier_core.hooks import HookRegistry
+from amplifier_core.models import ContextInjection, HookResult
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+#: No deadline: tests never judge a time.
+unhurried = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+
+_json = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=3),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+)
+_payloads = st.dictionaries(st.text(max_size=3), _json, max_size=4)
+_actions = st.sampled_from(["nothing", "continue", "modify", "inject_context", "ask_user", "deny"])
+
+
+def containers(value: Any) -> Iterator[int]:
+    """Yield the identity of every mutable part of `value`, itself included."""
+    if isinstance(value, (dict, list)):
+        yield id(value)
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from containers(item)
+    elif isinstance(value, (HookResult, ContextInjection)):
+        yield id(value)
+        for item in value.__dict__.values():
+            yield from containers(item)
+
+
+def vandalise(value: Any) -> None:
+    """Change everything in `value` that can be changed."""
+    if isinstance(value, dict):
+        for item in list(value.values()):
+            vandalise(item)
+        value.clear()
+        value["vandal"] = "was here"
+    elif isinstance(value, list):
+        for item in value:
+            vandalise(item)
+        value.append("vandal was here")
+    elif isinstance(value, (HookResult, ContextInjection)):
+        for item in value.__dict__.values():
+            vandalise(item)
+
+
+class Vandal:
+    """Return a verdict, destroy what was received, and keep everything to destroy it again later."""
+
+    def __init__(self, action: str, payload: dict[str, Any], later: bool) -> None:
+        self.action = action
+        self.payload = payload
+        self.later = later
+        self.saw: Any = None
+        self.kept: list[Any] = []
+
+    def __call__(self, event: str, data: Any) -> Any:
+        return self.slowly(data) if self.later else self.act(data)
+
+    async def slowly(self, data: Any) -> Any:
+        await asyncio.sleep(0)
+        result = self.act(data)
+        await asyncio.sleep(0)
+        return result
+
+    def act(self, data: Any) -> Any:
+        self.saw = copy.deepcopy(data)
+        self.kept.append(data)
+        if self.action == "nothing":
+            vandalise(data)
+            return None
+        result = HookResult(
+            action=self.action,  # type: ignore[arg-type]
+            data=copy.deepcopy(self.payload),
+            context_injection="text",
+            approval_options=["Allow"],
+            context_injections=[ContextInjection(content="item")],
+        )
+        if self.action != "modify":
+            vandalise(data)
+        self.kept.append(result)
+        return result
+
+
+@unhurried
+@given(_payloads, st.lists(st.tuples(_actions, _payloads, st.booleans()), min_size=1, max_size=4), _payloads)
+def test_handlers_share_nothing(
+    payload: dict[str, Any], script: list[tuple[str, dict[str, Any], bool]], defaults: dict[str, Any]
+) -> None:
+    """No handler sees another's edits, the caller's data is not changed, and the result shares nothing with anyone."""
+    vandals = [Vandal(*part) for part in script]
+    before = copy.deepcopy(payload)
+
+    async def main() -> HookResult:
+        hooks = HookRegistry()
+        hooks._defaults = {f"default {key}": value for key, value in defaults.items()}
+        for vandal in vandals:
+            hooks.register("x:y", vandal)
+        return await hooks.emit("x:y", payload)
+
+    result = asyncio.run(main())
+    assert payload == before
+    expected: Any = None
+    for vandal in vandals:
+        if vandal.saw is None:
+            break  # somebody denied
+        if expected is None:
+            expected = {**{f"default {key}": value for key, value in defaults.items()}, **before}
+            expected["timestamp"] = vandal.saw["timestamp"]
+        assert vandal.saw == expected
+        if vandal.action == "modify":
+            expected = vandal.payload
+    if result.action == "continue":
+        assert result.data == expected
+
+    shown = result.model_dump_json()
+    mine = set(containers(result))
+    for vandal in vandals:
+        for kept in vandal.kept:
+            assert not mine & set(containers(kept))
+            vandalise(kept)
+    assert not mine & set(containers(payload))
+    vandalise(payload)
+    assert result.model_dump_json() == shown
+
+
+@pytest.mark.parametrize("payload", [{"a": {"b": [1]}}, {"a": 1}, [[1]], {}])
+@pytest.mark.parametrize("handlers", [1, 2, 5])
+async def test_edits_in_place_reach_nobody(hooks: HookRegistry, payload: Any, handlers: int) -> None:
+    """With one handler or many, nested data or flat, in-place edits stay with who made them."""
+    seen: list[str] = []
+
+    def vandal(event: str, data: Any) -> None:
+        seen.append(json.dumps(data, sort_keys=True))
+        vandalise(data)
+
+    for _ in range(handlers):
+        hooks.register("x:y", vandal)
+    before = json.dumps(payload)
+    result = await hooks.emit("x:y", payload)
+    assert json.dumps(payload) == before
+    assert len(set(seen)) == 1
+    assert "vandal" not in str(result.data)
+
+
+async def test_modified_data_is_copied(hooks: HookRegistry) -> None:
+    """The data a handler replaced the payload with is copied too: for the next handler, and for the result."""
+    own: dict[str, Any] = {"list": [1]}
+
+    def vandal(event: str, data: Any) -> None:
+        vandalise(data)
+
+    async def late(event: str, data: Any) -> None:
+        own["list"].append("too late")
+
+    hooks.register("x:y", lambda event, data: HookResult(action="modify", data=own))
+    hooks.register("x:y", vandal)
+    hooks.register("x:y", late)
+    result = await hooks.emit("x:y", {})
+    assert result.data == {"list": [1]}
+
+
+@pytest.mark.parametrize("action", ["deny", "ask_user", "inject_context"])
+async def test_returned_results_are_copies(hooks: HookRegistry, action: Any) -> None:
+    """A handler that keeps its result cannot change a verdict that has been given, nor can the caller the handler's."""
+    own = HookResult(action=action, reason="mine", data={"list": [1]}, context_injection="text")
+    hooks.register("x:y", lambda event, data: own)
+    first = await hooks.emit("x:y", {})
+    own.reason = "changed"
+    own.action = "continue"
+    assert own.data is not None
+    own.data["list"].append(2)
+    assert (first.action, first.reason, first.data) == (action, "mine", {"list": [1]})
+
+
+async def test_default_fields_are_not_shared(hooks: HookRegistry) -> None:
+    """Default fields cannot be changed through what handlers see, nor later through what was set."""
+    nested = {"list": [1]}
+    hooks.set_default_fields(nested=nested)
+
+    def vandal(event: str, data: Any) -> None:
+        vandalise(data)
+
+    hooks.register("x:y", vandal)
+    await hooks.emit("x:y", {})
+    result = await hooks.emit("x:y", {})
+    assert result.data is not None
+    assert result.data["nested"] == nested == {"list": [1]}
+    assert result.data["nested"] is not nested
+
+
+async def test_concurrent_emits_do_not_mix(hooks: HookRegistry) -> None:
+    """Emits that run at the same time each have their own data, modifications and verdicts."""
+
+    async def tag(event: str, data: Any) -> HookResult:
+        await asyncio.sleep(0.001 * (data["n"] % 3))
+        return HookResult(action="modify", data={"n": data["n"], "trail": [*data.get("trail", []), data["n"]]})
+
+    async def judge(event: str, data: Any) -> HookResult | None:
+        await asyncio.sleep(0)
+        return HookResult(action="deny", reason=str(data["trail"])) if data["n"] % 2 else None
+
+    for _ in range(3):
+        hooks.register("x:y", tag)
+    hooks.register("x:y", judge)
+    results = await asyncio.gather(*(hooks.emit("x:y", {"n": number}) for number in range(40)))
+    for number, result in enumerate(results):
+        if number % 2:
+            assert result.reason == str([number] * 3)
+        else:
+            assert result.data == {"n": number, "trail": [number] * 3}

@@ -1,0 +1,192 @@
+"""A thousand sessions in one process: none sees another's state, and nothing of them stays."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import tracemalloc
+import weakref
+from typing import Any
+
+import pytest
+from amplifier_core import AmplifierSession, ModuleLoader
+from amplifier_core.session import fork_session, get_session
+
+LOOP = """
+import asyncio
+
+class Loop:
+    async def execute(self, prompt, context, providers, tools, hooks, coordinator=None):
+        await context.add_message({"role": "user", "content": prompt})
+        await asyncio.sleep(0)
+        seen = [(coordinator.session_id, coordinator.turn_id)]
+        for _ in range(2):
+            await hooks.emit("tool:pre", {"tool_name": "witness"})
+            seen.append(await tools["witness"].execute({}))
+        results = await asyncio.gather(*(tools["witness"].execute({}) for _ in range(2)))
+        return [*seen, *results], await context.get_messages()
+
+async def mount(coordinator, config):
+    await asyncio.sleep(0)
+    await coordinator.mount("orchestrator", Loop())
+"""
+TOOL = """
+import asyncio
+
+class Witness:
+    name = "witness"
+    description = "Say whose turn it is"
+    def __init__(self, coordinator, config):
+        self.coordinator, self.config = coordinator, config
+    async def execute(self, input):
+        await asyncio.sleep(0)
+        assert self.config["number"] == self.coordinator.get_capability("number")
+        return self.coordinator.session_id, self.coordinator.turn_id
+
+async def mount(coordinator, config):
+    coordinator.register_capability("number", config["number"])
+    await asyncio.sleep(0)
+    await coordinator.mount("tools", Witness(coordinator, config))
+"""
+HOOK = """
+import asyncio
+_deferred_configs = []
+
+async def mount(coordinator, config):
+    _deferred_configs.append(config)
+    await asyncio.sleep(0)
+
+async def on_session_ready(coordinator):
+    config = _deferred_configs.pop(0)
+    heard = []
+    async def hear(event, data):
+        await asyncio.sleep(0)
+        heard.append((event, data["session_id"], data.get("turn_id")))
+    coordinator.register_capability("heard", heard)
+    coordinator.register_capability("ready number", config["number"])
+    for event in ("session:start", "tool:pre", "session:end"):
+        coordinator.register_cleanup(coordinator.hooks.register(event, hear))
+"""
+
+
+@pytest.fixture
+def plan_of(make_plan: Any, make_module: Any) -> Any:
+    """Give `plan_of(number)`: a plan whose tool and hook are configured with that number and watch closely."""
+    make_module("loop-scale", LOOP)
+    make_module("tool-witness", TOOL)
+    make_module("hooks-witness", HOOK)
+
+    def plan(number: int) -> dict[str, Any]:
+        config = {"number": number}
+        return make_plan(
+            session={"orchestrator": "loop-scale"},
+            tools=[{"module": "tool-witness", "config": config}],
+            hooks=[{"module": "hooks-witness", "config": config}],
+        )
+
+    return plan
+
+
+async def live_once(plan: dict[str, Any], number: int, loader: Any, refs: list[weakref.ref[Any]]) -> str:
+    """Start a session, run a turn, clean up; check that all of it was this session's; return the turn's id."""
+    session = AmplifierSession(plan, loader, session_id=f"session-{number}")
+    coordinator = session.coordinator
+    refs.extend(map(weakref.ref, (session, coordinator, coordinator.hooks)))
+    await session.initialize()
+    seen, messages = await session.execute(f"prompt {number}")
+    heard = coordinator.get_capability("heard")
+    await session.cleanup()
+
+    turn_id = seen[0][1]
+    assert seen == [(f"session-{number}", turn_id)] * 5
+    assert messages == [{"role": "user", "content": f"prompt {number}"}]
+    assert coordinator.get_capability("ready number") == number
+    assert heard == [
+        ("session:start", session.session_id, turn_id),
+        *[("tool:pre", session.session_id, turn_id)] * 2,
+        ("session:end", session.session_id, None),
+    ]
+    assert session.status.status == "completed"
+    return str(turn_id)
+
+
+async def test_a_thousand_sessions(plan_of: Any) -> None:
+    """1,000 sessions start, run a turn and clean up at the same time; every one sees itself alone; all are freed."""
+    loader = ModuleLoader()
+    refs: list[weakref.ref[Any]] = []
+
+    turns = await asyncio.gather(
+        *(live_once(plan_of(number), number, loader if number % 2 else None, refs) for number in range(1000))
+    )
+
+    assert len(set(turns)) == 1000
+    gc.collect()
+    assert len(refs) == 3000
+    assert [ref() for ref in refs if ref() is not None] == []
+
+
+async def test_memory_returns(plan_of: Any) -> None:
+    """Once the first sessions have filled the caches, hundreds more leave no memory behind."""
+    loader = ModuleLoader()
+    plans = [plan_of(number) for number in range(300)]
+
+    async def settled_memory() -> int:
+        await asyncio.gather(*(live_once(plan, number, loader, []) for number, plan in enumerate(plans)))
+        await asyncio.sleep(0)  # the event loop lets go of finished tasks when it comes around
+        gc.collect()
+        return tracemalloc.get_traced_memory()[0]
+
+    tracemalloc.start()
+    try:
+        before = await settled_memory()
+        grown = max([await settled_memory() for _ in range(3)]) - before
+    finally:
+        tracemalloc.stop()
+
+    assert grown < 300 * 100  # one dict that stays of each session would be more
+
+
+async def test_failed_starts_are_freed_too(plan_of: Any) -> None:
+    """Sessions whose start failed leave nothing behind either."""
+    refs: list[weakref.ref[Any]] = []
+
+    async def fail(number: int) -> None:
+        plan = plan_of(number)
+        plan["session"]["context"] = "context-nowhere"
+        session = AmplifierSession(plan)
+        refs.extend(map(weakref.ref, (session, session.coordinator, session.coordinator.hooks)))
+        with pytest.raises(RuntimeError):
+            await session.initialize()
+
+    await asyncio.gather(*(fail(number) for number in range(50)))
+
+    gc.collect()
+    assert len(refs) == 150
+    assert [ref() for ref in refs if ref() is not None] == []
+
+
+async def test_children_share_the_loader_alone(plan_of: Any) -> None:
+    """Many children of one parent use its loader at the same time, each with its own wave, config and state."""
+    parent = AmplifierSession(plan_of(-1))
+    await parent.initialize()
+
+    async def child(number: int) -> None:
+        overlay = {
+            section: [{"module": module, "config": {"number": number}}]
+            for section, module in (("tools", "tool-witness"), ("hooks", "hooks-witness"))
+        }
+        session = get_session(await fork_session(parent.session_id, overlay))
+        assert session.loader is parent.loader
+        seen, _ = await session.execute(f"child {number}")
+        assert {session_id for session_id, _ in seen} == {session.session_id}
+        assert session.coordinator.get_capability("number") == number
+        assert session.coordinator.get_capability("ready number") == number
+        await session.cleanup()
+
+    await asyncio.gather(*(child(number) for number in range(100)))
+
+    assert parent.coordinator.get_capability("number") == -1
+    assert parent.coordinator.get_capability("ready number") == -1
+    assert parent.initialized
+    assert (await parent.execute("still here"))[1] == [{"role": "user", "content": "still here"}]
+    await parent.cleanup()

@@ -1,0 +1,5 @@
+"""Bundles: what a session is made of, as text files."""
+
+from amplifier_foundation.bundles.file import Bundle, BundleError, load_bundle_file
+
+__all__ = ["Bundle", "BundleError", "load_bundle_file"]

@@ -1,0 +1,131 @@
+"""Know the files of one log: the one being written, the rotated ones before it, and how a file ends."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple
+
+from amplifier_kit.log.encoding import decode
+
+NAME = "events.jsonl"
+
+_CHUNK = 65_536
+
+
+class LogFiles:
+    """Name the files of a log: `events.1.jsonl`, the oldest, `events.2.jsonl` and so on, then `events.jsonl`."""
+
+    def __init__(self, directory: Path, name: str = NAME) -> None:
+        self.directory = directory
+        self.active = directory / name
+        self._pattern = re.compile(rf"{re.escape(self.active.stem)}\.([1-9][0-9]*){re.escape(self.active.suffix)}")
+
+    @classmethod
+    def at(cls, location: Path | str) -> LogFiles:
+        """Return the log of a session's folder, or of the file that is being written."""
+        path = Path(location)
+        return cls(path.parent, path.name) if path.suffix == ".jsonl" and not path.is_dir() else cls(path)
+
+    @property
+    def blobs(self) -> Path:
+        """Where the large values lie; in a child session's folder, a link to the root session's."""
+        return self.directory / "blobs"
+
+    @property
+    def lock(self) -> Path:
+        """The file that the one writer locks."""
+        return self.active.with_suffix(".lock")
+
+    @property
+    def lists(self) -> Path:
+        """What the writer remembers of the lists it wrote last; it may be deleted at any time."""
+        return self.active.with_suffix(".lists")
+
+    def rotated(self, number: int) -> Path:
+        """Return the name of a rotated file."""
+        return self.directory / f"{self.active.stem}.{number}{self.active.suffix}"
+
+    def numbers(self) -> list[int]:
+        """Return the numbers of the rotated files that exist, the oldest first."""
+        try:
+            names = os.listdir(self.directory)
+        except OSError:
+            return []
+        return sorted(int(match[1]) for name in names if (match := self._pattern.fullmatch(name)))
+
+    def newest_first(self) -> Iterator[Path]:
+        """Yield the files from the one being written back to the oldest."""
+        yield self.active
+        for number in reversed(self.numbers()):
+            yield self.rotated(number)
+
+
+class Tail(NamedTuple):
+    """How a log ends: the last number given out, the last whole line, and what has to come before the next one."""
+
+    seq: int
+    line: bytes
+    lead: bytes
+
+
+def read_tail(files: LogFiles) -> Tail:
+    """Look at the end of a log, past a line that a crash left unfinished; raises OSError when it cannot be read."""
+    line = b""
+    lead = b""
+    for path in files.newest_first():
+        try:
+            with path.open("rb") as file:
+                if path == files.active:
+                    lead = _lead(file)
+                for candidate in _lines_backwards(file):
+                    if line and b'"seq"' not in candidate:
+                        continue  # lines of a published log: only a number is still looked for
+                    record = parse(candidate)
+                    if record is None:
+                        continue
+                    line = line or candidate
+                    if isinstance(seq := record.get("seq"), int):
+                        return Tail(seq, line, lead)
+        except FileNotFoundError:
+            continue
+    return Tail(0, line, lead)
+
+
+def parse(line: bytes) -> dict[str, Any] | None:
+    """Return the record on a line, or None when the line is torn or no record."""
+    try:
+        record = decode(line)
+    except ValueError:
+        return None
+    return record if isinstance(record, dict) and "event" in record else None
+
+
+def _lead(file: BinaryIO) -> bytes:
+    """Return what ends a last line that has no end, so that nothing is glued to it."""
+    size = file.seek(0, os.SEEK_END)
+    if not size:
+        return b""
+    file.seek(size - 1)
+    return b"" if file.read(1) == b"\n" else b"\n"
+
+
+def _lines_backwards(file: BinaryIO) -> Iterator[bytes]:
+    """Yield the lines of a file that are not empty, the last one first, without their ends."""
+    position = file.seek(0, os.SEEK_END)
+    rest: list[bytes] = []  # pieces of a line whose start has not been seen, the last piece first
+    while position:
+        size = min(_CHUNK, position)
+        position -= size
+        file.seek(position)
+        first, *others = file.read(size).split(b"\n")
+        for end in reversed(others):
+            line = end + b"".join(reversed(rest))
+            rest = []
+            if line:
+                yield line
+        rest.append(first)
+    if line := b"".join(reversed(rest)):
+        yield line

@@ -1,0 +1,42 @@
+"""Say where sessions lie: `$AMPLIFIER_HOME/projects/<slug>/sessions/<id>/events.jsonl`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+#: Where a session's log lies unless somebody says otherwise; the first part stands for the home folder.
+TEMPLATE = "~/.amplifier/projects/{project}/sessions/{session_id}/events.jsonl"
+
+_HOME = "~/.amplifier"
+
+
+def amplifier_home(environ: Mapping[str, str] | None = None) -> Path:
+    """Return the folder that holds everything of a user: `$AMPLIFIER_HOME`, else `~/.amplifier`."""
+    given = (os.environ if environ is None else environ).get("AMPLIFIER_HOME")
+    return Path(given).expanduser() if given else Path.home() / ".amplifier"
+
+
+def project_slug(project: Path | str) -> str:
+    """Return the name of a project's folder: its path with dashes, `/home/ada/app` → `-home-ada-app`."""
+    slug = str(Path(project).resolve()).replace("/", "-").replace("\\", "-").replace(":", "")
+    return slug if slug.startswith("-") else f"-{slug}"
+
+
+def log_path(template: str, *, home: Path, project: Path | str, session_id: str) -> Path:
+    """Return where the log of a session lies; `~/.amplifier` at the start of a template means `home`.
+
+    Raises ValueError for a template with other names in braces than `project` and `session_id`.
+    """
+    safe = session_id.replace("/", "-").replace("\\", "-").lstrip(".") or "-"
+    try:
+        text = template.format(project=project_slug(project), session_id=safe)
+    except (KeyError, IndexError, AttributeError, ValueError) as error:
+        raise ValueError(
+            f"The log template {template!r} cannot be filled in ({error!r}): "
+            "only {project} and {session_id} may stand in braces"
+        ) from error
+    if text == _HOME or text.startswith(f"{_HOME}/"):
+        return home / text[len(_HOME) + 1 :]
+    return Path(text).expanduser()

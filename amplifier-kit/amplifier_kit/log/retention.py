@@ -1,0 +1,134 @@
+"""Make a log smaller, when somebody asks for it: nothing here ever happens by itself."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import NamedTuple
+
+from amplifier_kit.log.blobs import BlobStore
+from amplifier_kit.log.files import LogFiles
+from amplifier_kit.log.lock import LogLock
+
+_REFERENCE = re.compile(rb'"\$blob":\s*"(sha256:[0-9a-f]{64})"')
+_BLOCK = 1 << 20
+#: A reference has at most this many bytes; blocks overlap by as much.
+_OVERLAP = 256
+#: Seconds after which a half-written blob belongs to nobody.
+_ABANDONED = 3600
+
+
+class Pruned(NamedTuple):
+    """What was deleted, and what was kept."""
+
+    deleted: int
+    #: Bytes that were freed.
+    freed: int
+    kept: int
+
+
+def prune_rotated(location: Path | str, keep: int) -> list[Path]:
+    """Delete all but the `keep` newest rotated files of a log, never the one being written; return what was deleted.
+
+    The numbers of the lines that are left do not change. Blobs stay until `prune_blobs`. Raises ValueError for a
+    negative `keep`, OSError when a file cannot be deleted.
+    """
+    if keep < 0:
+        raise ValueError(f"keep must not be negative, got {keep}")
+    files = LogFiles.at(location)
+    numbers = files.numbers()
+    doomed = [files.rotated(number) for number in numbers[: len(numbers) - keep]]
+    for path in doomed:
+        path.unlink(missing_ok=True)
+    return doomed
+
+
+def prune_blobs(location: Path | str) -> Pruned:
+    """Delete the blobs that no line of any session sharing them refers to, and those left half-written by a crash.
+
+    `location` is a session's folder; the sessions that share its blobs are those beside it. Raises SessionLogBusy when
+    one of them is being written: its next line might refer to what is deleted here.
+    """
+    files = LogFiles.at(location)
+    folder = files.blobs.resolve()
+    store = BlobStore(folder)
+    logs = [log for directory in _sharing(files.directory, folder) for log in _logs_in(directory)]
+    with ExitStack() as locks:
+        for log in logs:
+            locks.callback(LogLock(log.lock, log.active).release)
+        wanted = _reachable(store, logs)
+        deleted = freed = kept = 0
+        for path in _blobs_in(folder):
+            if path.name in wanted or (path.name.startswith(".") and not _is_abandoned(path)):
+                kept += 1
+                continue
+            freed += path.stat().st_size
+            path.unlink()
+            deleted += 1
+    return Pruned(deleted, freed, kept)
+
+
+def _sharing(directory: Path, folder: Path) -> Iterator[Path]:
+    """Yield the sessions whose blobs lie in `folder`."""
+    home = folder.parent.parent
+    beside = {home, directory.resolve().parent}
+    for candidate in sorted({path for parent in beside for path in parent.iterdir() if path.is_dir()}):
+        if (candidate / "blobs").exists() and (candidate / "blobs").resolve() == folder:
+            yield candidate
+
+
+def _logs_in(directory: Path) -> Iterator[LogFiles]:
+    """Yield the logs in a folder: usually one, several where a template puts them side by side."""
+    rotated = re.compile(r".+\.[1-9][0-9]*\.jsonl")
+    names = {path.name for path in directory.glob("*.jsonl")}
+    for name in sorted(names):
+        if not rotated.fullmatch(name):
+            yield LogFiles(directory, name)
+    stems = {match[1] for name in names if (match := re.fullmatch(r"(.+)\.[1-9][0-9]*\.jsonl", name))}
+    for stem in sorted(stems):
+        if f"{stem}.jsonl" not in names:
+            yield LogFiles(directory, f"{stem}.jsonl")
+
+
+def _reachable(store: BlobStore, logs: list[LogFiles]) -> set[str]:
+    """Return the names of the blobs that lines refer to, directly or through other blobs."""
+    wanted: set[str] = set()
+    for log in logs:
+        for path in log.newest_first():
+            wanted.update(_references_in(path))
+    todo = list(wanted)
+    while todo:
+        for name in _references_in(store.path(todo.pop())):
+            if name not in wanted:
+                wanted.add(name)
+                todo.append(name)
+    return {name.removeprefix("sha256:") for name in wanted}
+
+
+def _references_in(path: Path) -> Iterator[str]:
+    """Yield what a file refers to, read in blocks: lines and blobs may be long."""
+    try:
+        file = path.open("rb")
+    except FileNotFoundError:
+        return
+    with file:
+        rest = b""
+        while block := file.read(_BLOCK):
+            text = rest + block
+            for match in _REFERENCE.finditer(text):
+                yield match[1].decode()
+            rest = text[-_OVERLAP:]
+
+
+def _blobs_in(folder: Path) -> Iterator[Path]:
+    for part in sorted(folder.iterdir()) if folder.is_dir() else ():
+        if part.is_dir():
+            yield from sorted(part.iterdir())
+
+
+def _is_abandoned(path: Path) -> bool:
+    return time.time() - os.stat(path).st_mtime > _ABANDONED

@@ -1,0 +1,173 @@
+"""Check a log against itself: numbers, hash chain, blobs and lists."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from amplifier_kit.log.blobs import BlobStore
+from amplifier_kit.log.encoding import decode, digest
+from amplifier_kit.log.line import LogLine
+from amplifier_kit.log.lists import DIGEST, chain_of
+from amplifier_kit.log.reader import LogReader, TornLine
+from amplifier_kit.log.spine import BLOB, LIST, references
+
+Kind = Literal["gap", "order", "chain", "blob", "list"]
+
+#: Problems beyond this many are counted, not described.
+_DESCRIBED = 1000
+_BLOBS_REMEMBERED = 65_536
+_LISTS_REMEMBERED = 16
+
+
+class Problem(NamedTuple):
+    """Something that does not fit, and where."""
+
+    kind: Kind
+    path: Path
+    #: The line, counted from 1 in its file.
+    number: int
+    text: str
+
+
+@dataclass
+class LogReport:
+    """What a log was found to be."""
+
+    lines: int = 0
+    #: Lines without `seq`, written by the published logger.
+    unnumbered: int = 0
+    #: Lines that carry the hash of the one before.
+    chained: int = 0
+    #: Lines that the writer itself says were lost.
+    dropped: int = 0
+    first_seq: int | None = None
+    last_seq: int | None = None
+    #: The hash of the last line: kept elsewhere, it shows later whether the end was cut off.
+    head: str | None = None
+    torn: list[TornLine] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+    problem_count: int = 0
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing is missing or changed. Torn lines and counted losses are no lie of the log's."""
+        return self.problem_count == 0
+
+
+def verify_log(location: Path | str) -> LogReport:
+    """Read a log from its first file to its last and report everything that does not fit; raises OSError."""
+    report = LogReport()
+    reader = LogReader(location, report.torn.append)
+    check = _Check(report, reader.blobs, starts_late=reader.starts_late)
+    try:
+        for line in reader.poll():
+            check.line(line)
+        reader.report_unfinished()
+    finally:
+        reader.close()
+    return report
+
+
+class _Check:
+    """Check line after line."""
+
+    def __init__(self, report: LogReport, blobs: BlobStore, *, starts_late: bool) -> None:
+        self._report = report
+        self._blobs = blobs
+        self._starts_late = starts_late
+        self._before: bytes | None = None
+        self._good_blobs: OrderedDict[str, None] = OrderedDict()
+        #: The digests of the items of the lists met last.
+        self._digests: OrderedDict[str, bytes] = OrderedDict()
+
+    def line(self, line: LogLine) -> None:
+        """Check one line, given the ones before it."""
+        report = self._report
+        report.lines += 1
+        self._check_number(line)
+        self._check_chain(line)
+        if b'"$' in line.raw:
+            self._check_references(line, line.record)
+        self._before = line.raw
+        report.head = digest(line.raw)
+
+    def _check_number(self, line: LogLine) -> None:
+        report, seq = self._report, line.seq
+        if seq is None:
+            report.unnumbered += 1
+            return
+        dropped = line.record.get("dropped") or 0
+        report.dropped += dropped
+        last = report.last_seq
+        if last is None:
+            report.first_seq = seq
+            last = seq - 1 - dropped if self._starts_late else 0
+        if seq <= last:
+            self._add("order", line, f"seq {seq} comes after seq {last}")
+        elif seq != last + 1 + dropped:
+            lost = seq - last - 1
+            self._add(
+                "gap", line, f"{lost} lines are missing between seq {last} and {seq}, {dropped} are accounted for"
+            )
+        report.last_seq = seq
+
+    def _check_chain(self, line: LogLine) -> None:
+        prev = line.record.get("prev")
+        if prev is None:
+            return
+        self._report.chained += 1
+        if self._before is None and self._starts_late:
+            return
+        if prev != digest(self._before or b""):
+            self._add("chain", line, f"prev {prev} is not the hash of the line before it")
+
+    def _check_references(self, line: LogLine, value: Any) -> None:
+        for reference in references(value):
+            try:
+                if LIST in reference:
+                    self._check_list(line, reference)
+                else:
+                    self._check_blob(line, reference)
+            except (LookupError, ValueError) as error:
+                self._add("list" if LIST in reference else "blob", line, str(error.args[0]))
+
+    def _check_blob(self, line: LogLine, reference: dict[str, Any]) -> None:
+        name = reference[BLOB]
+        if name in self._good_blobs:
+            return
+        content = self._blobs.content(name)
+        if len(content) != reference.get("bytes"):
+            raise LookupError(f"Blob {name} has {len(content)} bytes, not {reference.get('bytes')!r}")
+        self._good_blobs[name] = None
+        if len(self._good_blobs) > _BLOBS_REMEMBERED:
+            self._good_blobs.popitem(last=False)
+        if b'"$' in content:
+            self._check_references(line, decode(content))
+
+    def _check_list(self, line: LogLine, reference: dict[str, Any]) -> None:
+        """Check that a list has the items that its name says."""
+        name, base, keep = reference[LIST], reference.get("base"), reference.get("keep")
+        start = b"" if base is None else self._digests_of(line, base)
+        added = line.expand(reference.get("append"))
+        if not isinstance(added, list):
+            raise LookupError(f"List {name} has no items")
+        chain = chain_of(added, start if keep is None else start[: keep * DIGEST])
+        if chain.name != name:
+            raise LookupError(f"List {name} has other items than its name says")
+        self._digests[name] = chain.digests
+        self._digests.move_to_end(name)
+        if len(self._digests) > _LISTS_REMEMBERED:
+            self._digests.popitem(last=False)
+
+    def _digests_of(self, line: LogLine, name: str) -> bytes:
+        known = self._digests.get(name)
+        return known if known is not None else chain_of(line.expand({LIST: "", "base": name, "append": []})).digests
+
+    def _add(self, kind: Kind, line: LogLine, text: str) -> None:
+        report = self._report
+        report.problem_count += 1
+        if len(report.problems) < _DESCRIBED:
+            report.problems.append(Problem(kind, line.path, line.number, text))

@@ -1,0 +1,35 @@
+"""The turn engine that the loops share: from prompt to answer, every event once, every call with its result."""
+
+from amplifier_kit.loop.asking import Asker, LoopMemory, RequestDenied
+from amplifier_kit.loop.calls import CallRunner, Finished, Refused, Target, denied_by_hook
+from amplifier_kit.loop.guard import Circle, LoopGuard, Step
+from amplifier_kit.loop.host import Host
+from amplifier_kit.loop.reply import Call, Reply
+from amplifier_kit.loop.request import Choice, choose_provider
+from amplifier_kit.loop.settings import UNLIMITED, LoopSettings
+from amplifier_kit.loop.turn import EXECUTION_HEARTBEAT, LOOP_DETECTED, Outcome, Turn
+
+__all__ = [
+    "EXECUTION_HEARTBEAT",
+    "LOOP_DETECTED",
+    "UNLIMITED",
+    "Asker",
+    "Call",
+    "CallRunner",
+    "Choice",
+    "Circle",
+    "Finished",
+    "Host",
+    "LoopGuard",
+    "LoopMemory",
+    "LoopSettings",
+    "Outcome",
+    "Refused",
+    "Reply",
+    "RequestDenied",
+    "Step",
+    "Target",
+    "Turn",
+    "choose_provider",
+    "denied_by_hook",
+]

@@ -1,0 +1,169 @@
+"""Ask a provider: build the request, make sure it is sound, call, and report what came back.
+
+Every `provider:request` is followed by one `provider:response` or one `provider:error`, in one span. Nothing is tried
+again here: providers know which errors pass, and a request that is too long stays too long.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from amplifier_core.events import (
+    CONTENT_BLOCK_END,
+    CONTENT_BLOCK_START,
+    PROVIDER_ERROR,
+    PROVIDER_REQUEST,
+    PROVIDER_RESPONSE,
+    PROVIDER_TOOL_SEQUENCE_REPAIRED,
+)
+from amplifier_core.llm_errors import LLMError
+from amplifier_core.message_models import ChatRequest
+
+from amplifier_kit.loop.host import Host
+from amplifier_kit.loop.injection import with_injections
+from amplifier_kit.loop.reply import Reply, block_dict, read_reply, usage_dict
+from amplifier_kit.loop.request import Choice, build_messages, build_tools, view_of
+from amplifier_kit.loop.settings import LoopSettings
+from amplifier_kit.loop.waiting import bounded, run_to_end
+from amplifier_kit.loop.watch import Watch
+from amplifier_kit.pairing import Repair, repair_pairing, tool_call_ids
+
+__all__ = ["Asker", "LoopMemory", "RequestDenied"]
+
+
+class RequestDenied(Exception):
+    """Report that a hook denied a request to the provider."""
+
+
+@dataclass(slots=True)
+class LoopMemory:
+    """Hold what a loop remembers from turn to turn of its session."""
+
+    #: Repairs already reported; a lost result stays lost, and is news once.
+    repaired: set[Repair] = field(default_factory=set)
+    #: When the last model call ended, on the monotonic clock.
+    last_request: float | None = None
+
+
+class Asker:
+    """Ask providers on behalf of one turn."""
+
+    #: Whether blocks are also reported when the response has no `content_blocks` of its own.
+    reports_plain_blocks: bool = False
+    #: Whether stored messages carry their thinking block separately too.
+    keeps_thinking: bool = False
+
+    def __init__(
+        self,
+        host: Host,
+        settings: LoopSettings,
+        watch: Watch,
+        memory: LoopMemory,
+        *,
+        context: Any,
+        tools: Mapping[str, Any],
+    ) -> None:
+        self.host = host
+        self.settings = settings
+        self.tools = tools
+        self.memory = memory
+        self._watch = watch
+        self._context = context
+        #: The exception that the last exchange ended in, if any.
+        self.failure: BaseException | None = None
+
+    async def ask(self, choice: Choice, number: int, **facts: Any) -> Reply:
+        """Return the model's answer to the conversation so far.
+
+        Raises RequestDenied when a hook says no, Stopped when the session must stop at once, and whatever the context
+        or the provider raises, after reporting it.
+        """
+        self.failure = None
+        started = time.monotonic()
+        with self.host.span(f"provider:{choice.name}"):
+            verdict = await self.host.ask(PROVIDER_REQUEST, {"provider": choice.name, "iteration": number, **facts})
+            if verdict.action == "deny":
+                reason = verdict.reason or "no reason given"
+                await self._report(choice, {"type": "denied", "msg": reason}, status="denied")
+                raise RequestDenied(reason)
+            with self._watch.running(f"provider:{choice.name}", choice.name):
+                response, reply = await bounded(self._exchange(choice), stop=self._watch.at_once)
+            self.memory.last_request = time.monotonic()
+            usage = usage_dict(response)
+            answered = {"provider": choice.name, "usage": usage, "tool_calls": bool(reply.calls)}
+            duration = round((time.monotonic() - started) * 1000, 3)
+            await self.host.ask(PROVIDER_RESPONSE, {**answered, "duration_ms": duration})
+            await self._report_blocks(response, usage)
+        return reply
+
+    async def _exchange(self, choice: Choice) -> tuple[Any, Reply]:
+        """Build the request, call the provider and read its answer, in a task that may be dropped."""
+        try:
+            messages = await self._messages(choice)
+            request = ChatRequest(
+                messages=build_messages(messages),
+                tools=build_tools(self.tools),
+                reasoning_effort=self.settings.reasoning_effort,
+            )
+            response = await self._complete(choice.provider, request)
+            taken = {call_id for message in messages for call_id in tool_call_ids(message)}
+            return response, read_reply(choice.provider, response, taken, keep_thinking=self.keeps_thinking)
+        except asyncio.CancelledError:
+            error = {"type": "cancelled", "msg": "the call was dropped"}
+            await run_to_end(self._report(choice, error, status="cancelled"))
+            raise
+        except Exception as error:
+            self.failure = error
+            await self._report_failure(choice, error)
+            raise
+
+    async def _messages(self, choice: Choice) -> list[dict[str, Any]]:
+        """Return the messages of the request: the context's view, made sound, with what hooks add to it."""
+        sound, repairs = repair_pairing(await view_of(self._context, choice.provider))
+        news = [repair for repair in repairs if repair not in self.memory.repaired]
+        if news:
+            self.memory.repaired.update(news)
+            await self._report_repairs(choice, news)
+        return with_injections(sound, self.host.injections.take())
+
+    async def _complete(self, provider: Any, request: ChatRequest) -> Any:
+        """Call the provider; loops that stream override this."""
+        options = {"extended_thinking": True} if self.settings.extended_thinking else {}
+        return await provider.complete(request, **options)
+
+    async def _report_repairs(self, choice: Choice, repairs: list[Repair]) -> None:
+        calls = [
+            {"tool_call_id": repair.tool_call_id, "tool_name": repair.tool_name, "kind": repair.kind}
+            for repair in repairs
+            if repair.kind != "unclosed_turn"
+        ]
+        payload: dict[str, Any] = {"provider": choice.name, "repair_count": len(calls), "repairs": calls}
+        if len(calls) < len(repairs):
+            payload["synthetic_assistant_count"] = len(repairs) - len(calls)
+        await self.host.emit(PROVIDER_TOOL_SEQUENCE_REPAIRED, payload)
+
+    async def _report_failure(self, choice: Choice, error: Exception) -> None:
+        facts: dict[str, Any] = {}
+        if isinstance(error, LLMError):
+            facts = {"retryable": error.retryable, "status_code": error.status_code}
+        await self._report(choice, {"type": type(error).__name__, "msg": str(error)}, **facts)
+
+    async def _report(self, choice: Choice, error: dict[str, str], **facts: Any) -> None:
+        await self.host.ask(PROVIDER_ERROR, {"provider": choice.name, "error": error, **facts})
+
+    async def _report_blocks(self, response: Any, usage: dict[str, Any] | None) -> None:
+        blocks = getattr(response, "content_blocks", None)
+        if not isinstance(blocks, list | tuple) and self.reports_plain_blocks:
+            content = getattr(response, "content", None)
+            blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
+        if not isinstance(blocks, list | tuple):
+            return
+        for index, block in enumerate(map(block_dict, blocks)):
+            place = {"block_index": index, "total_blocks": len(blocks)}
+            await self.host.emit(CONTENT_BLOCK_START, {"block_type": block.get("type"), **place})
+            ended = {**place, "block": block}
+            await self.host.emit(CONTENT_BLOCK_END, ended if usage is None else {**ended, "usage": usage})

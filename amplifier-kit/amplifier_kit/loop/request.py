@@ -1,0 +1,115 @@
+"""Build what a provider is asked: which provider, which messages, which tools."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from amplifier_core.message_models import Message, ToolSpec
+from pydantic import ValidationError
+
+__all__ = ["Choice", "build_messages", "build_tools", "choose_provider", "view_of"]
+
+logger = logging.getLogger(__name__)
+
+_DEFAULT_PRIORITY: Final = 100
+_PREFIX: Final = "provider-"
+
+
+class Choice(NamedTuple):
+    """Name the provider that answers, and whether it is the one that was wanted."""
+
+    name: str
+    provider: Any
+    is_wanted: bool
+
+
+def choose_provider(providers: Mapping[str, Any], wanted: str | None = None, *, by_priority: bool = True) -> Choice:
+    """Return the wanted provider, else the one of the lowest priority, else the first.
+
+    `wanted` is a mount name or a module id. Raises RuntimeError when there is no provider at all.
+    """
+    if not providers:
+        raise RuntimeError("No provider available: mount at least one provider module")
+    if wanted is not None:
+        for name in (wanted, wanted.removeprefix(_PREFIX)):
+            if name in providers:
+                return Choice(name, providers[name], True)
+    name = min(providers, key=lambda name: _priority(providers[name])) if by_priority else next(iter(providers))
+    return Choice(name, providers[name], wanted is None)
+
+
+def _priority(provider: Any) -> float:
+    config = getattr(provider, "config", None)
+    configured = config.get("priority") if isinstance(config, Mapping) else None
+    for value in (getattr(provider, "priority", None), configured):
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            return value
+    return _DEFAULT_PRIORITY
+
+
+async def view_of(context: Any, provider: Any) -> list[dict[str, Any]]:
+    """Return the messages that a context gives for a request, as plain dicts."""
+    if hasattr(context, "get_messages_for_request"):
+        view = await context.get_messages_for_request(provider=provider)
+    elif hasattr(context, "get_messages"):
+        view = await context.get_messages()
+    else:
+        view = context.messages
+    return [message if isinstance(message, dict) else _dumped(message) for message in view]
+
+
+def _dumped(message: Any) -> dict[str, Any]:
+    dumped: dict[str, Any] = message.model_dump() if hasattr(message, "model_dump") else dict(message)
+    return dumped
+
+
+def build_messages(messages: Sequence[Mapping[str, Any]]) -> list[Message]:
+    """Return messages as providers take them; raise ValueError that names the one that cannot be sent.
+
+    Content that fits no known block is sent as text: one odd block of an old transcript must not end a session.
+    """
+    return [_message(position, message) for position, message in enumerate(messages)]
+
+
+def _message(position: int, message: Mapping[str, Any]) -> Message:
+    fields = {**message, "content": ""} if message.get("content") is None else message
+    try:
+        return Message(**fields)
+    except ValidationError as error:
+        fault = error
+    if isinstance(fields["content"], list | tuple | dict):
+        logger.warning("Content of message %d fits no known block and is sent as text: %s", position, fault)
+        try:
+            return Message(**{**fields, "content": json.dumps(fields["content"], default=str, ensure_ascii=False)})
+        except ValidationError as error:
+            fault = error
+    first = fault.errors()[0]
+    where = ".".join(map(str, first["loc"]))
+    raise ValueError(
+        f"message {position} of the context (role {message.get('role')!r}) cannot be sent to a model: "
+        f"{where}: {first['msg']}; correct or remove it"
+    ) from fault
+
+
+def build_tools(tools: Mapping[str, Any]) -> list[ToolSpec] | None:
+    """Return what the model is told of the tools, None when there are none.
+
+    A tool with a `native_tool_spec`, a dict with `type`, is passed through for the provider's own use of it.
+    """
+    return [_spec(name, tool) for name, tool in tools.items()] or None
+
+
+def _spec(name: str, tool: Any) -> ToolSpec:
+    schema = getattr(tool, "input_schema", None)
+    fields: dict[str, Any] = {
+        "name": getattr(tool, "name", None) or name,
+        "description": getattr(tool, "description", None),
+        "parameters": schema if isinstance(schema, dict) else {},
+    }
+    native = getattr(tool, "native_tool_spec", None)
+    if isinstance(native, Mapping) and native.get("type"):
+        fields |= native
+    return ToolSpec(**fields)

@@ -1,0 +1,122 @@
+"""Wait for code of others without being held by it, and finish what must be finished.
+
+A deadline, a request to stop and the cancellation of the outer task all end a wait in bounded time, even when the code
+waited for ignores its own cancellation: it is then left behind. Code that blocks without awaiting holds everything up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine
+from typing import Any, Final, TypeVar
+
+__all__ = ["GRACE", "Expired", "ForeignCancelled", "Stopped", "bounded", "drop", "run_to_end"]
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+#: Seconds that cancelled code gets to clean up before it is left behind.
+GRACE: Final = 1.0
+#: Seconds that work which must not be lost gets to finish once the outer task was cancelled.
+_LAST_CHANCE: Final = 5.0
+
+#: Tasks left behind; held here because asyncio itself holds them weakly.
+_left_behind: set[asyncio.Future[Any]] = set()
+
+
+class Expired(TimeoutError):
+    """Report work that was not done in the time it was given."""
+
+
+class Stopped(Exception):
+    """Report work that was dropped because somebody asked to stop at once."""
+
+
+class ForeignCancelled(Exception):
+    """Report work that ended in a CancelledError which nobody outside had asked for."""
+
+
+async def bounded(
+    work: Coroutine[Any, Any, T], *, timeout: float | None = None, stop: asyncio.Future[None] | None = None
+) -> T:
+    """Return what `work` returns, in a task of its own.
+
+    Raises what it raises; Expired after `timeout` seconds; Stopped when `stop` is done first; ForeignCancelled when it
+    was cancelled by its own doing; CancelledError when the caller was cancelled. In the last cases it is dropped.
+    """
+    task = asyncio.create_task(work)
+    waiting: set[asyncio.Future[Any]] = {task} if stop is None else {task, stop}
+    try:
+        await asyncio.wait(waiting, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+    except asyncio.CancelledError:
+        await drop(task)
+        raise
+    if task.done():
+        return _outcome(task)
+    await drop(task)
+    if stop is not None and stop.done():
+        raise Stopped("it was asked to stop at once")
+    raise Expired(f"timeout after {timeout:g} s")
+
+
+async def drop(*tasks: asyncio.Future[Any], grace: float = GRACE) -> None:
+    """Cancel tasks and wait for their end, but no longer than `grace` seconds; what they say no longer matters."""
+    running = [task for task in tasks if not task.done()]
+    for task in running:
+        task.cancel()
+    try:
+        if running:
+            await asyncio.wait(running, timeout=grace)
+    finally:
+        for task in running:
+            _forget(task)
+
+
+async def run_to_end(work: Coroutine[Any, Any, T]) -> T:
+    """Return what `work` returns, and let it finish even when the caller is cancelled meanwhile.
+
+    The cancellation is raised afterwards. Once cancelled, it waits a few seconds and no longer.
+    """
+    task = asyncio.create_task(work)
+    loop = asyncio.get_running_loop()
+    until: float | None = None
+    while not task.done():
+        left = None if until is None else until - loop.time()
+        if left is not None and left <= 0:
+            task.cancel()
+            _forget(task)
+            raise asyncio.CancelledError
+        try:
+            await asyncio.wait({task}, timeout=left)
+        except asyncio.CancelledError:
+            until = until or loop.time() + _LAST_CHANCE
+    if until is None:
+        return _outcome(task)
+    if not task.cancelled() and (error := task.exception()) is not None:
+        logger.error("Work that had to be finished failed: %r", error, exc_info=error)
+    raise asyncio.CancelledError
+
+
+def _outcome(task: asyncio.Task[T]) -> T:
+    if not task.cancelled():
+        return task.result()
+    current = asyncio.current_task()
+    if current is not None and current.cancelling():
+        raise asyncio.CancelledError  # both were cancelled, as when the event loop shuts down
+    raise ForeignCancelled("it ended in a CancelledError that nobody outside had asked for")
+
+
+def _forget(task: asyncio.Future[Any]) -> None:
+    """Take note of a task's end whenever it comes, so that nobody complains that it was never asked for."""
+    if not task.done():
+        logger.warning("%r ignores its cancellation and is left behind", task)
+        _left_behind.add(task)
+    task.add_done_callback(_consume)
+
+
+def _consume(task: asyncio.Future[Any]) -> None:
+    _left_behind.discard(task)
+    if not task.cancelled() and (error := task.exception()) is not None:
+        logger.debug("Dropped work ended in %r", error)

@@ -1,0 +1,23 @@
+"""Keep the session in memory and in an append-only file, so that it can be taken up again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from amplifier_module_context_persistent.context import PersistentContextManager
+
+__all__ = ["PersistentContextManager", "mount"]
+
+__amplifier_module_type__ = "context"
+
+
+async def mount(coordinator: Any, config: dict[str, Any] | None = None) -> Callable[[], Any]:
+    """Read the transcript and memory files, mount the context manager and return its cleanup.
+
+    Raises ValueError for a config that makes no sense or when no place for the transcript can be told, RuntimeError
+    when the memory files exceed the budget or another session writes the transcript, OSError when it cannot be read.
+    """
+    context = PersistentContextManager.from_config(config, coordinator)
+    await coordinator.mount("context", context)
+    return context.attach()

@@ -1,0 +1,103 @@
+"""A context manager whose ledger is also a file; the file is read once, at the start."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, ClassVar, Final, Self
+
+from amplifier_kit.context import BaseContext, ContextSettings, Transcript
+from amplifier_kit.tokens import estimate_all
+
+from amplifier_module_context_persistent.masking import mask_for, masked_count
+from amplifier_module_context_persistent.memory import memory_messages
+from amplifier_module_context_persistent.places import transcript_path, working_dir
+
+__all__ = ["PersistentContextManager"]
+
+logger = logging.getLogger(__name__)
+
+Message = dict[str, Any]
+
+_DEFAULTS: Final = {"max_tokens": 200_000, "protected_recent": 0.10}
+#: Read elsewhere, or accepted for the sake of existing bundles without having a meaning.
+_ALSO_KNOWN: Final = frozenset({"transcript_path", "memory_files", "working_dir", "truncate_boundary"})
+
+
+class PersistentContextManager(BaseContext):
+    """Append every message to a transcript and start from what is in it.
+
+    When the transcript had messages at the start, it is the truth: `set_messages` is then ignored.
+    """
+
+    name: ClassVar[str] = "context-persistent"
+
+    def __init__(
+        self,
+        settings: ContextSettings,
+        coordinator: Any,
+        path: Path,
+        memory: Iterable[Message] = (),
+    ) -> None:
+        """Load the transcript at `path`, if there is one.
+
+        Raises RuntimeError when `memory` exceeds the budget, TranscriptBusyError (a RuntimeError) when another session
+        writes the transcript, and OSError when it cannot be read.
+        """
+        super().__init__(settings, coordinator)
+        self._instructions.standing = list(memory)
+        self._check_memory()
+        self._transcript = Transcript(path, history=lambda: self._ledger.since(0), redact=mask_for(coordinator))
+        loaded = self._transcript.load()
+        self._resumed = bool(loaded)
+        self._ledger.replace(loaded)
+        if masked := masked_count(loaded):
+            logger.warning("%s: secrets are masked in %d of the messages of %s", self.name, masked, path)
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any] | None, coordinator: Any) -> Self:
+        """Read a module's config; raise as `mount` says."""
+        given = dict(config or {})
+        settings = ContextSettings.from_config(given, defaults=_DEFAULTS, also_known=_ALSO_KNOWN, module=cls.name)
+        base = working_dir(given, coordinator)
+        memory = memory_messages(given.get("memory_files"), base)
+        return cls(settings, coordinator, transcript_path(given, coordinator, base), memory)
+
+    @property
+    def path(self) -> Path:
+        """Return where the transcript is."""
+        return self._transcript.path
+
+    async def add_message(self, message: Any) -> None:
+        """Append a message to the ledger and the transcript; raise as BaseContext does, never for the file."""
+        self._transcript.append(self._ledger.add(message))
+
+    async def set_messages(self, messages: Iterable[Any]) -> None:
+        """Replace the history, unless it was read from a transcript at the start: then do nothing."""
+        if self._resumed:
+            logger.info("%s: set_messages is ignored, the history is that of %s", self.name, self.path)
+            return
+        self._transcript.clear()
+        await super().set_messages(messages)
+        for message in self._ledger.since(0):
+            self._transcript.append(message)
+
+    async def clear(self) -> None:
+        """Forget the history, also for the sessions after this one; its lines stay in the file."""
+        self._transcript.clear()
+        await super().clear()
+
+    def close(self) -> None:
+        """Let go of the transcript."""
+        super().close()
+        self._transcript.close()
+
+    def _check_memory(self) -> None:
+        budget = self.settings.max_tokens or self.settings.max_tokens_fallback
+        taken = estimate_all(self._instructions.standing)
+        if taken > budget:
+            raise RuntimeError(
+                f"{self.name}: the memory files take about {taken} tokens and the budget is {budget}: shorten them, "
+                "take some out of memory_files, or raise max_tokens"
+            )

@@ -1,0 +1,74 @@
+"""Keep secrets out of the transcript: what is written is masked, what is in memory is not."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from amplifier_kit.redaction import MASK, Redactor, live_values_from_env, live_values_from_plan
+
+__all__ = ["mask_for", "masked_count"]
+
+logger = logging.getLogger(__name__)
+
+Message = dict[str, Any]
+
+_MASK_START = MASK.rstrip("]")
+
+
+def mask_for(coordinator: Any) -> Callable[[Message], Message]:
+    """Return what masks the secrets in a message before it is written.
+
+    The session's own redaction (capability `redaction.scrub`) is used where there is one; else known secrets of the
+    environment and the plan, and what looks like one. A message that cannot be masked is written without its content.
+    """
+    own: Redactor | None = None
+
+    def scrub(message: Message) -> Any:
+        nonlocal own
+        offered = coordinator.get_capability("redaction.scrub")
+        if callable(offered):
+            return offered(message)
+        if own is None:
+            live = [*live_values_from_env(os.environ), *live_values_from_plan(coordinator.config)]
+            own = Redactor(live, rules=("secrets",))
+        return own.scrub(message).value
+
+    def mask(message: Message) -> Message:
+        try:
+            masked = scrub(message)
+            if not isinstance(masked, dict):
+                raise TypeError(f"redaction.scrub gave {type(masked).__name__} for a message")
+        except Exception as error:
+            logger.error("context-persistent: a message cannot be masked and is written without content: %s", error)
+            masked = {"role": message["role"], "content": MASK, "tool_calls": _bare_calls(message.get("tool_calls"))}
+        return _with_join_keys({key: value for key, value in masked.items() if value is not None}, message)
+
+    return mask
+
+
+def masked_count(messages: Iterable[Message]) -> int:
+    """Return how many messages have a mask in them."""
+    return sum(_MASK_START in str(message) for message in messages)
+
+
+def _bare_calls(calls: Any) -> list[dict[str, Any]] | None:
+    if not isinstance(calls, list):
+        return None
+    return [{key: call[key] for key in ("id", "tool") if key in call} for call in calls if isinstance(call, dict)]
+
+
+def _with_join_keys(masked: Message, message: Message) -> Message:
+    """Put back what pairs calls with their results, should a rule have taken it for a secret."""
+    for key in ("role", "tool_call_id", "name"):
+        if key in message:
+            masked[key] = message[key]
+    for key in ("tool_calls", "content"):
+        calls, before = masked.get(key), message.get(key)
+        if isinstance(calls, list) and isinstance(before, list) and len(calls) == len(before):
+            for call, original in zip(calls, before, strict=True):
+                if isinstance(call, dict) and isinstance(original, dict) and "id" in original:
+                    call["id"] = original["id"]
+    return masked

@@ -1,0 +1,42 @@
+"""Write every event of a session to its log.
+
+`mount()` only keeps the config: the other modules are not all there yet. `on_session_ready()` registers one handler for
+every event, so that nothing depends on who announced which name, or when.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from amplifier_module_hooks_logging._recorder import Recorder
+from amplifier_module_hooks_logging._settings import Settings
+
+__amplifier_module_type__ = "hook"
+__all__ = ["mount", "on_session_ready"]
+
+#: The config of a mount that is not ready yet, and the recorder of one that is; both belong to one coordinator.
+SETUP = "hooks_logging._setup"
+RECORDER = "hooks_logging._recorder"
+
+
+async def mount(coordinator: Any, config: dict[str, Any] | None = None) -> None:
+    """Keep the config for `on_session_ready()`; raises ValueError when something in it makes no sense."""
+    Settings.from_config(config)
+    coordinator.register_capability(SETUP, dict(config or {}))
+
+
+async def on_session_ready(coordinator: Any) -> None:
+    """Start recording; mounted several times in one session, the last config counts.
+
+    Raises SessionLogBusy when another process writes this session's log.
+    """
+    config = coordinator.get_capability(SETUP)
+    if config is None:
+        return
+    coordinator.register_capability(SETUP, None)
+    earlier = coordinator.get_capability(RECORDER)
+    if earlier is not None:
+        earlier.stop()
+    recorder = Recorder(coordinator, Settings.from_config(config))
+    coordinator.register_capability(RECORDER, recorder)
+    recorder.start()

@@ -1,0 +1,64 @@
+"""Write the log of a session whose app does not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from amplifier_kit.log import TEMPLATE, SessionLog, amplifier_home, log_path
+
+
+class OwnLog:
+    """Be a log sink that writes to the session's own file, from the first record to those of the last cleanup."""
+
+    def __init__(self, coordinator: Any, template: str | None) -> None:
+        """Open the log; raises SessionLogBusy, and ValueError for a template that cannot be filled in."""
+        self._path = _path_of(coordinator, template, coordinator.session_id)
+        self._blobs = _parents_blobs(coordinator, template)
+        self._retired = False
+        self._log: SessionLog | None = self._opened()
+
+    def __call__(self, record: dict[str, Any]) -> None:
+        """Write one record; after `close` the log is opened again for it, as other modules still clean up."""
+        if self._retired or not record.get("session_id"):
+            return
+        if self._log is not None:
+            self._log.write(record)
+            return
+        with self._opened() as log:
+            log.write(record)
+
+    def close(self) -> None:
+        """Force what was written to disk and let the next writer in."""
+        log, self._log = self._log, None
+        if log is not None:
+            log.close()
+
+    def retire(self) -> None:
+        """Close, and write nothing any more."""
+        self._retired = True
+        self.close()
+
+    def _opened(self) -> SessionLog:
+        return SessionLog(self._path.parent, name=self._path.name, blobs=self._blobs)
+
+
+def _path_of(coordinator: Any, template: str | None, session_id: str) -> Path:
+    folder = coordinator.get_capability("session.dir")
+    if template is None and folder:
+        own = Path(folder)
+        return (own if session_id == coordinator.session_id else own.parent / session_id) / "events.jsonl"
+    home = coordinator.get_capability("amplifier.home")
+    return log_path(
+        template or TEMPLATE,
+        home=Path(home) if home else amplifier_home(),
+        project=coordinator.get_capability("session.working_dir") or Path.cwd(),
+        session_id=session_id,
+    )
+
+
+def _parents_blobs(coordinator: Any, template: str | None) -> Path | None:
+    """Return the blob folder of the parent session, which is, or links to, the root's; None for a root."""
+    if not coordinator.parent_id:
+        return None
+    return _path_of(coordinator, template, coordinator.parent_id).parent / "blobs"

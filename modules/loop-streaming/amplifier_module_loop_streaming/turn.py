@@ -1,0 +1,173 @@
+"""Run a turn with steering, pacing, streaming providers and goals."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from typing import Any, ClassVar, Final
+
+from amplifier_core.events import CONTENT_BLOCK_DELTA, CONTENT_BLOCK_END, CONTENT_BLOCK_START
+from amplifier_core.message_models import ChatRequest, ChatResponse, TextBlock
+from amplifier_kit.loop import Asker, Choice, LoopMemory, Outcome, Reply, Turn
+from amplifier_kit.loop.request import choose_provider
+
+from amplifier_module_loop_streaming.goal import GoalLoop, find_goal
+from amplifier_module_loop_streaming.judge import Judge
+from amplifier_module_loop_streaming.settings import StreamingSettings
+from amplifier_module_loop_streaming.steering import SteeringQueue
+
+__all__ = ["NAME", "RATE_LIMIT_DELAY", "STEERING_INJECTED", "StreamingTurn", "tokens"]
+
+NAME: Final = "loop-streaming"
+STEERING_INJECTED: Final = "orchestrator:steering_injected"
+RATE_LIMIT_DELAY: Final = "orchestrator:rate_limit_delay"
+PINNED: Final = "pinned_provider"
+
+_TOKEN: Final = re.compile(r"\s+|\S+")
+
+
+def tokens(text: str) -> list[str]:
+    """Return words and the white space between them; joined they are the text."""
+    return _TOKEN.findall(text)
+
+
+class StreamingAsker(Asker):
+    """Take the answer piece by piece from a provider that has `stream`; report the blocks of all others."""
+
+    reports_plain_blocks = True
+    keeps_thinking = True
+    delay = 0.0
+    _has_streamed = False
+
+    async def ask(self, choice: Choice, number: int, **facts: Any) -> Reply:
+        """Ask, and hold an answer that came in one piece back as long as its words would take."""
+        reply = await super().ask(choice, number, **facts)
+        if self.delay and reply.text and not reply.calls and not self._has_streamed:
+            words = sum(not token.isspace() for token in tokens(reply.text))
+            await self._watch.pause(words * self.delay)
+        return reply
+
+    async def _complete(self, provider: Any, request: ChatRequest) -> Any:
+        stream = getattr(provider, "stream", None)
+        self._has_streamed = callable(stream)
+        if not callable(stream):
+            return await super()._complete(provider, request)
+        pieces: list[str] = []
+        calls: list[Any] = []
+        usage: Any = None
+        place = {"block_type": "text", "block_index": 0}
+        async for piece in stream(request, tools=list(self.tools.values())):
+            calls += piece.get("tool_calls") or []
+            usage = piece.get("usage") or usage
+            text = piece.get("content")
+            if not text or piece.get("block_type", "text") != "text":
+                continue
+            if not pieces:
+                await self.host.emit(CONTENT_BLOCK_START, {**place, "total_blocks": 1})
+            await self.host.emit(CONTENT_BLOCK_DELTA, {**place, "sequence": len(pieces), "text": text})
+            pieces.append(text)
+            if self.delay and not text.isspace():
+                await asyncio.sleep(self.delay)
+        blocks = [TextBlock(text="".join(pieces))] if pieces else []
+        if blocks:
+            ended = {"block_index": 0, "total_blocks": 1, "block": blocks[0].model_dump()}
+            await self.host.emit(CONTENT_BLOCK_END, ended)
+        return ChatResponse(content=blocks, tool_calls=calls or None, usage=usage)
+
+    async def _report_blocks(self, response: Any, usage: dict[str, Any] | None) -> None:
+        if not self._has_streamed:
+            await super()._report_blocks(response, usage)
+
+
+class StreamingTurn(Turn):
+    """Run one turn, or as many as a goal takes; iterations count from 1."""
+
+    name: ClassVar[str] = NAME
+    first_iteration: ClassVar[int] = 1
+    asker_type: ClassVar[type[Asker]] = StreamingAsker
+    asker: StreamingAsker
+
+    def __init__(
+        self, settings: StreamingSettings, memory: LoopMemory, steering: SteeringQueue, *, context: Any, **parts: Any
+    ) -> None:
+        super().__init__(settings.loop, memory, context=context, **parts)
+        self._streaming = settings
+        self._steering = steering
+        self._context = context
+        self._pursuit: GoalLoop | None = None
+        self.asker.delay = settings.stream_delay
+
+    async def run(self, prompt: str) -> str:
+        """Return the answer; what was said before the turn or to a turn that was cancelled is not carried over."""
+        self._steering.clear()
+        try:
+            return await super().run(prompt)
+        finally:
+            if self.was_cancelled:
+                self._steering.clear()
+
+    def choose(self) -> Choice:
+        """Return the provider a person has pinned, else the one of the lowest priority.
+
+        Raises RuntimeError when the pinned one is not mounted: somebody else's answer would be a surprise.
+        """
+        pinned = self.host.session_state.get(PINNED)
+        choice = choose_provider(self.providers, pinned or self.settings.default_provider)
+        if pinned and not choice.is_wanted:
+            mounted = ", ".join(self.providers)
+            raise RuntimeError(f"The pinned provider {pinned!r} is not mounted; there are: {mounted}")
+        return choice
+
+    async def before_request(self) -> None:
+        """Keep the distance to the last model call, then let the person speak."""
+        await self._keep_distance()
+        while (steer := self._steering.take()) is not None:
+            metadata = {"source": "steering", **steer.metadata}
+            await self.host.store({"role": "user", "content": steer.content, "metadata": metadata})
+            injected = {
+                "orchestrator": NAME,
+                "content": steer.content,
+                "iteration": self.first_iteration + self.requests,
+                "queued_remaining": len(self._steering),
+                "metadata": steer.metadata,
+            }
+            await self.host.emit(STEERING_INJECTED, injected)
+
+    def wants_more(self) -> bool:
+        """Tell whether a person spoke while the model gave its answer."""
+        return bool(len(self._steering))
+
+    async def answer(self, choice: Choice) -> Outcome:
+        """Answer once, or work until the session's goal is met."""
+        goal = find_goal(self.host.session_state)
+        if goal is None:
+            return await self.converse(choice)
+        settings = self._streaming.goal
+        judge = Judge(self.host, settings, self.providers, choice)
+        self._pursuit = GoalLoop(self, goal, settings, judge)
+        return await self._pursuit.run(choice, self.watch.at_once)
+
+    async def history(self) -> list[dict[str, Any]]:
+        """Return the conversation so far."""
+        messages: list[dict[str, Any]] = await self._context.get_messages()
+        return messages
+
+    def completion_facts(self) -> dict[str, Any]:
+        """Say how far a goal was pursued."""
+        goal = self._pursuit.goal if self._pursuit is not None else {}
+        used, continued = goal.get("turns_used", 0), goal.get("continuations", 0)
+        return {"goal_turn": used, "goal_final": True, "continuations": continued}
+
+    async def _keep_distance(self) -> None:
+        configured = self._streaming.min_delay_between_calls_ms
+        last = self.asker.memory.last_request
+        if not configured or last is None:
+            return
+        elapsed = (time.monotonic() - last) * 1000
+        if elapsed >= configured:
+            return
+        delay = {"delay_ms": configured - elapsed, "configured_ms": configured, "elapsed_ms": elapsed}
+        number = self.first_iteration + self.requests
+        await self.host.emit(RATE_LIMIT_DELAY, {**delay, "iteration": number})
+        await self.watch.pause((configured - elapsed) / 1000)
