@@ -41,18 +41,21 @@ def read_verdict(returned: Any) -> HookResult | None:
     """Return what a handler said as a HookResult of our own, None for nothing; raise InvalidVerdict for nonsense.
 
     Validated also when it claims to be a HookResult: it might have been built without validation, and a verdict that
-    cannot be read must never pass as consent. Copied, since the handler may keep it and change it later.
+    cannot be read must never pass as consent. Cleaned like every payload, and copied, since the handler may keep it
+    and change it later.
     """
     if returned is None:
         return None
     try:
         fields = _said(returned)
-        fields["data"] = clean(fields.get("data"))
         items = fields.get("context_injections")
         if isinstance(items, list):
             fields["context_injections"] = [
                 item.model_dump(warnings=False) if isinstance(item, ContextInjection) else item for item in items
             ]
+        for name, value in fields.items():
+            if isinstance(value, (str, dict, list)):
+                fields[name] = clean(value)
         return HookResult.model_validate(fields)
     except INTERRUPTS:
         raise

@@ -78,7 +78,16 @@ def test_other_events_are_untouched(event: str) -> None:
     """Events of no call get no id and change nothing."""
     resolve_request_id("llm:request", "open")
     assert resolve_request_id(event) is None
-    assert resolve_request_id(event, "own") == "own"
+    assert resolve_request_id(event, "own") is None
+    assert current_request_id() == "open"
+
+
+async def test_emit_leaves_the_id_of_other_events_alone() -> None:
+    """An id that an event of no call carries stays as it is."""
+    resolve_request_id("llm:request", "open")
+    result = await HookRegistry().emit("tool:pre", {"request_id": "own"})
+    assert result.data == {"request_id": "own"}
+    assert (await HookRegistry().emit("tool:pre", {})).data == {}
     assert current_request_id() == "open"
 
 

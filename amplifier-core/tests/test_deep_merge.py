@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 KEYS = st.sampled_from(["session", "tools", "a", "b", "c"])
 SCALARS = st.one_of(st.none(), st.booleans(), st.integers(), st.text(max_size=3))
 VALUES = st.recursive(
-    SCALARS, lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(KEYS, inner, max_size=3)), max_leaves=8
+    SCALARS,
+    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(KEYS, inner, max_size=3)),
+    max_leaves=8,
 )
 PLANS = st.dictionaries(KEYS, VALUES, max_size=4)
 #: Plans in which a key is always a dict or never: `d…` keys hold dicts, all others do not.

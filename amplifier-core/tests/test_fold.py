@@ -219,6 +219,20 @@ def test_read_verdict_shares_nothing() -> None:
     assert own.approval_options == ["Allow"]
 
 
+def test_verdict_texts_are_clean() -> None:
+    """No text of a verdict holds what a UTF-8 file could not take."""
+    for returned in (
+        {"action": "deny", "reason": "a\ud800", "approval_options": ["\udfff"]},
+        HookResult(action="inject_context", context_injection="\ud800", user_message="\ud800"),
+        HookResult(action="inject_context", context_injections=[ContextInjection(content="\ud800")]),
+    ):
+        verdict = read_verdict(returned)
+        assert verdict is not None
+        text = json.dumps(verdict.model_dump(), ensure_ascii=False)
+        assert "\ufffd" in text
+        text.encode()
+
+
 def test_verdict_data_is_clean() -> None:
     """The data of a verdict is JSON: nested models are dumped, cycles are cut, the rest is text."""
     loop: dict[str, Any] = {}

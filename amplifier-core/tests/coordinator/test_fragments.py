@@ -159,3 +159,17 @@ def test_without_a_loop_those_who_do_not_wait_hear_of_it(caplog: pytest.LogCaptu
         assert get_context().fragments == {"a": "text", "b": "text"}
 
     assert "no event loop is running" in caplog.text
+
+
+async def test_a_fragment_of_a_module_leaves_with_it() -> None:
+    """Taking back a module restores the fragment it had replaced, and that is announced too."""
+    with Listening() as session:
+        await set_and_wait("a", "app")
+        with open_module(session.kernel, "m"):
+            await set_and_wait("a", "module")
+            await set_and_wait("b", "module")
+        session.announced.clear()
+        await session.kernel._ledger.undo("m")
+        assert get_context().fragments == {"a": "app"}
+
+    assert session.announced == [("b", 0), ("a", 3)]

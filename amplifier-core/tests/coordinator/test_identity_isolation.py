@@ -20,20 +20,31 @@ class Open(NamedTuple):
     ids: dict[str, str]
 
 
-#: A program is a list of steps; a step is an emit, a wait, or a block (span, async span, turn, task) around a program.
-LEAVES = st.one_of(st.tuples(st.just("emit"), st.integers(0, OWNERS - 1)), st.just(("wait", 0)))
-PROGRAMS = st.recursive(
-    st.lists(LEAVES, min_size=1, max_size=3),
-    lambda inner: st.lists(
-        st.one_of(
-            LEAVES,
-            st.tuples(st.sampled_from(["span", "aspan", "turn", "task"]), st.integers(0, OWNERS - 1), inner),
-        ),
-        min_size=1,
-        max_size=4,
+#: A program as a flat list: opening a block (span, async span, turn, task) nests what follows until it is closed.
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.sampled_from(["span", "aspan", "turn", "task"]), st.integers(0, OWNERS - 1)),
+        st.tuples(st.just("emit"), st.integers(0, OWNERS - 1)),
+        st.sampled_from([("wait", 0), ("close", 0)]),
     ),
-    max_leaves=25,
+    max_size=16,
 )
+
+
+def nested(steps: list[tuple[str, int]]) -> list[Any]:
+    """Return the steps as a program: blocks are `(kind, owner, program)`."""
+    stack: list[list[Any]] = [[]]
+    for kind, owner in steps:
+        if kind == "close":
+            if len(stack) > 1:
+                stack.pop()
+        elif kind in ("emit", "wait"):
+            stack[-1].append((kind, owner))
+        else:
+            inner: list[Any] = []
+            stack[-1].append((kind, owner, inner))
+            stack.append(inner)
+    return stack[0]
 
 
 class World:
@@ -124,13 +135,13 @@ def innermost(owner: int, stack: tuple[Open, ...]) -> dict[str, str] | None:
 
 
 @settings(max_examples=150)
-@given(st.lists(PROGRAMS, min_size=1, max_size=4))
-def test_ids_never_leak_between_concurrent_tasks(programs: list[list[Any]]) -> None:
+@given(st.lists(STEPS, min_size=1, max_size=4))
+def test_ids_never_leak_between_concurrent_tasks(programs: list[list[tuple[str, int]]]) -> None:
     """In every tree of spans, turns and tasks over several coordinators, an event carries its innermost scope's ids."""
 
     async def run() -> None:
         world = World()
-        await asyncio.gather(*(world.run(program, ()) for program in programs))
+        await asyncio.gather(*(world.run(nested(steps), ()) for steps in programs))
         for kernel in world.kernels:
             assert (kernel.turn_id, kernel.span_id) == (None, None)
 

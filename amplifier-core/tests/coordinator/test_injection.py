@@ -327,9 +327,7 @@ async def test_messages_are_shown_by_position(source: str | None, shown: str) ->
     """The display gets text, level and who speaks, whatever the action but ask_user."""
     setup = Setup()
     for action in ("continue", "deny", "modify", "inject_context"):
-        await setup.process(
-            action=action, user_message="look", user_message_level="error", user_message_source=source
-        )
+        await setup.process(action=action, user_message="look", user_message_level="error", user_message_source=source)
 
     assert setup.display.shown == [("look", "error", shown)] * 4
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from amplifier_core import ModuleCoordinator
 from amplifier_core._ledger import Ledger
-from amplifier_core._scope import open_module
+from amplifier_core._scope import open_module, open_turn
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -83,9 +83,7 @@ async def test_everything_is_taken_back_newest_first() -> None:
     found: list[Any] = []
     with open_module(kernel, "m"):
         kernel.register_capability("before", "there")
-        kernel.register_cleanup(
-            lambda: found.append((kernel.get_capability("before"), kernel.get_capability("after")))
-        )
+        kernel.register_cleanup(lambda: found.append((kernel.get_capability("before"), kernel.get_capability("after"))))
         kernel.register_capability("after", "there")
 
     await undo(kernel, "m")
@@ -161,7 +159,46 @@ async def test_what_came_before_a_mark_stays() -> None:
     assert (kernel.get_capability("first"), kernel.get_capability("second")) == (1, None)
 
 
+async def test_what_a_module_mounts_again_is_its_own() -> None:
+    """An object that was there before, was replaced and is mounted again gives way to the one it replaced."""
+    kernel = ModuleCoordinator()
+    first, second = object(), object()
+    await kernel.mount("context", first)
+    for module, mounted in (("b", second), ("a", first)):
+        with open_module(kernel, module):
+            await kernel.mount("context", mounted)
+
+    await undo(kernel, "a")
+    assert kernel.get("context") is second
+    await undo(kernel, "b")
+    assert kernel.get("context") is first
+
+
+async def test_modules_that_mount_the_same_object_leave_one_by_one() -> None:
+    """An object stays mounted until the last module that mounted it is gone."""
+    kernel = ModuleCoordinator()
+    shared = object()
+    for module in ("a", "b"):
+        with open_module(kernel, module):
+            await kernel.mount("tools", shared, name="shared")
+
+    await undo(kernel, "a")
+    assert kernel.get("tools", "shared") is shared
+    await undo(kernel, "b")
+    assert kernel.get("tools") == {}
+
+
 async def test_a_turn_is_no_part_of_a_mount() -> None:
+    """What is registered in a turn that a module started from its mount is the turn's, not the module's."""
+    kernel = ModuleCoordinator()
+    with open_module(kernel, "m"), open_turn(kernel, None):
+        kernel.register_capability("turn", 1)
+
+    await undo(kernel, "m")
+    assert kernel.get_capability("turn") == 1
+
+
+async def test_a_handler_is_no_part_of_a_mount() -> None:
     """What handlers register while a module mounts and emits is theirs, not that module's."""
     kernel = ModuleCoordinator()
     kernel.hooks.register("e", lambda event, data: kernel.register_capability("theirs", 1))

@@ -269,6 +269,13 @@ async def test_a_span_inside_anothers_span_joins_its_trace(kernel: Observed) -> 
     assert "turn_id" not in ids
 
 
+async def test_a_span_is_a_child_of_its_own_coordinators_span(kernel: Observed) -> None:
+    """With another coordinator's span in between, a span still hangs under the innermost one of its own."""
+    other = Observed()
+    with kernel.span("outer") as outer, other.span("between"), kernel.span("inner") as inner:
+        assert inner.parent_span_id == outer.span_id
+
+
 async def test_spans_that_start_the_next_one_do_not_pile_up(kernel: Observed) -> None:
     """A chain of tasks, each started inside the span of the one before, keeps only the last span alive."""
 

@@ -128,7 +128,7 @@ async def test_unmounting_one_module_leaves_the_others(session: AmplifierSession
     source = EVERYTHING.replace('"everything", seen)', '"everything", config)').replace("seen = config", "seen = [],")
     at = {"session_id": session.session_id}
     for name in ("one", "two", "three"):
-        module = source.replace('seen = [],["seen"]', "seen = []").replace("name=\"everything\")", f'name="{name}")')
+        module = source.replace('seen = [],["seen"]', "seen = []").replace('name="everything")', f'name="{name}")')
         make_module(f"tool-{name}", module.partition("async def on_session_ready")[0])
         await mount("tools", f"tool-{name}", {"who": name}, **at)
     capability = session.coordinator.get_capability
@@ -146,7 +146,9 @@ async def test_unmounting_one_module_leaves_the_others(session: AmplifierSession
 
 async def test_a_mount_on_demand_that_fails_leaves_nothing(session: AmplifierSession, make_module: MakeModule) -> None:
     """A module that raises halfway is taken back whole, and the error is its own."""
-    make_module("tool-everything", EVERYTHING.replace("    return lambda", "    raise OSError('no device')\n    lambda"))
+    make_module(
+        "tool-everything", EVERYTHING.replace("    return lambda", "    raise OSError('no device')\n    lambda")
+    )
     with pytest.raises(OSError, match="no device"):
         await mount("tools", "tool-everything", {"seen": []}, session_id=session.session_id)
 

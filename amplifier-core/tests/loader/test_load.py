@@ -91,7 +91,7 @@ async def test_ids_that_name_no_package(install: Any, module_id: str) -> None:
     [
         ("import no_such_dependency", ModuleNotFoundError, "no_such_dependency"),
         ("raise OSError('at import')", OSError, "at import"),
-        ("def f(:", SyntaxError, ""),
+        ("def f(:", SyntaxError, "invalid syntax"),
     ],
 )
 async def test_faults_inside_a_module_are_raised_as_they_are(
@@ -110,7 +110,7 @@ async def test_package_without_mount(make_module: Any, install: Any) -> None:
     install()
     package = make_module("tool-empty", "")
 
-    with pytest.raises(ValueError, match="found at .* but has no mount") as caught:
+    with pytest.raises(ValueError, match=r"found at .* but has no mount") as caught:
         await ModuleLoader().load("tool-empty")
 
     assert str(package) in str(caught.value)

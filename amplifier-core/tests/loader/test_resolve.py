@@ -209,33 +209,24 @@ async def test_direct_load_is_not_resolved_again(make_module: Any, resolving: An
     assert resolver.calls == []
 
 
+SYNC_READY = (
+    "on_session_ready_async: on_session_ready() must be async: found sync function. "
+    "Use 'async def on_session_ready(coordinator) -> None:'"
+)
+
+
 @pytest.mark.parametrize(
-    ("source", "checks"),
+    ("source", "passed", "error"),
     [
-        (
-            "raise OSError('at import')",
-            "0/1 checks passed (1 errors, 0 warnings). Errors: module_importable: Error loading module: at import",
-        ),
-        (
-            "import no_such_dependency",
-            "0/1 checks passed (1 errors, 0 warnings). Errors: module_importable: Failed to import module: No module named 'no_such_dependency'",
-        ),
-        (
-            "x = 1",
-            "1/2 checks passed (1 errors, 0 warnings). Errors: mount_exists: No mount() function found in module",
-        ),
-        ("mount = 5", "1/2 checks passed (1 errors, 0 warnings). Errors: mount_exists: mount is not callable"),
-        (
-            "def mount(coordinator, config): ...",
-            "2/3 checks passed (1 errors, 0 warnings). Errors: mount_signature: mount() should be async (async def mount(...))",
-        ),
-        (
-            MOUNT + "\ndef on_session_ready(coordinator): ...",
-            "3/4 checks passed (1 errors, 0 warnings). Errors: on_session_ready_async: on_session_ready() must be async: found sync function. Use 'async def on_session_ready(coordinator) -> None:'",
-        ),
+        ("raise OSError('at import')", "0/1", "module_importable: Error loading module: at import"),
+        ("import no_such", "0/1", "module_importable: Failed to import module: No module named 'no_such'"),
+        ("x = 1", "1/2", "mount_exists: No mount() function found in module"),
+        ("mount = 5", "1/2", "mount_exists: mount is not callable"),
+        ("def mount(c, config): ...", "2/3", "mount_signature: mount() should be async (async def mount(...))"),
+        (MOUNT + "\ndef on_session_ready(coordinator): ...", "3/4", SYNC_READY),
     ],
 )
-async def test_structure_is_checked(make_module: Any, resolving: Any, source: str, checks: str) -> None:
+async def test_structure_is_checked(make_module: Any, resolving: Any, source: str, passed: str, error: str) -> None:
     """What a resolver found is checked when it is loaded, and the error lists what failed."""
     package = make_module("tool-x", source)
     coordinator, _ = resolving(package)
@@ -243,7 +234,9 @@ async def test_structure_is_checked(make_module: Any, resolving: Any, source: st
     with pytest.raises(ModuleValidationError) as caught:
         await ModuleLoader().load("tool-x", coordinator=coordinator)
 
-    assert str(caught.value) == f"Module 'tool-x' failed validation: FAILED: {checks}"
+    assert str(caught.value) == (
+        f"Module 'tool-x' failed validation: FAILED: {passed} checks passed (1 errors, 0 warnings). Errors: {error}"
+    )
 
 
 async def test_without_a_validator(make_module: Any, resolving: Any, caplog: pytest.LogCaptureFixture) -> None:

@@ -94,7 +94,7 @@ async def test_sessions_starting_together(make_plan: Any, make_module: Any, coun
     make_module("hooks-pacing", PACING)
     make_module("hooks-template", TEMPLATE)
     loader = ModuleLoader() if shared_loader else None
-    sessions = [AmplifierSession(template_plan(make_plan, number, number % 7), loader) for number in range(count)]
+    sessions = [AmplifierSession(template_plan(make_plan, number, 3 + number % 5), loader) for number in range(count)]
 
     await asyncio.gather(*(session.initialize() for session in sessions))
 

@@ -183,6 +183,28 @@ async def mount(coordinator, config):
     assert sorted(session.coordinator.get("tools")) == ["good", "object"]
 
 
+async def test_failure_does_not_touch_objects_mounted_meanwhile(session: AmplifierSession, make_module: Any) -> None:
+    """What a turn or the app mounts while a module on demand is failing stays, though no module put it there."""
+    make_module(
+        "tool-bad",
+        """
+        import asyncio
+        async def mount(coordinator, config):
+            while "object" not in coordinator.get("tools"):
+                await asyncio.sleep(0)
+            raise OSError
+        """,
+    )
+    task = asyncio.ensure_future(mount("tools", "tool-bad", session_id=session.session_id))
+    await asyncio.sleep(0)
+    await session.coordinator.mount("tools", object(), name="object")
+
+    with pytest.raises(OSError):
+        await task
+
+    assert list(session.coordinator.get("tools")) == ["object"]
+
+
 @pytest.mark.parametrize("in_turn", [True, False])
 async def test_cancelled_system_call(session: AmplifierSession, make_module: Any, in_turn: bool) -> None:
     """Cancelling the caller propagates and takes the module back."""

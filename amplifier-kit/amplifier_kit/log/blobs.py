@@ -116,6 +116,8 @@ class BlobStore:
 
     def _make_folder(self, folder: Path) -> None:
         """Make the folder of some blobs, never the session's own: a session that was removed stays removed."""
+        if self.folder.is_symlink() and not self.folder.exists():
+            self.folder.unlink()  # the root session, whose blobs were shared, is gone
         self.folder.mkdir(mode=0o700, exist_ok=True)
         folder.mkdir(mode=0o700, exist_ok=True)
 

@@ -4,7 +4,6 @@ them, so that `grep '"event": "session:start"'` finds what it looks for."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
 from typing import Any
 
 from amplifier_kit.log.encoding import encode
@@ -18,11 +17,13 @@ FACTS = ("component", "module", "status", "duration_ms")
 
 _ORDER = ("ts", "lvl", "schema", "event", *IDS, "seq", *FACTS, "data", "error", "dropped", "redaction", "prev")
 _KNOWN = frozenset(_ORDER)
+#: How many combinations of names, and of ids, are kept ready.
+_REMEMBERED = 512
 _SCHEMA_FIELD = b'"schema": {"name": "amplifier.log", "ver": "1.0.0"}'
 
 
 def compose(
-    record: Record, *, seq: int, dropped: int, prev: str | None, now: Callable[[], str], short: Callable[[Any], bytes]
+    record: Record, seq: int, dropped: int, prev: str | None, now: Callable[[], str], short: Callable[[Any], bytes]
 ) -> bytes:
     """Return the line, without its end; `short` gives the JSON of an object in few bytes.
 
@@ -31,18 +32,16 @@ def compose(
     """
     get = record.get
     data, error, redaction = get("data"), get("error"), get("redaction")
-    parts = [
-        b'{"ts": ' + encode(get("ts") or now()),
-        _cached(_naming, get("lvl") or "INFO", get("event") or "log:entry"),
-        _cached(_identity, *[get(key) for key in IDS]),
-        b'"seq": %d' % seq,
-    ]
-    for key in FACTS:
-        if (fact := get(key)) is not None:
-            parts.append(_field(key, fact))
-    parts.append(b'"data": ' + short(data if isinstance(data, dict) else _as_payload(data)))
+    names = (get("lvl") or "INFO", get("event") or "log:entry")
+    ids = (
+        *(get("session_id"), get("parent_id"), get("trace_id"), get("turn_id")),
+        *(get("span_id"), get("parent_span_id"), get("request_id")),
+    )
+    parts = [b'{"ts": %b, %b%b"seq": %d' % (encode(get("ts") or now()), _naming(names), _identity(ids), seq)]
+    parts += [_field(key, fact) for key in FACTS if (fact := get(key)) is not None]
+    parts.append(b'"data": %b' % short(data if isinstance(data, dict) else _as_payload(data)))
     if error is not None:
-        parts.append(b'"error": ' + short(normal_error(error)))
+        parts.append(b'"error": %b' % short(normal_error(error)))
     if dropped:
         parts.append(b'"dropped": %d' % dropped)
     if redaction is not None:
@@ -51,26 +50,38 @@ def compose(
         parts.extend(_extra(key, value, short) for key, value in record.items() if key not in _KNOWN)
     if prev is not None:
         parts.append(b'"prev": "%b"' % prev.encode())
-    return b", ".join(filter(None, parts)) + b"}"
+    return b", ".join(parts) + b"}"
 
 
-def _cached(function: Callable[..., bytes], *values: Any) -> bytes:
-    """Call a function that remembers its results; names and ids come again on every line of a turn."""
-    try:
-        return function(*values)
-    except TypeError:  # an id that cannot be looked up, as it is a list or an object
-        uncached: bytes = function.__wrapped__(*values)  # type: ignore[attr-defined]
-        return uncached
+def _remembered(function: Callable[[Any], bytes]) -> Callable[[Any], bytes]:
+    """Remember results: the same names and ids come on every line of a turn."""
+    known: dict[Any, bytes] = {}
+
+    def remembering(values: tuple[Any, ...]) -> bytes:
+        try:
+            found = known.get(values)
+        except TypeError:  # an id that is a list or an object
+            return function(values)
+        if found is None:
+            if len(known) >= _REMEMBERED:
+                known.clear()
+            found = function(values)
+            if all(value is None or type(value) is str for value in values):  # 1 and True are equal, but not alike
+                known[values] = found
+        return found
+
+    return remembering
 
 
-@lru_cache(maxsize=256, typed=True)
-def _naming(level: Any, event: Any) -> bytes:
-    return b", ".join((_field("lvl", level), _SCHEMA_FIELD, _field("event", event)))
+@_remembered
+def _naming(names: tuple[Any, Any]) -> bytes:
+    level, event = names
+    return b"%b, %b, %b, " % (_field("lvl", level), _SCHEMA_FIELD, _field("event", event))
 
 
-@lru_cache(maxsize=256, typed=True)
-def _identity(*ids: Any) -> bytes:
-    return b", ".join(_field(key, value) for key, value in zip(IDS, ids, strict=True) if value is not None)
+@_remembered
+def _identity(ids: tuple[Any, ...]) -> bytes:
+    return b"".join(b"%b, " % _field(key, value) for key, value in zip(IDS, ids, strict=True) if value is not None)
 
 
 def _field(key: str, value: Any) -> bytes:

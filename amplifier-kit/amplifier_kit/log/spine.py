@@ -28,7 +28,8 @@ class Spine:
     def __init__(self, blobs: BlobStore, lists: ListTracker) -> None:
         self._blobs = blobs
         self._lists = lists
-        self._written: list[Chain] = []
+        #: The lists of the line at hand.
+        self.written: list[Chain] = []
 
     def shorten(self, fields: dict[str, Any]) -> bytes:
         """Return the JSON of an object with every large value in it swapped for a reference.
@@ -42,17 +43,14 @@ class Spine:
         try:
             return encode(self._fields(fields))
         except RecursionError:  # no JSON yet: it is nested without end
-            self._written.clear()
+            self.written.clear()
             return encode(self._fields(plain(fields)))
-
-    def begin(self) -> None:
-        """Start a line: lists of one before it that was never written are not to be referred to."""
-        self._written.clear()
 
     def confirm(self) -> None:
         """Remember the lists of the line that was just written, so that later ones may refer to them."""
-        for chain in self._written:
+        for chain in self.written:
             self._lists.remember(chain)
+        self.written.clear()
 
     def _short(self, key: str, value: Any) -> Any:
         """Return what stands for the value found under `key`."""
@@ -63,7 +61,7 @@ class Spine:
             return value
         if isinstance(value, str):
             return value if len(encoded) <= LIMIT else self._blobs.put(value, encoded)
-        seen = len(self._written)
+        seen = len(self.written)
         if isinstance(value, dict):
             return self._unless_large(self._fields(value), seen)
         if len(encoded) > LIMIT and is_message_list(key, value):
@@ -80,12 +78,12 @@ class Spine:
         if len(encoded) <= LIMIT:
             return value
         # Lists inside a blob are not found by readers of the lines: none may be the base of another.
-        del self._written[seen:]
+        del self.written[seen:]
         return self._blobs.put(value, encoded)
 
     def _list(self, items: Sequence[Any]) -> dict[str, Any]:
         delta, chain = self._lists.follow(items)
-        seen = len(self._written)
+        seen = len(self.written)
         added = [self._short("", item) for item in items[delta.keep :]]
         short: dict[str, Any] = {LIST: delta.name}
         if delta.base is not None:
@@ -93,7 +91,7 @@ class Spine:
             if delta.keep < delta.length:
                 short["keep"] = delta.keep
         short["append"] = self._unless_large(added, seen)
-        self._written.append(chain)
+        self.written.append(chain)
         return short
 
 

@@ -14,13 +14,14 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import RLock
+from time import monotonic
 from types import TracebackType
 from typing import Literal, Self
 
 from amplifier_kit.log import memory
 from amplifier_kit.log.blobs import BlobStore, share_folder, sync_path
 from amplifier_kit.log.encoding import digest
-from amplifier_kit.log.files import NAME, LogFiles, Tail, read_tail
+from amplifier_kit.log.files import NAME, LogFiles, Tail, parse, read_tail
 from amplifier_kit.log.lists import ListTracker
 from amplifier_kit.log.lock import LogLock, SessionLogBusy
 from amplifier_kit.log.record import FACTS, IDS, Record, compose
@@ -28,6 +29,9 @@ from amplifier_kit.log.spine import Spine
 
 #: Above this size a file is rotated: a normal session is one file.
 MAX_BYTES = 256 * 1024 * 1024
+
+#: Seconds after which the file is looked at again: it may have been removed.
+LOOK_EVERY = 0.1
 
 Fsync = Literal["close", "always", "never"]
 
@@ -76,11 +80,15 @@ class SessionLog:
         self._pending: deque[Record] = deque()
         self._writing = False
         self._closed = False
-        self._pid = os.getpid()
+        self._process = _process
         self._descriptor: int | None = None
         self._lock: LogLock | None = None
         self._was_open = False
         self._size = 0
+        #: Whether the file has to be looked at before the next line: at first, and after trouble or an interruption.
+        self._unsure = True
+        #: When it is looked at in any case.
+        self._look_at = 0.0
         #: The last number given out, to a line or to a loss.
         self._seq = 0
         #: How many lines were lost since the last one that was written.
@@ -88,7 +96,6 @@ class SessionLog:
         self._last_line = b""
         #: What ends a line that was left unfinished.
         self._lead = b""
-        self._session_id: str | None = None
         self._told: set[int | None] = set()
         try:
             self._open()
@@ -113,13 +120,14 @@ class SessionLog:
         with self._guard:
             if self._closed:
                 raise ValueError(f"The session log {self.path} is closed")
-            if os.getpid() != self._pid:
-                raise RuntimeError(f"The session log {self.path} belongs to process {self._pid}, not to its forks")
-            self._pending.append(record)
+            if self._process != _process:
+                raise RuntimeError(f"The session log {self.path} belongs to another process, which forked this one")
             if self._writing:
-                return  # a finalizer or signal handler logs while a line is being written: after that one
+                self._pending.append(record)  # a finalizer or signal handler logs while a line is being written
+                return
             self._writing = True
             try:
+                self._write_one(record)
                 while self._pending:
                     self._write_one(self._pending.popleft())
             finally:
@@ -130,7 +138,7 @@ class SessionLog:
         with self._guard:
             if self._closed:
                 return
-            if os.getpid() == self._pid:
+            if self._process == _process:
                 self._say_what_was_lost()
                 self._settle()
             self._closed = True
@@ -147,57 +155,58 @@ class SessionLog:
     # -- one line --
 
     def _write_one(self, record: Record) -> None:
-        redacted = self._redacted(record)
-        if redacted is None:
-            return
-        self._spine.begin()
+        if self._redactor is not None:
+            redacted = self._redacted(record)
+            if redacted is None:
+                return
+            record = redacted
+        seq = self._seq + 1
         try:
-            self._be_ready()
-            line = compose(
-                redacted,
-                seq=self._seq + 1,
-                dropped=self._dropped,
-                prev=digest(self._last_line) if self._verify else None,
-                now=self._clock,
-                short=self._spine.shorten,
-            )
+            if self._unsure or monotonic() > self._look_at:
+                self._be_ready()
+                seq = self._seq + 1
+            self._unsure = True
+            prev = digest(self._last_line) if self._verify else None
+            line = compose(record, seq, self._dropped, prev, self._clock, self._spine.shorten)
             if self._fsync == "always":
                 self._blobs.sync()
-            self._append(line)
+            written = self._append(line)
         except (OSError, SessionLogBusy) as error:
-            self._seq += 1
+            self._seq = seq
             self._dropped += 1
             self._tell_of(error)
             return
-        self._spine.confirm()
-        self._seq += 1
+        if self._spine.written:
+            self._spine.confirm()
         self._dropped = 0
+        self._seq = seq
         self._last_line = line
-        self._session_id = redacted.get("session_id") or self._session_id
+        # The size last: interrupted before this, the next line finds that it is wrong and looks at the file again.
+        self._size += written
+        self._unsure = self._size >= self._max_bytes
         if self._fsync == "always":
             self._force()
 
     def _redacted(self, record: Record) -> Record | None:
         """Return what may be written of a record: not its payload, when the redactor fails."""
-        if self._redactor is None:
-            return record
+        assert self._redactor is not None
         try:
             return self._redactor(record)
         except Exception:
             kept = {key: record[key] for key in ("ts", "lvl", "schema", "event", *IDS, *FACTS) if key in record}
             return {**kept, "data": {}, "redaction": {"applied": False, "error": "scrub_failed"}}
 
-    def _append(self, line: bytes) -> None:
-        """Write a line, all of it or nothing; raises OSError."""
+    def _append(self, line: bytes) -> int:
+        """Write a line, all of it or nothing, and return how many bytes that took; raises OSError."""
         assert self._descriptor is not None
         content = b"%b%b\n" % (self._lead, line)
         written = self._os_write(self._descriptor, content)
-        if written >= len(content) - 1:
-            self._lead = b"" if written == len(content) else b"\n"
-            self._size += written
-            return
-        self._take_back(written)
-        raise OSError(errno.ENOSPC, f"only {written} of {len(content)} bytes could be written")
+        missing = len(content) - written
+        if missing > 1:
+            self._take_back(written)
+            raise OSError(errno.ENOSPC, f"only {written} of {len(content)} bytes could be written")
+        self._lead = b"\n" if missing else b""
+        return written
 
     def _take_back(self, written: int) -> None:
         """Remove the beginning of a line that did not fit, or else see to it that nothing is glued to it."""
@@ -216,6 +225,8 @@ class SessionLog:
 
     def _be_ready(self) -> None:
         """See to it that there is a file to write to, and that it is the one readers look at; raises OSError."""
+        self._look_at = monotonic() + LOOK_EVERY
+        self._spine.written.clear()  # of a line that was never written
         if self._descriptor is not None:
             state = os.fstat(self._descriptor)
             if state.st_nlink == 0:  # removed from under us: writing on would lose every line without a word
@@ -266,7 +277,7 @@ class SessionLog:
         number = max(files.numbers(), default=0) + 1
         try:
             if self._lead:
-                self._append(b"")  # ends the unfinished line
+                self._size += self._append(b"")  # ends the unfinished line
             if self._fsync != "never":
                 self._force()
             os.rename(files.active, files.rotated(number))
@@ -298,9 +309,8 @@ class SessionLog:
         if not lost:
             return
         record: Record = {"lvl": "ERROR", "event": "log:entry", "data": {"message": f"{lost} lines were lost"}}
-        if self._session_id:
-            record["session_id"] = self._session_id
-        self._write_one(record)
+        last = parse(self._last_line) or {}
+        self._write_one({**record, **{key: last[key] for key in ("session_id", "parent_id") if key in last}})
         if self._dropped:
             _say(f"amplifier: the session log {self.path} ends with {lost} lines lost\n")
 
@@ -337,6 +347,19 @@ class SessionLog:
             f"amplifier: the session log {self.path} is in trouble, {what}: {reason}. The session goes on; "
             "lines are lost until this is mended, and the next one that fits says how many.\n"
         )
+
+
+#: Counts the forks that lead to this process: a fork is not the writer of the logs it inherits.
+_process = 0
+
+
+def _count_fork() -> None:
+    global _process
+    _process += 1
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_count_fork)
 
 
 def _say(text: str) -> None:

@@ -1,7 +1,7 @@
 """The turn engine that the loops share: from prompt to answer, every event once, every call with its result."""
 
 from amplifier_kit.loop.asking import Asker, LoopMemory, RequestDenied
-from amplifier_kit.loop.calls import CallRunner, Finished, Refused, Target, denied_by_hook
+from amplifier_kit.loop.calls import CallRunner, Finished, Passage, Refused, Target, denied_by_hook
 from amplifier_kit.loop.guard import Circle, LoopGuard, Step
 from amplifier_kit.loop.host import Host
 from amplifier_kit.loop.reply import Call, Reply
@@ -24,6 +24,7 @@ __all__ = [
     "LoopMemory",
     "LoopSettings",
     "Outcome",
+    "Passage",
     "Refused",
     "Reply",
     "RequestDenied",

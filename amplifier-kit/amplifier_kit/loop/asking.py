@@ -10,7 +10,7 @@ import asyncio
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from amplifier_core.events import (
     CONTENT_BLOCK_END,
@@ -28,11 +28,13 @@ from amplifier_kit.loop.injection import with_injections
 from amplifier_kit.loop.reply import Reply, block_dict, read_reply, usage_dict
 from amplifier_kit.loop.request import Choice, build_messages, build_tools, view_of
 from amplifier_kit.loop.settings import LoopSettings
-from amplifier_kit.loop.waiting import bounded, run_to_end
+from amplifier_kit.loop.waiting import Stopped, bounded, run_to_end
 from amplifier_kit.loop.watch import Watch
 from amplifier_kit.pairing import Repair, repair_pairing, tool_call_ids
 
 __all__ = ["Asker", "LoopMemory", "RequestDenied"]
+
+_DROPPED: Final = {"type": "cancelled", "msg": "the call was dropped"}
 
 
 class RequestDenied(Exception):
@@ -75,6 +77,7 @@ class Asker:
         self._context = context
         #: The exception that the last exchange ended in, if any.
         self.failure: BaseException | None = None
+        self._is_reported = False
 
     async def ask(self, choice: Choice, number: int, **facts: Any) -> Reply:
         """Return the model's answer to the conversation so far.
@@ -83,21 +86,31 @@ class Asker:
         or the provider raises, after reporting it.
         """
         self.failure = None
-        started = time.monotonic()
+        self._is_reported = False
         with self.host.span(f"provider:{choice.name}"):
-            verdict = await self.host.ask(PROVIDER_REQUEST, {"provider": choice.name, "iteration": number, **facts})
-            if verdict.action == "deny":
-                reason = verdict.reason or "no reason given"
-                await self._report(choice, {"type": "denied", "msg": reason}, status="denied")
-                raise RequestDenied(reason)
-            with self._watch.running(f"provider:{choice.name}", choice.name):
-                response, reply = await bounded(self._exchange(choice), stop=self._watch.at_once)
-            self.memory.last_request = time.monotonic()
-            usage = usage_dict(response)
-            answered = {"provider": choice.name, "usage": usage, "tool_calls": bool(reply.calls)}
-            duration = round((time.monotonic() - started) * 1000, 3)
-            await self.host.ask(PROVIDER_RESPONSE, {**answered, "duration_ms": duration})
-            await self._report_blocks(response, usage)
+            try:
+                return await self._asked(choice, {"provider": choice.name, "iteration": number, **facts})
+            except (asyncio.CancelledError, Stopped):
+                if not self._is_reported:
+                    await run_to_end(self._report(choice, _DROPPED, status="cancelled"))
+                raise
+
+    async def _asked(self, choice: Choice, payload: dict[str, Any]) -> Reply:
+        started = time.monotonic()
+        verdict = await self.host.ask(PROVIDER_REQUEST, payload)
+        if verdict.action == "deny":
+            reason = verdict.reason or "no reason given"
+            await self._report(choice, {"type": "denied", "msg": reason}, status="denied")
+            raise RequestDenied(reason)
+        with self._watch.running(f"provider:{choice.name}", choice.name):
+            response, reply = await bounded(self._exchange(choice), stop=self._watch.at_once)
+        self.memory.last_request = time.monotonic()
+        usage = usage_dict(response)
+        answered = {"provider": choice.name, "usage": usage, "tool_calls": bool(reply.calls)}
+        duration = round((time.monotonic() - started) * 1000, 3)
+        self._is_reported = True
+        await self.host.ask(PROVIDER_RESPONSE, {**answered, "duration_ms": duration})
+        await self._report_blocks(response, usage)
         return reply
 
     async def _exchange(self, choice: Choice) -> tuple[Any, Reply]:
@@ -113,8 +126,8 @@ class Asker:
             taken = {call_id for message in messages for call_id in tool_call_ids(message)}
             return response, read_reply(choice.provider, response, taken, keep_thinking=self.keeps_thinking)
         except asyncio.CancelledError:
-            error = {"type": "cancelled", "msg": "the call was dropped"}
-            await run_to_end(self._report(choice, error, status="cancelled"))
+            # In this task, where the provider's own events have left the id of the request.
+            await run_to_end(self._report(choice, _DROPPED, status="cancelled"))
             raise
         except Exception as error:
             self.failure = error
@@ -153,6 +166,7 @@ class Asker:
         await self._report(choice, {"type": type(error).__name__, "msg": str(error)}, **facts)
 
     async def _report(self, choice: Choice, error: dict[str, str], **facts: Any) -> None:
+        self._is_reported = True
         await self.host.ask(PROVIDER_ERROR, {"provider": choice.name, "error": error, **facts})
 
     async def _report_blocks(self, response: Any, usage: dict[str, Any] | None) -> None:

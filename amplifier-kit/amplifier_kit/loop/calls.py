@@ -26,7 +26,7 @@ from amplifier_kit.loop.waiting import GRACE, Expired, Stopped, bounded, drop, r
 from amplifier_kit.loop.watch import Watch
 from amplifier_kit.pairing import tool_result
 
-__all__ = ["CallRunner", "Finished", "Refused", "Target", "cancelled_text", "denied_by_hook"]
+__all__ = ["CallRunner", "Finished", "Passage", "Refused", "Target", "cancelled_text", "denied_by_hook"]
 
 logger = logging.getLogger(__name__)
 
@@ -56,7 +56,7 @@ class Target(NamedTuple):
     tool: Any
 
 
-class _Passage:
+class Passage:
     """Follow one call on its way: its place among the others, what its events say, and since when."""
 
     __slots__ = ("call", "number", "payload", "started")
@@ -168,7 +168,7 @@ class CallRunner:
         self.finished[call.id] = Finished(call, f"Error executing tool: {_message_of(error)}", True)
 
     async def _run_one(self, call: Call, group: str, number: int) -> Finished:
-        passage = _Passage(call, group, number)
+        passage = Passage(call, group, number)
         with self.host.span(f"tool:{call.name}"):
             try:
                 return Finished(call, await self._carry(passage))
@@ -179,7 +179,7 @@ class CallRunner:
                 await run_to_end(self._report("cancelled", _CANCELLED, passage))
                 raise
 
-    async def _carry(self, passage: _Passage) -> Any:
+    async def _carry(self, passage: Passage) -> Any:
         """Take one call through all its steps and return the content of its result; raise Refused when it has none."""
         call = passage.call
         if call.problem is not None:
@@ -187,16 +187,16 @@ class CallRunner:
             raise Refused(text, "invalid_call", call.problem)
         if self.host.is_cancelled:
             raise Refused(cancelled_text(call.name, _NOT_STARTED), "cancelled", _NOT_STARTED)
-        target = await self._select(call)
+        target = await self._select(passage)
         passage.payload["tool_name"] = target.name
         passage.payload["tool_input"] = await self._passed_hooks(passage)
         await self._permitted(target, passage.payload)
         result = await self._executed(target, passage)
         return await self._posted(result, passage)
 
-    async def _select(self, call: Call) -> Target:
+    async def _select(self, passage: Passage) -> Target:
         """Return the tool that a call is for, or raise Refused; loops with a say of their own in that override it."""
-        return self.target(call.name)
+        return self.target(passage.call.name)
 
     def target(self, name: str) -> Target:
         """Return the tool of that name; raise Refused when there is none."""
@@ -207,7 +207,7 @@ class CallRunner:
             raise Refused(text, "unknown_tool", f"no tool '{name}' is mounted")
         return Target(name, tool)
 
-    async def _passed_hooks(self, passage: _Passage) -> dict[str, Any]:
+    async def _passed_hooks(self, passage: Passage) -> dict[str, Any]:
         """Return the input as hooks leave it; raise Refused when they deny."""
         verdict = await self._heard(TOOL_PRE, passage.payload, passage)
         if verdict.action == "deny":
@@ -228,7 +228,7 @@ class CallRunner:
         if not permission.granted:
             raise Refused(f"Denied: {permission.reason}", "denied", permission.reason)
 
-    async def _executed(self, target: Target, passage: _Passage) -> ToolResult:
+    async def _executed(self, target: Target, passage: Passage) -> ToolResult:
         """Return what the tool returns; raise Refused when it does not, or must not start any more."""
         if self.host.is_cancelled:
             raise Refused(cancelled_text(target.name, _NOT_STARTED), "cancelled", _NOT_STARTED)
@@ -274,7 +274,7 @@ class CallRunner:
                 coordinator._tool_dispatch_contexts = known
         return known
 
-    async def _posted(self, result: ToolResult, passage: _Passage) -> Any:
+    async def _posted(self, result: ToolResult, passage: Passage) -> Any:
         """Show a result to the hooks and return the content that the model reads."""
         sent = {**passage.payload, "result": result.safe_hook_presentation(), "duration_ms": passage.duration_ms()}
         verdict = await self._heard(TOOL_POST, sent, passage)
@@ -285,14 +285,14 @@ class CallRunner:
             return json.dumps(shown, default=str) if isinstance(shown, dict | list) else str(shown)
         return _content_of(result)
 
-    async def _report(self, kind: str, message: str, passage: _Passage) -> None:
+    async def _report(self, kind: str, message: str, passage: Passage) -> None:
         """Close a call that has no result of its tool; what hooks inject on that is kept too."""
         told: dict[str, Any] = {key: passage.payload[key] for key in ("tool_name", "tool_call_id", "parallel_group_id")}
         told["error"] = {"type": kind, "msg": message}
         told["status"] = kind if kind in ("denied", "timeout", "cancelled") else "error"
         await self._heard(TOOL_ERROR, {**told, "duration_ms": passage.duration_ms()}, passage)
 
-    async def _heard(self, event: str, data: dict[str, Any], passage: _Passage) -> HookResult:
+    async def _heard(self, event: str, data: dict[str, Any], passage: Passage) -> HookResult:
         """Emit an event of a call; injections wait, everything else is carried out now."""
         verdict = await self.host.emit(event, data)
         if verdict.action != "inject_context":

@@ -70,7 +70,7 @@ async def drop(*tasks: asyncio.Future[Any], grace: float = GRACE) -> None:
         if running:
             await asyncio.wait(running, timeout=grace)
     finally:
-        for task in running:
+        for task in tasks:
             _forget(task)
 
 
@@ -110,9 +110,11 @@ def _outcome(task: asyncio.Task[T]) -> T:
 
 def _forget(task: asyncio.Future[Any]) -> None:
     """Take note of a task's end whenever it comes, so that nobody complains that it was never asked for."""
-    if not task.done():
-        logger.warning("%r ignores its cancellation and is left behind", task)
-        _left_behind.add(task)
+    if task.done():
+        _consume(task)
+        return
+    logger.warning("%r ignores its cancellation and is left behind", task)
+    _left_behind.add(task)
     task.add_done_callback(_consume)
 
 

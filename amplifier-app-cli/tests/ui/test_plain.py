@@ -1,0 +1,31 @@
+"""Text that cannot steer the terminal."""
+
+import pytest
+from amplifier_app_cli.ui.plain import plain
+from hypothesis import given
+from hypothesis import strategies as st
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("\x1b[31mred\x1b[0m", "red"),
+        ("\x1b]0;owned\x07title", "title"),
+        ("\x1b]52;c;AAAA\x1b\\clip", "clip"),
+        ("\x1b[2J\x1b[Hgone", "gone"),
+        ("a\rb\x08c", "abc"),
+        ("\x9b31mcsi", "31mcsi"),
+        ("tab\tand\nnewline ü 漢", "tab\tand\nnewline ü 漢"),
+        ("\x1b", ""),
+    ],
+)
+def test_escapes_are_taken_out(text: str, shown: str) -> None:
+    """Escape sequences and control characters disappear; ordinary text, tab and newline stay."""
+    assert plain(text) == shown
+
+
+@given(st.text())
+def test_nothing_that_steers_is_left(text: str) -> None:
+    """Whatever goes in, no control character but tab and newline comes out."""
+    assert not [character for character in plain(text) if (ord(character) < 32 and character not in "\t\n")]
+    assert not [character for character in plain(text) if 127 <= ord(character) < 160]

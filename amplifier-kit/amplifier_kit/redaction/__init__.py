@@ -1,0 +1,22 @@
+"""Mask secrets before anything is written: by key name, by known live value, and by pattern.
+
+Redaction never changes what runs; it makes copies for whoever writes. Ids and times are never masked, because the lines
+of a log are joined by them. A value that cannot be scrubbed is left out, not let through.
+"""
+
+from amplifier_kit.redaction.live import live_values_from_env, live_values_from_plan
+from amplifier_kit.redaction.mask import MASK, PII_MASK
+from amplifier_kit.redaction.names import PROTECTED_KEYS, is_secret_name
+from amplifier_kit.redaction.redactor import DEFAULT_RULES, Redactor, Scrubbed
+
+__all__ = [
+    "DEFAULT_RULES",
+    "MASK",
+    "PII_MASK",
+    "PROTECTED_KEYS",
+    "Redactor",
+    "Scrubbed",
+    "is_secret_name",
+    "live_values_from_env",
+    "live_values_from_plan",
+]

@@ -1,0 +1,163 @@
+"""Secrets that are known because this very process uses them, found wherever and however they are written."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from binascii import b2a_base64
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+from urllib.parse import quote, quote_plus
+
+from amplifier_kit.redaction.mask import MASK, MASKS
+from amplifier_kit.redaction.names import is_secret_name, may_be_secret
+
+#: Shorter values are left out: they would mask ordinary words.
+LEAST = 8
+#: Of a secret of many lines, such as a key file, every line that is as long as this counts by itself.
+_LEAST_LINE = 16
+
+_URL_PASSWORD = re.compile(r"://[^\s/:@]{0,200}:([^\s/@]{8,500})@")
+#: Variables are also called just `KEY`, `PASS` or `PWD`, with something before it.
+_ENV_NAME = re.compile(r"[A-Z0-9]_(?:KEY|PASS|PWD)$", re.IGNORECASE)
+#: What stands where a secret might, and is none. Masking it would make a log unreadable.
+_ORDINARY = frozenset(
+    """anonymous changeme default development disabled enabled localhost optional password postgres production required
+    undefined""".split()
+)
+#: Inside `credentials: {...}` these hold the secret; a user name beside them does not.
+_INNER_NAMES = frozenset(("key", "value", "pass", "pwd", "data"))
+
+
+class LiveValues:
+    """Hold known secrets in every form in which they may turn up, and mask them."""
+
+    def __init__(self) -> None:
+        #: The longest first, so that no secret hides behind one that it begins with.
+        self._forms: tuple[str, ...] = ()
+        self._numbers: tuple[str, ...] = ()
+
+    def add(self, values: Iterable[str]) -> None:
+        """Know these values from now on; ones shorter than LEAST are left out."""
+        forms = set(self._forms)
+        for value in values:
+            for secret in _parts(value) if isinstance(value, str) else ():
+                forms.update(form for form in _forms(secret) if not any(form in mask for mask in MASKS))
+        self._forms = tuple(sorted(forms, key=lambda form: (-len(form), form)))
+        self._numbers = tuple(form for form in self._forms if form.isdecimal())
+
+    def __bool__(self) -> bool:
+        """Tell whether any secret is known."""
+        return bool(self._forms)
+
+    def found_in(self, text: str) -> bool:
+        """Tell whether a text holds a known secret."""
+        # One search per form beats a regular expression of all of them: it looks at a fraction of the characters.
+        return any(form in text for form in self._forms)
+
+    def found_in_number(self, number: int | float) -> bool:
+        """Tell whether the digits of a number hold a known secret."""
+        if not self._numbers:
+            return False
+        digits = repr(number)
+        return any(form in digits for form in self._numbers)
+
+    def mask(self, text: str) -> tuple[str, int]:
+        """Return the text without known secrets, and how many there were."""
+        found = 0
+        for form in self._forms:
+            if form in text:
+                found += text.count(form)
+                text = text.replace(form, MASK)
+        return text, found
+
+
+def live_values_from_env(environ: Mapping[str, str]) -> list[str]:
+    """Return the values of variables that are named like credentials, and the passwords in URLs of all others.
+
+    Left out are values shorter than LEAST, ordinary words, and names of files: the file is the secret, not its name.
+    """
+    found: list[str] = []
+    for name, value in environ.items():
+        if is_secret_name(name) or _ENV_NAME.search(name):
+            found.extend(_worth_masking(value))
+        else:
+            found.extend(_URL_PASSWORD.findall(value))
+    return found
+
+
+def live_values_from_plan(plan: Any) -> list[str]:
+    """Return the strings that stand under secret names anywhere in a plan or config, and the passwords in its URLs."""
+    found: list[str] = []
+    waiting: list[tuple[Any, bool]] = [(plan, False)]
+    seen: set[int] = set()
+    while waiting:
+        value, secret = waiting.pop()
+        if isinstance(value, str):
+            found.extend(_worth_masking(value) if secret else _URL_PASSWORD.findall(value))
+        elif isinstance(value, (Mapping, list, tuple)) and id(value) not in seen:
+            seen.add(id(value))
+            if isinstance(value, Mapping):
+                for key, item in value.items():
+                    waiting.append((item, _is_secret_field(str(key), item) or (secret and key in _INNER_NAMES)))
+            else:
+                waiting.extend((item, secret) for item in value)
+    return found
+
+
+def _is_secret_field(name: str, item: Any) -> bool:
+    return is_secret_name(name) and may_be_secret(name, item)
+
+
+def _worth_masking(value: str) -> list[str]:
+    value = value.strip()
+    if len(value) < LEAST or value.lower() in _ORDINARY or _is_file_name(value):
+        return []
+    return [value]
+
+
+def _is_file_name(value: str) -> bool:
+    try:
+        return "/" in value and os.path.exists(value)
+    except (OSError, ValueError):
+        return False  # no file name this system knows
+
+
+def _parts(value: str) -> Iterator[str]:
+    """Yield the secrets that a value consists of: itself, its lines, the secrets in its JSON, its URL's password."""
+    value = value.strip()
+    if len(value) < LEAST:
+        return
+    yield value
+    if "\n" in value or "\\n" in value:
+        lines = (line.strip() for line in value.replace("\\n", "\n").splitlines())
+        yield from (line for line in lines if len(line) >= _LEAST_LINE and not line.startswith("-----"))
+    if value.startswith(("{", "[")):
+        try:
+            yield from live_values_from_plan(json.loads(value))
+        except (ValueError, RecursionError):
+            return  # it only looked like JSON; as a whole it is known already
+    yield from _URL_PASSWORD.findall(value)
+
+
+def _forms(secret: str) -> Iterator[str]:
+    """Yield how a secret may be written: as it is, escaped in a URL, JSON, Python or HTML, in base64 and in hex."""
+    yield secret
+    escaped = json.dumps(secret)[1:-1]
+    yield from (escaped, json.dumps(secret, ensure_ascii=False)[1:-1], json.dumps(escaped)[1:-1], repr(secret)[1:-1])
+    for quoted in (quote(secret, safe="", errors="replace"), quote(secret, errors="replace"), _plus(secret)):
+        yield from (quoted, re.sub("%..", lambda match: match.group().lower(), quoted))
+    yield secret.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace('"', "&quot;")
+    content = secret.encode("utf-8", "replace")
+    yield from (content.hex(), content.hex().upper())
+    for before in range(3):
+        # Of a longer text in base64 the secret is at one of three places in its group of three bytes; characters that
+        # also depend on its neighbours are left out.
+        encoded = b2a_base64(bytes(before) + content, newline=False).decode()
+        inner = encoded[(0, 2, 3)[before] : (before + len(content)) * 8 // 6]
+        yield from (inner, inner.replace("+", "-").replace("/", "_"))
+
+
+def _plus(secret: str) -> str:
+    return quote_plus(secret, errors="replace")

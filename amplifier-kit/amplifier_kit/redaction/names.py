@@ -1,0 +1,107 @@
+"""What the name of a field says about its value: that it is a secret, or an id or time that must stay as it is."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+#: Fields that join records, in whatever depth they stand. Their values are left alone when they have the form of an id.
+ID_KEYS = frozenset(
+    """session_id parent_id trace_id turn_id span_id parent_span_id request_id tool_call_id tool_use_id call_id
+    sub_session_id child_session_id root_session_id parent_session_id parallel_group_id group_id message_id event_id
+    instance_id conversation_id response_id previous_response_id""".split()
+)
+#: Fields that say when or in which order; left alone when they have the form of a time or number.
+TIME_KEYS = frozenset(
+    "ts timestamp seq created created_at updated_at last_updated started_at ended_at expires_at duration_ms".split()
+)
+PROTECTED_KEYS = ID_KEYS | TIME_KEYS
+
+_LONGEST_ID = 256
+_TIME = re.compile(r"[0-9TZ:.,+\- ]{4,40}", re.ASCII)
+
+_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_SEPARATORS = re.compile(r"[^A-Za-z0-9]+")
+#: The last words of a name that holds a secret, once the words are lower-case and separated by underscores.
+_SECRET = re.compile(
+    r"""(?:
+      (?:^|_)(?:
+          (?:api|app|access|account|admin|auth|deploy|encryption|hmac|jwt|license|master|private|secret|service|session
+            |shared|signing|ssh|storage|subscription|webhook)_?keys?
+        | secrets? | passwd | passphrase | passcode | token | credentials? | creds | auth | authorization | bearer
+        | cookies? | jwt | connection_string | conn_str | seed_phrase | mnemonic | otp | cvv
+      )
+    | password | passwd | passphrase | apikey | secretkey | privatekey | accesskey | authtoken | accesstoken
+    | clientsecret
+    | [a-z0-9]_(?:pat|pwd)
+    | (?:^|_)(?:db|admin|ftp|imap|login|mail|mongo|mysql|pg|postgres|proxy|redis|root|smtp|ssh|sudo|user)_?pass
+    )
+    (?:_?\d{1,4}|_(?:old|new|prod|production|staging|dev|test|live|backup|value|raw|plain|b64|base64|hash|header
+      |confirm|confirmation))?$""",
+    re.VERBOSE,
+)
+_LONGEST_NAME = 200
+
+_SCHEMA_TYPES = frozenset(("string", "object", "array", "integer", "number", "boolean", "null"))
+_SCHEMA_KEYS = ("$ref", "anyOf", "oneOf", "allOf", "enum")
+#: Beside one of these, `id` is the id of a tool call, which a result refers to.
+_CALL_KEYS = ("tool", "arguments", "input", "function")
+_HEADERS = frozenset(("authorization", "proxy_authorization", "cookie", "set_cookie", "x_api_key", "x_auth_token"))
+
+
+def is_secret_name(name: str) -> bool:
+    """Tell whether a field of that name holds a secret: `api_key`, `OPENAI_API_KEY`, `clientSecret`, `db-password`."""
+    if len(name) > _LONGEST_NAME or name in PROTECTED_KEYS:
+        return False
+    return _SECRET.search(_words(name)) is not None
+
+
+def is_secret_header(name: Any) -> bool:
+    """Tell whether the value beside this header's name is a secret."""
+    return isinstance(name, str) and len(name) <= _LONGEST_NAME and _words(name) in _HEADERS
+
+
+def is_id(value: Any) -> bool:
+    """Tell whether a value has the form of an id."""
+    if type(value) is not str:
+        return value is None or isinstance(value, (int, float))
+    return len(value) <= _LONGEST_ID and (value.isalnum() or not any(map(str.isspace, value)))
+
+
+def is_time(value: Any) -> bool:
+    """Tell whether a value has the form of a time, a duration or a number."""
+    if type(value) is not str:
+        return value is None or isinstance(value, (int, float))
+    return _TIME.fullmatch(value) is not None
+
+
+def is_tool_call(mapping: Mapping[Any, Any]) -> bool:
+    """Tell whether the `id` in this mapping is the id of a tool call."""
+    return any(key in mapping for key in _CALL_KEYS)
+
+
+def is_schema(value: Any) -> bool:
+    """Tell whether a value describes a field, as JSON Schema does, rather than being its content."""
+    if not isinstance(value, Mapping):
+        return False
+    kind = value.get("type")
+    return (isinstance(kind, str) and kind in _SCHEMA_TYPES) or any(key in value for key in _SCHEMA_KEYS)
+
+
+def may_be_secret(name: str, value: Any) -> bool:
+    """Tell whether a value under a secret name can be one: nothing, a switch, a reference, a count of tokens is none."""
+    if value is None or isinstance(value, bool) or is_schema(value):
+        return False
+    if isinstance(value, (int, float)):
+        return not _words(name).endswith(("token", "tokens", "auth"))
+    return not isinstance(value, str) or not (value.isspace() or not value or _is_reference(value))
+
+
+def _is_reference(text: str) -> bool:
+    """Tell whether a text only names where the secret is: `${OPENAI_API_KEY}`."""
+    return text.startswith("${") and text.endswith("}") and text[2:-1].isidentifier()
+
+
+def _words(name: str) -> str:
+    return _SEPARATORS.sub("_", _CAMEL.sub("_", name)).strip("_").lower()

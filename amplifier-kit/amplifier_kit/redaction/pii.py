@@ -1,0 +1,58 @@
+"""Personal data that can be told by its form: mail addresses, social security numbers, card numbers."""
+
+from __future__ import annotations
+
+import re
+
+from amplifier_kit.redaction.mask import PII_MASK
+
+#: Not the login of a URL, not `git@host`, not a package at a version (`left-pad@1.3.0-beta.rc`).
+_MAIL = re.compile(
+    r"(?<![A-Za-z0-9._%+\-/])(?!git@)[A-Za-z0-9][A-Za-z0-9._%+\-]{0,63}@(?![0-9]+\.[0-9])"
+    r"(?:[A-Za-z0-9\-]{1,63}\.){1,8}[A-Za-z]{2,24}(?![A-Za-z0-9\-(])"
+)
+_SOCIAL = re.compile(r"(?<![\w.\-])(?!000|666|9)[0-9]{3}-(?!00)[0-9]{2}-(?!0000)[0-9]{4}(?![\w\-]|\.[0-9])", re.ASCII)
+#: Numbers that begin and are as long as those of a card company; the check digit decides.
+_CARD = re.compile(
+    r"(?<![\w.\-:+/])(?:4[0-9]{3}|5[1-5][0-9]{2}|2[2-7][0-9]{2}|6(?:011|5[0-9]{2})|35[0-9]{2}"
+    r")(?:(?P<gap>[ \-]?)[0-9]{4})(?:(?P=gap)[0-9]{4}){2}(?![\w\-:+/]|\.[0-9])"
+    r"|(?<![\w.\-:+/])3[47][0-9]{2}(?P<space>[ \-]?)[0-9]{6}(?P=space)[0-9]{5}(?![\w\-:+/]|\.[0-9])",
+    re.ASCII,
+)
+
+
+def mask_pii(text: str) -> tuple[str, int]:
+    """Return the text without personal data, and how often there was some."""
+    found = 0
+    if "@" in text:
+        text, found = _MAIL.subn(PII_MASK, text)
+    if "-" in text:
+        text, count = _SOCIAL.subn(PII_MASK, text)
+        found += count
+    text, count = _mask_cards(text)
+    return text, found + count
+
+
+def may_hold_pii(text: str) -> bool:
+    """Tell, fast, whether it is worth looking closer."""
+    return "@" in text or _SOCIAL.search(text) is not None or _CARD.search(text) is not None
+
+
+def _mask_cards(text: str) -> tuple[str, int]:
+    found = 0
+
+    def replace(match: re.Match[str]) -> str:
+        nonlocal found
+        if not _checks(match.group()):
+            return match.group()
+        found += 1
+        return PII_MASK
+
+    return _CARD.sub(replace, text), found
+
+
+def _checks(number: str) -> bool:
+    """Tell whether the last digit is the one that the others ask for."""
+    digits = [int(character) for character in reversed(number) if character.isdigit()]
+    doubled = (digit * 2 - 9 * (digit > 4) for digit in digits[1::2])
+    return (sum(digits[::2]) + sum(doubled)) % 10 == 0

@@ -1,0 +1,96 @@
+"""Secrets that give themselves away by their form: the tokens of known services, private keys, signed web tokens."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import Final
+
+from amplifier_kit.redaction.mask import MASK
+
+#: Not inside a word. Text that was escaped once more has `\n` for a line break, and its `n` is no part of a word.
+_START = r"(?:(?<![A-Za-z0-9])|(?<=\\[nrt]))"
+_ALONE = r"(?:(?<![A-Za-z0-9_\-])|(?<=\\[nrt]))"
+
+#: What a token of one kind must contain, and its form. The first is looked for before the second is tried.
+_SHAPES: Final = (
+    # A digit, or a long run without a hyphen, tells a key from a name such as `sk-text-repr-fallback`.
+    (("sk-", "pk-", "rk-"), _START + r"[spr]k-(?=[A-Za-z_\-]{0,80}[0-9]|[A-Za-z0-9]{20})[A-Za-z0-9_\-]{16,}"),
+    (("_live_", "_test_"), _START + r"[spr]k_(?:live|test)_[A-Za-z0-9]{10,}"),
+    (("whsec_",), r"whsec_[A-Za-z0-9+/=]{16,}"),
+    (("ghp_", "gho_", "ghu_", "ghs_", "ghr_"), r"gh[pousr]_[A-Za-z0-9]{20,}"),
+    (("github_pat_",), r"github_pat_[A-Za-z0-9_]{20,}"),
+    (("glpat-", "gldt-", "glrt-", "glptt-", "glcbt-"), _START + r"gl(?:pat|dt|rt|ptt|cbt)-[A-Za-z0-9_\-]{16,}"),
+    (
+        ("AKIA", "ASIA", "ABIA"),
+        r"(?<![A-Za-z0-9+/])A[KSB]IA[A-Z0-9]{16}(?![A-Za-z0-9])|(?<=\\[nrt])A[KS]IA[A-Z0-9]{16}",
+    ),
+    (("AIza",), r"AIza[A-Za-z0-9_\-]{30,}"),
+    (("ya29.", "GOCSPX-"), _START + r"(?:ya29\.|GOCSPX-)[A-Za-z0-9_\-]{16,}"),
+    (("xoxa-", "xoxb-", "xoxe-", "xoxo-", "xoxp-", "xoxr-", "xoxs-"), r"xox[abeoprs]-[A-Za-z0-9\-]{10,}"),
+    (("xapp-",), r"xapp-[0-9]-[A-Za-z0-9\-]{10,}"),
+    (("hf_", "gsk_", "r8_", "npm_"), _START + r"(?:hf|gsk|r8|npm)_[A-Za-z0-9]{20,}"),
+    (
+        ("xai-", "pplx-", "tvly-", "nvapi-"),
+        _START + r"(?:xai|pplx|tvly|nvapi)-(?=[A-Za-z_\-]{0,80}[0-9])[A-Za-z0-9_\-]{20,}",
+    ),
+    (("pypi-", "dckr_pat_", "lin_api_"), _START + r"(?:pypi-|dckr_pat_|lin_api_)[A-Za-z0-9_\-]{20,}"),
+    (("dop_v1_", "doo_v1_"), r"do[op]_v1_[a-f0-9]{32,}"),
+    (("shpat_", "shpca_", "shppa_", "shpss_"), r"shp(?:at|ca|pa|ss)_[A-Fa-f0-9]{24,}"),
+    (("sq0",), _START + r"sq0[a-z]{3}-[A-Za-z0-9_\-]{20,}"),
+    (("hvs.", "hvb."), _START + r"hv[sb]\.[A-Za-z0-9_\-]{20,}"),
+    (("SG.",), _START + r"SG\.[A-Za-z0-9_\-]{16,64}\.[A-Za-z0-9_\-]{16,}"),
+    (("AGE-SECRET-KEY-",), r"AGE-SECRET-KEY-1[A-Z0-9]{40,}"),
+    (("ATATT3",), _START + r"ATATT3[A-Za-z0-9_\-=]{40,}"),
+    (("hooks.slack.com/",), r"(?<=hooks\.slack\.com/services/)[A-Za-z0-9/]{16,}"),
+    (("eyJ",), _ALONE + r"eyJ[A-Za-z0-9_\-]{8,}\.[A-Za-z0-9_\-]{8,}\.[A-Za-z0-9_\-]*"),
+)
+_BEGIN = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
+_END = re.compile(r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
+#: What may follow the first line of a key whose last line was cut off.
+_KEY_TEXT = re.compile(r"(?:[A-Za-z0-9+/=\s]|\\[nr])*")
+
+
+_ANCHORS: Final = ("PRIVATE KEY", *(anchor for anchors, _ in _SHAPES for anchor in anchors))
+
+
+def may_hold_shape(text: str) -> bool:
+    """Tell, fast, whether it is worth looking closer."""
+    return any(anchor in text for anchor in _ANCHORS)
+
+
+def mask_shapes(text: str) -> tuple[str, int]:
+    """Return the text without secrets that have a known form, and how many there were."""
+    found = 0
+    for index, (anchors, _) in enumerate(_SHAPES):
+        for anchor in anchors:
+            if anchor in text:
+                text, count = _pattern(index).subn(MASK, text)
+                found += count
+                break
+    if "PRIVATE KEY" in text:
+        text, count = _mask_private_keys(text)
+        found += count
+    return text, found
+
+
+@cache
+def _pattern(index: int) -> re.Pattern[str]:
+    # Compiled when it is first needed: most sessions need none of them.
+    return re.compile(_SHAPES[index][1])
+
+
+def _mask_private_keys(text: str) -> tuple[str, int]:
+    """Mask key blocks from their first line to their last; one that was cut off, as far as it looks like a key."""
+    kept: list[str] = []
+    at = 0
+    found = 0
+    any_end = True
+    while begin := _BEGIN.search(text, at):
+        end = _END.search(text, begin.end()) if any_end else None
+        any_end = end is not None
+        stop = end.end() if end is not None else _KEY_TEXT.match(text, begin.end()).end()  # type: ignore[union-attr]
+        kept += (text[at : begin.start()], MASK)
+        at = stop
+        found += 1
+    return "".join((*kept, text[at:])), found

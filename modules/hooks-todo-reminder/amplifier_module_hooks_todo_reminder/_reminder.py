@@ -1,0 +1,74 @@
+"""Watch which tools are used and put the reminder into each request."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from amplifier_core.models import HookResult
+
+from amplifier_module_hooks_todo_reminder._settings import Settings
+from amplifier_module_hooks_todo_reminder._todos import todo_lines
+
+NAME: Final = "hooks-todo-reminder"
+TOOL: Final = "todo"
+
+_OPENING: Final = f'<system-reminder source="{NAME}">'
+_CLOSING: Final = "</system-reminder>"
+_CUT: Final = "(cut here)"
+_NUDGE: Final = (
+    "The tool `todo` has not been used recently. If the work has several steps, plan and track them with it and keep "
+    "the list current; if it does not, go on without. This is no request of the user: do not mention it."
+)
+
+
+class TodoReminder:
+    """Remind the model in one session."""
+
+    def __init__(self, coordinator: Any, settings: Settings) -> None:
+        self._coordinator = coordinator
+        self._settings = settings
+        self._calls_since = 0
+
+    def on_tool_post(self, event: str, data: Any) -> None:
+        """Count tool calls since the last successful use of `todo`."""
+        name = data.get("tool_name") if isinstance(data, Mapping) else None
+        if name == TOOL and _succeeded(data.get("result")):
+            self._calls_since = 0
+        elif name:
+            self._calls_since += 1
+
+    def on_provider_request(self, event: str, data: Any) -> HookResult | None:
+        """Add the list, and the reminder when it is due, to this request only; say nothing when there is nothing."""
+        parts = ["\n".join(todo_lines(getattr(self._coordinator, "todo_state", None)))]
+        if self._is_due():
+            parts.append(_NUDGE)
+        text = self._wrapped("\n\n".join(part for part in parts if part))
+        if text is None:
+            return None
+        return HookResult(
+            action="inject_context",
+            context_injection=text,
+            context_injection_role=self._settings.inject_role,
+            ephemeral=True,
+            append_to_last_tool_result=True,
+        )
+
+    def _is_due(self) -> bool:
+        has_tool = TOOL in (self._coordinator.get("tools") or {})
+        return has_tool and self._calls_since >= self._settings.recent_tool_threshold
+
+    def _wrapped(self, text: str) -> str | None:
+        """Return the reminder, cut to the session's size limit: one too long would be refused, and all others with it."""
+        if not text:
+            return None
+        limit = self._coordinator.injection_size_limit
+        whole = f"{_OPENING}\n{text}\n{_CLOSING}"
+        if limit is None or len(whole) <= limit:
+            return whole
+        room = limit - len(f"{_OPENING}\n\n{_CUT}\n{_CLOSING}")
+        return f"{_OPENING}\n{text[:room]}\n{_CUT}\n{_CLOSING}" if room > 0 else None
+
+
+def _succeeded(result: Any) -> bool:
+    return not (isinstance(result, Mapping) and result.get("success") is False)

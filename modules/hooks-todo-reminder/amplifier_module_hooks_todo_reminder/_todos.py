@@ -1,0 +1,36 @@
+"""Turn a todo list into lines for the model."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+#: Longer lists show what is still open, and of that the first.
+_LISTED: Final = 50
+_LENGTH: Final = 300
+_MARKS: Final = {"completed": "[x]", "in_progress": "[>]", "pending": "[ ]"}
+# What a list says must neither end the reminder it stands in nor start one of its own.
+_TAG: Final = re.compile(r"<(?=\s*/?\s*system-reminder)", re.IGNORECASE)
+
+
+def todo_lines(state: Any) -> list[str]:
+    """Return the list with a heading, nothing when there is none; entries that are no todos are left out."""
+    todos = [todo for todo in state if isinstance(todo, Mapping)] if isinstance(state, list) else []
+    if not todos:
+        return []
+    unfinished = [todo for todo in todos if todo.get("status") != "completed"]
+    listed = todos if len(todos) <= _LISTED else unfinished[:_LISTED]
+    lines = [f"Todo list, {len(todos) - len(unfinished)} of {len(todos)} done:", *map(_line, listed)]
+    if len(listed) < len(todos):
+        lines.append(f"({len(todos) - len(listed)} more, not listed)")
+    return lines
+
+
+def _line(todo: Mapping[str, Any]) -> str:
+    status = todo.get("status")
+    mark = _MARKS.get(status, "[ ]") if isinstance(status, str) else "[ ]"
+    text = todo.get("activeForm") if status == "in_progress" else None
+    words = " ".join(str(text or todo.get("content") or "").split())
+    shown = words if len(words) <= _LENGTH else f"{words[:_LENGTH]}…"
+    return f"{mark} {_TAG.sub('‹', shown)}"

@@ -1,0 +1,40 @@
+"""What a bundle may set, and what it is told when it sets something wrong."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+from amplifier_module_hooks_todo_reminder._settings import Settings
+
+
+@pytest.mark.parametrize("config", [None, {}, {"inject_role": None, "priority": None, "recent_tool_threshold": None}])
+def test_defaults(config: dict[str, Any] | None) -> None:
+    """What is absent or null has its default."""
+    assert Settings.from_config(config) == Settings(inject_role="user", priority=10, recent_tool_threshold=3)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "expected"),
+    [
+        ("inject_role", "tool", "one of system, user, assistant, got 'tool'"),
+        ("inject_role", ["user"], "one of system, user, assistant, got ['user']"),
+        ("priority", "high", "a whole number, got 'high'"),
+        ("priority", True, "a whole number, got True"),
+        ("recent_tool_threshold", 1.5, "a whole number, got 1.5"),
+        ("recent_tool_threshold", -1, "a whole number of at least 0, got -1"),
+    ],
+)
+def test_a_wrong_value_is_named(key: str, value: Any, expected: str) -> None:
+    """The error says which module, which key, what was expected and what was found."""
+    with pytest.raises(ValueError) as raised:
+        Settings.from_config({key: value})
+    assert str(raised.value) == f"hooks-todo-reminder: config key '{key}' must be {expected}"
+
+
+def test_an_unknown_key_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    """A bundle written for another version still runs, and the log says what was ignored."""
+    with caplog.at_level(logging.WARNING):
+        Settings.from_config({"priorty": 5})
+    assert "unknown config keys ['priorty'] are ignored" in caplog.text
