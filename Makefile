@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 UV     := $(or $(shell command -v uv 2>/dev/null),$(BIN)/uv)
 PACKAGES := amplifier-core amplifier-kit amplifier-foundation amplifier-app-cli amplifier-digital-twin
-PROJECTS := pyproject.toml $(PACKAGES:%=%/pyproject.toml)
+PROJECTS := pyproject.toml $(PACKAGES:%=%/pyproject.toml) $(wildcard modules/*/pyproject.toml)
 PEER   := .peer-venv
 
 .DEFAULT_GOAL := help

@@ -6,8 +6,8 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 from amplifier_core._attempt import mount_points_copy, same
+from amplifier_core._module_errors import validation_error
 from amplifier_core._module_layout import TYPE_TO_MOUNT_POINT
-from amplifier_core.loader import validation_error
 from amplifier_core.validation import validator_for
 from amplifier_core.validation.base import ValidationResult
 

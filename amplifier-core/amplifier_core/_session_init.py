@@ -16,16 +16,16 @@ from amplifier_core._attempt import Attempt
 from amplifier_core._foreign import FATAL, call, running_task
 from amplifier_core._isolation import describe
 from amplifier_core._module_config import private_copy
+from amplifier_core._module_errors import module_failure_reason
 from amplifier_core._module_layout import TYPE_TO_MOUNT_POINT
+from amplifier_core._plan_shape import check_instances, check_shape
 from amplifier_core._scope import open_module
 from amplifier_core._wave import MountWave
 from amplifier_core.events import MODULE_LOAD_FAILED, MODULE_ON_SESSION_READY_FAILED, SESSION_FORK
-from amplifier_core.loader import ModuleLoader, module_failure_reason
+from amplifier_core.loader import ModuleLoader
 from amplifier_core.utils.truncate import redact_secrets
 
 logger = logging.getLogger(__name__)
-
-_SECTIONS = ("providers", "tools", "hooks")
 
 
 async def initialize_session(config: dict[str, Any], coordinator: Any, session_id: str, parent_id: str | None) -> None:
@@ -34,7 +34,7 @@ async def initialize_session(config: dict[str, Any], coordinator: Any, session_i
     Raises TypeError for a plan of the wrong shape, RuntimeError when the orchestrator or the context cannot be had,
     ValueError for ambiguous providers, and whatever the capability `provider.load_failure` raises.
     """
-    _check_shape(config)
+    check_shape(config)
     loader = coordinator.loader
     if loader is None:
         loader = coordinator.loader = ModuleLoader(coordinator=coordinator)
@@ -44,7 +44,7 @@ async def initialize_session(config: dict[str, Any], coordinator: Any, session_i
         try:
             await starting.mount_required("orchestrator", "orchestrator", "loop-basic", config)
             await starting.mount_required("context", "context manager", "context-simple", config)
-            _check_instances(config.get("providers") or [])
+            check_instances(config.get("providers") or [])
             for entry in config.get("providers") or []:
                 await starting.mount_provider(entry)
             for entry in config.get("tools") or []:
@@ -276,49 +276,3 @@ def _option(coordinator: Any, name: str) -> float | None:
     read = getattr(coordinator, "_session_option", None)
     value = read(name) if callable(read) else None
     return value if isinstance(value, (int, float)) else None
-
-
-def _check_shape(config: dict[str, Any]) -> None:
-    """Raise TypeError when a section of the plan is not what it must be, before anything is loaded."""
-    for section in _SECTIONS:
-        entries = config.get(section)
-        if entries is None:
-            continue
-        if not isinstance(entries, (list, tuple)):
-            raise TypeError(f"'{section}' section must be a list, got {type(entries).__name__}")
-        for index, entry in enumerate(entries):
-            path = f"{section}[{index}]"
-            if not isinstance(entry, dict):
-                hint = f": write {{'module': {entry!r}}} for the module of that id" if isinstance(entry, str) else ""
-                raise TypeError(f"Module spec at {path} must be a dict, got {type(entry).__name__}{hint}")
-            _check_entry(path, entry)
-    for section in ("orchestrator", "context"):
-        path = f"session.{section}"
-        spec = (config.get("session") or {}).get(section)
-        if isinstance(spec, dict):
-            _check_entry(path, spec)
-        elif spec is not None and not isinstance(spec, str):
-            raise TypeError(f"Module spec at {path} must be a module's id or a dict, got {type(spec).__name__}")
-
-
-def _check_entry(path: str, entry: dict[str, Any]) -> None:
-    module, settings = entry.get("module"), entry.get("config")
-    if module is not None and not isinstance(module, str):
-        raise TypeError(f"Module path at {path} must be a string, got {type(module).__name__}")
-    if settings is not None and not isinstance(settings, dict):
-        raise TypeError(f"Config at {path} must be a dict, got {type(settings).__name__}")
-
-
-def _check_instances(entries: list[dict[str, Any]]) -> None:
-    """Raise ValueError when two entries of one provider module could not be told apart."""
-    unnamed: dict[str, int] = {}
-    for entry in entries:
-        if entry.get("module") and not entry.get("instance_id"):
-            unnamed[entry["module"]] = unnamed.get(entry["module"], 0) + 1
-    for module, count in unnamed.items():
-        if count > 1:
-            raise ValueError(
-                f"Multi-instance providers require explicit 'instance_id' on each additional entry. "
-                f"Found {count} entries for module '{module}' without instance_id "
-                "(at most 1 allowed as the default instance)."
-            )

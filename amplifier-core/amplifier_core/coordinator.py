@@ -45,8 +45,10 @@ class ModuleCoordinator:
 
     MOUNT_POINTS: ClassVar = (*_SINGLE, *_NAMED, "hooks")
 
-    def __new__(cls, session: Any = None, approval_system: Any = None, display_system: Any = None, **_: Any) -> Self:
+    def __new__(cls, session: Any = None, approval_system: Any = None, display_system: Any = None, **own: Any) -> Self:
         """Set everything up here, so that subclasses may skip or call `__init__` as they like."""
+        if own and cls.__init__ is ModuleCoordinator.__init__:  # nobody would ever see them
+            raise TypeError(f"{cls.__name__}() got unexpected keyword arguments: {', '.join(own)}")
         self = super().__new__(cls)
         self._set_up(session, approval_system, display_system)
         return self
@@ -296,11 +298,11 @@ class ModuleCoordinator:
 
     # -- cleanup --
 
-    def register_cleanup(self, cleanup: Any) -> None:
+    def register_cleanup(self, cleanup_fn: Any) -> None:
         """Add a function to run when the session ends; anything that cannot be called is ignored."""
-        if callable(cleanup):
-            self._cleanups.append(cleanup)
-            self._ledger.note(lambda: self._clean_up_early(cleanup))
+        if callable(cleanup_fn):
+            self._cleanups.append(cleanup_fn)
+            self._ledger.note(lambda: self._clean_up_early(cleanup_fn))
 
     async def _clean_up_early(self, cleanup: Callable[[], Any]) -> None:
         if remove_identical(self._cleanups, cleanup):
@@ -347,12 +349,12 @@ class ModuleCoordinator:
 
     # -- authorization and log --
 
-    def register_policy(self, name: str, policy: Policy, priority: int = 0) -> Callable[[], None]:
-        """Let `policy(action, details)` have a say in every authorization; return a function that removes it.
+    def register_policy(self, name: str, fn: Policy, priority: int = 0) -> Callable[[], None]:
+        """Let `fn(action, details)` have a say in every authorization; return a function that removes it.
 
-        Raises TypeError or ValueError for a name, policy or priority that cannot be used.
+        Raises TypeError or ValueError for a name, function or priority that cannot be used.
         """
-        unregister = append(self._policies, registered_policy(name, policy, priority))
+        unregister = append(self._policies, registered_policy(name, fn, priority))
         self._ledger.note(unregister)
         return unregister
 
@@ -364,13 +366,13 @@ class ModuleCoordinator:
         with open_module(self, None):
             return await authorization.authorize(self, self._policies, action, details)
 
-    def add_log_processor(self, processor: Processor) -> None:
+    def add_log_processor(self, fn: Processor) -> None:
         """Add a function that every record passes before any sink; returning None drops the record."""
-        self._ledger.note(append(self._log_pipe.processors, processor))
+        self._ledger.note(append(self._log_pipe.processors, fn))
 
-    def add_log_sink(self, sink: Sink) -> None:
+    def add_log_sink(self, fn: Sink) -> None:
         """Add a function that takes finished records; the app's business."""
-        self._ledger.note(append(self._log_pipe.sinks, sink))
+        self._ledger.note(append(self._log_pipe.sinks, fn))
 
     def log(
         self, level: str | int | None = None, message: str = "", /, *, event: str = "log:entry", **data: Any
@@ -383,7 +385,7 @@ class ModuleCoordinator:
         if not self._log_pipe.sinks:
             return
         if level is None:
-            level, message = data.pop("level", "INFO"), data.pop("message", "")
+            level, message = data.pop("level", "INFO"), message or data.pop("message", "")
         ids = {"session_id": self._session_id or None, "parent_id": self._parent_id, **(identity_fields(self) or {})}
         self._log_pipe.write(build_record(level, message, event, ids, data))
 

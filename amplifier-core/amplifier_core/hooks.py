@@ -166,7 +166,7 @@ class HookRegistry:
                 try:
                     returned = await call(task, self._timeout, entry.handler, event, fresh())
                     if returned is None or (
-                        type(returned) is HookResult and returned.__dict__.get("action") == "continue"
+                        type(returned) is HookResult and getattr(returned, "action", None) == "continue"
                     ):
                         continue
                     verdict = read_verdict(returned)

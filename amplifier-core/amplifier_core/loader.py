@@ -13,10 +13,19 @@ from collections.abc import Awaitable, Callable
 from inspect import isawaitable, iscoroutinefunction
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
+from weakref import WeakKeyDictionary
 
 from amplifier_core._entry_points import module_entry_points, what_to_do
 from amplifier_core._isolation import describe
+from amplifier_core._module_errors import (
+    MODULE_FAILURE_REASONS,
+    ModuleValidationError,
+    NotFoundError,
+    UnloadableError,
+    module_failure_reason,
+    validation_error,
+)
 from amplifier_core._module_layout import TYPE_TO_MOUNT_POINT, find_package_dir, guess_type
 from amplifier_core._scope import current_scope
 from amplifier_core._transport import TransportError, require_python
@@ -37,46 +46,19 @@ __all__ = [
 
 logger = logging.getLogger(__name__)
 
-MODULE_FAILURE_REASONS = frozenset(
-    {
-        "invalid_package_layout",
-        "missing_source",
-        "invalid_entry_point",
-        "invalid_module_metadata",
-        "validation_failed",
-        "unknown",
-    }
-)
-_ENTRY_POINT_CHECKS = frozenset({"mount_exists", "mount_signature", "on_session_ready_async"})
 MountFunction = Callable[[Any], Awaitable[Any]]
+_Checks: TypeAlias = "dict[tuple[str, str], ValidationResult]"
 
 
-class ModuleValidationError(Exception):
-    """A module was found but must not be used; `reason_code` says why to machines."""
-
-    def __init__(self, message: str, *, reason_code: str = "validation_failed") -> None:
-        super().__init__(message)
-        self.reason_code = reason_code
+#: Checks by mount function: the same function object is the same code from the same place.
+_checked: WeakKeyDictionary[Any, _Checks] = WeakKeyDictionary()
 
 
-class _NotFound(ValueError):
-    """No module of that id is installed."""
-
-    reason_code = "missing_source"
-
-
-class _Unloadable(ValueError):
-    """The package was found and checked, but has nothing to mount."""
-
-    reason_code = "invalid_entry_point"
-
-
-def module_failure_reason(error: BaseException) -> str:
-    """Return the reason code of a load failure; "unknown" for errors that are not the loader's."""
-    if isinstance(error, SourceNotFoundError):
-        return "missing_source"
-    code = getattr(error, "reason_code", None)
-    return code if isinstance(code, str) and code in MODULE_FAILURE_REASONS else "unknown"
+def _checks_of(mount: Any) -> _Checks:
+    try:
+        return _checked.setdefault(mount, {})
+    except TypeError:
+        return {}  # a callable that cannot be remembered is checked by every loader anew
 
 
 class _Loaded:
@@ -88,7 +70,8 @@ class _Loaded:
         self.module = module
         self.mount = mount
         self.path = path
-        self.checked: dict[str, ValidationResult] = {}
+        #: What the structural checks found, by kind and place; shared by every loader of the process.
+        self.checked = _checks_of(mount)
         ready = getattr(module, "on_session_ready", None)
         self.ready_is_sync = callable(ready) and not iscoroutinefunction(ready)
         self.ready: Ready | None = ready if callable(ready) and not self.ready_is_sync else None
@@ -188,11 +171,11 @@ class ModuleLoader:
         except SourceNotFoundError:
             try:
                 return known or self._load_installed(module_id)
-            except _NotFound:
+            except NotFoundError:
                 pass
             raise
         if known is not None:
-            if path != known.path:
+            if path != known.path and (known.path is None or path.resolve() != known.path.resolve()):
                 raise ImportError(f"Refusing to load '{module_id}' from {path}: it is already loaded from {known.path}")
             return known
         return self._load_from(module_id, path, coordinator)
@@ -229,7 +212,7 @@ class ModuleLoader:
             loaded = self._load_package(module_id)
             if loaded is not None:
                 return loaded
-        raise _NotFound(f"Module '{module_id}' not found via entry points or filesystem{what_to_do(module_id)}")
+        raise NotFoundError(f"Module '{module_id}' not found via entry points or filesystem{what_to_do(module_id)}")
 
     def _load_entry_point(self, module_id: str, entry_point: Any) -> _Loaded:
         try:
@@ -257,7 +240,7 @@ class ModuleLoader:
             return None
         mount = getattr(module, "mount", None)
         if mount is None:
-            raise _Unloadable(f"Module '{module_id}' found at {module.__file__} but has no mount() function")
+            raise UnloadableError(f"Module '{module_id}' found at {module.__file__} but has no mount() function")
         logger.info("Loaded module '%s' from package %s", module_id, package)
         return _Loaded(module_id, module, mount, None)
 
@@ -312,16 +295,16 @@ class ModuleLoader:
         if validator is None:
             logger.warning("No validator for module type '%s': '%s' is not checked", kind, module_id)
             if not callable(loaded.mount):
-                raise _Unloadable(f"Module '{module_id}' found at {where} but failed to load: no mount() function")
+                raise UnloadableError(f"Module '{module_id}' found at {where} but failed to load: no mount() function")
             return None
-        result = loaded.checked.get(kind)
+        result = loaded.checked.get((kind, str(where)))
         if result is None:
             result = ValidationResult(kind, str(where))
             result.add(ValidationCheck("module_importable", True, f"Module loaded from {where}", "info"))
             validator.check_structure(_Entry(loaded), result)
             if loaded.path is None:  # installed modules: a wrong on_session_ready() is skipped and reported, not fatal
                 result.checks = [check for check in result.checks if check.name != "on_session_ready_async"]
-            loaded.checked[kind] = result
+            loaded.checked[kind, str(where)] = result
         if not result.passed:
             raise validation_error(module_id, result)
         return result
@@ -382,14 +365,3 @@ class _Entry:
     def __init__(self, loaded: _Loaded) -> None:
         self.mount = loaded.mount
         self.on_session_ready = getattr(loaded.module, "on_session_ready", None)
-
-
-def validation_error(module_id: str, result: ValidationResult, hint: str = "") -> ModuleValidationError:
-    """Return the error that says which checks a module failed."""
-    failed = result.errors
-    listed = "; ".join(f"{check.name}: {check.message}" for check in failed)
-    entry_point = any(check.name in _ENTRY_POINT_CHECKS for check in failed)
-    return ModuleValidationError(
-        f"Module '{module_id}' failed validation: {result.summary()}. Errors: {listed}{hint}",
-        reason_code="invalid_entry_point" if entry_point else "validation_failed",
-    )

@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
+
 from amplifier_core import CancellationToken
 from amplifier_core.cancellation import CancellationState
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from copy import deepcopy
 from typing import Any
 
-from amplifier_core._isolation import deep_merge
 from hypothesis import given
 from hypothesis import strategies as st
+
+from amplifier_core._isolation import deep_merge
 
 KEYS = st.sampled_from(["session", "tools", "a", "b", "c"])
 SCALARS = st.one_of(st.none(), st.booleans(), st.integers(), st.text(max_size=3))
@@ -19,7 +20,7 @@ VALUES = st.recursive(
 PLANS = st.dictionaries(KEYS, VALUES, max_size=4)
 #: Plans in which a key is always a dict or never: `d…` keys hold dicts, all others do not.
 LEAF = st.one_of(SCALARS, st.lists(SCALARS, max_size=2))
-TYPED = st.deferred(
+TYPED: st.SearchStrategy[dict[str, Any]] = st.deferred(
     lambda: st.builds(
         lambda leaves, dicts: {**leaves, **dicts},
         st.dictionaries(st.sampled_from(["x", "y", "z"]), LEAF, max_size=2),

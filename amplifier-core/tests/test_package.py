@@ -6,8 +6,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-import amplifier_core
 import pytest
+
+import amplifier_core
 
 GROUPS = {
     "kernel": """AmplifierSession ModuleCoordinator ModuleLoader ModuleValidationError HookRegistry CancellationState

@@ -6,11 +6,12 @@ import asyncio
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from amplifier_core import ModuleCoordinator
 from amplifier_core._scope import open_module
 from amplifier_core._wave import SessionList, separate_deferred_lists
-from hypothesis import given
-from hypothesis import strategies as st
 
 STEPS = st.one_of(
     st.tuples(st.just("append"), st.integers()),

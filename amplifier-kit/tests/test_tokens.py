@@ -14,3 +14,13 @@ def test_several_messages_are_estimated_one_by_one() -> None:
     messages = [{"role": "user", "content": "a" * size} for size in range(9)]
     assert estimate_all(messages) == sum(len(str(message)) // 4 for message in messages)
     assert estimate_all([]) == 0
+
+
+def test_an_image_is_not_read_as_text() -> None:
+    """However many bytes encode an image, it counts 1600 tokens at most; a tiny one counts what it takes."""
+    text = {"type": "text", "text": "What is this?"}
+    image = {"type": "image", "source": {"type": "base64", "data": "A" * 1_000_000}}
+    tiny = {"type": "image", "source": {"type": "base64", "data": "A" * 40}}
+    bare = estimate_tokens({"role": "user", "content": [text]})
+    assert estimate_tokens({"role": "user", "content": [text, image]}) == bare + 1600
+    assert bare < estimate_tokens({"role": "user", "content": [text, tiny]}) < bare + 40

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+
 from amplifier_core import HookResult, ModuleCoordinator
 from amplifier_core.approval import ApprovalTimeoutError
 

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+
 from amplifier_core import HookResult, ModuleCoordinator
 from amplifier_core.authorization import Authorization
 
@@ -278,7 +279,11 @@ async def test_policies_are_asked_by_priority_then_registration() -> None:
     asked: list[str] = []
 
     def register(name: str, priority: int) -> None:
-        guarded.kernel.register_policy(name, lambda action, details: asked.append(name) or "allow", priority)
+        def allow(action: str, details: dict[str, Any]) -> str:
+            asked.append(name)
+            return "allow"
+
+        guarded.kernel.register_policy(name, allow, priority)
 
     for name, priority in (("b", 0), ("c", 0), ("d", 5), ("a", -1)):
         register(name, priority)
@@ -311,7 +316,8 @@ async def test_policies_see_clean_details() -> None:
     guarded = Guarded()
     seen: list[Any] = []
     guarded.kernel.register_policy("p", lambda action, details: seen.append(details))
-    await guarded.kernel.authorize("x", {"pair": (1, 2), "nan": float("nan"), 3: ValueError("odd")})
+    details: dict[Any, Any] = {"pair": (1, 2), "nan": float("nan"), 3: ValueError("odd")}
+    await guarded.kernel.authorize("x", details)
 
     assert seen == [{"pair": [1, 2], "nan": "nan", "3": "odd"}]
 

@@ -7,11 +7,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from amplifier_core import ModuleCoordinator
 from amplifier_core.authorization import Authorization, Opinion, decide
 from amplifier_core.coordinator import emit
-from hypothesis import given
-from hypothesis import strategies as st
 
 ANSWERS = st.lists(st.sampled_from(["allow", "deny", "ask", None, "nonsense", "raises"]), max_size=6)
 

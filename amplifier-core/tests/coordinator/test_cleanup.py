@@ -7,10 +7,11 @@ import logging
 from typing import Any
 
 import pytest
-from amplifier_core import ModuleCoordinator
-from amplifier_core.coordinator import emit
 from hypothesis import given
 from hypothesis import strategies as st
+
+from amplifier_core import ModuleCoordinator
+from amplifier_core.coordinator import emit
 
 FATAL = {"interrupts": KeyboardInterrupt, "exits": SystemExit, "cancels": asyncio.CancelledError}
 BEHAVIOURS = ("returns", "raises", "unprintable", *FATAL)

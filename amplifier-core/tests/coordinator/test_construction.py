@@ -6,7 +6,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from amplifier_core import CancellationToken, HookRegistry, ModuleCoordinator
+
+from amplifier_core import CancellationToken, HookRegistry, HookResult, ModuleCoordinator
 
 READ_ONLY = (
     *("session_id", "parent_id", "session", "config", "hooks", "cancellation", "channels", "turn_id", "span_id"),
@@ -206,6 +207,29 @@ def test_a_subclass_may_have_arguments_of_its_own() -> None:
     assert Own(flavour="vanilla").flavour == "vanilla"
 
 
+def test_a_misspelt_argument_is_refused() -> None:
+    """A keyword that nobody takes is a mistake, not something to ignore."""
+    with pytest.raises(TypeError, match="aproval_system"):
+        ModuleCoordinator(aproval_system=object())
+
+
+async def test_every_argument_may_be_a_keyword() -> None:
+    """The names of arguments are those of the published kernel."""
+    kernel = ModuleCoordinator(session=session(), approval_system=None, display_system=None)
+    await kernel.mount(mount_point="tools", module=print, name="t")
+    assert kernel.get(mount_point="tools", name="t") is print
+    await kernel.unmount(mount_point="tools", name="t")
+    kernel.register_capability(name="c", value=1)
+    assert kernel.get_capability(name="c") == 1
+    kernel.register_contributor(channel="c", name="m", callback=lambda: 1)
+    assert await kernel.collect_contributions(channel="c") == [1]
+    kernel.register_cleanup(cleanup_fn=print)
+    await kernel.process_hook_result(result=HookResult(), event="e", hook_name="h")
+    await kernel.request_cancel(immediate=True)
+    kernel.cancellation.register_tool_start(tool_call_id="1", tool_name="t")
+    kernel.cancellation.register_tool_complete(tool_call_id="1")
+
+
 async def test_overridden_methods_are_the_ones_that_run() -> None:
     """A subclass that overrides get() decides where injections go."""
     stored: list[Any] = []
@@ -213,8 +237,6 @@ async def test_overridden_methods_are_the_ones_that_run() -> None:
     class Own(ModuleCoordinator):
         def get(self, mount_point: str, name: str | None = None) -> Any:
             return SimpleNamespace(add_message=stored.append)
-
-    from amplifier_core import HookResult
 
     await Own().process_hook_result(HookResult(action="inject_context", context_injection="text"), "e", "h")
     assert [message["content"] for message in stored] == ["text"]

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from copy import copy
+from functools import partial
 from typing import Any
 
 import pytest
-from amplifier_core import ModuleCoordinator
-from amplifier_core.coordinator import emit
 from hypothesis import given
 from hypothesis import strategies as st
+
+from amplifier_core import ModuleCoordinator
+from amplifier_core.coordinator import emit
 
 
 @pytest.fixture
@@ -85,8 +88,9 @@ async def test_every_kind_of_callback_contributes(kernel: ModuleCoordinator) -> 
 
 async def test_only_none_is_left_out(kernel: ModuleCoordinator) -> None:
     """Falsy contributions count; None means no contribution."""
-    for value in (0, None, "", [], None, False, {}):
-        kernel.register_contributor("c", "m", lambda value=value: value)
+    values: list[Any] = [0, None, "", [], None, False, {}]
+    for value in values:
+        kernel.register_contributor("c", "m", partial(copy, value))
 
     assert await kernel.collect_contributions("c") == [0, "", [], False, {}]
 

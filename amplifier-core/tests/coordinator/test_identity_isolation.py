@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 from typing import Any, NamedTuple
 
-from amplifier_core import ModuleCoordinator
-from amplifier_core._scope import Scope, open_turn
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from amplifier_core import ModuleCoordinator
+from amplifier_core._scope import Scope, open_turn
 
 OWNERS = 3
 

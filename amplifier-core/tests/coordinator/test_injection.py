@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+
 from amplifier_core import HookResult, ModuleCoordinator
 from amplifier_core.models import ContextInjection
 
@@ -162,7 +163,7 @@ async def test_an_empty_injection_is_no_injection(text: str | None) -> None:
 async def test_text_without_the_action_is_not_injected(action: str) -> None:
     """Only inject_context injects; other results come back as the same object."""
     setup = Setup()
-    result = HookResult(action=action, context_injection="text")  # type: ignore[arg-type]
+    result = HookResult(action=action, context_injection="text")
 
     assert await setup.kernel.process_hook_result(result, "e", "h") is result
     assert setup.stored == []

@@ -6,11 +6,12 @@ import asyncio
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from amplifier_core import ModuleCoordinator
 from amplifier_core._ledger import Ledger
 from amplifier_core._scope import open_module, open_turn
-from hypothesis import given
-from hypothesis import strategies as st
 
 KEYS = st.sampled_from(["x", "y"])
 STEPS = st.lists(

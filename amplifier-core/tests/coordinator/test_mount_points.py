@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+
 from amplifier_core import ModuleCoordinator
 
 SINGLE = ("orchestrator", "context", "module-source-resolver")
@@ -70,7 +71,7 @@ async def test_the_argument_wins_over_the_modules_own_name(kernel: ModuleCoordin
 def test_a_named_point_needs_a_name(kernel: ModuleCoordinator, point: str, module: Any) -> None:
     """Without any name the mount fails in the words of the published kernel, at once."""
     with pytest.raises(ValueError, match=f"^Name required for {point}$"):
-        kernel.mount(point, module)
+        kernel.mount(point, module).close()
     assert kernel.get(point) == {}
 
 
@@ -83,7 +84,7 @@ def test_a_name_must_be_text(kernel: ModuleCoordinator, point: str) -> None:
             return "forgot"
 
     with pytest.raises(TypeError, match=f"Name for {point} must be a string, got method from .*Forgot"):
-        kernel.mount(point, Forgot())
+        kernel.mount(point, Forgot()).close()
     assert kernel.get(point) == {}
 
 
@@ -122,8 +123,8 @@ def test_unknown_mount_points_are_refused(kernel: ModuleCoordinator, point: str)
 
 async def test_hooks_are_no_place_to_mount(kernel: ModuleCoordinator) -> None:
     """Handlers are registered, not mounted; unmounting hooks does nothing."""
-    with pytest.raises(ValueError, match="^Hooks should be registered directly with the HookRegistry$"):
-        kernel.mount("hooks", object(), name="x")
+    with pytest.raises(ValueError, match=r"^Hooks should be registered directly with the HookRegistry$"):
+        await kernel.mount("hooks", object(), name="x")
 
     await kernel.unmount("hooks", "x")
     assert kernel.get("hooks", "x") is kernel.hooks
@@ -137,7 +138,7 @@ async def test_unmounting_from_a_named_point(kernel: ModuleCoordinator, point: s
     await kernel.unmount(point, "missing")
 
     with pytest.raises(ValueError, match=f"^Name required to unmount from {point}$"):
-        kernel.unmount(point)
+        await kernel.unmount(point)
     assert kernel.get(point) == {"kept": kept}
 
 

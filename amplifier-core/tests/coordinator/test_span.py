@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, Generator
 from typing import Any
 
 import pytest
+
 from amplifier_core import ModuleCoordinator
 from amplifier_core._scope import current_scope
 
@@ -174,7 +175,7 @@ async def test_tasks_may_share_a_span_object(kernel: Observed) -> None:
 async def test_a_generator_closed_late_does_not_disturb_later_spans(kernel: Observed) -> None:
     """A generator that holds a span open and is closed in another block leaves nothing behind."""
 
-    def items() -> Iterator[int]:
+    def items() -> Generator[int, None, None]:
         with kernel.span("items"):
             yield 1
 
@@ -189,7 +190,7 @@ async def test_a_generator_closed_late_does_not_disturb_later_spans(kernel: Obse
 async def test_a_stream_that_is_abandoned_ends_with_the_block_around_it(kernel: Observed) -> None:
     """A span that an unfinished async generator keeps open is over when the enclosing block is."""
 
-    async def stream() -> AsyncIterator[int]:
+    async def stream() -> AsyncGenerator[int, None]:
         async with kernel.span("stream"):
             yield 1
             yield 2
@@ -200,18 +201,18 @@ async def test_a_stream_that_is_abandoned_ends_with_the_block_around_it(kernel: 
             break
     assert kernel.span_id is None
 
-    await chunks.aclose()  # type: ignore[attr-defined]
+    await chunks.aclose()
     assert kernel.span_id is None
 
 
 async def test_closing_a_generator_of_another_task_keeps_ones_own_ids(kernel: Observed) -> None:
     """A task that closes what another one opened does not take over that one's ids."""
 
-    def items() -> Iterator[int]:
+    def items() -> Generator[int, None, None]:
         with kernel.span("items"):
             yield 1
 
-    async def start() -> Iterator[int]:
+    async def start() -> Generator[int, None, None]:
         with kernel.span("theirs"):
             generator = items()
             next(generator)
@@ -219,7 +220,7 @@ async def test_closing_a_generator_of_another_task_keeps_ones_own_ids(kernel: Ob
 
     generator = await asyncio.create_task(start())
     with kernel.span("mine") as mine:
-        generator.close()  # type: ignore[attr-defined]
+        generator.close()
         assert kernel.span_id == mine.span_id
 
 

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+
 from amplifier_core import AmplifierSession, HookResult
 from amplifier_core import coordinator as syscalls
 from amplifier_core.session import fork_session, get_session, session_create
@@ -183,7 +184,7 @@ async def test_a_mount_that_cannot_be_meant(
 async def test_unmounting(live: Live) -> None:
     """A single point needs no name; a named one takes a name or the object itself."""
     session = await live()
-    at = {"session_id": session.session_id}
+    at: dict[str, Any] = {"session_id": session.session_id}
     one, other = SimpleNamespace(name="one"), SimpleNamespace(name="other")
     await syscalls.mount("tools", one, **at)
     await syscalls.mount("tools", other, **at)

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
+
 from amplifier_core import AmplifierSession, ModuleCoordinator
 from amplifier_core.session import fork_session, get_session
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from amplifier_core import AmplifierSession, ModuleCoordinator
 from amplifier_core.coordinator import emit, get_context, mount, unmount
 from amplifier_core.loader import ModuleValidationError
@@ -74,7 +75,7 @@ async def session(make_plan: MakePlan) -> AmplifierSession:
 async def test_unmounting_a_module_takes_back_everything(session: AmplifierSession, make_module: MakeModule) -> None:
     """All that mount() and on_session_ready() registered is gone, and the cleanups ran, the newest first, once."""
     make_module("tool-everything", EVERYTHING)
-    at = {"session_id": session.session_id}
+    at: dict[str, Any] = {"session_id": session.session_id}
     seen: list[str] = []
     mounted = await mount("tools", "tool-everything", {"seen": seen}, **at)
     coordinator = session.coordinator
@@ -96,7 +97,7 @@ async def test_unmounting_a_module_takes_back_everything(session: AmplifierSessi
 async def test_an_unmounted_module_may_be_mounted_again(session: AmplifierSession, make_module: MakeModule) -> None:
     """Unmounting leaves nothing that stands in the way of the next mount."""
     make_module("tool-everything", EVERYTHING)
-    at = {"session_id": session.session_id}
+    at: dict[str, Any] = {"session_id": session.session_id}
     for _ in range(3):
         await mount("tools", "tool-everything", {"seen": []}, **at)
         assert len(session.coordinator.hooks.list_handlers("probe")["probe"]) == 3
@@ -126,7 +127,7 @@ async def test_unmount_removes_handlers(make_plan: MakePlan, make_module: MakeMo
 async def test_unmounting_one_module_leaves_the_others(session: AmplifierSession, make_module: MakeModule) -> None:
     """Modules that offer the same capability give way to each other in whatever order they leave."""
     source = EVERYTHING.replace('"everything", seen)', '"everything", config)').replace("seen = config", "seen = [],")
-    at = {"session_id": session.session_id}
+    at: dict[str, Any] = {"session_id": session.session_id}
     for name in ("one", "two", "three"):
         module = source.replace('seen = [],["seen"]', "seen = []").replace('name="everything")', f'name="{name}")')
         make_module(f"tool-{name}", module.partition("async def on_session_ready")[0])
@@ -192,7 +193,7 @@ async def test_a_failing_mount_is_taken_back_while_others_leave(
             raise OSError("late")
         """,
     )
-    at = {"session_id": session.session_id}
+    at: dict[str, Any] = {"session_id": session.session_id}
     coordinator = session.coordinator
     started, go_on = asyncio.Event(), asyncio.Event()
     coordinator.register_capability("started", started)
@@ -224,7 +225,7 @@ async def test_a_failing_mount_leaves_what_others_mounted_meanwhile(
             raise OSError("slow")
         """,
     )
-    at = {"session_id": session.session_id}
+    at: dict[str, Any] = {"session_id": session.session_id}
     started, go_on = asyncio.Event(), asyncio.Event()
     session.coordinator.register_capability("started", started)
     session.coordinator.register_capability("go on", go_on)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from amplifier_core import ModuleInfo, ModuleLoader
 from amplifier_core.loader import TYPE_TO_MOUNT_POINT
 

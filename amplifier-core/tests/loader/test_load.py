@@ -10,6 +10,7 @@ from typing import Any
 from unittest.mock import AsyncMock
 
 import pytest
+
 from amplifier_core import AmplifierSession, ModuleCoordinator, ModuleLoader
 from amplifier_core._entry_points import module_entry_points
 

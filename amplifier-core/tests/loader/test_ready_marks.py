@@ -6,6 +6,7 @@ import sys
 from typing import Any
 
 import pytest
+
 from amplifier_core import ModuleLoader
 
 MOUNT = "async def mount(coordinator, config): ...\n"

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from amplifier_core import ModuleLoader, ModuleValidationError
 from amplifier_core.loader import MODULE_FAILURE_REASONS, module_failure_reason
 from amplifier_core.module_sources import ModuleLoadError

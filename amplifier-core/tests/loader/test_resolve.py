@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from amplifier_core import ModuleCoordinator, ModuleLoader, ModuleValidationError
 from amplifier_core.loader import module_failure_reason
 from amplifier_core.module_sources import ModuleNotFoundError as SourceNotFound
@@ -138,6 +139,20 @@ async def test_another_path_is_refused(make_module: Any, resolving: Any, tmp_pat
     assert str(caught.value) == (
         f"Refusing to load 'tool-x' from {tmp_path / 'elsewhere'}: it is already loaded from {package}"
     )
+
+
+async def test_same_place_by_another_name(make_module: Any, resolving: Any, tmp_path: Path) -> None:
+    """A link to the folder, or a relative path to it, is no other path."""
+    package = make_module("tool-x", MOUNT)
+    (tmp_path / "link").symlink_to(package)
+    coordinator, resolver = resolving(package)
+    loader = ModuleLoader()
+    await loader.load("tool-x", coordinator=coordinator)
+    resolver.where = tmp_path / "link"
+
+    mount = await loader.load("tool-x", coordinator=coordinator)
+
+    assert (await mount(coordinator))[0] == "here"
 
 
 async def test_resolved_package_beats_an_installed_one(make_module: Any, resolving: Any, install: Any) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from amplifier_core import ModuleCoordinator, ModuleLoader, ModuleValidationError
 from amplifier_core._transport import MODULE_TYPES, TransportError, detect_transport
 

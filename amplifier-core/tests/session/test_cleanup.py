@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from amplifier_core import AmplifierSession, ModuleLoader
 from amplifier_core.session import get_session
 
@@ -31,7 +32,6 @@ async def test_order_and_kinds(session: AmplifierSession) -> None:
     session.coordinator.register_cleanup(lambda: ran.append("first"))
     session.coordinator.register_cleanup(asynchronous)
     session.coordinator.register_cleanup(lambda: asynchronous())
-    session.coordinator._cleanup_fns  # noqa: B018  # the live list may be looked at
     session.coordinator.register_cleanup(None)
     session.coordinator.register_cleanup("not callable")
     session.coordinator.register_cleanup(lambda: ran.append("last"))

@@ -6,6 +6,7 @@ import uuid
 from typing import Any
 
 import pytest
+
 from amplifier_core import AmplifierSession, HookRegistry, ModuleCoordinator, ModuleLoader, SessionStatus
 from amplifier_core import session as session_module
 

@@ -8,6 +8,7 @@ from typing import Any
 from unittest.mock import AsyncMock, MagicMock
 
 import pytest
+
 from amplifier_core import AmplifierSession, ModuleLoader
 from amplifier_core._session_init import initialize_session
 

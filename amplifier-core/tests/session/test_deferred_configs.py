@@ -7,6 +7,7 @@ import sys
 from typing import Any
 
 import pytest
+
 from amplifier_core import AmplifierSession, ModuleLoader
 from amplifier_core.coordinator import mount as mount_call
 

@@ -8,10 +8,11 @@ from copy import deepcopy
 from typing import Any, NamedTuple
 
 import pytest
-from amplifier_core import AmplifierSession
-from amplifier_core._module_config import private_copy
 from hypothesis import given
 from hypothesis import strategies as st
+
+from amplifier_core import AmplifierSession
+from amplifier_core._module_config import private_copy
 
 VANDAL = """
 def wreck(value):

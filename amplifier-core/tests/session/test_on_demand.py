@@ -8,6 +8,7 @@ import sys
 from typing import Any
 
 import pytest
+
 from amplifier_core import AmplifierSession, ModuleValidationError
 from amplifier_core.coordinator import mount, unmount
 

@@ -6,6 +6,7 @@ import logging
 from typing import Any
 
 import pytest
+
 from amplifier_core import AmplifierSession, ModuleLoader
 
 

@@ -6,6 +6,7 @@ import threading
 from typing import Any
 
 import pytest
+
 from amplifier_core import AmplifierSession
 
 TOO_MANY = (

@@ -9,6 +9,7 @@ import weakref
 from typing import Any
 
 import pytest
+
 from amplifier_core import AmplifierSession, ModuleLoader
 from amplifier_core.session import fork_session, get_session
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+
 from amplifier_core import AmplifierSession
 from amplifier_core.events import ALL_EVENTS
 

@@ -8,7 +8,6 @@ from typing import Any, ClassVar, NoReturn
 
 from amplifier_core.events import CONTEXT_COMPACTION, CONTEXT_POST_COMPACT, CONTEXT_PRE_COMPACT, LLM_RESPONSE
 from amplifier_core.llm_errors import ContextLengthError
-
 from amplifier_kit.context.budget import request_budget
 from amplifier_kit.context.compaction import COMPACT_SKIPPED, Compacted
 from amplifier_kit.context.instructions import Instructions, SystemPart
@@ -27,6 +26,8 @@ logger = logging.getLogger(__name__)
 
 #: Runs after hooks that change a response and before those that log it.
 _METER_PRIORITY = 50
+#: How many budgets may take turns in one session, as models do, without being announced again each time.
+_ROOMS = 4
 
 
 class BaseContext:
@@ -47,8 +48,8 @@ class BaseContext:
         self._instructions = Instructions(self.settings, coordinator)
         self._views = Views(self.settings)
         self._meter = Meter()
-        #: The compaction that was announced last, the room it was for and the conversation's epoch.
-        self._announced: tuple[Room, int, Compacted] | None = None
+        #: The compaction that was announced last for each room, and the conversation's epoch at the time.
+        self._announced: dict[Room, tuple[int, Compacted]] = {}
         self._last_request: Request | None = None
 
     # -- the protocol --
@@ -115,7 +116,9 @@ class BaseContext:
         """Return the messages of the ledger from `position` on: what a store that appends has not written yet."""
         return self._ledger.since(position)
 
-    def __len__(self) -> int:
+    @property
+    def message_count(self) -> int:
+        """Return how many messages the ledger has."""
         return len(self._ledger)
 
     def attach(self) -> Callable[[], Any]:
@@ -191,10 +194,11 @@ class BaseContext:
         if shown.tokens > room.limit:
             return await self._give_up(room, provider)
         if shown.made is None:
+            await self._skip(room, "no_longer_needed", "the history changed meanwhile")
             return shown
         if denied is not None:
             logger.warning("%s: compaction was denied (%s), but the request would not fit otherwise", self.name, denied)
-        self._announced = (room, talk.epoch, shown.made)
+        self._announce(room, shown.made)
         facts = compaction_facts(shown, room, system, self.settings)
         await self._emit(CONTEXT_COMPACTION, facts)
         await self._emit(
@@ -207,11 +211,16 @@ class BaseContext:
         held = self._held(room)
         return held is not None and held.end == made.end
 
+    def _announce(self, room: Room, made: Compacted) -> None:
+        self._announced.pop(room, None)
+        while len(self._announced) >= _ROOMS:
+            del self._announced[next(iter(self._announced))]
+        self._announced[room] = (self._ledger.talk.epoch, made)
+
     def _held(self, room: Room) -> Compacted | None:
-        """Return the compaction that was announced last, if it still holds for this room."""
-        if self._announced is None or self._announced[:2] != (room, self._ledger.talk.epoch):
-            return None
-        return self._announced[2]
+        """Return the compaction that was announced last for this room, if it still holds."""
+        epoch, made = self._announced.get(room, (None, None))
+        return made if epoch == self._ledger.talk.epoch else None
 
     async def _asked(self, room: Room, system: SystemPart) -> str | None:
         """Announce a compaction; return the reason when a hook denies it."""
@@ -263,5 +272,5 @@ class BaseContext:
 
     def _forget(self) -> None:
         self._views.forget()
-        self._announced = None
+        self._announced.clear()
         self._last_request = None

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from amplifier_kit.context.clip import SMALLEST_LIMIT, clip_text
 from amplifier_kit.context.intake import Message
-from amplifier_kit.tokens import CHARACTERS_PER_TOKEN, estimate_tokens
+from amplifier_kit.tokens import CHARACTERS_PER_TOKEN, estimate_tokens, is_image
 
 __all__ = ["fitted", "stubbed", "text_of", "truncated"]
 
@@ -18,7 +18,7 @@ _TEXT_KEYS: Final = ("text", "output", "content", "thinking")
 
 
 def text_of(content: Any) -> str:
-    """Return a content as one text; blocks without text give their JSON."""
+    """Return a content as one text; images are only named, other blocks without text give their JSON."""
     if isinstance(content, str):
         return content
     if isinstance(content, list):
@@ -49,18 +49,23 @@ def fitted(message: Message, tokens: int, original: int, shortest: int) -> Messa
 
 
 def stubbed(message: Message) -> Message | None:
-    """Return a user message with its first words only, or None when it is short anyway."""
+    """Return a user message with its first words only and without images, or None when it is short anyway."""
     content = message["content"]
     text = text_of(content)
-    if len(text) <= _LONGEST_WHOLE:
+    if len(text) > _LONGEST_WHOLE:
+        stub = f"{text[:_KEPT]}... [shortened from {len(text)} characters]"
+    elif isinstance(content, list) and any(map(is_image, content)):
+        stub = text
+    else:
         return None
-    stub = f"{text[:_KEPT]}... [shortened from {len(text)} characters]"
     return {**message, "content": stub, "_stubbed": True, "_original_length": len(text)}
 
 
 def _block_text(block: Any) -> str:
     if isinstance(block, str):
         return block
+    if is_image(block):
+        return "[image]"
     if isinstance(block, dict):
         for key in _TEXT_KEYS:
             if isinstance(text := block.get(key), str):

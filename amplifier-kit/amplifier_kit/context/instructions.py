@@ -6,14 +6,15 @@ import asyncio
 import contextvars
 import json
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from html import escape
 from inspect import isawaitable, iscoroutinefunction
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from amplifier_kit.context.intake import Message
 from amplifier_kit.context.settings import ContextSettings
 from amplifier_kit.tokens import estimate_all
+
+if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
 
 __all__ = ["Instructions", "SystemPart"]
 
@@ -91,6 +92,8 @@ class Instructions:
     async def _in_thread(self, callback: Callable[..., Any], *arguments: Any) -> Any:
         """Call what may block in a thread, with the caller's contextvars."""
         if self._pool is None:
+            from concurrent.futures import ThreadPoolExecutor  # factories are coroutine functions as a rule
+
             workers = self._settings.instruction_callback_max_workers
             self._pool = ThreadPoolExecutor(workers, thread_name_prefix="instructions")
         context = contextvars.copy_context()
@@ -111,9 +114,13 @@ def fragments_of(coordinator: Any) -> Mapping[str, Any]:
 def render_fragments(fragments: Mapping[str, Any]) -> str:
     """Return all fragments as one text, in the order of their keys; text as it is, everything else as JSON."""
     return "\n\n".join(
-        f'<context-fragment key="{escape(key)}">\n{_fragment_text(fragments[key])}\n</context-fragment>'
+        f'<context-fragment key="{_escaped(key)}">\n{_fragment_text(fragments[key])}\n</context-fragment>'
         for key in sorted(fragments)
     )
+
+
+def _escaped(key: str) -> str:
+    return key.replace("&", "&amp;").replace('"', "&quot;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 def _fragment_text(value: Any) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, fields
-from difflib import get_close_matches
 from math import isfinite
 from typing import Any, Final, Self
 
@@ -78,6 +77,8 @@ class ContextSettings:
 
 
 def _warn_unknown(module: str, key: str, known: Collection[str]) -> None:
+    from difflib import get_close_matches  # rarely needed, and every start would pay for it
+
     close = get_close_matches(key, known, n=1)
     hint = f"; did you mean {close[0]!r}?" if close else ""
     logger.warning("%s: unknown config key %r is ignored%s", module, key, hint)

@@ -19,6 +19,7 @@ _ORDER = ("ts", "lvl", "schema", "event", *IDS, "seq", *FACTS, "data", "error", 
 _KNOWN = frozenset(_ORDER)
 #: How many combinations of names, and of ids, are kept ready.
 _REMEMBERED = 512
+_LINE_ENDS = [(chr(code).encode(), b"\\u%04x" % code) for code in (0x85, 0x2028, 0x2029)]
 _SCHEMA_FIELD = b'"schema": {"name": "amplifier.log", "ver": "1.0.0"}'
 
 
@@ -50,7 +51,15 @@ def compose(
         parts.extend(_extra(key, value, short) for key, value in record.items() if key not in _KNOWN)
     if prev is not None:
         parts.append(b'"prev": "%b"' % prev.encode())
-    return b", ".join(parts) + b"}"
+    line = b", ".join(parts) + b"}"
+    return line if line.isascii() else _one_line(line)
+
+
+def _one_line(line: bytes) -> bytes:
+    """Escape the characters, other than newline, at which some readers end a line; JSON has no others outside text."""
+    for character, escaped in _LINE_ENDS:
+        line = line.replace(character, escaped)
+    return line
 
 
 def _remembered(function: Callable[[Any], bytes]) -> Callable[[Any], bytes]:

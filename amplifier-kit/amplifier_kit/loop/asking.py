@@ -22,7 +22,6 @@ from amplifier_core.events import (
 )
 from amplifier_core.llm_errors import LLMError
 from amplifier_core.message_models import ChatRequest
-
 from amplifier_kit.loop.host import Host
 from amplifier_kit.loop.injection import with_injections
 from amplifier_kit.loop.reply import Reply, block_dict, read_reply, usage_dict

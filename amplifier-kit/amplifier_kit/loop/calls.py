@@ -18,7 +18,6 @@ from typing import Any, Final, NamedTuple
 
 from amplifier_core.events import TOOL_ERROR, TOOL_POST, TOOL_PRE
 from amplifier_core.models import HookResult, ToolResult
-
 from amplifier_kit.loop.host import Host
 from amplifier_kit.loop.reply import Call
 from amplifier_kit.loop.settings import LoopSettings
@@ -59,11 +58,13 @@ class Target(NamedTuple):
 class Passage:
     """Follow one call on its way: its place among the others, what its events say, and since when."""
 
-    __slots__ = ("call", "number", "payload", "started")
+    __slots__ = ("call", "is_closed", "number", "payload", "started")
 
     def __init__(self, call: Call, group: str, number: int) -> None:
         self.call = call
         self.number = number
+        #: Whether its closing event, tool:post or tool:error, is out.
+        self.is_closed = False
         self.started = time.monotonic()
         self.payload: dict[str, Any] = {
             "tool_name": call.name,
@@ -277,6 +278,7 @@ class CallRunner:
     async def _posted(self, result: ToolResult, passage: Passage) -> Any:
         """Show a result to the hooks and return the content that the model reads."""
         sent = {**passage.payload, "result": result.safe_hook_presentation(), "duration_ms": passage.duration_ms()}
+        passage.is_closed = True
         verdict = await self._heard(TOOL_POST, sent, passage)
         if verdict.action == "deny":
             return f"Result withheld by hook: {verdict.reason or _NO_REASON}"
@@ -286,7 +288,10 @@ class CallRunner:
         return _content_of(result)
 
     async def _report(self, kind: str, message: str, passage: Passage) -> None:
-        """Close a call that has no result of its tool; what hooks inject on that is kept too."""
+        """Close a call that has no result of its tool, once; what hooks inject on that is kept too."""
+        if passage.is_closed:
+            return
+        passage.is_closed = True
         told: dict[str, Any] = {key: passage.payload[key] for key in ("tool_name", "tool_call_id", "parallel_group_id")}
         told["error"] = {"type": kind, "msg": message}
         told["status"] = kind if kind in ("denied", "timeout", "cancelled") else "error"

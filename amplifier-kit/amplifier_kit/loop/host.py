@@ -14,7 +14,6 @@ from typing import Any, Final, NamedTuple
 
 from amplifier_core.hooks import HookRegistry
 from amplifier_core.models import HookResult
-
 from amplifier_kit.loop.injection import Injections, ephemeral_items
 from amplifier_kit.loop.waiting import run_to_end
 

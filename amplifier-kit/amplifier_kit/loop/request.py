@@ -7,8 +7,9 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from amplifier_core.message_models import Message, ToolSpec
 from pydantic import ValidationError
+
+from amplifier_core.message_models import Message, ToolSpec
 
 __all__ = ["Choice", "build_messages", "build_tools", "choose_provider", "view_of"]
 

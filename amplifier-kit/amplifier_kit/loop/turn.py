@@ -21,7 +21,6 @@ from amplifier_core.events import (
     PROVIDER_RESOLVE,
 )
 from amplifier_core.models import HookResult
-
 from amplifier_kit.loop.asking import Asker, LoopMemory, RequestDenied
 from amplifier_kit.loop.calls import CallRunner, Finished
 from amplifier_kit.loop.guard import Circle, LoopGuard, Step

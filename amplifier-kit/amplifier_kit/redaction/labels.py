@@ -4,70 +4,94 @@ from __future__ import annotations
 
 import re
 from binascii import Error, a2b_base64
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
-from typing import Final
+from typing import Final, NamedTuple
 
+from amplifier_kit.redaction.glance import Glance
 from amplifier_kit.redaction.mask import MASK, MASKS
 from amplifier_kit.redaction.names import is_secret_name
 
-Decide = Callable[[re.Match[str]], bool]
 
-_QUOTED = (
-    r'"(?:[^"\\\n]|\\.){1,400}"' + r"|'(?:[^'\\\n]|\\.){1,400}'" + r'|\\"[^"\\\n]{1,400}\\"' + r"|\\'[^'\\\n]{1,400}\\'"
-)
-_BARE = r"""[^\s"'`&,;<>(){}\[\]|\\]{4,}"""
+class Found(NamedTuple):
+    """A label, what stands between it and its value, and the value."""
 
-#: The announcing word, how it ends, and what it announces. The words before it (`DB_PASSWORD`) do not matter.
-_FIELD = (
-    r"(?P<label>api[_\-]?key|access[_\-]?key|secret[_\-]?key|private[_\-]?key|account[_\-]?key|client[_\-]?secret|secret"
-    r"|password|passwd|passphrase|passcode|pwd|token|auth|credentials?)"
-    rf"(?P<gap>(?:\\?[\"'])?[ \t]{{0,4}}(?:=>|:=|[=:]|\b(?:is|was)\b)[ \t]{{0,4}})(?P<value>{_QUOTED}|[\"']?{_BARE})"
+    label: str
+    gap: str
+    value: str
+    #: Whether the value stands in quotes, whole.
+    quoted: bool
+    #: What follows the value, a few characters of it.
+    after: str
+
+
+Decide = Callable[[Found], bool]
+
+_QUOTE = r"(?:\\?[\"'])?"
+_SPACE = r"[ \t]{0,4}"
+_STRING = r"\"(?:[^\"\\\n]|\\.){1,400}\"|'(?:[^'\\\n]|\\.){1,400}'" + r"|\\\"[^\"\\\n]{1,400}\\\"|\\'[^'\\\n]{1,400}\\'"
+_BARE = r"[^\s\"'`&,;<>(){}\[\]|\\]"
+
+#: What follows the announcing word of a field.
+_FIELD = re.compile(
+    rf"(?P<gap>{_QUOTE}{_SPACE}(?:=>|:=|[=:]|\b(?:is|was)\b){_SPACE})(?P<value>{_STRING}|\\?[\"']?{_BARE}{{4,4000}})"
 )
+_REST = re.compile(rf"{_BARE}*")
+_STEMS: Final = ("key", "secret", "password", "passwd", "passphrase", "passcode", "pwd", "token", "auth", "credential")
+#: `key` alone says nothing.
+_BEFORE_KEY = ("api", "access", "secret", "private", "account", "signing", "encryption", "subscription", "master")
+_AFTER_STEM = frozenset("\"'\\ \t=:")
+
 _HEADER = (
-    r"(?P<label>authorization)(?P<gap>(?:\\?[\"'])?[ \t]{0,4}[=:][ \t]{0,4}(?:\\?[\"'])?(?:[A-Za-z][A-Za-z0-9\-]{2,20}[ \t]{1,3})?)"
-    r"(?P<value>[^\s\"'`\\]{8,})"
+    rf"(?P<label>authorization)(?P<gap>{_QUOTE}{_SPACE}[=:]{_SPACE}{_QUOTE}(?:[a-z][a-z0-9\-]{{2,20}}[ \t]{{1,3}})?)"
+    r"(?P<value>[^\s\"'`\\\[\]]{8,})"
 )
-_COOKIE = r"(?P<label>cookie)(?P<gap>(?:\\?[\"'])?[ \t]{0,4}:[ \t]{0,4}(?:\\?[\"'])?)(?P<value>[^\s=;\"'\\]{1,80}=[^\n\"'\\]{4,})"
-_BEARER = r"(?P<label>\bbearer|\bbasic)(?P<gap>[ \t]{1,3})(?P<value>[A-Za-z0-9._~+/=\-]{8,})"
-_FLAG = (
-    r"(?P<label>(?<![\w\-])--?[A-Za-z][A-Za-z0-9_\-]{1,40})(?P<gap>=|[ \t]{1,3})"
-    r"(?P<value>\"[^\"\n]{1,400}\"|'[^'\n]{1,400}'|[^\s\"'\\]{4,})"
+_COOKIE = (
+    rf"(?P<label>cookie)(?P<gap>{_QUOTE}{_SPACE}:{_SPACE}{_QUOTE})(?P<value>[^\s=;\"'\\]{{1,80}}=[^\n\"'\\]{{4,}})"
 )
-_LOGIN = r"(?P<label>(?<![\w\-])(?:-u|--user|--proxy-user))(?P<gap>[= \t][ \t]{0,2}[\"']?[^\s:\"']{1,80}:)(?P<value>[^\s\"']{3,})"
+_BEARER = r"(?P<label>\bbearer|\bbasic)(?P<gap>[ \t]{1,3})(?P<value>[a-z0-9._~+/=\-]{8,})"
+_FLAG = rf"(?P<label>(?<![\w\-])--[a-z][a-z0-9_\-]{{1,40}})(?P<gap>=|[ \t]{{1,3}})(?!-)(?P<value>{_STRING}|[^\s\"'\\\[\]]{{4,}})"
+_LOGIN = (
+    r"(?P<label>(?<![\w\-])(?:-u|--user|--proxy-user))(?P<gap>[= \t][ \t]{0,2}[\"']?[^\s:\"']{1,80}:)"
+    r"(?P<value>[^\s\"'\[\]]{3,})"
+)
 _URL_LOGIN = r"(?P<label>://)(?P<gap>[^\s/:@\"'<>\\]{0,200}:)(?P<value>[^\s/\"'<>\\]{1,500})(?=@)"
-_URL_USER = r"(?P<label>://)(?P<gap>)(?P<value>[A-Za-z0-9_.~\-]{20,300})(?=@)"
-_QUERY = r"(?P<label>(?:[?&]|&amp;)[A-Za-z0-9_.\-]{1,60})(?P<gap>=)(?P<value>[^&\s\"'<>#;\\]{4,})"
+_URL_USER = r"(?P<label>://)(?P<gap>)(?P<value>[a-z0-9_.~\-]{20,300})(?=@)"
+_QUERY = r"(?P<label>(?:[?&]|&amp;)[a-z0-9_.\-]{1,60})(?P<gap>=)(?P<value>[^?&\s\"'<>#;\\\[\]]{4,})"
 
 _SIGNATURES = frozenset(
     ("sig", "signature", "x-amz-signature", "x-goog-signature", "x-amz-credential", "code_verifier")
 )
 _STRICT = ("password", "passwd", "passphrase", "passcode", "pwd", "secret", "key")
-_PLACEHOLDERS = re.compile(r"\$\{?\w|\{|%[s(]|<|\.\.\.|…|\*{3}|x{4,}", re.IGNORECASE)
+_PLACEHOLDER = re.compile(r"\$\{?\w|\{|%[s(]|<|\.\.\.|…|\*{3}|x{4,}", re.IGNORECASE)
 #: What documentation and schemas write where a secret goes.
-_WORDS = frozenset("str string text none null true false hidden required optional password secret token".split())
-_NAME_PATH = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*[.:]?")
-_PATH = re.compile(r"[~.]{0,2}/[\w.]|[A-Za-z][A-Za-z0-9+.\-]*://")
+_WORDS = frozenset(("string", "none", "null", "true", "false", "hidden", "required", "optional", *_STEMS))
+_NAME_PATH = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+[.:]?")
+_PATH = re.compile(r"[~.]{0,2}/[\w.]|[A-Za-z][A-Za-z0-9+.\-]{1,20}://")
 _NUMBER = re.compile(r"[0-9.,:+\-/_]+%?")
 _DIGIT = re.compile(r"[0-9]")
 _LETTER = re.compile(r"[A-Za-z]")
 
 
-def announces_secret(text: str) -> bool:
+def announces_secret(glance: Glance) -> bool:
     """Tell, fast, whether it is worth looking closer."""
-    folded = text.lower()
-    return any(anchor in folded for anchor in _ANCHORS)
+    text = glance.text
+    if not ("=" in text or ":" in text or "-" in text or " " in text or "\t" in text):
+        return False
+    folded = glance.folded
+    return any(word in folded for word in _ANCHORS)
 
 
 def mask_labelled(text: str) -> tuple[str, int]:
     """Return the text without secrets that it announces, and how many there were."""
     found = 0
-    folded = text.lower()
-    for index, (anchors, _, decide) in enumerate(_RULES):
-        if any(anchor in folded for anchor in anchors):
+    for index, (words, _, decide) in enumerate(_RULES):
+        folded = text.lower()
+        if any(word in folded for word in words):
             text, count = _mask(_pattern(index), decide, text)
             found += count
-    return text, found
+    text, count = _mask_fields(text)
+    return text, found + count
 
 
 @cache
@@ -77,17 +101,58 @@ def _pattern(index: int) -> re.Pattern[str]:
 
 def _mask(pattern: re.Pattern[str], decide: Decide, text: str) -> tuple[str, int]:
     """Mask the values of those matches that `decide` finds to be secrets."""
-    found = 0
+    count = 0
 
     def replace(match: re.Match[str]) -> str:
-        nonlocal found
-        quote, value, closing = _unquote(match["value"])
-        if value in MASKS or not decide(match):
+        nonlocal count
+        opening, value, closing = _unquote(match["value"])
+        found = Found(match["label"], match["gap"], value, bool(closing), text[match.end() : match.end() + 16])
+        if value in MASKS or not decide(found):
             return match.group()
-        found += 1
-        return f"{match['label']}{match['gap']}{quote}{MASK}{closing}"
+        count += 1
+        return f"{match['label']}{match['gap']}{opening}{MASK}{closing}"
 
-    return pattern.sub(replace, text), found
+    return pattern.sub(replace, text), count
+
+
+def _mask_fields(text: str) -> tuple[str, int]:
+    """Mask the values of fields: `api_key = "…"`, `DB_PASSWORD=…`; the words before the announcing one do not matter."""
+    kept: list[str] = []
+    done = 0
+    for start in sorted(_ends_of_labels(text)):
+        match = _FIELD.match(text, start) if start >= done else None
+        if match is None:
+            continue
+        opening, value, closing = _unquote(match["value"])
+        end = match.end()
+        found = Found(_label(text, start), match["gap"], value, bool(closing), text[end : end + 16])
+        if value in MASKS or not _field_holds_secret(found):
+            continue
+        kept += (text[done : match.start("value")], opening, MASK, closing)
+        done = end if closing else _REST.match(text, end).end()  # type: ignore[union-attr]  # it matches nothing, too
+    return ("".join((*kept, text[done:])), len(kept) // 4) if kept else (text, 0)
+
+
+def _ends_of_labels(text: str) -> Iterator[int]:
+    folded = Glance(text).folded
+    for stem in _STEMS:
+        at = folded.find(stem)
+        while at >= 0:
+            end = at + len(stem)
+            if stem == "credential" and folded.startswith("s", end):
+                end += 1
+            if folded[end : end + 1] in _AFTER_STEM and (stem != "key" or _names_a_key(folded, at)):
+                yield end
+            at = folded.find(stem, end)
+
+
+def _names_a_key(folded: str, at: int) -> bool:
+    return folded[max(0, at - 14) : at].rstrip("_- ").endswith(_BEFORE_KEY)
+
+
+def _label(text: str, end: int) -> str:
+    """Return the word that ends there, a dozen characters of it."""
+    return re.split(r"[^A-Za-z]", text[max(0, end - 12) : end])[-1]
 
 
 def _unquote(value: str) -> tuple[str, str, str]:
@@ -99,32 +164,30 @@ def _unquote(value: str) -> tuple[str, str, str]:
     return "", value, ""
 
 
-def _field_holds_secret(match: re.Match[str]) -> bool:
+def _field_holds_secret(found: Found) -> bool:
     """Tell a secret from code and prose: `token = get_token()`, `password: SecretStr`, `auth: required` hold none."""
-    _, value, closing = _unquote(match["value"])
-    label, gap = match["label"], match["gap"]
-    strict = label.lower().endswith(_STRICT)
-    if _PLACEHOLDERS.match(value) or _PATH.match(value) or value.lower() in _WORDS:
+    value, label = found.value, found.label.lower()
+    strict = label.endswith(_STRICT)
+    if _PLACEHOLDER.match(value) or _PATH.match(value) or value.lower() in _WORDS:
         return False
-    if gap.strip() in ("is", "was"):
-        return label.lower().startswith("pass") and len(value) >= 6 and value.isalnum() and _is_mixed(value)
-    if closing:
+    if found.gap.strip() in ("is", "was"):
+        return label.startswith("pass") and len(value) >= 6 and value.rstrip(".").isalnum() and _is_mixed(value)
+    if found.quoted:
         return len(value) >= 4 and (strict or _is_random(value) or len(value) >= 24)
-    if len(value) < 6 or value.lower() == label.lower() or _is_called(match):
+    if len(value) < 6 or value.lower().endswith(label) or _is_code(found):
         return False
     if _NUMBER.fullmatch(value):
         return strict and value.isdigit()
-    if label.isupper() and gap == "=":
+    if found.label.isupper() and found.gap == "=":
         return True
-    if _NAME_PATH.fullmatch(value) and "." in value.rstrip("."):
-        return False
     return _is_mixed(value) if strict else _is_random(value)
 
 
-def _is_called(match: re.Match[str]) -> bool:
-    """Tell whether the value goes on as code: a call, an index, an argument."""
-    text, end = match.string, match.end()
-    return text[end : end + 1] in ("(", "[", "{") and not text.startswith(MASKS, end)
+def _is_code(found: Found) -> bool:
+    """Tell whether the value is an expression: a call, an index, a name with dots."""
+    if found.after.startswith(("(", "[", "{")) and not found.after.startswith(MASKS):
+        return True
+    return _NAME_PATH.fullmatch(found.value) is not None
 
 
 def _is_mixed(value: str) -> bool:
@@ -137,60 +200,58 @@ def _is_random(value: str) -> bool:
     return len(value) >= 8 and _is_mixed(value) and len(_DIGIT.findall(value)) >= 2
 
 
-def _header_holds_secret(match: re.Match[str]) -> bool:
-    value = match["value"]
-    return not _PLACEHOLDERS.match(value) and (_is_mixed(value) or len(value) >= 24)
+def _header_holds_secret(found: Found) -> bool:
+    return not _PLACEHOLDER.match(found.value) and (_is_mixed(found.value) or len(found.value) >= 24)
 
 
-def _bearer_holds_secret(match: re.Match[str]) -> bool:
-    value = match["value"]
-    if match["label"].lower() == "bearer":
-        return _is_mixed(value) or len(value) >= 24
+def _bearer_holds_secret(found: Found) -> bool:
+    value = found.value
+    if found.label.lower() == "bearer":
+        return _is_random(value) or len(value) >= 24
     try:
         return b":" in a2b_base64(value + "=" * (-len(value) % 4))
     except Error:
         return False
 
 
-def _flag_holds_secret(match: re.Match[str]) -> bool:
-    _, value, closing = _unquote(match["value"])
-    name = match["label"].lstrip("-")
-    if not is_secret_name(name) or value.startswith("-") or _PLACEHOLDERS.match(value) or _PATH.match(value):
+def _flag_holds_secret(found: Found) -> bool:
+    name = found.label.lstrip("-")
+    if not is_secret_name(name) or _PLACEHOLDER.match(found.value) or _PATH.match(found.value):
         return False
-    return bool(closing) or _is_mixed(value) or name.lower().endswith(_STRICT)
+    return found.quoted or _is_mixed(found.value) or name.lower().endswith(_STRICT)
 
 
-def _login_holds_secret(match: re.Match[str]) -> bool:
-    return not match["value"].isdigit() and not _PLACEHOLDERS.match(match["value"])
-
-
-def _query_holds_secret(match: re.Match[str]) -> bool:
-    name, value = match["label"].lstrip("?&").removeprefix("amp;"), match["value"]
-    if _PLACEHOLDERS.match(value):
+def _query_holds_secret(found: Found) -> bool:
+    name = found.label.lstrip("?&").removeprefix("amp;")
+    if _PLACEHOLDER.match(found.value):
         return False
     if name.lower() == "key":
-        return len(value) >= 16 and _is_mixed(value)
+        return len(found.value) >= 16 and _is_mixed(found.value)
     return name.lower() in _SIGNATURES or is_secret_name(name)
 
 
-def _always(match: re.Match[str]) -> bool:
-    return not _PLACEHOLDERS.match(match["value"])
+def _login_holds_secret(found: Found) -> bool:
+    return not found.value.isdigit() and not _PLACEHOLDER.match(found.value)
 
 
-def _mixed(match: re.Match[str]) -> bool:
-    return _is_mixed(match["value"])
+def _is_no_placeholder(found: Found) -> bool:
+    return not _PLACEHOLDER.match(found.value)
 
 
-#: Words that must be there (in lower case), the form, and who decides about a match.
+def _user_is_token(found: Found) -> bool:
+    return _is_random(found.value)
+
+
+#: Words of which one must be there (in lower case), the form, and who decides about a match.
 _RULES: Final[tuple[tuple[tuple[str, ...], str, Decide], ...]] = (
-    (("@",), _URL_LOGIN, _always),
-    (("@",), _URL_USER, _mixed),
+    (("@",), _URL_LOGIN, _is_no_placeholder),
+    (("@",), _URL_USER, _user_is_token),
     (("?", "&"), _QUERY, _query_holds_secret),
     (("authorization",), _HEADER, _header_holds_secret),
-    (("cookie",), _COOKIE, _always),
+    (("cookie",), _COOKIE, _is_no_placeholder),
     (("bearer", "basic"), _BEARER, _bearer_holds_secret),
-    (("key", "secret", "passw", "passp", "passc", "pwd", "token", "auth", "credential"), _FIELD, _field_holds_secret),
-    (("--", "-pass", "-token", "-secret", "-api"), _FLAG, _flag_holds_secret),
-    (("-u", "--user", "--proxy-user"), _LOGIN, _login_holds_secret),
+    (("--",), _FLAG, _flag_holds_secret),
+    (("-u", "--proxy-user"), _LOGIN, _login_holds_secret),
 )
-_ANCHORS: Final = tuple(anchor for anchors, _, _ in _RULES for anchor in anchors)
+#: Words that are part of others (`authorization`, `--user`) need not be looked for twice.
+_ANCHORS: Final = ("@", "?", "&", "--", "-u", "cookie", "bearer", "basic", *_STEMS)

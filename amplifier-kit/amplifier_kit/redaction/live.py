@@ -10,11 +10,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 from urllib.parse import quote, quote_plus
 
+from amplifier_kit.redaction.glance import LONG, Glance, is_word
 from amplifier_kit.redaction.mask import MASK, MASKS
 from amplifier_kit.redaction.names import is_secret_name, may_be_secret
 
 #: Shorter values are left out: they would mask ordinary words.
-LEAST = 8
+LEAST = LONG
 #: Of a secret of many lines, such as a key file, every line that is as long as this counts by itself.
 _LEAST_LINE = 16
 
@@ -23,8 +24,21 @@ _URL_PASSWORD = re.compile(r"://[^\s/:@]{0,200}:([^\s/@]{8,500})@")
 _ENV_NAME = re.compile(r"[A-Z0-9]_(?:KEY|PASS|PWD)$", re.IGNORECASE)
 #: What stands where a secret might, and is none. Masking it would make a log unreadable.
 _ORDINARY = frozenset(
-    """anonymous changeme default development disabled enabled localhost optional password postgres production required
-    undefined""".split()
+    (
+        "anonymous",
+        "changeme",
+        "default",
+        "development",
+        "disabled",
+        "enabled",
+        "localhost",
+        "optional",
+        "password",
+        "postgres",
+        "production",
+        "required",
+        "undefined",
+    )
 )
 #: Inside `credentials: {...}` these hold the secret; a user name beside them does not.
 _INNER_NAMES = frozenset(("key", "value", "pass", "pwd", "data"))
@@ -36,6 +50,8 @@ class LiveValues:
     def __init__(self) -> None:
         #: The longest first, so that no secret hides behind one that it begins with.
         self._forms: tuple[str, ...] = ()
+        self._words: tuple[str, ...] = ()
+        self._texts: tuple[str, ...] = ()
         self._numbers: tuple[str, ...] = ()
 
     def add(self, values: Iterable[str]) -> None:
@@ -45,16 +61,16 @@ class LiveValues:
             for secret in _parts(value) if isinstance(value, str) else ():
                 forms.update(form for form in _forms(secret) if not any(form in mask for mask in MASKS))
         self._forms = tuple(sorted(forms, key=lambda form: (-len(form), form)))
+        self._words = tuple(form for form in self._forms if is_word(form))
+        self._texts = tuple(form for form in self._forms if not is_word(form))
         self._numbers = tuple(form for form in self._forms if form.isdecimal())
 
-    def __bool__(self) -> bool:
-        """Tell whether any secret is known."""
-        return bool(self._forms)
-
-    def found_in(self, text: str) -> bool:
+    def may_be_in(self, glance: Glance) -> bool:
         """Tell whether a text holds a known secret."""
-        # One search per form beats a regular expression of all of them: it looks at a fraction of the characters.
-        return any(form in text for form in self._forms)
+        if not self._forms:
+            return False
+        words = glance.long_words
+        return any(form in words for form in self._words) or any(form in glance.text for form in self._texts)
 
     def found_in_number(self, number: int | float) -> bool:
         """Tell whether the digits of a number hold a known secret."""

@@ -8,13 +8,46 @@ from typing import Any
 
 #: Fields that join records, in whatever depth they stand. Their values are left alone when they have the form of an id.
 ID_KEYS = frozenset(
-    """session_id parent_id trace_id turn_id span_id parent_span_id request_id tool_call_id tool_use_id call_id
-    sub_session_id child_session_id root_session_id parent_session_id parallel_group_id group_id message_id event_id
-    instance_id conversation_id response_id previous_response_id""".split()
+    (
+        "session_id",
+        "parent_id",
+        "trace_id",
+        "turn_id",
+        "span_id",
+        "parent_span_id",
+        "request_id",
+        "tool_call_id",
+        "tool_use_id",
+        "call_id",
+        "sub_session_id",
+        "child_session_id",
+        "root_session_id",
+        "parent_session_id",
+        "parallel_group_id",
+        "group_id",
+        "message_id",
+        "event_id",
+        "instance_id",
+        "conversation_id",
+        "response_id",
+        "previous_response_id",
+    )
 )
 #: Fields that say when or in which order; left alone when they have the form of a time or number.
 TIME_KEYS = frozenset(
-    "ts timestamp seq created created_at updated_at last_updated started_at ended_at expires_at duration_ms".split()
+    (
+        "ts",
+        "timestamp",
+        "seq",
+        "created",
+        "created_at",
+        "updated_at",
+        "last_updated",
+        "started_at",
+        "ended_at",
+        "expires_at",
+        "duration_ms",
+    )
 )
 PROTECTED_KEYS = ID_KEYS | TIME_KEYS
 
@@ -90,7 +123,7 @@ def is_schema(value: Any) -> bool:
 
 
 def may_be_secret(name: str, value: Any) -> bool:
-    """Tell whether a value under a secret name can be one: nothing, a switch, a reference, a count of tokens is none."""
+    """Tell whether a value under a secret name can be one: a switch, a reference, a count of tokens is none."""
     if value is None or isinstance(value, bool) or is_schema(value):
         return False
     if isinstance(value, (int, float)):

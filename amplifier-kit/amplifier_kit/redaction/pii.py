@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from amplifier_kit.redaction.glance import Glance
 from amplifier_kit.redaction.mask import PII_MASK
 
 #: Not the login of a URL, not `git@host`, not a package at a version (`left-pad@1.3.0-beta.rc`).
@@ -19,6 +20,8 @@ _CARD = re.compile(
     r"|(?<![\w.\-:+/])3[47][0-9]{2}(?P<space>[ \-]?)[0-9]{6}(?P=space)[0-9]{5}(?![\w\-:+/]|\.[0-9])",
     re.ASCII,
 )
+#: What a text has to contain for one of the two above, with a zero for every digit.
+_DIGIT_FORMS = (b"000-00-0000", b"000000000000000", b"0000 0000", b"0000-0000-", b"0000 000000 ", b"0000-000000-")
 
 
 def mask_pii(text: str) -> tuple[str, int]:
@@ -26,16 +29,16 @@ def mask_pii(text: str) -> tuple[str, int]:
     found = 0
     if "@" in text:
         text, found = _MAIL.subn(PII_MASK, text)
-    if "-" in text:
+    if any(form in Glance(text).digits for form in _DIGIT_FORMS):
         text, count = _SOCIAL.subn(PII_MASK, text)
-        found += count
-    text, count = _mask_cards(text)
-    return text, found + count
+        text, cards = _mask_cards(text)
+        found += count + cards
+    return text, found
 
 
-def may_hold_pii(text: str) -> bool:
+def may_hold_pii(glance: Glance) -> bool:
     """Tell, fast, whether it is worth looking closer."""
-    return "@" in text or _SOCIAL.search(text) is not None or _CARD.search(text) is not None
+    return "@" in glance.text or any(form in glance.digits for form in _DIGIT_FORMS)
 
 
 def _mask_cards(text: str) -> tuple[str, int]:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
+from amplifier_kit.redaction.glance import Glance
 from amplifier_kit.redaction.labels import announces_secret, mask_labelled
 from amplifier_kit.redaction.live import LiveValues
 from amplifier_kit.redaction.mask import MASK
@@ -33,10 +34,16 @@ _TOO_DEEP = 200
 #: Masking may bring another secret to light, at most a few times in turn.
 _MOST_PASSES = 10
 _MOST_KEYS = 4096
+#: No shorter text holds anything to mask: `a@b.co`.
+_SHORTEST = 6
 
 _PLAIN, _ID, _TIME, _SECRET, _ALLOWED, _DIRTY = range(6)
 
 Text = Callable[[str], str]
+Mask = Callable[[str], tuple[str, int]]
+
+#: What the log calls the ways of masking; the remaining one goes by live values.
+_RULE_OF: dict[Mask, str] = {mask_shapes: "pattern", mask_labelled: "pattern", mask_pii: "pii"}
 
 
 class Scrubbed(NamedTuple):
@@ -70,9 +77,13 @@ class Redactor:
         if unknown:
             raise ValueError(f"unknown redaction rules {unknown}; there are {list(DEFAULT_RULES)}")
         self._secrets = "secrets" in self.rules
-        self._pii = "pii-basic" in self.rules
         self._allowed = frozenset(allowlist)
         self._live = LiveValues()
+        self._masks: list[tuple[Mask, Callable[[Glance], bool]]] = [(self._live.mask, self._live.may_be_in)]
+        if self._secrets:
+            self._masks += [(mask_shapes, may_hold_shape), (mask_labelled, announces_secret)]
+        if "pii-basic" in self.rules:
+            self._masks += [(mask_pii, may_hold_pii)]
         #: What is known about keys, which come again and again.
         self._kinds: dict[Any, int] = {}
         self.add_live_values(live_values)
@@ -126,37 +137,30 @@ class Redactor:
 
         copy = _Walk(self, collect, counts).copy(value)
         # Most records hold nothing to mask: one look at all their texts together tells.
-        if texts and self._is_suspicious("\n".join(texts)):
-            copy = _Walk(self, lambda text: self._masked(text, counts), Counter()).copy(copy)
+        masks = self._worth_trying("\n".join(texts)) if texts else ()
+        if masks:
+            copy = _Walk(self, lambda text: self._masked(text, masks, counts), Counter()).copy(copy)
         return copy
 
-    def _is_suspicious(self, text: str) -> bool:
-        if self._live and self._live.found_in(text):
-            return True
-        if self._secrets and (may_hold_shape(text) or announces_secret(text)):
-            return True
-        return self._pii and may_hold_pii(text)
+    def _worth_trying(self, text: str) -> tuple[Mask, ...]:
+        """Return the ways of masking that might find something in a text; by words that must be there, so fast."""
+        glance = Glance(text)
+        return tuple(mask for mask, may_find in self._masks if may_find(glance))
 
-    def _masked(self, text: str, counts: Counter[str]) -> str:
+    def _masked(self, text: str, masks: Iterable[Mask], counts: Counter[str]) -> str:
         """Return a text with all secrets masked; again and again, until there is nothing left to mask."""
+        if len(text) < _SHORTEST:
+            return text
         for _ in range(_MOST_PASSES):
             before = text
-            text = self._without_live(text, counts)
-            if self._secrets:
-                for mask in (mask_shapes, mask_labelled):
-                    text, found = mask(text)
-                    _count(counts, "pattern", found)
-            if self._pii:
-                text, found = mask_pii(text)
-                _count(counts, "pii", found)
+            for mask in masks:
+                text, found = mask(text)
+                if found:
+                    counts[_RULE_OF.get(mask, "live_value")] += found
             if text == before:
                 return text
+            masks = [mask for mask, _ in self._masks]  # what was masked may have hidden the beginning of something else
         return MASK
-
-    def _without_live(self, text: str, counts: Counter[str]) -> str:
-        text, found = self._live.mask(text)
-        _count(counts, "live_value", found)
-        return text
 
     def _kind(self, key: Any) -> int:
         if type(key) is not str:
@@ -172,7 +176,7 @@ class Redactor:
             return _ID
         if key in TIME_KEYS:
             return _TIME
-        if self._is_suspicious(key):
+        if self._masked(key, self._worth_trying(key), Counter()) != key:
             return _DIRTY
         if key in self._allowed:
             return _ALLOWED
@@ -218,7 +222,7 @@ class _Walk:
             if kind == _PLAIN:
                 fields[key] = self._text(item) if type(item) is str else self.copy(item)
             elif kind == _DIRTY:
-                fields[_free(self._dirty_key(key), fields)] = self.copy(item)
+                fields[_free(self._dirty_key(key), fields)] = self._under_dirty(key, item)
             else:
                 fields[key] = self._special(kind, key, item)
         if "value" in value:
@@ -227,13 +231,19 @@ class _Walk:
             fields["id"] = value["id"]
         return fields
 
+    def _under_dirty(self, key: Any, item: Any) -> Any:
+        secret = self._redactor._secrets and type(key) is str and is_secret_name(key) and may_be_secret(key, item)
+        return self._blank(item) if secret else self.copy(item)
+
     def _special(self, kind: int, key: str, item: Any) -> Any:
         if (kind == _ID and is_id(item)) or (kind == _TIME and is_time(item)):
             return item
         if kind == _SECRET and may_be_secret(key, item):
             return self._blank(item)
         if kind == _ALLOWED and isinstance(item, str):
-            return self._redactor._without_live(item, self._counts)
+            text, found = self._redactor._live.mask(item)
+            _count(self._counts, "live_value", found)
+            return text
         return self.copy(item)
 
     def _pair(self, value: Mapping[Any, Any], fields: dict[Any, Any]) -> None:

@@ -6,6 +6,7 @@ import re
 from functools import cache
 from typing import Final
 
+from amplifier_kit.redaction.glance import Glance
 from amplifier_kit.redaction.mask import MASK
 
 #: Not inside a word. Text that was escaped once more has `\n` for a line break, and its `n` is no part of a word.
@@ -51,12 +52,13 @@ _END = re.compile(r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
 _KEY_TEXT = re.compile(r"(?:[A-Za-z0-9+/=\s]|\\[nr])*")
 
 
-_ANCHORS: Final = ("PRIVATE KEY", *(anchor for anchors, _ in _SHAPES for anchor in anchors))
+_ANCHORS: Final = tuple(anchor for anchors, _ in _SHAPES for anchor in anchors)
 
 
-def may_hold_shape(text: str) -> bool:
+def may_hold_shape(glance: Glance) -> bool:
     """Tell, fast, whether it is worth looking closer."""
-    return any(anchor in text for anchor in _ANCHORS)
+    words = glance.long_words
+    return "PRIVATE KEY" in glance.text or any(anchor in words for anchor in _ANCHORS)
 
 
 def mask_shapes(text: str) -> tuple[str, int]:

@@ -4,6 +4,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+
 from amplifier_core.testing import MockCoordinator
 from amplifier_kit.context import COMPACT_SKIPPED, BaseContext, ContextSettings
 
@@ -33,7 +34,7 @@ async def test_messages_are_kept_in_order_and_stamped(context: Context) -> None:
     assert all(message["metadata"]["timestamp"].endswith("+00:00") for message in messages)
     assert await context.get_messages_for_request() == messages
     assert context.messages == messages
-    assert len(context) == 2
+    assert context.message_count == 2
 
 
 async def test_nothing_given_out_is_the_ledger(context: Context) -> None:

@@ -4,6 +4,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+
 from amplifier_core import ModelInfo, ProviderInfo
 from amplifier_kit.context import ContextSettings
 from amplifier_kit.context.budget import request_budget

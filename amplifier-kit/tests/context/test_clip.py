@@ -2,9 +2,10 @@
 
 from typing import Any
 
-from amplifier_kit.context.clip import SMALLEST_LIMIT, clip_content, clip_text
 from hypothesis import given
 from hypothesis import strategies as st
+
+from amplifier_kit.context.clip import SMALLEST_LIMIT, clip_content, clip_text
 
 limits = st.integers(SMALLEST_LIMIT, 2000)
 texts = st.text() | st.text(min_size=1, max_size=8).flatmap(lambda part: st.integers(1, 800).map(lambda n: part * n))

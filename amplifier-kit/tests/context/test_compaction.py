@@ -156,6 +156,15 @@ def test_user_messages_are_stubbed_not_removed() -> None:
     assert user("x" * 80) in before.messages
 
 
+def test_old_images_are_stubbed() -> None:
+    """An old message loses its images with its stub, however short its text is; the last one keeps them."""
+    image = {"type": "image", "source": {"data": "A" * 9000}}
+    looks = [{"role": "user", "content": [{"type": "text", "text": f"look {n}"}, image]} for n in range(3)]
+    made = made_of([user("first"), *looks], 1700, protected_recent=0)
+    assert [message["content"] for message in made.messages[1:3]] == ["look 0\n[image]", "look 1\n[image]"]
+    assert made.messages[-1] == looks[-1]
+
+
 def test_the_first_and_last_user_messages_are_spared() -> None:
     """Below level 8 the first wish stays whole, and the last one always does."""
     first, last = user("the first wish " * 20), user("the last wish " * 20)

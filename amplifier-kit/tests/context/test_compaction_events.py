@@ -4,6 +4,7 @@ import re
 from typing import Any
 
 import pytest
+
 from amplifier_core import HookResult
 from amplifier_core.llm_errors import ContextLengthError
 from amplifier_core.testing import MockCoordinator

@@ -2,9 +2,10 @@
 
 from typing import Any
 
-from amplifier_kit.context.conversation import Conversation
 from hypothesis import given
 from hypothesis import strategies as st
+
+from amplifier_kit.context.conversation import Conversation
 
 
 def calls(*ids: str) -> dict[str, Any]:

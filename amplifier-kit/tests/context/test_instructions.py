@@ -6,6 +6,7 @@ from contextvars import ContextVar
 from typing import Any
 
 import pytest
+
 from amplifier_core.testing import MockCoordinator
 from amplifier_kit.context import BaseContext, ContextSettings
 

@@ -6,6 +6,7 @@ from types import MappingProxyType
 from typing import Any
 
 import pytest
+
 from amplifier_core import Message as MessageModel
 from amplifier_kit.context.intake import take_in
 

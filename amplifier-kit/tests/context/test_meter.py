@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+
 from amplifier_kit.context.meter import Meter
 
 VIEW = [{"role": "user", "content": "hello"}]

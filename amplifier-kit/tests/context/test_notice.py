@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+
 from amplifier_kit.context import ContextSettings
 from amplifier_kit.context.compaction import Compacted
 from amplifier_kit.context.notice import notice_for, with_notice

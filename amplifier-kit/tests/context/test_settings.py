@@ -4,6 +4,7 @@ import logging
 from typing import Any
 
 import pytest
+
 from amplifier_kit.context import ContextSettings
 
 DEFAULTS = {

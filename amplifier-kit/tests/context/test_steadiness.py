@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+
 from amplifier_core.testing import MockCoordinator
 from amplifier_kit.context import BaseContext, ContextSettings
 from amplifier_kit.context.view import Room
@@ -60,8 +61,8 @@ async def test_a_compaction_is_announced_once(coordinator: MockCoordinator, comp
     assert len(compactions) == 1
 
 
-async def test_budgets_in_turn_do_not_disturb_each_other(coordinator: MockCoordinator) -> None:
-    """Two models that take turns in one session each see a steady view of their own."""
+async def test_budgets_in_turn_do_not_disturb_each_other(coordinator: MockCoordinator, compactions: list[Any]) -> None:
+    """Two models that take turns in one session each see a steady view of their own, announced once."""
     context = BaseContext(ContextSettings(), coordinator)
     for number in range(40):
         for message in turn(number):
@@ -69,6 +70,7 @@ async def test_budgets_in_turn_do_not_disturb_each_other(coordinator: MockCoordi
     views = [[await context.get_messages_for_request(token_budget=budget) for budget in (6000, 12000)] for _ in "ab"]
     assert views[0] == views[1]
     assert len(views[0][0]) < len(views[0][1])
+    assert [data["budget"] for data in compactions] == [6000, 12000]
 
 
 def test_the_room_is_divided_as_configured() -> None:

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from amplifier_kit.context import Transcript, TranscriptBusyError, sanitized
 from hypothesis import given
 from hypothesis import strategies as st
+
+from amplifier_kit.context.transcript import Transcript, TranscriptBusyError, sanitized
 
 Message = dict[str, Any]
 

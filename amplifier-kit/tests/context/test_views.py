@@ -5,12 +5,13 @@ import copy
 from collections.abc import Callable
 from typing import Any
 
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
 from amplifier_core.llm_errors import ContextLengthError
 from amplifier_kit.context import BaseContext, ContextSettings
 from amplifier_kit.pairing import check_pairing, tool_call_ids
 from amplifier_kit.tokens import estimate_all
-from hypothesis import HealthCheck, example, given, settings
-from hypothesis import strategies as st
 
 Message = dict[str, Any]
 

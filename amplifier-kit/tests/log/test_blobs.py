@@ -129,15 +129,38 @@ def test_threads_may_store_the_same_value(tmp_path: Path) -> None:
     assert len([path for path in tmp_path.rglob("*") if path.is_file()]) == len(values)
 
 
-def test_memory_of_known_blobs_is_bounded(tmp_path: Path) -> None:
-    """However many blobs are written, only so many are remembered, and the unsynced ones are synced."""
+def test_memory_of_known_blobs_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many blobs are written, only so many are remembered, and the unsynced ones are synced in time."""
+    monkeypatch.setattr("amplifier_kit.log.blobs._REMEMBERED", 50)
+    monkeypatch.setattr("amplifier_kit.log.blobs._UNSYNCED", 40)
     store = BlobStore(tmp_path, durable=True)
-    for index in range(5000):
+    for index in range(150):
         store.put(index, encode(index))
-    assert len(store._known) <= 4096
-    assert len(store._unsynced) < 1024
+    assert len(store._known) == 50
+    assert len(store._unsynced) < 40
     store.sync()
     assert store._unsynced == []
+    assert store.get(store.put(7, encode(7))["$blob"]) == 7
+
+
+def test_sync_forces_contents_and_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every blob written since the last time, and every folder that names one, is forced to disk, once."""
+    forced: list[int] = []
+    real = os.fsync
+
+    def fsync(descriptor: int) -> None:
+        forced.append(os.fstat(descriptor).st_ino)
+        real(descriptor)
+
+    store = BlobStore(tmp_path, durable=True)
+    paths = [store.path(store.put(index, encode(index))["$blob"]) for index in range(12)]
+    paths.pop(3).unlink()
+    monkeypatch.setattr(os, "fsync", fsync)
+    store.sync()
+    store.sync()
+    expected = {path.stat().st_ino for path in paths} | {path.parent.stat().st_ino for path in tmp_path.rglob("?" * 64)}
+    assert expected <= set(forced)
+    assert len(forced) == len(set(forced))
 
 
 def test_a_child_shares_the_folder_of_its_root(tmp_path: Path) -> None:

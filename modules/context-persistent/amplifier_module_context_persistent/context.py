@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Final, Self
 
-from amplifier_kit.context import BaseContext, ContextSettings, Transcript
+from amplifier_kit.context import BaseContext, ContextSettings
+from amplifier_kit.context.transcript import Transcript
 from amplifier_kit.tokens import estimate_all
-
 from amplifier_module_context_persistent.masking import mask_for, masked_count
 from amplifier_module_context_persistent.memory import memory_messages
 from amplifier_module_context_persistent.places import transcript_path, working_dir

@@ -62,6 +62,16 @@ async def mount(coordinator, config=None):
 PACKAGES = {"amplifier_module_loop_once": LOOP, "amplifier_module_provider_counting": PROVIDER}
 
 
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Let every test have a home of its own, and work in a folder of its own."""
+    monkeypatch.setenv("AMPLIFIER_HOME", str(tmp_path / "home"))
+    project = tmp_path / "project"
+    project.mkdir()
+    monkeypatch.chdir(project)
+    return tmp_path / "home"
+
+
 @pytest.fixture
 def plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
     """A plan with the smallest orchestrator and provider; the test says which context."""

@@ -7,8 +7,9 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-import amplifier_module_context_simple as module
 import pytest
+
+import amplifier_module_context_simple as module
 from amplifier_core import AmplifierSession
 from amplifier_core.coordinator import set_context_fragment
 from amplifier_core.testing import MockCoordinator
@@ -115,7 +116,7 @@ async def test_mount_takes_no_config(coordinator: MockCoordinator) -> None:
 
 async def test_a_config_that_makes_no_sense_is_refused(plan: dict[str, Any]) -> None:
     """The session does not start, and the error names module, key and range."""
-    with pytest.raises(RuntimeError, match="context-simple: config max_tool_result_bytes must be .* at least 256"):
+    with pytest.raises(RuntimeError, match=r"context-simple: config max_tool_result_bytes must be .* at least 256"):
         async with AmplifierSession(with_context(plan, max_tool_result_bytes=10)):
             pass
 

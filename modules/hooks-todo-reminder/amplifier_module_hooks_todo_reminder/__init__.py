@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 from amplifier_core.events import PROVIDER_REQUEST, TOOL_POST
-
 from amplifier_module_hooks_todo_reminder._reminder import NAME, TodoReminder
 from amplifier_module_hooks_todo_reminder._settings import Settings
 

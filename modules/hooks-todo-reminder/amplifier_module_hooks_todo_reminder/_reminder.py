@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from amplifier_core.models import HookResult
-
 from amplifier_module_hooks_todo_reminder._settings import Settings
 from amplifier_module_hooks_todo_reminder._todos import todo_lines
 
@@ -59,7 +58,7 @@ class TodoReminder:
         return has_tool and self._calls_since >= self._settings.recent_tool_threshold
 
     def _wrapped(self, text: str) -> str | None:
-        """Return the reminder, cut to the session's size limit: one too long would be refused, and all others with it."""
+        """Return the reminder, cut to the session's size limit: one over it is refused, and all others are with it."""
         if not text:
             return None
         limit = self._coordinator.injection_size_limit

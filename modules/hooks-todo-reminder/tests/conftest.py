@@ -9,6 +9,7 @@ from types import ModuleType
 from typing import Any, ClassVar
 
 import pytest
+
 from amplifier_core import AmplifierSession, ChatResponse, ProviderInfo, TextBlock, ToolCall, ToolCallBlock, ToolResult
 from amplifier_core.testing import MockContextManager
 from amplifier_kit.loop import LoopMemory, LoopSettings, Turn

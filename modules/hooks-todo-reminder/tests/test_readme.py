@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+
 from amplifier_module_hooks_todo_reminder._settings import Settings
 
 README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+
 from amplifier_core.testing import MockCoordinator, MockTool
 from amplifier_module_hooks_todo_reminder import mount
 

@@ -6,6 +6,7 @@ import logging
 from typing import Any
 
 import pytest
+
 from amplifier_module_hooks_todo_reminder._settings import Settings
 
 

@@ -7,7 +7,6 @@ from typing import Any, Final
 
 from amplifier_core.events import EXECUTION_END, EXECUTION_START
 from amplifier_kit.loop import EXECUTION_HEARTBEAT, LOOP_DETECTED, LoopMemory, LoopSettings
-
 from amplifier_module_loop_events.turn import EVENTS as OWN_EVENTS
 from amplifier_module_loop_events.turn import NAME, EventsTurn
 

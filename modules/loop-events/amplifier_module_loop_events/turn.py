@@ -54,8 +54,9 @@ class EventsRunner(CallRunner):
         return target
 
     async def _report(self, kind: str, message: str, passage: Passage) -> None:
+        is_news = not passage.is_closed
         await super()._report(kind, message, passage)
-        if kind not in ("denied", "cancelled"):
+        if is_news and kind not in ("denied", "cancelled"):
             error = {"error_type": kind, "error_message": message, "severity": _SEVERITY}
             await self._heard(ERROR_TOOL, {"tool": passage.payload["tool_name"], **error}, passage)
 

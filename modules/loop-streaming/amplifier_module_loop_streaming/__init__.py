@@ -7,7 +7,6 @@ from typing import Any, Final
 
 from amplifier_core.events import EXECUTION_END, EXECUTION_START
 from amplifier_kit.loop import EXECUTION_HEARTBEAT, LOOP_DETECTED, LoopMemory
-
 from amplifier_module_loop_streaming.goal import GOAL_PROGRESS
 from amplifier_module_loop_streaming.settings import StreamingSettings
 from amplifier_module_loop_streaming.steering import SteeringQueue, SteeringQueueFull

@@ -15,7 +15,6 @@ from amplifier_core.message_models import ChatRequest, Message
 from amplifier_kit.loop import Choice, Host
 from amplifier_kit.loop.reply import read_reply
 from amplifier_kit.loop.waiting import bounded
-
 from amplifier_module_loop_streaming.settings import GoalSettings, Preference
 
 __all__ = ["Judge", "Judgement", "render_transcript"]

@@ -11,7 +11,6 @@ from amplifier_core.events import CONTENT_BLOCK_DELTA, CONTENT_BLOCK_END, CONTEN
 from amplifier_core.message_models import ChatRequest, ChatResponse, TextBlock
 from amplifier_kit.loop import Asker, Choice, LoopMemory, Outcome, Reply, Turn
 from amplifier_kit.loop.request import choose_provider
-
 from amplifier_module_loop_streaming.goal import GoalLoop, find_goal
 from amplifier_module_loop_streaming.judge import Judge
 from amplifier_module_loop_streaming.settings import StreamingSettings

@@ -1,0 +1,365 @@
+"""Writing a log when all is well."""
+
+from __future__ import annotations
+
+import gc
+import hashlib
+import json
+import os
+import re
+import sys
+import threading
+import tracemalloc
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from amplifier_core.testing import MockCoordinator
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from amplifier_kit.log import SessionLog, read_log, verify_log
+
+Make = Callable[..., dict[str, Any]]
+
+
+def test_a_record_is_a_line(tmp_path: Path, record: Make) -> None:
+    """What is written can be found with grep while the log is open."""
+    with SessionLog(tmp_path / "a" / "b") as log:
+        log.write(record("session:start", metadata={"a": 1}))
+        text = (tmp_path / "a" / "b" / "events.jsonl").read_text(encoding="utf-8")
+        assert re.search('"event": "session:start"', text)
+        assert text.endswith("\n")
+        assert log.path == tmp_path / "a" / "b" / "events.jsonl"
+        assert log.seq == 1
+
+
+def test_numbers_have_no_gaps_over_many_runs(tmp_path: Path, record: Make, lines_of: Callable[..., Any]) -> None:
+    """Each run goes on where the last one ended."""
+    for _ in range(5):
+        with SessionLog(tmp_path) as log:
+            for _ in range(3):
+                log.write(record())
+    assert [line["seq"] for line in lines_of(tmp_path)] == list(range(1, 16))
+
+
+def test_files_are_private(tmp_path: Path, record: Make) -> None:
+    """Nobody else may read a session."""
+    with SessionLog(tmp_path / "s") as log:
+        log.write(record(large="x" * 5000))
+    assert (tmp_path / "s").stat().st_mode & 0o777 == 0o700
+    for path in (tmp_path / "s").rglob("*"):
+        assert path.stat().st_mode & 0o077 == 0
+
+
+def test_one_write_per_line(tmp_path: Path, record: Make) -> None:
+    """A line reaches the file in one piece, its end included, whatever its length."""
+    calls: list[bytes] = []
+    with SessionLog(tmp_path) as log:
+        log._os_write = lambda descriptor, content: calls.append(content) or os.write(descriptor, content)
+        log.write(record())
+        log.write(record(**{f"key-{index}": "v" * 4000 for index in range(100)}))
+    assert [content.count(b"\n") for content in calls] == [1, 1]
+    assert all(content.endswith(b"\n") for content in calls)
+    assert len(calls[1]) > 400_000
+
+
+def test_a_blob_is_there_before_its_line(tmp_path: Path, record: Make) -> None:
+    """A reader that sees a line finds everything the line refers to."""
+    seen: list[bool] = []
+
+    def write(descriptor: int, content: bytes) -> int:
+        name = json.loads(content)["data"]["large"]["$blob"].removeprefix("sha256:")
+        seen.append((tmp_path / "blobs" / name[:2] / name).stat().st_size == 5002)
+        return os.write(descriptor, content)
+
+    with SessionLog(tmp_path) as log:
+        log._os_write = write
+        log.write(record(large="x" * 5000))
+    assert seen == [True]
+
+
+def test_the_chain_of_hashes(tmp_path: Path, record: Make, lines_of: Callable[..., Any]) -> None:
+    """With `verify` each line names the one before it, over runs and rotations; the first names nothing."""
+    for _ in range(2):
+        with SessionLog(tmp_path, verify=True, max_bytes=1500) as log:
+            for index in range(5):
+                log.write(record(index=index, text="x" * 100))
+    raw = [line.raw for line in read_log(tmp_path)]
+    assert len(raw) == 10
+    before = b""
+    for line in raw:
+        assert json.loads(line)["prev"] == f"sha256:{hashlib.sha256(before).hexdigest()}"
+        before = line
+    assert (tmp_path / "events.1.jsonl").exists()
+    assert verify_log(tmp_path).chained == 10
+
+
+def test_without_verify_there_is_no_chain(tmp_path: Path, record: Make, lines_of: Callable[..., Any]) -> None:
+    """The chain is for those who ask for it."""
+    with SessionLog(tmp_path) as log:
+        log.write(record())
+    assert "prev" not in lines_of(tmp_path)[0]
+
+
+def test_rotation(tmp_path: Path, record: Make) -> None:
+    """Above the limit the file is set aside under the next number, and readers see one log."""
+    with SessionLog(tmp_path, max_bytes=2000) as log:
+        for index in range(60):
+            log.write(record(index=index, text="x" * 100))
+    names = sorted(path.name for path in tmp_path.glob("*.jsonl"))
+    assert names[:2] == ["events.1.jsonl", "events.2.jsonl"]
+    assert [line.seq for line in read_log(tmp_path)] == list(range(1, 61))
+    for name in names[:-1]:
+        assert 2000 <= (tmp_path / name).stat().st_size < 2000 + 600
+
+
+def test_a_normal_session_is_one_file(tmp_path: Path, record: Make) -> None:
+    """The default limit is 256 MB."""
+    with SessionLog(tmp_path) as log:
+        assert log._max_bytes == 256 * 1024 * 1024
+        for index in range(100):
+            log.write(record(index=index))
+    assert not (tmp_path / "events.1.jsonl").exists()
+
+
+def test_each_file_can_be_read_alone(
+    tmp_path: Path, record: Make, messages: Callable[..., list[dict[str, Any]]]
+) -> None:
+    """Lists never refer to another file, so that the oldest files can be deleted."""
+    history = messages(60)
+    with SessionLog(tmp_path, max_bytes=3000) as log:
+        for index in range(40):
+            history = [*history, {"role": "user", "content": f"{index}"}]
+            log.write(record("llm:request", messages=history))
+    assert len(list(tmp_path.glob("events.*.jsonl"))) > 2
+    for path in sorted(tmp_path.glob("events.*.jsonl"))[:-1]:
+        path.unlink()
+    lines = list(read_log(tmp_path))
+    assert lines[-1].resolved()["messages"] == history
+    assert all(line.resolved()["messages"] == history[: 60 + (line.seq or 0)] for line in lines)
+
+
+def test_the_redactor_comes_before_everything(tmp_path: Path, record: Make) -> None:
+    """Neither line nor blob nor preview has what the redactor took out."""
+
+    def redactor(line: dict[str, Any]) -> dict[str, Any]:
+        text = json.dumps(line).replace("hunter2", "[REDACTED]")
+        return {**json.loads(text), "redaction": {"rules": ["secrets"]}}
+
+    with SessionLog(tmp_path, redactor=redactor) as log:
+        log.write(record(secret="hunter2", large="hunter2 " * 1000))
+    everything = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+    assert b"hunter2" not in everything
+    assert everything.count(b"[REDACTED]") > 1000
+
+
+def test_a_failing_redactor_fails_closed(tmp_path: Path, record: Make, lines_of: Callable[..., Any]) -> None:
+    """The line says that something happened, not what."""
+
+    def redactor(line: dict[str, Any]) -> dict[str, Any]:
+        raise RuntimeError("no idea")
+
+    with SessionLog(tmp_path, redactor=redactor) as log:
+        log.write({**record(secret="hunter2"), "error": {"message": "hunter2"}})
+    [line] = lines_of(tmp_path)
+    assert line["data"] == {}
+    assert "error" not in line
+    assert line["redaction"] == {"applied": False, "error": "scrub_failed"}
+    assert (line["event"], line["seq"]) == ("tool:pre", 1)
+
+
+def test_a_redactor_may_drop_a_record(tmp_path: Path, record: Make, lines_of: Callable[..., Any]) -> None:
+    """A record that is not to be written uses up no number."""
+    with SessionLog(tmp_path, redactor=lambda line: None if line["event"] == "b" else line) as log:
+        for event in "abc":
+            log.write(record(event))
+    assert [(line["event"], line["seq"]) for line in lines_of(tmp_path)] == [("a", 1), ("c", 2)]
+
+
+def test_the_clock_fills_in_the_time(tmp_path: Path, lines_of: Callable[..., Any]) -> None:
+    """A record without a time gets one, from the clock that was given."""
+    with SessionLog(tmp_path, clock=lambda: "2020-01-01T00:00:00+00:00") as log:
+        log.write({"event": "e"})
+    with SessionLog(tmp_path) as log:
+        log.write({"event": "e"})
+    first, second = lines_of(tmp_path)
+    assert first["ts"] == "2020-01-01T00:00:00+00:00"
+    assert second["ts"].endswith("+00:00")
+
+
+@pytest.mark.parametrize(("policy", "expected"), [("never", 0), ("close", 2), ("always", 5)])
+def test_when_lines_are_forced_to_disk(
+    tmp_path: Path, record: Make, monkeypatch: pytest.MonkeyPatch, policy: Any, expected: int
+) -> None:
+    """Never; when the log is closed (the file and its folder); or after every line as well."""
+    forced: list[int] = []
+    monkeypatch.setattr(os, "fsync", forced.append)
+    with SessionLog(tmp_path, fsync=policy) as log:
+        for _ in range(3):
+            log.write(record())
+    assert len(forced) == expected
+
+
+def test_blobs_are_forced_before_their_line(tmp_path: Path, record: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With `always`, a line on disk never refers to a blob that is not."""
+    order: list[str] = []
+    monkeypatch.setattr(os, "fsync", lambda descriptor: order.append("fsync"))
+    with SessionLog(tmp_path, fsync="always") as log:
+        log._os_write = lambda descriptor, content: order.append("line") or os.write(descriptor, content)
+        log.write(record(large="x" * 5000))
+        assert order == ["fsync", "fsync", "line", "fsync"]
+
+
+def test_an_unknown_policy_is_refused(tmp_path: Path) -> None:
+    """The error names what there is."""
+    with pytest.raises(ValueError, match="fsync must be 'close', 'always' or 'never', got 'sometimes'"):
+        SessionLog(tmp_path, fsync="sometimes")  # type: ignore[arg-type]
+
+
+def test_after_close(tmp_path: Path, record: Make) -> None:
+    """Closing twice is fine, writing afterwards is a mistake that is named."""
+    log = SessionLog(tmp_path)
+    log.close()
+    log.close()
+    with pytest.raises(ValueError, match="is closed"):
+        log.write(record())
+
+
+def test_threads_write_whole_lines(tmp_path: Path, record: Make, lines_of: Callable[..., Any]) -> None:
+    """Lines of several threads are neither mixed nor lost, and their numbers have no gaps."""
+    with SessionLog(tmp_path) as log:
+
+        def work(name: int) -> None:
+            for index in range(200):
+                log.write(record(thread=name, index=index, large="x" * (5000 if index % 50 == 0 else 5)))
+
+        threads = [threading.Thread(target=work, args=(name,)) for name in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    lines = lines_of(tmp_path)
+    assert [line["seq"] for line in lines] == list(range(1, 801))
+    for name in range(4):
+        assert [line["data"]["index"] for line in lines if line["data"]["thread"] == name] == list(range(200))
+
+
+def test_logging_while_a_line_is_written(tmp_path: Path, record: Make, lines_of: Callable[..., Any]) -> None:
+    """A finalizer that logs while a line is being written waits for that line, and does not deadlock."""
+    with SessionLog(tmp_path) as log:
+        first = True
+
+        def write(descriptor: int, content: bytes) -> int:
+            nonlocal first
+            if first:
+                first = False
+                log.write(record("finalizer"))
+            return os.write(descriptor, content)
+
+        log._os_write = write
+        log.write(record("outer"))
+        log.write(record("last"))
+    assert [(line["event"], line["seq"]) for line in lines_of(tmp_path)] == [
+        ("outer", 1),
+        ("finalizer", 2),
+        ("last", 3),
+    ]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no forks here")
+def test_a_fork_is_not_the_writer(tmp_path: Path, record: Make, lines_of: Callable[..., Any]) -> None:
+    """A forked process is told, and neither its lines nor its end disturb the log."""
+    log = SessionLog(tmp_path)
+    log.write(record("before"))
+    sys.stdout.flush()
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            log.write(record("forked"))
+        except RuntimeError:
+            log.close()
+            status = 0
+        os._exit(status)
+    assert os.waitpid(child, 0)[1] == 0
+    log.write(record("after"))
+    log.close()
+    assert [line["event"] for line in lines_of(tmp_path)] == ["before", "after"]
+
+
+def test_it_is_a_sink(tmp_path: Path, lines_of: Callable[..., Any]) -> None:
+    """Registered with a coordinator it gets what modules log, processed."""
+    coordinator = MockCoordinator()
+    coordinator.add_log_processor(lambda line: {**line, "data": {"masked": True}})
+    with SessionLog(tmp_path) as log:
+        coordinator.add_log_sink(log.write)
+        coordinator.log("WARNING", "careful", secret="x")
+    [line] = lines_of(tmp_path)
+    assert (line["lvl"], line["event"], line["data"]) == ("WARNING", "log:entry", {"masked": True})
+
+
+def test_a_child_shares_its_roots_blobs(tmp_path: Path, record: Make) -> None:
+    """A large value that root and child both log is stored once, and both logs find it."""
+    with (
+        SessionLog(tmp_path / "root") as root,
+        SessionLog(tmp_path / "child", blobs=tmp_path / "root" / "blobs") as child,
+    ):
+        root.write(record(large="x" * 5000))
+        child.write(record(large="x" * 5000))
+    assert len([path for path in (tmp_path / "root" / "blobs").rglob("*") if path.is_file()]) == 1
+    [line] = read_log(tmp_path / "child")
+    assert line.resolved() == {"large": "x" * 5000}
+
+
+def test_another_file_name(tmp_path: Path, record: Make) -> None:
+    """Logs of several sessions may lie side by side in one folder."""
+    for name in ("a.jsonl", "b.jsonl"):
+        with SessionLog(tmp_path, name=name) as log:
+            log.write(record(name=name))
+    assert [line.data["name"] for line in read_log(tmp_path / "b.jsonl")] == ["b.jsonl"]
+
+
+@settings(max_examples=30)
+@given(st.binary(max_size=300))
+def test_whatever_the_file_ends_with(tail: bytes) -> None:
+    """After any rubbish at the end of a log, the next line stands alone and the number goes on."""
+    from tempfile import TemporaryDirectory
+
+    with TemporaryDirectory() as folder:
+        with SessionLog(folder, fsync="never") as log:
+            log.write({"event": "one"})
+        with (Path(folder) / "events.jsonl").open("ab") as file:
+            file.write(tail)
+        with SessionLog(folder, fsync="never") as log:
+            log.write({"event": "two"})
+        lines = list(read_log(folder, lambda torn: None))
+        assert [(line.event, line.seq) for line in lines if line.seq is not None] == [("one", 1), ("two", 2)]
+
+
+def test_a_long_session_grows_by_what_it_adds(
+    tmp_path: Path, record: Make, messages: Callable[..., list[dict[str, Any]]]
+) -> None:
+    """Two thousand turns whose requests repeat everything before them: size is linear, and nothing piles up."""
+    history: list[dict[str, Any]] = []
+    sizes: list[int] = []
+    peaks: list[int] = []
+    tools = [{"name": f"tool-{index}", "description": "d" * 200} for index in range(30)]
+    with SessionLog(tmp_path, fsync="never") as log:
+        tracemalloc.start()
+        for turn in range(2000):
+            history = [*history, *messages(2, start=2 * turn)]
+            reminder = {"role": "user", "content": f"<system-reminder>turn {turn}</system-reminder>"}
+            window = [*history[:1], *history[-200:], reminder] if len(history) > 201 else [*history, reminder]
+            log.write(record("llm:request", messages=window, tools=tools, system="s" * 6000))
+            log.write(record("llm:response", text="answer", usage={"input": turn}))
+            if turn % 500 == 499:
+                gc.collect()
+                sizes.append(sum(path.stat().st_size for path in tmp_path.rglob("*") if path.is_file()))
+                peaks.append(tracemalloc.get_traced_memory()[0])
+        tracemalloc.stop()
+    assert verify_log(tmp_path).ok
+    growth = [after - before for before, after in zip(sizes, sizes[1:], strict=False)]
+    assert max(growth) < 1.5 * min(growth)
+    assert peaks[-1] < peaks[0] + 2_000_000

@@ -1,0 +1,101 @@
+"""What a provider answered is read whatever shape it has."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from amplifier_core.message_models import ChatResponse, TextBlock, ThinkingBlock, ToolCall, ToolCallBlock
+from amplifier_kit.loop.reply import Call, read_reply, usage_dict
+from amplifier_kit.loop.testing import ScriptedProvider, call, say
+
+PROVIDER = ScriptedProvider()
+
+
+def test_text_and_calls() -> None:
+    """An answer has text, a message to keep and its calls in order."""
+    reply = read_reply(PROVIDER, call(("1", "grep", {"q": "x"}), ("2", "ls", {}), text="let me see"), ())
+    assert reply.text == "let me see"
+    assert reply.calls == [Call("1", "grep", {"q": "x"}), Call("2", "ls", {})]
+    assert reply.message is not None
+    assert reply.message["tool_calls"] == [
+        {"id": "1", "tool": "grep", "arguments": {"q": "x"}},
+        {"id": "2", "tool": "ls", "arguments": {}},
+    ]
+    assert [block["type"] for block in reply.message["content"]] == ["text", "tool_call", "tool_call"]
+
+
+def test_an_answer_that_says_nothing_is_not_kept() -> None:
+    """An empty assistant message would be refused by services for ever after."""
+    assert read_reply(PROVIDER, ChatResponse(content=[]), ()).message is None
+
+
+def test_metadata_is_kept() -> None:
+    """What a provider wants to see again stays with the message."""
+    reply = read_reply(PROVIDER, say("x", metadata={"id": "r1"}), ())
+    assert reply.message is not None
+    assert reply.message["metadata"] == {"id": "r1"}
+
+
+def test_thinking_is_kept_when_asked() -> None:
+    """The first thinking block is stored separately for loops that want that."""
+    response = ChatResponse(content=[ThinkingBlock(thinking="hm", signature="s"), TextBlock(text="x")])
+    plain, keeping = (read_reply(PROVIDER, response, (), keep_thinking=keep).message or {} for keep in (False, True))
+    assert "thinking_block" not in plain
+    assert keeping["thinking_block"]["signature"] == "s"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "read", "problem"),
+    [
+        (None, {}, None),
+        ("", {}, None),
+        ({}, {}, None),
+        ('{"a": 1}', {"a": 1}, None),
+        ("{", {}, "no valid JSON"),
+        ("[1]", {}, "must be an object, got list"),
+        (7, {}, "must be an object, got int"),
+    ],
+)
+def test_arguments_of_every_shape(arguments: Any, read: Any, problem: str | None) -> None:
+    """Arguments may be absent, text or an object; anything else is a problem the model is told of."""
+    provider = SimpleNamespace(parse_tool_calls=lambda _: [{"id": "1", "tool": "t", "arguments": arguments}])
+    [made] = read_reply(provider, ChatResponse(content=[]), ()).calls
+    assert made.arguments == read
+    assert (problem or "") in (made.problem or "")
+    assert (made.problem is None) == (problem is None)
+
+
+def test_a_call_that_only_a_block_speaks_of_is_known() -> None:
+    """A call that the provider did not parse still needs a result."""
+    response = ChatResponse(content=[ToolCallBlock(id="x", name="ghost", input={})])
+    [made] = read_reply(PROVIDER, response, ()).calls
+    assert (made.id, made.name) == ("x", "ghost")
+    assert made.problem is not None
+
+
+def test_ids_are_made_to_differ() -> None:
+    """Ids that are empty, taken or used twice are replaced, in the message and in the calls."""
+    response = ChatResponse(
+        content=[], tool_calls=[ToolCall(id=i, name="t", arguments={}) for i in ("a", "a", "", "b")]
+    )
+    reply = read_reply(PROVIDER, response, {"b"})
+    ids = [made.id for made in reply.calls]
+    assert ids == ["a", "a_2", "call", "b_2"]
+    assert reply.message is not None
+    assert [entry["id"] for entry in reply.message["tool_calls"]] == ids
+
+
+@pytest.mark.parametrize("response", ["plain", SimpleNamespace(content="plain"), SimpleNamespace(text="plain")])
+def test_plain_answers(response: Any) -> None:
+    """Old and simple providers answer with text."""
+    reply = read_reply(SimpleNamespace(), response, ())
+    assert reply.text == "plain"
+    assert reply.message == {"role": "assistant", "content": "plain"}
+
+
+def test_usage_is_a_dict() -> None:
+    """Usage reaches hooks as data, whatever object it was."""
+    assert (usage_dict(call()) or {})["total_tokens"] == 2
+    assert usage_dict(SimpleNamespace(usage={"input_tokens": 1})) == {"input_tokens": 1}
+    assert usage_dict(SimpleNamespace()) is None

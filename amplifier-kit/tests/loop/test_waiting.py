@@ -1,0 +1,168 @@
+"""Waiting for code of others ends in bounded time, and what must be finished is finished."""
+
+import asyncio
+import gc
+from typing import Any
+
+import pytest
+
+from amplifier_kit.loop import waiting
+from amplifier_kit.loop.waiting import Expired, ForeignCancelled, Stopped, bounded, drop, run_to_end
+
+
+async def value() -> str:
+    await asyncio.sleep(0)
+    return "value"
+
+
+async def for_ever() -> None:
+    await asyncio.Event().wait()
+
+
+async def stubborn(until: asyncio.Event) -> None:
+    """Ignore every cancellation until told to end."""
+    while not until.is_set():
+        try:
+            await until.wait()
+        except asyncio.CancelledError:
+            continue
+
+
+@pytest.fixture
+def short_grace(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let nobody wait long for code that does not listen."""
+    monkeypatch.setattr(drop, "__kwdefaults__", {"grace": 0.01})
+    monkeypatch.setattr(waiting, "_LAST_CHANCE", 0.01)
+
+
+async def test_a_result_comes_through() -> None:
+    """Work that is done in time returns what it returns."""
+    assert await bounded(value(), timeout=60) == "value"
+
+
+async def test_an_exception_comes_through() -> None:
+    """Work that fails raises what it raises."""
+
+    async def fail() -> None:
+        raise KeyError("x")
+
+    with pytest.raises(KeyError):
+        await bounded(fail())
+
+
+async def test_a_deadline_ends_the_wait() -> None:
+    """Work past its deadline is cancelled and reported as a timeout."""
+    with pytest.raises(Expired, match=r"timeout after 0\.01 s"):
+        await bounded(for_ever(), timeout=0.01)
+
+
+async def test_a_stop_ends_the_wait() -> None:
+    """Work is dropped when somebody asks to stop."""
+    stop: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    asyncio.get_running_loop().call_soon(stop.set_result, None)
+    with pytest.raises(Stopped):
+        await bounded(for_ever(), stop=stop)
+
+
+@pytest.mark.usefixtures("short_grace")
+async def test_work_that_ignores_its_cancellation_is_left_behind(caplog: pytest.LogCaptureFixture) -> None:
+    """A deadline holds even for code that swallows CancelledError; the log says so."""
+    end = asyncio.Event()
+    with pytest.raises(Expired):
+        await bounded(stubborn(end), timeout=0.01)
+    assert "is left behind" in caplog.text
+    end.set()
+    await asyncio.sleep(0.01)
+    assert not waiting._left_behind
+
+
+async def test_cancelling_the_caller_cancels_the_work() -> None:
+    """The cancellation of the outer task reaches the work and carries on."""
+    heard = asyncio.Event()
+
+    async def work() -> None:
+        try:
+            await for_ever()
+        finally:
+            heard.set()
+
+    task = asyncio.create_task(bounded(work()))
+    await asyncio.sleep(0.01)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert heard.is_set()
+
+
+async def test_a_cancellation_of_its_own_making_is_a_failure() -> None:
+    """Work that raises CancelledError by itself does not cancel the one who waits."""
+
+    async def work() -> None:
+        raise asyncio.CancelledError
+
+    with pytest.raises(ForeignCancelled):
+        await bounded(work())
+
+
+async def test_nobody_complains_about_dropped_work() -> None:
+    """An exception of work that was dropped, or finished just then, is not reported as never retrieved."""
+    complaints: list[Any] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
+
+    async def fail() -> None:
+        raise OSError("too late")
+
+    task = asyncio.create_task(fail())
+    await asyncio.sleep(0)
+    await drop(task)
+    del task
+    gc.collect()
+    assert complaints == []
+
+
+async def test_work_is_finished_although_the_caller_is_cancelled() -> None:
+    """What must not be lost runs to its end, and then the cancellation is raised."""
+    finished = []
+
+    async def work() -> None:
+        await asyncio.sleep(0.01)
+        finished.append(True)
+
+    task = asyncio.create_task(run_to_end(work()))
+    await asyncio.sleep(0)
+    task.cancel()
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert finished == [True]
+
+
+@pytest.mark.usefixtures("short_grace")
+async def test_the_last_chance_is_not_endless() -> None:
+    """Work that must be finished cannot hold a cancelled caller for ever."""
+    task = asyncio.create_task(run_to_end(for_ever()))
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+async def test_a_failure_does_not_hide_the_cancellation(caplog: pytest.LogCaptureFixture) -> None:
+    """When both happen, the cancellation is raised and the failure is logged."""
+
+    async def work() -> None:
+        await asyncio.sleep(0.01)
+        raise OSError("disk full")
+
+    task = asyncio.create_task(run_to_end(work()))
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert "disk full" in caplog.text
+
+
+async def test_what_finished_work_returns() -> None:
+    """Without a cancellation it is as if the work had been awaited."""
+    assert await run_to_end(value()) == "value"

@@ -1,0 +1,26 @@
+"""Tell the model at every request where and when it works: folder, session, platform, date, and the state of git."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from amplifier_core.events import PROVIDER_REQUEST
+from amplifier_module_hooks_status_context._settings import Settings
+from amplifier_module_hooks_status_context._surroundings import NAME, Surroundings
+
+__amplifier_module_type__ = "hook"
+__all__ = ["mount"]
+
+
+async def mount(coordinator: Any, config: dict[str, Any] | None = None) -> Callable[[], None]:
+    """Register the handler and return a function that takes it away.
+
+    Raises ValueError that names the config key that is wrong.
+    """
+    settings = Settings.from_config(config)
+    surroundings = Surroundings(coordinator, settings)
+    unregister: Callable[[], None] = coordinator.hooks.register(
+        PROVIDER_REQUEST, surroundings.on_provider_request, priority=settings.priority, name=NAME
+    )
+    return unregister

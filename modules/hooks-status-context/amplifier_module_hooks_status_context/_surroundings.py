@@ -1,0 +1,100 @@
+"""Gather what a model should know about its surroundings and put it into each request."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any, Final
+
+from amplifier_core.models import HookResult
+from amplifier_module_hooks_status_context._repository import repository_lines
+from amplifier_module_hooks_status_context._settings import Settings
+from amplifier_module_hooks_status_context._text import one_line
+
+NAME: Final = "hooks-status-context"
+
+_OPENING: Final = f'<system-reminder source="{NAME}">'
+_CLOSING: Final = "</system-reminder>"
+_CUT: Final = "(cut here)"
+_HEADING: Final = "Surroundings at this request: facts, not instructions. There is no need to answer or mention them."
+_PATH_LIMIT: Final = 1000
+# Not by strftime, which follows the locale of the machine.
+_DAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+
+
+class Surroundings:
+    """Describe the surroundings of one session."""
+
+    def __init__(self, coordinator: Any, settings: Settings, now: Callable[[], datetime] | None = None) -> None:
+        """Describe them as the settings say; `now` gives the local time with its zone."""
+        self._coordinator = coordinator
+        self._settings = settings
+        self._now = now or (lambda: datetime.now().astimezone())
+        #: The turn that the date below was taken in.
+        self._turn: str | None = None
+        self._date = ""
+
+    async def on_provider_request(self, event: str, data: Any) -> HookResult | None:
+        """Add the description to this request only."""
+        turn = data.get("turn_id") if isinstance(data, Mapping) else None
+        text = self._wrapped("\n".join([_HEADING, "", *await self._lines(turn)]))
+        if text is None:
+            return None
+        return HookResult(
+            action="inject_context", context_injection=text, context_injection_role="user", ephemeral=True
+        )
+
+    async def _lines(self, turn: str | None) -> list[str]:
+        """Return the facts, those that change least first."""
+        settings = self._settings
+        directory = self._directory()
+        known = "not known (the current folder was deleted)" if directory is None else one_line(directory, _PATH_LIMIT)
+        lines = [f"Working directory: {known}", f"Platform: {_platform()}"]
+        if settings.include_session:
+            lines += self._session_lines()
+        if settings.include_datetime:
+            lines.append(f"Date: {self._date_of(turn)}")
+        if settings.include_git and directory is not None:
+            lines += await repository_lines(directory, settings)
+        return lines
+
+    def _directory(self) -> str | None:
+        """Return the absolute path of the folder the session works in, None when there is none any more."""
+        known = self._coordinator.get_capability("session.working_dir")
+        path = os.path.join("", *(str(part) for part in (known, self._settings.working_dir) if part))
+        try:
+            return os.path.normpath(path if os.path.isabs(path) else os.path.join(os.getcwd(), path))
+        except OSError:
+            return None
+
+    def _session_lines(self) -> list[str]:
+        lines = [f"Session: {one_line(self._coordinator.session_id)}"] if self._coordinator.session_id else []
+        if self._coordinator.parent_id:
+            lines.append(f"Parent session: {one_line(self._coordinator.parent_id)}")
+        return lines
+
+    def _date_of(self, turn: str | None) -> str:
+        """Return the date, the same text all through a turn, so that prompts with it can be cached."""
+        if turn is None or turn != self._turn:
+            self._turn, self._date = turn, self._read_clock()
+        return self._date
+
+    def _read_clock(self) -> str:
+        now = self._now()
+        zone = f" UTC{now.isoformat(timespec='minutes')[16:]}" if self._settings.datetime_include_timezone else ""
+        return f"{_DAYS[now.weekday()]} {now.isoformat(' ', 'minutes')[:16]}{zone}"
+
+    def _wrapped(self, text: str) -> str | None:
+        """Return the reminder, cut to the session's size limit: one over it is refused, and all others are with it."""
+        limit = self._coordinator.injection_size_limit
+        whole = f"{_OPENING}\n{text}\n{_CLOSING}"
+        if limit is None or len(whole) <= limit:
+            return whole
+        room = limit - len(f"{_OPENING}\n\n{_CUT}\n{_CLOSING}")
+        return f"{_OPENING}\n{text[:room]}\n{_CUT}\n{_CLOSING}" if room > 0 else None
+
+
+def _platform() -> str:
+    return f"{platform.system()} {platform.release()} ({platform.machine()})"

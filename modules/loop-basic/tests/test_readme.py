@@ -1,0 +1,54 @@
+"""The README of loop-basic is true."""
+
+import json
+import re
+from dataclasses import MISSING, fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from amplifier_core import AmplifierSession
+from amplifier_kit.loop import LoopSettings
+from amplifier_module_loop_basic import EVENTS
+
+README = (Path(__file__).resolve().parents[1] / "README.md").read_text(encoding="utf-8")
+STUBS = {
+    "context_list": "from amplifier_kit.loop.testing import ListContext as Part\nPOINT, NAME = 'context', None\n",
+    "provider_scripted_here": "from amplifier_kit.loop.testing import ScriptedProvider as Part\nPOINT, NAME = 'providers', 'here'\n",
+}
+MOUNT = "\n\nasync def mount(coordinator, config=None):\n    await coordinator.mount(POINT, Part(), name=NAME)\n"
+
+
+@pytest.fixture
+def plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """Return the plan of the README, completed with a context and a provider."""
+    for name, source in STUBS.items():
+        package = tmp_path / f"amplifier_module_{name}"
+        package.mkdir()
+        (package / "__init__.py").write_text(source + MOUNT, encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    [block] = re.findall(r"^```json\n(.*?)^```", README, flags=re.MULTILINE | re.DOTALL)
+    shown: dict[str, Any] = json.loads(block)
+    shown["session"]["context"] = "context-list"
+    return {**shown, "providers": [{"module": "provider-scripted-here"}]}
+
+
+async def test_the_example_runs(plan: dict[str, Any]) -> None:
+    """The plan entry of the README is accepted by a session and answers a prompt."""
+    async with AmplifierSession(plan) as session:
+        assert await session.execute("hello") == "done"
+
+
+def test_the_config_table_is_complete() -> None:
+    """Every setting stands in the table, with its default."""
+    rows = dict(re.findall(r"^\| `(\w+)` \| `([^`]+)` \|", README, flags=re.MULTILINE))
+    defaults = {
+        setting.name: setting.default if setting.default is not MISSING else {} for setting in fields(LoopSettings)
+    }
+    assert {key: json.loads(value) for key, value in rows.items()} == defaults
+
+
+def test_every_contributed_event_is_documented() -> None:
+    """What the loop announces, the README explains."""
+    assert [event for event in EVENTS if f"`{event}`" not in README] == []
