@@ -1,4 +1,4 @@
-"""Make copies nobody shares: JSON-clean ones for events, container copies for configs, and merges of plans."""
+"""Make JSON-clean copies of what events carry: data that nobody shares and every log can take."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def clean(value: Any) -> Any:
 def copier(value: Any, times: int = 2) -> Callable[[], Any]:
     """Return a function that gives a fresh private copy of clean data at every call; `times` says how many calls."""
     if times == 1 or type(value) is not dict:
-        return partial(copy_containers, value)
+        return partial(_copy, value)
     for item in value.values():
         if type(item) is dict or type(item) is list:
             break
@@ -170,18 +170,8 @@ def describe(value: Any) -> str:
     return f"<unprintable {type(value).__name__}>"
 
 
-def copy_containers(value: Any) -> Any:
-    """Copy dicts and lists all the way down and share everything else.
-
-    Config values need not be JSON, nor copyable: a client object in a config reaches the module as it is.
-    """
-    try:
-        return _copy(value)
-    except RecursionError:
-        return _copy_cyclic(value, {})
-
-
 def _copy(value: Any) -> Any:
+    """Copy clean data, which has nothing but plain dicts and lists to copy and no cycles."""
     if type(value) is dict:
         fields = value.copy()
         for key, item in value.items():
@@ -191,36 +181,3 @@ def _copy(value: Any) -> Any:
     if type(value) is list:
         return [_copy(item) if type(item) is dict or type(item) is list else item for item in value]
     return value
-
-
-def _copy_cyclic(value: Any, done: dict[int, Any]) -> Any:
-    """Copy what refers to itself: every container once."""
-    known = done.get(id(value))
-    if known is not None:
-        return known
-    if type(value) is dict:
-        fresh_dict: dict[Any, Any] = {}
-        done[id(value)] = fresh_dict
-        fresh_dict.update((key, _copy_cyclic(item, done)) for key, item in value.items())
-        return fresh_dict
-    if type(value) is list:
-        fresh_list: list[Any] = []
-        done[id(value)] = fresh_list
-        fresh_list.extend(_copy_cyclic(item, done) for item in value)
-        return fresh_list
-    return value
-
-
-def deep_merge(base: dict[str, Any], overlay: dict[str, Any]) -> dict[str, Any]:
-    """Return `base` overlaid by `overlay`: dicts merge key by key, everything else is replaced.
-
-    Neither argument is changed, and the result shares no dict or list with them.
-    """
-    merged: dict[str, Any] = copy_containers(base)
-    for key, value in overlay.items():
-        known = merged.get(key)
-        if isinstance(known, dict) and isinstance(value, dict):
-            merged[key] = deep_merge(known, value)
-        else:
-            merged[key] = copy_containers(value)
-    return merged

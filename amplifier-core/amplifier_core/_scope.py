@@ -154,8 +154,12 @@ def open_module(owner: Any, module: str | None, wave: Any = None) -> Entered:
     return Entered(scope)
 
 
+def traced_scope() -> Scope | None:
+    """Return the innermost scope with an open span, whoever owns it, or None."""
+    return _traced(_scope.get())
+
+
 def _traced(scope: Scope | None) -> Scope | None:
-    """Return the innermost scope with an open span, whoever owns it."""
     while scope is not None and scope.trace_id is None:
         scope = scope.outer
     return scope

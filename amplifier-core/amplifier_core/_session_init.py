@@ -13,9 +13,9 @@ from inspect import isawaitable, iscoroutine
 from typing import Any
 
 from amplifier_core._attempt import Attempt
+from amplifier_core._containers import copy_containers
 from amplifier_core._foreign import FATAL, call, running_task
 from amplifier_core._isolation import describe
-from amplifier_core._module_config import private_copy
 from amplifier_core._module_errors import module_failure_reason
 from amplifier_core._module_layout import TYPE_TO_MOUNT_POINT
 from amplifier_core._plan_shape import check_instances, check_shape
@@ -117,7 +117,7 @@ class _Starting:
 
     async def _load_and_mount(self, entry: dict[str, Any], remap: Any) -> Any:
         coordinator = self.coordinator
-        config = private_copy(entry.get("config") or {})
+        config = copy_containers(entry.get("config") or {})
         mount = await self.loader.load(
             entry["module"], config, source_hint=entry.get("source"), coordinator=coordinator
         )
@@ -255,7 +255,7 @@ def _deep_copy(entry: dict[str, Any]) -> Any:
     try:
         return deepcopy(entry)
     except Exception:
-        return private_copy(entry)
+        return copy_containers(entry)
 
 
 def _never_awaited(returned: Any) -> None:

@@ -12,9 +12,10 @@ from weakref import WeakValueDictionary
 
 from amplifier_core import _session_init
 from amplifier_core._attempt import Attempt
+from amplifier_core._containers import deep_merge
 from amplifier_core._foreign import FATAL
-from amplifier_core._isolation import deep_merge, describe
-from amplifier_core._scope import current_scope, open_turn
+from amplifier_core._isolation import describe
+from amplifier_core._scope import open_turn, traced_scope
 from amplifier_core.coordinator import ModuleCoordinator
 from amplifier_core.events import CANCEL_COMPLETED, SESSION_END, SESSION_RESUME, SESSION_START
 from amplifier_core.loader import ModuleLoader
@@ -63,8 +64,8 @@ class AmplifierSession:
         self._started = False
         self._ended = False
         self._parent_token: Any = None
-        scope = current_scope()
-        self._spawned_in = scope.trace_id if scope is not None and parent_id else None
+        spawning = traced_scope() if parent_id else None
+        self._spawned_in = spawning.trace_id if spawning is not None else None
 
     async def initialize(self) -> None:
         """Load and mount everything, all or nothing; a second call does nothing, concurrent ones share one run.
@@ -265,18 +266,35 @@ _created: dict[str, AmplifierSession] = {}
 
 def get_session(session_id: str) -> AmplifierSession:
     """Return a live session; raise LookupError when there is none of that id."""
+    return _find("get_session", session_id)
+
+
+def _find(call: str, session_id: str) -> AmplifierSession:
+    if not isinstance(session_id, str):
+        raise TypeError(f"{call}: a session id is a string, got {type(session_id).__name__}")
     session = _live.get(session_id)
     if session is None:
-        raise LookupError(
-            f"get_session: no live session {session_id!r}; it was never initialised here or was cleaned up"
-        )
+        raise LookupError(f"{call}: no live session {session_id!r}; it was never initialised here or was cleaned up")
     return session
 
 
 async def session_create(plan: dict[str, Any], **options: Any) -> str:
-    """Create and initialise a session from a mount plan and return its id; `options` are AmplifierSession's own."""
+    """Create and initialise a session from a mount plan and return its id; `options` are AmplifierSession's own.
+
+    Raises ValueError when a live session has the id that is asked for, and what initialize() raises.
+    """
     session = AmplifierSession(plan, **options)
-    await session.initialize()
+    if session.session_id in _live:
+        raise ValueError(f"session_create: a live session has the id {session.session_id!r} already")
+    return await _bring_up(session)
+
+
+async def _bring_up(session: AmplifierSession) -> str:
+    try:
+        await session.initialize()
+    except BaseException:
+        session._let_go()
+        raise
     _created[session.session_id] = session
     return session.session_id
 
@@ -287,7 +305,7 @@ async def fork_session(parent_id: str, overlay: dict[str, Any] | None = None) ->
     The child's plan is the parent's, deep-merged with `overlay`; it shares the parent's loader, approval and display
     systems, and hears of the parent's cancellation. The parent is not changed.
     """
-    parent = get_session(parent_id)
+    parent = _find("fork_session", parent_id)
     if overlay is not None and not isinstance(overlay, dict):
         raise TypeError(f"fork_session: overlay must be a dict, got {type(overlay).__name__}")
     coordinator = parent.coordinator
@@ -300,10 +318,4 @@ async def fork_session(parent_id: str, overlay: dict[str, Any] | None = None) ->
     )
     coordinator.cancellation.register_child(child.coordinator.cancellation)
     child._parent_token = coordinator.cancellation
-    try:
-        await child.initialize()
-    except BaseException:
-        child._let_go()
-        raise
-    _created[child.session_id] = child
-    return child.session_id
+    return await _bring_up(child)

@@ -9,9 +9,10 @@ import uuid
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner, Result
+
 from amplifier_core.cli import VALIDATORS, cli, main, print_result
 from amplifier_core.validation import ToolValidator, ValidationCheck, ValidationResult
-from click.testing import CliRunner, Result
 
 GOOD = """
 class T:

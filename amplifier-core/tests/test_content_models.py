@@ -7,6 +7,7 @@ import json
 from typing import Any
 
 import pytest
+
 from amplifier_core.content_models import (
     ContentBlock,
     ContentBlockType,

@@ -8,12 +8,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
 from amplifier_core import correlation
 from amplifier_core.correlation import current_request_id, new_request_id, reset_request_id, resolve_request_id
 from amplifier_core.events import ALL_EVENTS
 from amplifier_core.hooks import HookRegistry
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 TERMINAL = ["llm:response", "provider:error"]
 INTERIM = ["provider:retry", "provider:throttle"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
+
 from amplifier_core import events
 from amplifier_core.hooks import HookRegistry
 

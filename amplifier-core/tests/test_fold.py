@@ -9,12 +9,13 @@ import pickle
 from typing import Any
 
 import pytest
-from amplifier_core._fold import InvalidVerdict, fold, plain_result, read_verdict
-from amplifier_core.hooks import HookRegistry
-from amplifier_core.models import ContextInjection, HookResult
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel
+
+from amplifier_core._fold import InvalidVerdict, fold, plain_result, read_verdict
+from amplifier_core.hooks import HookRegistry
+from amplifier_core.models import ContextInjection, HookResult
 
 #: No deadline: tests never judge a time.
 unhurried = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])

@@ -7,6 +7,7 @@ import contextvars
 from typing import Any
 
 import pytest
+
 from amplifier_core import _foreign
 from amplifier_core._foreign import FATAL, DeadlineExceeded, ForeignCancelled, call, running_task
 

@@ -9,6 +9,8 @@ import sys
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
+
 from amplifier_core import approval, display, interfaces, message_models, models
 from amplifier_core.approval import ApprovalSystem, ApprovalTimeoutError
 from amplifier_core.display import DisplaySystem
@@ -22,7 +24,6 @@ from amplifier_core.interfaces import (
     Provider,
     Tool,
 )
-from pydantic import ValidationError
 
 PROTOCOLS = [
     Orchestrator,

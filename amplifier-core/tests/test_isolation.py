@@ -1,4 +1,4 @@
-"""Copies nobody shares: JSON-clean ones, container copies and merges."""
+"""Copies that nobody shares and every log can take."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from typing import Any
 from unittest.mock import Mock
 
 import pytest
-from amplifier_core._isolation import MAX_DEPTH, clean, copier, copy_containers, deep_merge, describe
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel
+
+from amplifier_core._isolation import MAX_DEPTH, clean, copier, describe
 
 #: No deadline: tests never judge a time.
 unhurried = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
@@ -186,6 +187,16 @@ def test_depth_is_bounded() -> None:
         deep = deep[0]
 
 
+def test_size_is_bounded() -> None:
+    """A few containers that refer to each other, and would be billions when written out, arrive cut."""
+    bomb: list[Any] = ["x"]
+    for _ in range(40):
+        bomb = [bomb, bomb]
+    text = json.dumps(clean({"bomb": bomb, "after": 1}))
+    assert "<too large: list>" in text
+    assert '"after": 1' in text
+
+
 class Liar(dict[str, Any]):
     """Hold something and fail to say what."""
 
@@ -314,55 +325,3 @@ def test_clean_survives_other_threads() -> None:
     finally:
         stop.set()
         thread.join()
-
-
-def test_copy_containers_shares_what_is_no_container() -> None:
-    """Configs are copied container by container; objects in them reach the module as they are, cycles included."""
-    client = object()
-    config: dict[str, Any] = {"client": client, "list": [{"a": 1}]}
-    config["self"] = config
-    copied = copy_containers(config)
-    assert copied["client"] is client
-    assert copied["self"] is copied
-    assert copied is not config
-    assert copied["list"] == [{"a": 1}]
-    assert copied["list"][0] is not config["list"][0]
-
-
-_plans = st.recursive(
-    st.integers() | st.text(max_size=3) | st.lists(st.integers(), max_size=3),
-    lambda inner: st.dictionaries(st.sampled_from("abc"), inner, max_size=3),
-).filter(lambda value: isinstance(value, dict))
-
-
-@unhurried
-@given(_plans, _plans)
-def test_deep_merge_overlays(base: dict[str, Any], overlay: dict[str, Any]) -> None:
-    """The overlay wins key by key, nothing else is lost, and neither side is changed or shared."""
-    before = json.dumps([base, overlay])
-    merged = deep_merge(base, overlay)
-    assert set(merged) == {*base, *overlay}
-    for key, value in merged.items():
-        if isinstance(base.get(key), dict) and isinstance(overlay.get(key), dict):
-            assert value == deep_merge(base[key], overlay[key])
-        else:
-            assert value == overlay.get(key, base.get(key))
-    assert not set(containers(merged)) & {*containers(base), *containers(overlay)}
-    assert json.dumps([base, overlay]) == before
-
-
-@unhurried
-@given(_plans, _plans, _plans)
-def test_deep_merge_laws(first: dict[str, Any], second: dict[str, Any], third: dict[str, Any]) -> None:
-    """Nothing is neutral on either side, a plan over itself is itself, and the order of grouping does not matter."""
-    assert deep_merge(first, {}) == deep_merge({}, first) == deep_merge(first, first) == first
-    assert deep_merge(deep_merge(deep_merge(first, second), second), second) == deep_merge(first, second)
-    if _shapes_agree(first, second) and _shapes_agree(second, third) and _shapes_agree(first, third):
-        assert deep_merge(deep_merge(first, second), third) == deep_merge(first, deep_merge(second, third))
-
-
-def _shapes_agree(one: Any, other: Any) -> bool:
-    """Tell whether no key holds a dict on one side and something else on the other."""
-    if isinstance(one, dict) and isinstance(other, dict):
-        return all(_shapes_agree(one[key], other[key]) for key in one.keys() & other.keys())
-    return not isinstance(one, dict) and not isinstance(other, dict)

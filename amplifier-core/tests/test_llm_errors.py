@@ -6,6 +6,7 @@ import pickle
 from typing import Any
 
 import pytest
+
 from amplifier_core import llm_errors
 from amplifier_core.llm_errors import (
     AbortError,

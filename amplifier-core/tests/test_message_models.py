@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from pydantic import BaseModel, TypeAdapter, ValidationError
+
 from amplifier_core import message_models
 from amplifier_core.message_models import (
     ChatRequest,
@@ -27,7 +29,6 @@ from amplifier_core.message_models import (
     ToolSpec,
     Usage,
 )
-from pydantic import BaseModel, TypeAdapter, ValidationError
 
 BLOCKS: list[tuple[type[BaseModel], dict[str, Any]]] = [
     (TextBlock, {"type": "text", "text": "t"}),

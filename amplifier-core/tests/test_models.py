@@ -10,6 +10,8 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
+from pydantic import BaseModel, ValidationError
+
 from amplifier_core.message_models import Usage
 from amplifier_core.models import (
     ConfigField,
@@ -22,7 +24,6 @@ from amplifier_core.models import (
     SessionStatus,
     _sanitize_for_llm,
 )
-from pydantic import BaseModel, ValidationError
 
 HOOK_RESULT_DEFAULTS: dict[str, Any] = {
     "action": "continue",

@@ -6,6 +6,7 @@ import builtins
 from pathlib import Path
 
 import pytest
+
 from amplifier_core import module_sources
 from amplifier_core.module_sources import (
     FileSystemModuleSource,

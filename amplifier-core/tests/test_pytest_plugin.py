@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from amplifier_core.validation._locate import find_module, module_kind, package_in
 
 GOOD = {

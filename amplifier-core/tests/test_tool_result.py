@@ -11,11 +11,12 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from amplifier_core.message_models import ImageBlock, TextBlock
-from amplifier_core.models import ToolResult
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel, ValidationError
+
+from amplifier_core.message_models import ImageBlock, TextBlock
+from amplifier_core.models import ToolResult
 
 PIXELS = base64.b64encode(b"pixels").decode()
 NOTE = "[Image omitted from tool event; original retained for model request if unmodified.]"

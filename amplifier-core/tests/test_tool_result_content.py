@@ -6,9 +6,10 @@ import base64
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
+
 from amplifier_core.message_models import ImageBlock, TextBlock, ThinkingBlock
 from amplifier_core.models import ToolResult
-from pydantic import ValidationError
 
 PIXELS = base64.b64encode(b"pixels").decode()
 

@@ -15,8 +15,8 @@ from inspect import isawaitable
 from pathlib import PurePath
 from typing import Any, NamedTuple
 
+from amplifier_core._containers import copy_containers
 from amplifier_core._foreign import call, running_task
-from amplifier_core._isolation import copy_containers
 from amplifier_core.testing import MockCoordinator
 from amplifier_core.validation._probe import UNSTOPPABLE, reason
 from amplifier_core.validation.base import (

@@ -8,6 +8,7 @@ from textwrap import dedent, indent
 from typing import Any
 
 import pytest
+
 from amplifier_core import AmplifierSession
 
 LOOP = '''

@@ -10,6 +10,7 @@ from textwrap import dedent
 from typing import Any
 
 import pytest
+
 from amplifier_core.testing import wait_for
 
 #: Some of the faults below make log lines that no report of a test run can carry.

@@ -7,6 +7,7 @@ import gc
 from typing import Any
 
 import pytest
+
 from amplifier_core.testing import wait_for
 
 KINDS = ["tool", "provider", "hooks", "context", "loop"]

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
 import pytest
+
 from amplifier_core import AmplifierSession, _foreign
 from amplifier_core.hooks import HookRegistry
 

@@ -8,6 +8,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
+
 from amplifier_core import _foreign
 from amplifier_core.hooks import HookRegistry
 from amplifier_core.models import HookResult

@@ -10,9 +10,10 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
+
 from amplifier_core.hooks import HookRegistry
 from amplifier_core.models import HookResult
-from pydantic import BaseModel
 
 
 class Payload(BaseModel):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+
 from amplifier_core.events import ALL_EVENTS
 from amplifier_core.hooks import HookRegistry
 from amplifier_core.models import HookResult

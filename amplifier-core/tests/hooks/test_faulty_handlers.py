@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+
 from amplifier_core.hooks import HookRegistry
 from amplifier_core.models import HookResult
 

@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
+
 from amplifier_core.hooks import HookRegistry
 from amplifier_core.models import HookResult
 

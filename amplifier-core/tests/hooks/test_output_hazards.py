@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
+
 from amplifier_core import AmplifierSession, HookResult
 
 ToolSession = Callable[..., Awaitable[AmplifierSession]]

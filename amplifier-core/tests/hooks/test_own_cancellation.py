@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+
 from amplifier_core.hooks import HookRegistry
 
 Handler = Callable[[str, Any], Any]

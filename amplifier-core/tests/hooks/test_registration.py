@@ -7,6 +7,7 @@ import uuid
 from typing import Any
 
 import pytest
+
 from amplifier_core.hooks import HookRegistry
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from amplifier_core import AmplifierSession, HookResult
 from amplifier_core.coordinator import unmount
 from amplifier_core.session import fork_session, get_session

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
+
 from amplifier_core import AmplifierSession, HookResult
 from amplifier_core.approval import ApprovalTimeoutError
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from amplifier_core import AmplifierSession
 from amplifier_core.module_sources import ModuleNotFoundError as SourceNotFoundError
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from amplifier_core.validation import HookValidator, ToolValidator
 
 DUAL_PATH = """

@@ -7,6 +7,7 @@ import logging
 from typing import Any
 
 import pytest
+
 from amplifier_core import ModuleCoordinator, ModuleLoader
 from amplifier_core.events import ALL_EVENTS, MODULE_ON_SESSION_READY_FAILED
 

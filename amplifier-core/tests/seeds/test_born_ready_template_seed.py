@@ -8,8 +8,9 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-import amplifier_core
 import pytest
+
+import amplifier_core
 from amplifier_core.testing import wait_for
 
 TEMPLATE = '''

@@ -6,6 +6,7 @@ import ast
 from typing import Any
 
 import pytest
+
 from amplifier_core import AmplifierSession, ModuleCoordinator
 
 TOOL_TASK = """

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+
 from amplifier_core import AmplifierSession, ModuleCoordinator, ModuleLoader
 from amplifier_core.hooks import HookRegistry
 

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
+
 from amplifier_core import ToolResult
 from amplifier_core.validation import ToolValidator
 

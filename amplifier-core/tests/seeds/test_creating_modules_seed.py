@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+
 from amplifier_core import ModuleLoader, ModuleValidationError, ToolResult
 from amplifier_core.coordinator import mount
 from amplifier_core.validation import ContextValidator, OrchestratorValidator, ProviderValidator, ToolValidator

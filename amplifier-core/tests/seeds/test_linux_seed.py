@@ -7,8 +7,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-import amplifier_core
 import pytest
+
+import amplifier_core
 from amplifier_core import AmplifierSession, events
 
 DRIVER = """

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+
 from amplifier_core import HookResult
 from amplifier_core.coordinator import emit, get_context, mount, register_hook, set_context_fragment, unmount
 from amplifier_core.session import fork_session, get_session, session_create

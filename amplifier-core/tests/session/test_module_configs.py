@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amplifier_core import AmplifierSession
-from amplifier_core._module_config import private_copy
+from amplifier_core._containers import copy_containers
 
 VANDAL = """
 def wreck(value):
@@ -140,7 +140,7 @@ def test_copies_are_equal_and_share_nothing(config: Any) -> None:
             return [*own, *(found for item in value for found in containers(item))]
         return []
 
-    copied = private_copy(config)
+    copied = copy_containers(config)
 
     assert copied == config
     assert type(copied) is type(config)
@@ -154,7 +154,7 @@ def test_what_refers_to_itself() -> None:
     config["list"].append(config["list"])
     config["twice"] = [config["list"], config["list"]]
 
-    copied = private_copy(config)
+    copied = copy_containers(config)
 
     assert copied["self"] is copied
     assert copied["list"][0] is copied["list"]
@@ -170,7 +170,7 @@ def test_named_tuples_keep_their_type() -> None:
 
     point = Point([1])
 
-    copied = private_copy({"point": point})["point"]
+    copied = copy_containers({"point": point})["point"]
 
     assert type(copied) is Point
     assert copied == point

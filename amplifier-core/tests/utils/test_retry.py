@@ -10,6 +10,9 @@ import warnings
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from amplifier_core import utils
 from amplifier_core.llm_errors import (
     AccessDeniedError,
@@ -23,8 +26,6 @@ from amplifier_core.llm_errors import (
     RateLimitError,
 )
 from amplifier_core.utils.retry import RetryConfig, classify_error_message, compute_delay, retry_with_backoff
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 STEADY = RetryConfig(jitter=False)
 

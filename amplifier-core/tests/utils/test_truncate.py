@@ -11,10 +11,11 @@ from types import MappingProxyType
 from typing import Any
 
 import pytest
-from amplifier_core import utils
-from amplifier_core.utils.truncate import SENSITIVE_KEYS, redact_secrets, truncate_values
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from amplifier_core import utils
+from amplifier_core.utils.truncate import SENSITIVE_KEYS, redact_secrets, truncate_values
 
 REDACTED = "[REDACTED]"
 

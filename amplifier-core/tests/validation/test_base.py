@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from amplifier_core.testing import MockCoordinator, MockTool
 from amplifier_core.validation import (
     ContextValidator,

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
 from amplifier_core.validation import ContextValidator
 
 WriteModule = Callable[[str], Path]

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from amplifier_core.testing import MockCoordinator
 from amplifier_core.validation import HookValidator, ValidationResult
 

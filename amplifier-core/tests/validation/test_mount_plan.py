@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from amplifier_core.validation import MountPlanValidationResult, MountPlanValidator, ValidationCheck
 from hypothesis import given
 from hypothesis import strategies as st
+
+from amplifier_core.validation import MountPlanValidationResult, MountPlanValidator, ValidationCheck
 
 SESSION = {"orchestrator": {"module": "loop-x"}, "context": {"module": "context-x"}}
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from amplifier_core.validation.proto_schema import validate_hook_result, validate_tool_result
 from hypothesis import given
 from hypothesis import strategies as st
+
+from amplifier_core.validation.proto_schema import validate_hook_result, validate_tool_result
 
 
 @pytest.mark.parametrize(

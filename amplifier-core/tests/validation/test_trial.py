@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
 from amplifier_core.validation import HookValidator, ToolValidator, ValidationResult, _trial
 
 WriteModule = Callable[[str], Path]

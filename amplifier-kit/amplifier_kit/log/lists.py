@@ -1,17 +1,22 @@
 """Write a growing list of messages as what was added to it since the last time.
 
 A list is known by a hash: the sha256 of the sha256 digests of its items' JSON, one after the other. A request usually
-repeats the request before it, apart from the end, where reminders come and go: so a list refers to an earlier one, says
-how many of its items it keeps, and appends the rest.
+repeats the request before it, apart from the end, where reminders come and go; when the history is compacted, messages
+in the middle are dropped or shortened. So a list refers to an earlier one, says what it keeps of it, and appends the
+rest.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from hashlib import sha256
 from typing import Any, NamedTuple
 
 from amplifier_kit.log.encoding import encode
+
+#: What is kept of a base: its first items, or a mixture, in order, of ranges of it and numbers of appended items.
+Keep = int | list[Any]
 
 #: Keys under which lists of messages are found, whatever their items look like.
 MESSAGE_KEYS = frozenset({"messages", "input", "contents"})
@@ -22,16 +27,6 @@ _ITEMS = 262_144
 
 #: Bytes of one item's digest.
 DIGEST = 32
-
-
-class Delta(NamedTuple):
-    """How a list follows from an earlier one: `base` is its name, None for a list that starts here."""
-
-    name: str
-    base: str | None
-    #: How many items of the base are kept, and how many it has.
-    keep: int
-    length: int
 
 
 class Chain(NamedTuple):
@@ -45,6 +40,20 @@ class Chain(NamedTuple):
         """How many items the list has."""
         return len(self.digests) // DIGEST
 
+    def items(self) -> list[bytes]:
+        """Return the digests one by one."""
+        return [self.digests[at : at + DIGEST] for at in range(0, len(self.digests), DIGEST)]
+
+
+class Delta(NamedTuple):
+    """How a list follows from an earlier one."""
+
+    chain: Chain
+    base: Chain | None
+    keep: Keep
+    #: Which items are appended.
+    added: Sequence[int]
+
 
 def is_message_list(key: str, items: Sequence[Any]) -> bool:
     """Tell whether a list is one of messages: by the key it is found under, or by the roles of its items."""
@@ -53,10 +62,37 @@ def is_message_list(key: str, items: Sequence[Any]) -> bool:
     return key in MESSAGE_KEYS or all("role" in item for item in items)
 
 
-def chain_of(items: Iterable[Any], start: bytes = b"") -> Chain:
-    """Return what a list is known by; `start` holds the digests of the items before these."""
-    digests = start + b"".join(sha256(encode(item)).digest() for item in items)
-    return Chain(f"sha256:{sha256(digests).hexdigest()}", digests)
+def chain_of(items: Iterable[Any]) -> Chain:
+    """Return what a list is known by."""
+    return chain_of_digests(sha256(encode(item)).digest() for item in items)
+
+
+def chain_of_digests(digests: Iterable[bytes]) -> Chain:
+    """Return what a list is known by, given the digests of its items."""
+    joined = b"".join(digests)
+    return Chain(f"sha256:{sha256(joined).hexdigest()}", joined)
+
+
+def put_together(base: list[Any], keep: Keep | None, added: list[Any]) -> list[Any]:
+    """Return the list that keeps of `base` what `keep` says (None: all of it) and takes the rest from `added`.
+
+    Raises ValueError for a `keep` that is not to be understood.
+    """
+    if keep is None:
+        return [*base, *added]
+    if isinstance(keep, int):
+        return [*base[:keep], *added]
+    whole: list[Any] = []
+    taken = 0
+    for step in keep:
+        if isinstance(step, int):
+            whole += added[taken : taken + step]
+            taken += step
+        elif isinstance(step, list) and len(step) == 2 and all(isinstance(end, int) for end in step):
+            whole += base[step[0] : step[1]]
+        else:
+            raise ValueError(f"{step!r} says nothing about what a list keeps")
+    return whole
 
 
 class ListTracker:
@@ -66,24 +102,39 @@ class ListTracker:
         #: The most recent one last.
         self._chains: list[Chain] = []
 
-    def follow(self, items: Sequence[Any]) -> tuple[Delta, Chain]:
-        """Return how a list follows from those remembered, and the chain to `remember` once it is written."""
+    def follow(self, items: Sequence[Any]) -> Delta:
+        """Return how a list follows from those remembered; `remember` it once it is written."""
         chain = chain_of(items)
-        best, kept = None, 0
+        base, common = None, 0
         for known in reversed(self._chains):
-            common = common_items(known.digests, chain.digests)
-            if common > kept:
-                best, kept = known, common
-        if best is None or 2 * kept < len(items):
-            # Little in common: written whole, it spares readers the way back.
-            return Delta(chain.name, None, 0, 0), chain
-        return Delta(chain.name, best.name, kept, best.length), chain
+            shared = common_items(known.digests, chain.digests)
+            if shared > common:
+                base, common = known, shared
+        if 2 * common >= len(items):
+            return Delta(chain, base, common, range(common, len(items)))
+        return self._splice(chain)
 
-    def remember(self, chain: Chain) -> None:
-        """Remember a list that was written, in place of any that it repeats for the most part."""
-        self._chains = [known for known in self._chains if not _replaces(chain, known)]
-        self._chains.append(chain)
-        while len(self._chains) > _CHAINS or (len(self._chains) > 1 and self._total() > _ITEMS):
+    def _splice(self, chain: Chain) -> Delta:
+        """Find the list with most items in common, wherever they are; with few in common, start anew."""
+        digests = chain.items()
+        best = Delta(chain, None, 0, range(len(digests)))
+        for known in reversed(self._chains):
+            spliced = _splice(chain, digests, known)
+            if len(spliced.added) < len(best.added) and 2 * len(spliced.added) <= len(digests):
+                best = spliced
+        return best
+
+    def remember(self, delta: Delta) -> None:
+        """Remember a list that was written, in place of the one it is largely made of."""
+        replaced = {delta.chain.name}
+        if delta.base is not None and 2 * (delta.chain.length - len(delta.added)) > delta.base.length:
+            replaced.add(delta.base.name)
+        self.restore([*(known for known in self._chains if known.name not in replaced), delta.chain])
+
+    def restore(self, chains: list[Chain]) -> None:
+        """Remember these, as far as there is room."""
+        self._chains = chains[-_CHAINS:]
+        while len(self._chains) > 1 and sum(chain.length for chain in self._chains) > _ITEMS:
             del self._chains[0]
 
     def remembered(self) -> list[Chain]:
@@ -93,9 +144,6 @@ class ListTracker:
     def forget(self) -> None:
         """Start anew: the next list is written whole."""
         self._chains.clear()
-
-    def _total(self) -> int:
-        return sum(chain.length for chain in self._chains)
 
 
 def common_items(first: bytes, second: bytes) -> int:
@@ -110,5 +158,28 @@ def common_items(first: bytes, second: bytes) -> int:
     return low
 
 
-def _replaces(chain: Chain, known: Chain) -> bool:
-    return chain.name == known.name or 2 * common_items(known.digests, chain.digests) > known.length
+def _splice(chain: Chain, digests: list[bytes], base: Chain) -> Delta:
+    """Return how a list follows from `base`, going through both from front to back."""
+    places: dict[bytes, list[int]] = {}
+    for place, digest in enumerate(base.items()):
+        places.setdefault(digest, []).append(place)
+    keep: list[Any] = []
+    added: list[int] = []
+    reached = 0
+    for index, digest in enumerate(digests):
+        found = places.get(digest, ())
+        at = bisect_left(found, reached)
+        if at == len(found):
+            added.append(index)
+            if keep and isinstance(keep[-1], int):
+                keep[-1] += 1
+            else:
+                keep.append(1)
+            continue
+        place = found[at]
+        if keep and isinstance(keep[-1], list) and keep[-1][1] == place:
+            keep[-1][1] = place + 1
+        else:
+            keep.append([place, place + 1])
+        reached = place + 1
+    return Delta(chain, base, keep, added)

@@ -10,6 +10,7 @@ from typing import Any
 
 from amplifier_kit.log.blobs import BlobStore
 from amplifier_kit.log.files import LogFiles, parse
+from amplifier_kit.log.lists import put_together
 from amplifier_kit.log.record import Record
 from amplifier_kit.log.spine import BLOB, LIST, Expansion, references
 
@@ -53,26 +54,27 @@ class Source:
         """
         chain, items = self._way_back(reference)
         for link in reversed(chain):
-            keep, added = link.get("keep"), link.get("append")
+            added = link.get("append")
             if isinstance(added, dict):
                 added = self._blobs.get(str(added.get(BLOB)))
             if not isinstance(added, list):
                 raise LookupError(f"List {link[LIST]} in {self.path} has no items")
-            if isinstance(keep, int):
-                del items[keep:]
-            items.extend(added)
+            try:
+                items = put_together(items, link.get("keep"), added)
+            except ValueError as error:
+                raise LookupError(f"List {link[LIST]} in {self.path} is damaged: {error}") from error
         self._recent[reference[LIST]] = items
         if len(self._recent) > _RECENT:
             self._recent.popitem(last=False)
         return items
 
     def _way_back(self, reference: dict[str, Any]) -> tuple[list[dict[str, Any]], list[Any]]:
-        """Return the references to put together, the last first, and (a copy of) the items that they start from."""
+        """Return the references to put together, the last first, and the items that they start from."""
         chain = [reference]
         passed = set()
         while (base := chain[-1].get("base")) is not None:
             if base in self._recent:
-                return chain, list(self._recent[base])
+                return chain, self._recent[base]
             if base in passed:
                 raise LookupError(f"List {base} in {self.path} refers to itself")
             passed.add(base)

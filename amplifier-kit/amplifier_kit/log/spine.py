@@ -2,7 +2,8 @@
 
 - `{"$blob": "sha256:...", "bytes": N, "preview": "..."}` stands for the value whose JSON is that blob.
 - `{"$list": NAME, "base": NAME, "keep": K, "append": [...]}` stands for the first K items of the list `base`, then the
-  appended ones. Without `keep` it is all items of the base, without `base` none; `append` may itself be a blob.
+  appended ones. Without `keep` it is all items of the base, without `base` none. K may also be a list of steps: a pair
+  [a, b] takes the items from a up to b of the base, a number so many of the appended ones. `append` may be a blob.
 - `{"$literal": {...}}` stands for that object, which only looks like one of these three.
 """
 
@@ -13,7 +14,7 @@ from typing import Any
 
 from amplifier_kit.log.blobs import LIMIT, BlobStore
 from amplifier_kit.log.encoding import encode, plain
-from amplifier_kit.log.lists import Chain, ListTracker, is_message_list
+from amplifier_kit.log.lists import Delta, ListTracker, is_message_list
 
 BLOB, LIST, LITERAL = "$blob", "$list", "$literal"
 MARKS = frozenset({BLOB, LIST, LITERAL})
@@ -29,7 +30,7 @@ class Spine:
         self._blobs = blobs
         self._lists = lists
         #: The lists of the line at hand.
-        self.written: list[Chain] = []
+        self.written: list[Delta] = []
 
     def shorten(self, fields: dict[str, Any]) -> bytes:
         """Return the JSON of an object with every large value in it swapped for a reference.
@@ -48,8 +49,8 @@ class Spine:
 
     def confirm(self) -> None:
         """Remember the lists of the line that was just written, so that later ones may refer to them."""
-        for chain in self.written:
-            self._lists.remember(chain)
+        for delta in self.written:
+            self._lists.remember(delta)
         self.written.clear()
 
     def _short(self, key: str, value: Any) -> Any:
@@ -82,16 +83,16 @@ class Spine:
         return self._blobs.put(value, encoded)
 
     def _list(self, items: Sequence[Any]) -> dict[str, Any]:
-        delta, chain = self._lists.follow(items)
+        delta = self._lists.follow(items)
         seen = len(self.written)
-        added = [self._short("", item) for item in items[delta.keep :]]
-        short: dict[str, Any] = {LIST: delta.name}
+        added = [self._short("", items[index]) for index in delta.added]
+        short: dict[str, Any] = {LIST: delta.chain.name}
         if delta.base is not None:
-            short["base"] = delta.base
-            if delta.keep < delta.length:
+            short["base"] = delta.base.name
+            if delta.keep != delta.base.length:
                 short["keep"] = delta.keep
         short["append"] = self._unless_large(added, seen)
-        self.written.append(chain)
+        self.written.append(delta)
         return short
 
 

@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 from amplifier_kit.log.blobs import BlobStore
 from amplifier_kit.log.encoding import decode, digest
 from amplifier_kit.log.line import LogLine
-from amplifier_kit.log.lists import DIGEST, chain_of
+from amplifier_kit.log.lists import Chain, chain_of, chain_of_digests, put_together
 from amplifier_kit.log.reader import LogReader, TornLine
 from amplifier_kit.log.spine import BLOB, LIST, references
 
@@ -80,8 +80,8 @@ class _Check:
         self._starts_late = starts_late
         self._before: bytes | None = None
         self._good_blobs: OrderedDict[str, None] = OrderedDict()
-        #: The digests of the items of the lists met last.
-        self._digests: OrderedDict[str, bytes] = OrderedDict()
+        #: The lists met last.
+        self._lists: OrderedDict[str, Chain] = OrderedDict()
 
     def line(self, line: LogLine) -> None:
         """Check one line, given the ones before it."""
@@ -149,22 +149,22 @@ class _Check:
 
     def _check_list(self, line: LogLine, reference: dict[str, Any]) -> None:
         """Check that a list has the items that its name says."""
-        name, base, keep = reference[LIST], reference.get("base"), reference.get("keep")
-        start = b"" if base is None else self._digests_of(line, base)
+        name, base = reference[LIST], reference.get("base")
+        start = [] if base is None else self._digests_of(line, base)
         added = line.expand(reference.get("append"))
         if not isinstance(added, list):
             raise LookupError(f"List {name} has no items")
-        chain = chain_of(added, start if keep is None else start[: keep * DIGEST])
+        chain = chain_of_digests(put_together(start, reference.get("keep"), chain_of(added).items()))
         if chain.name != name:
             raise LookupError(f"List {name} has other items than its name says")
-        self._digests[name] = chain.digests
-        self._digests.move_to_end(name)
-        if len(self._digests) > _LISTS_REMEMBERED:
-            self._digests.popitem(last=False)
+        self._lists[name] = chain
+        self._lists.move_to_end(name)
+        if len(self._lists) > _LISTS_REMEMBERED:
+            self._lists.popitem(last=False)
 
-    def _digests_of(self, line: LogLine, name: str) -> bytes:
-        known = self._digests.get(name)
-        return known if known is not None else chain_of(line.expand({LIST: "", "base": name, "append": []})).digests
+    def _digests_of(self, line: LogLine, name: str) -> list[bytes]:
+        known = self._lists.get(name)
+        return (known or chain_of(line.expand({LIST: "", "base": name, "append": []}))).items()
 
     def _add(self, kind: Kind, line: LogLine, text: str) -> None:
         report = self._report

@@ -255,8 +255,7 @@ class SessionLog:
         self._open_file()
         self._go_on_after(tail)
         self._was_open = True
-        for chain in memory.load(files.lists, files.active):
-            self._lists.remember(chain)
+        self._lists.restore(memory.load(files.lists, files.active))
 
     def _open_file(self) -> None:
         self._descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)

@@ -98,7 +98,8 @@ def _message(position: int, message: Mapping[str, Any]) -> Message:
 def build_tools(tools: Mapping[str, Any]) -> list[ToolSpec] | None:
     """Return what the model is told of the tools, None when there are none.
 
-    A tool with a `native_tool_spec`, a dict with `type`, is passed through for the provider's own use of it.
+    Tools go by the names they are mounted under, which is how calls find them. A tool with a `native_tool_spec`, a dict
+    with `type`, is passed through for the provider's own use of it.
     """
     return [_spec(name, tool) for name, tool in tools.items()] or None
 
@@ -106,7 +107,7 @@ def build_tools(tools: Mapping[str, Any]) -> list[ToolSpec] | None:
 def _spec(name: str, tool: Any) -> ToolSpec:
     schema = getattr(tool, "input_schema", None)
     fields: dict[str, Any] = {
-        "name": getattr(tool, "name", None) or name,
+        "name": name,
         "description": getattr(tool, "description", None),
         "parameters": schema if isinstance(schema, dict) else {},
     }

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Final, NamedTuple
 
@@ -83,6 +84,7 @@ class Turn:
         )
         self.asker = self.asker_type(self.host, settings, self.watch, memory, context=context, tools=tools)
         self.runner = self.runner_type(self.host, settings, self.watch, tools)
+        self._started = time.monotonic()
         #: Model calls made, and the last thing the model said.
         self.requests = 0
         self.text = ""
@@ -302,13 +304,16 @@ class Turn:
 
     async def _tell_cancelled(self) -> None:
         """Say once that a cancellation was noticed, and let callbacks know; what they raise is logged."""
-        state = getattr(self.host.token, "state", None)
-        told = {"orchestrator": self.name, "state": state, "turn_count": self.requests}
         try:
-            await self.host.emit(CANCEL_REQUESTED, told)
-            await bounded(self.host.token.trigger_callbacks(), timeout=_CALLBACK_SECONDS)
+            await bounded(self._spread_cancellation(), timeout=_CALLBACK_SECONDS)
         except Exception as error:
             logger.error("Could not tell everyone of the cancellation: %s", error, exc_info=error)
+
+    async def _spread_cancellation(self) -> None:
+        token = self.host.token
+        told = {"orchestrator": self.name, "state": token.state, "turn_count": self.requests}
+        await self.host.emit(CANCEL_REQUESTED, told)
+        await token.trigger_callbacks()
 
     async def _close(self, outcome: Outcome) -> None:
         """Emit what closes a turn, each event once; one that fails does not keep back the others."""
@@ -325,7 +330,8 @@ class Turn:
             await self._tell_end(PROMPT_COMPLETE, preview)
             await self._tell_end(ORCHESTRATOR_COMPLETE, {**completed, **self.completion_facts()})
             ended = status if status in ("cancelled", "error") else "completed"
-            await self._tell_end(EXECUTION_END, {"response": outcome.text, "status": ended})
+            duration = round((time.monotonic() - self._started) * 1000, 3)
+            await self._tell_end(EXECUTION_END, {"response": outcome.text, "status": ended, "duration_ms": duration})
             if status == "cancelled" and self.host.is_cancelled and not self.host.is_in_kernel_turn:
                 facts = {"was_immediate": self.host.is_cancelled_at_once, "turn_count": self.requests}
                 await self._tell_end(CANCEL_COMPLETED, {"orchestrator": self.name, **facts})

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Final, NamedTuple
 
-from amplifier_kit.redaction.glance import Glance
+from amplifier_kit.redaction.glance import Glance, any_in, fold
 from amplifier_kit.redaction.mask import MASK, MASKS
 from amplifier_kit.redaction.names import is_secret_name
 
@@ -50,14 +50,15 @@ _COOKIE = (
     rf"(?P<label>cookie)(?P<gap>{_QUOTE}{_SPACE}:{_SPACE}{_QUOTE})(?P<value>[^\s=;\"'\\]{{1,80}}=[^\n\"'\\]{{4,}})"
 )
 _BEARER = r"(?P<label>\bbearer|\bbasic)(?P<gap>[ \t]{1,3})(?P<value>[a-z0-9._~+/=\-]{8,})"
-_FLAG = rf"(?P<label>(?<![\w\-])--[a-z][a-z0-9_\-]{{1,40}})(?P<gap>=|[ \t]{{1,3}})(?!-)(?P<value>{_STRING}|[^\s\"'\\\[\]]{{4,}})"
-_LOGIN = (
-    r"(?P<label>(?<![\w\-])(?:-u|--user|--proxy-user))(?P<gap>[= \t][ \t]{0,2}[\"']?[^\s:\"']{1,80}:)"
-    r"(?P<value>[^\s\"'\[\]]{3,})"
+#: These begin with what they must contain, and look back afterwards: so the search for them is fast.
+_FLAG = (
+    r"(?P<label>--(?<![\w\-]--)[a-z][a-z0-9_\-]{1,40})(?P<gap>=|[ \t]{1,3})(?!-)"
+    rf"(?P<value>{_STRING}|[^\s\"'\\\[\]]{{4,}})"
 )
+_LOGIN = r"(?P<label>-u(?<!\w-u)(?:ser)?)(?P<gap>(?:=|[ \t]{1,3})[\"']?[^\s:\"']{1,80}:)(?P<value>[^\s\"'\[\]]{3,})"
 _URL_LOGIN = r"(?P<label>://)(?P<gap>[^\s/:@\"'<>\\]{0,200}:)(?P<value>[^\s/\"'<>\\]{1,500})(?=@)"
 _URL_USER = r"(?P<label>://)(?P<gap>)(?P<value>[a-z0-9_.~\-]{20,300})(?=@)"
-_QUERY = r"(?P<label>(?:[?&]|&amp;)[a-z0-9_.\-]{1,60})(?P<gap>=)(?P<value>[^?&\s\"'<>#;\\\[\]]{4,})"
+_QUERY = r"(?P<label>[?&](?:amp;)?[a-z0-9_.\-]{1,60})(?P<gap>=)(?P<value>[^?&\s\"'<>#;\\\[\]]{4,})"
 
 _SIGNATURES = frozenset(
     ("sig", "signature", "x-amz-signature", "x-goog-signature", "x-amz-credential", "code_verifier")
@@ -75,19 +76,17 @@ _LETTER = re.compile(r"[A-Za-z]")
 
 def announces_secret(glance: Glance) -> bool:
     """Tell, fast, whether it is worth looking closer."""
-    text = glance.text
-    if not ("=" in text or ":" in text or "-" in text or " " in text or "\t" in text):
-        return False
-    folded = glance.folded
-    return any(word in folded for word in _ANCHORS)
+    return any_in(_ANCHORS, glance.text.lower())
 
 
 def mask_labelled(text: str) -> tuple[str, int]:
     """Return the text without secrets that it announces, and how many there were."""
+    folded = text.lower()
+    if not any_in(_ANCHORS, folded):
+        return text, 0
     found = 0
     for index, (words, _, decide) in enumerate(_RULES):
-        folded = text.lower()
-        if any(word in folded for word in words):
+        if any_in(words, folded):
             text, count = _mask(_pattern(index), decide, text)
             found += count
     text, count = _mask_fields(text)
@@ -116,7 +115,7 @@ def _mask(pattern: re.Pattern[str], decide: Decide, text: str) -> tuple[str, int
 
 
 def _mask_fields(text: str) -> tuple[str, int]:
-    """Mask the values of fields: `api_key = "…"`, `DB_PASSWORD=…`; the words before the announcing one do not matter."""
+    """Mask the values of fields: `api_key = "…"`, `DB_PASSWORD=…`; words before the announcing one do not matter."""
     kept: list[str] = []
     done = 0
     for start in sorted(_ends_of_labels(text)):
@@ -134,7 +133,7 @@ def _mask_fields(text: str) -> tuple[str, int]:
 
 
 def _ends_of_labels(text: str) -> Iterator[int]:
-    folded = Glance(text).folded
+    folded = fold(text)
     for stem in _STEMS:
         at = folded.find(stem)
         while at >= 0:
@@ -251,7 +250,7 @@ _RULES: Final[tuple[tuple[tuple[str, ...], str, Decide], ...]] = (
     (("cookie",), _COOKIE, _is_no_placeholder),
     (("bearer", "basic"), _BEARER, _bearer_holds_secret),
     (("--",), _FLAG, _flag_holds_secret),
-    (("-u", "--proxy-user"), _LOGIN, _login_holds_secret),
+    (("-u",), _LOGIN, _login_holds_secret),
 )
 #: Words that are part of others (`authorization`, `--user`) need not be looked for twice.
 _ANCHORS: Final = ("@", "?", "&", "--", "-u", "cookie", "bearer", "basic", *_STEMS)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 from urllib.parse import quote, quote_plus
 
-from amplifier_kit.redaction.glance import LONG, Glance, is_word
+from amplifier_kit.redaction.glance import LONG, Glance, any_in, is_word
 from amplifier_kit.redaction.mask import MASK, MASKS
 from amplifier_kit.redaction.names import is_secret_name, may_be_secret
 
@@ -69,8 +69,8 @@ class LiveValues:
         """Tell whether a text holds a known secret."""
         if not self._forms:
             return False
-        words = glance.long_words
-        return any(form in words for form in self._words) or any(form in glance.text for form in self._texts)
+        words = glance.long_words()
+        return (bool(words) and any_in(self._words, words)) or any_in(self._texts, glance.text)
 
     def found_in_number(self, number: int | float) -> bool:
         """Tell whether the digits of a number hold a known secret."""

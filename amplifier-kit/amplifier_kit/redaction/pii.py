@@ -27,9 +27,9 @@ _DIGIT_FORMS = (b"000-00-0000", b"000000000000000", b"0000 0000", b"0000-0000-",
 def mask_pii(text: str) -> tuple[str, int]:
     """Return the text without personal data, and how often there was some."""
     found = 0
-    if "@" in text:
+    if _is_between_words("@", text):
         text, found = _MAIL.subn(PII_MASK, text)
-    if any(form in Glance(text).digits for form in _DIGIT_FORMS):
+    if _has_digits(Glance(text)):
         text, count = _SOCIAL.subn(PII_MASK, text)
         text, cards = _mask_cards(text)
         found += count + cards
@@ -38,7 +38,22 @@ def mask_pii(text: str) -> tuple[str, int]:
 
 def may_hold_pii(glance: Glance) -> bool:
     """Tell, fast, whether it is worth looking closer."""
-    return "@" in glance.text or any(form in glance.digits for form in _DIGIT_FORMS)
+    return _is_between_words("@", glance.text) or _has_digits(glance)
+
+
+def _has_digits(glance: Glance) -> bool:
+    digits = glance.digits()
+    return any(form in digits for form in _DIGIT_FORMS) if b"0000" in digits else False
+
+
+def _is_between_words(sign: str, text: str) -> bool:
+    """Tell whether the sign stands anywhere between letters or digits; decorators are many, addresses few."""
+    at = text.find(sign)
+    while at >= 0:
+        if text[at + 1 : at + 2].isalnum() and at > 0 and not text[at - 1].isspace():
+            return True
+        at = text.find(sign, at + 1)
+    return False
 
 
 def _mask_cards(text: str) -> tuple[str, int]:

@@ -34,6 +34,8 @@ _TOO_DEEP = 200
 #: Masking may bring another secret to light, at most a few times in turn.
 _MOST_PASSES = 10
 _MOST_KEYS = 4096
+_MOST_REMEMBERED = 4096
+_LONGEST_REMEMBERED = 100
 #: No shorter text holds anything to mask: `a@b.co`.
 _SHORTEST = 6
 
@@ -86,6 +88,8 @@ class Redactor:
             self._masks += [(mask_pii, may_hold_pii)]
         #: What is known about keys, which come again and again.
         self._kinds: dict[Any, int] = {}
+        #: Short texts that are known to hold no secret.
+        self._clean: set[str] = set()
         self.add_live_values(live_values)
 
     def add_live_value(self, value: str) -> None:
@@ -96,6 +100,7 @@ class Redactor:
         """Mask these values from now on; short ones are left out, since they would mask ordinary words."""
         self._live.add(values)
         self._kinds = {}
+        self._clean = set()
 
     def scrub(self, value: Any) -> Scrubbed:
         """Return a copy of JSON-like data with every secret masked; what is not JSON-like becomes text.
@@ -130,9 +135,11 @@ class Redactor:
 
     def _scrub(self, value: Any, counts: Counter[str]) -> Any:
         texts: list[str] = []
+        clean = self._clean
 
         def collect(text: str) -> str:
-            texts.append(text)
+            if len(text) >= _SHORTEST and text not in clean:
+                texts.append(text)
             return text
 
         copy = _Walk(self, collect, counts).copy(value)
@@ -140,7 +147,15 @@ class Redactor:
         masks = self._worth_trying("\n".join(texts)) if texts else ()
         if masks:
             copy = _Walk(self, lambda text: self._masked(text, masks, counts), Counter()).copy(copy)
+        else:
+            self._remember(texts)
         return copy
+
+    def _remember(self, texts: list[str]) -> None:
+        """Remember short texts without secrets: names, paths and words come again on many lines."""
+        if len(self._clean) > _MOST_REMEMBERED:
+            self._clean.clear()
+        self._clean.update([text for text in texts if len(text) <= _LONGEST_REMEMBERED])
 
     def _worth_trying(self, text: str) -> tuple[Mask, ...]:
         """Return the ways of masking that might find something in a text; by words that must be there, so fast."""
@@ -149,7 +164,7 @@ class Redactor:
 
     def _masked(self, text: str, masks: Iterable[Mask], counts: Counter[str]) -> str:
         """Return a text with all secrets masked; again and again, until there is nothing left to mask."""
-        if len(text) < _SHORTEST:
+        if len(text) < _SHORTEST or text in self._clean:
             return text
         for _ in range(_MOST_PASSES):
             before = text
@@ -159,7 +174,8 @@ class Redactor:
                     counts[_RULE_OF.get(mask, "live_value")] += found
             if text == before:
                 return text
-            masks = [mask for mask, _ in self._masks]  # what was masked may have hidden the beginning of something else
+            # What was masked may have hidden the beginning of something else.
+            masks = [mask for mask, _ in self._masks]
         return MASK
 
     def _kind(self, key: Any) -> int:

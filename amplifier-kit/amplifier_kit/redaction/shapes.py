@@ -6,14 +6,15 @@ import re
 from functools import cache
 from typing import Final
 
-from amplifier_kit.redaction.glance import Glance
+from amplifier_kit.redaction.glance import VERY_LONG, Glance, any_in
 from amplifier_kit.redaction.mask import MASK
 
 #: Not inside a word. Text that was escaped once more has `\n` for a line break, and its `n` is no part of a word.
 _START = r"(?:(?<![A-Za-z0-9])|(?<=\\[nrt]))"
 _ALONE = r"(?:(?<![A-Za-z0-9_\-])|(?<=\\[nrt]))"
 
-#: What a token of one kind must contain, and its form. The first is looked for before the second is tried.
+#: What a token of one kind must contain, and its form. The first is looked for before the second is tried, and only in
+#: words of at least 15 characters (VERY_LONG): no form may be shorter.
 _SHAPES: Final = (
     # A digit, or a long run without a hyphen, tells a key from a name such as `sk-text-repr-fallback`.
     (("sk-", "pk-", "rk-"), _START + r"[spr]k-(?=[A-Za-z_\-]{0,80}[0-9]|[A-Za-z0-9]{20})[A-Za-z0-9_\-]{16,}"),
@@ -57,19 +58,18 @@ _ANCHORS: Final = tuple(anchor for anchors, _ in _SHAPES for anchor in anchors)
 
 def may_hold_shape(glance: Glance) -> bool:
     """Tell, fast, whether it is worth looking closer."""
-    words = glance.long_words
-    return "PRIVATE KEY" in glance.text or any(anchor in words for anchor in _ANCHORS)
+    words = glance.long_words(VERY_LONG)
+    return (bool(words) and any_in(_ANCHORS, words)) or "PRIVATE KEY" in glance.text
 
 
 def mask_shapes(text: str) -> tuple[str, int]:
     """Return the text without secrets that have a known form, and how many there were."""
     found = 0
+    words = Glance(text).long_words(VERY_LONG)
     for index, (anchors, _) in enumerate(_SHAPES):
-        for anchor in anchors:
-            if anchor in text:
-                text, count = _pattern(index).subn(MASK, text)
-                found += count
-                break
+        if any_in(anchors, words):
+            text, count = _pattern(index).subn(MASK, text)
+            found += count
     if "PRIVATE KEY" in text:
         text, count = _mask_private_keys(text)
         found += count

@@ -30,10 +30,11 @@ EVERYTHING: dict[str, Any] = {
     "lvl": "ERROR",
     "ts": "2026-01-01T00:00:00+00:00",
 }
-ORDER = (
-    "ts lvl schema event session_id parent_id trace_id turn_id span_id parent_span_id request_id seq component module "
-    "status duration_ms data error dropped redaction prev"
-).split()
+ORDER = [
+    *("ts", "lvl", "schema", "event"),
+    *("session_id", "parent_id", "trace_id", "turn_id", "span_id", "parent_span_id", "request_id"),
+    *("seq", "component", "module", "status", "duration_ms", "data", "error", "dropped", "redaction", "prev"),
+]
 
 
 def line(record: dict[str, Any], seq: int = 1, dropped: int = 0, prev: str | None = None) -> bytes:

@@ -9,13 +9,13 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from amplifier_core.events import ALL_EVENTS
-from amplifier_core.testing import MockCoordinator
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError
 
+from amplifier_core.events import ALL_EVENTS
+from amplifier_core.testing import MockCoordinator
 from amplifier_kit.log import SessionLog, schema, schema_path
 from amplifier_kit.log.record import _ORDER
 

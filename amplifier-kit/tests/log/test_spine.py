@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from amplifier_kit.log.blobs import LIMIT, BlobStore
 from amplifier_kit.log.encoding import encode
-from amplifier_kit.log.lists import ListTracker
+from amplifier_kit.log.lists import ListTracker, put_together
 from amplifier_kit.log.spine import Expansion, Spine, fields_of, references
 
 marks = st.sampled_from(["$blob", "$list", "$literal", "base", "append", "keep", "bytes", "preview"])
@@ -55,7 +55,7 @@ class Written:
         added = reference["append"]
         if isinstance(added, dict):
             added = self.blobs.get(added["$blob"])
-        return [*kept[: reference.get("keep", len(kept))], *added]
+        return put_together(kept, reference.get("keep"), added)
 
     def read(self, short: Any) -> Any:
         return Expansion(self.blobs.get, self.items).full(short)
@@ -102,6 +102,7 @@ def test_every_history_comes_back(history: list[dict[str, Any]], edits: list[tup
             history = history[: len(history) - dropped] if dropped else list(history)
             if compacted and history:
                 history[at % len(history)] = {"role": "system", "content": "summary"}
+                del history[at + 1 : at + 3]
             history = history + added
             requests.append(history)
         shorts = [written.write({"messages": request, "model": "m"}) for request in requests]

@@ -11,14 +11,15 @@ import sys
 import threading
 import tracemalloc
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
-from amplifier_core.testing import MockCoordinator
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from amplifier_core.testing import MockCoordinator
 from amplifier_kit.log import SessionLog, read_log, verify_log
 
 Make = Callable[..., dict[str, Any]]
@@ -341,25 +342,63 @@ def test_whatever_the_file_ends_with(tail: bytes) -> None:
 def test_a_long_session_grows_by_what_it_adds(
     tmp_path: Path, record: Make, messages: Callable[..., list[dict[str, Any]]]
 ) -> None:
-    """Two thousand turns whose requests repeat everything before them: size is linear, and nothing piles up."""
-    history: list[dict[str, Any]] = []
+    """Two thousand turns whose requests repeat what came before: the size is linear in the turns."""
     sizes: list[int] = []
-    peaks: list[int] = []
+    history: list[dict[str, Any]] = []
     tools = [{"name": f"tool-{index}", "description": "d" * 200} for index in range(30)]
     with SessionLog(tmp_path, fsync="never") as log:
-        tracemalloc.start()
         for turn in range(2000):
-            history = [*history, *messages(2, start=2 * turn)]
+            history += messages(2, start=2 * turn)
             reminder = {"role": "user", "content": f"<system-reminder>turn {turn}</system-reminder>"}
-            window = [*history[:1], *history[-200:], reminder] if len(history) > 201 else [*history, reminder]
-            log.write(record("llm:request", messages=window, tools=tools, system="s" * 6000))
+            # A view that was compacted once in a while, and slides from then on.
+            view = [*history[:1], *history[max(1, len(history) - 150) :], reminder]
+            log.write(record("llm:request", messages=view, tools=tools, system="s" * 6000))
             log.write(record("llm:response", text="answer", usage={"input": turn}))
-            if turn % 500 == 499:
-                gc.collect()
+            if turn % 400 == 399:
                 sizes.append(sum(path.stat().st_size for path in tmp_path.rglob("*") if path.is_file()))
-                peaks.append(tracemalloc.get_traced_memory()[0])
-        tracemalloc.stop()
+    growth = [after - before for before, after in pairwise(sizes)]
+    assert max(growth) < 1.2 * min(growth)
+    assert sizes[-1] < 2000 * 2000
     assert verify_log(tmp_path).ok
-    growth = [after - before for before, after in zip(sizes, sizes[1:], strict=False)]
-    assert max(growth) < 1.5 * min(growth)
-    assert peaks[-1] < peaks[0] + 2_000_000
+    last = [line for line in read_log(tmp_path) if line.event == "llm:request"][-1]
+    assert last.resolved()["messages"][:-1] == [history[0], *history[-150:]]
+
+
+def test_a_history_that_only_grows_costs_its_growth(
+    tmp_path: Path, record: Make, messages: Callable[..., list[dict[str, Any]]]
+) -> None:
+    """Hundreds of requests, each with the whole history: each costs what it added, over several runs too."""
+    history = messages(100)
+    size = 0
+    growth: list[int] = []
+    for run in range(10):
+        with SessionLog(tmp_path, fsync="never") as log:
+            for turn in range(30):
+                history += messages(2, start=1000 * run + turn)
+                log.write(record("llm:request", messages=history))
+        before, size = size, sum(path.stat().st_size for path in tmp_path.glob("events.jsonl"))
+        growth.append(size - before)
+    assert max(growth[1:]) < 1.2 * min(growth[1:])
+    assert len([path for path in (tmp_path / "blobs").rglob("*") if path.is_file()]) == 1
+    assert [line.seq for line in read_log(tmp_path)] == list(range(1, 301))
+    assert verify_log(tmp_path).ok
+
+
+def test_memory_does_not_grow_with_the_log(tmp_path: Path, record: Make) -> None:
+    """Thousands of lines, blobs and ids later, the writer holds what it held before."""
+
+    def work(start: int) -> int:
+        for index in range(start, start + 3000):
+            log.write({**record(index=index, large=f"{index}" * 1500), "span_id": f"{index:016x}"})
+        gc.collect()
+        return tracemalloc.get_traced_memory()[0]
+
+    with SessionLog(tmp_path, fsync="never") as log:
+        work(0)
+        tracemalloc.start()
+        try:
+            first = work(3000)
+            second = work(6000)
+        finally:
+            tracemalloc.stop()
+    assert second < first + 500_000

@@ -65,13 +65,13 @@ async def test_a_cancelled_handler_leaves_no_process(fake_git: Callable[[str], P
 async def test_what_is_known_by_the_deadline_is_told(fake_git: Callable[[str], Path], tmp_path: Path) -> None:
     """A status that takes too long does not cost the branch and the commits."""
     fake_git(
-        'case "$*" in *symbolic-ref*) echo main;; *for-each-ref*) echo refs/heads/main;; *--max-count*) echo abc Begin;;\n'
-        "*) exec sleep 1000;; esac\n"
+        'case "$*" in *symbolic-ref*) echo main;; *for-each-ref*) echo refs/heads/main;;\n'
+        "*--max-count*) echo abc Begin;; *) exec sleep 1000;; esac\n"
     )
-    assert await repository_lines(str(tmp_path), Settings(git_timeout=5)) == [
+    assert await repository_lines(str(tmp_path), Settings(git_timeout=3)) == [
         "Git branch: main",
         "Main branch: main",
-        "Git status: not known (git took longer than 5 s)",
+        "Git status: not known (git took longer than 3 s)",
         "Recent commits:",
         "abc Begin",
     ]
@@ -102,8 +102,8 @@ async def test_somebody_who_keeps_the_pipe_open_is_not_waited_for(
     daemon = "import os,sys,time; os.setsid(); open('pids','w').write(str(os.getpid())); time.sleep(1000)"
     folder = fake_git(f'{sys.executable} -c "{daemon}" &\nwhile ! test -s pids; do sleep 0.05; done\necho main\n')
     try:
-        [line] = await repository_lines(str(tmp_path), Settings(git_timeout=4))
-        assert line == "Git: not available (git took longer than 4 s)"
+        [line] = await repository_lines(str(tmp_path), Settings(git_timeout=3))
+        assert line == "Git: not available (git took longer than 3 s)"
     finally:
         for pid in pids_of(folder):
             os.kill(pid, signal.SIGKILL)

@@ -14,19 +14,24 @@ from amplifier_module_loop_basic import EVENTS
 
 README = (Path(__file__).resolve().parents[1] / "README.md").read_text(encoding="utf-8")
 STUBS = {
-    "context_list": "from amplifier_kit.loop.testing import ListContext as Part\nPOINT, NAME = 'context', None\n",
-    "provider_scripted_here": "from amplifier_kit.loop.testing import ScriptedProvider as Part\nPOINT, NAME = 'providers', 'here'\n",
+    "context_list": ("ListContext", "context"),
+    "provider_scripted_here": ("ScriptedProvider", "providers"),
 }
-MOUNT = "\n\nasync def mount(coordinator, config=None):\n    await coordinator.mount(POINT, Part(), name=NAME)\n"
+STUB = """
+from amplifier_kit.loop.testing import {part}
+
+async def mount(coordinator, config=None):
+    await coordinator.mount({point!r}, {part}(), name="here")
+"""
 
 
 @pytest.fixture
 def plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """Return the plan of the README, completed with a context and a provider."""
-    for name, source in STUBS.items():
+    for name, (part, point) in STUBS.items():
         package = tmp_path / f"amplifier_module_{name}"
         package.mkdir()
-        (package / "__init__.py").write_text(source + MOUNT, encoding="utf-8")
+        (package / "__init__.py").write_text(STUB.format(part=part, point=point), encoding="utf-8")
     monkeypatch.syspath_prepend(str(tmp_path))
     [block] = re.findall(r"^```json\n(.*?)^```", README, flags=re.MULTILINE | re.DOTALL)
     shown: dict[str, Any] = json.loads(block)

@@ -1,4 +1,4 @@
-"""Give every module a config of its own, so that none can change the plan or another's."""
+"""Copy and merge plans and configs, whose values need be neither JSON nor copyable."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from copy import copy
 from typing import Any
 
 
-def private_copy(config: Any) -> Any:
+def copy_containers(value: Any) -> Any:
     """Copy containers all the way down, keeping their types, and share everything else.
 
     Config values need not be JSON, nor copyable: a client object in a config reaches the module as it is.
     """
-    return _copy(config, {})
+    return _copy(value, {})
 
 
 def _copy(value: Any, done: dict[int, Any]) -> Any:
@@ -31,3 +31,18 @@ def _copy(value: Any, done: dict[int, Any]) -> Any:
         make = tuple if type(value) is tuple else getattr(value, "_make", None)  # named tuples have _make
         return make(_copy(item, done) for item in value) if make is not None else value
     return copy(value) if isinstance(value, (set, bytearray)) else value
+
+
+def deep_merge(base: dict[str, Any], overlay: dict[str, Any]) -> dict[str, Any]:
+    """Return `base` overlaid by `overlay`: dicts merge key by key, everything else is replaced.
+
+    Neither argument is changed, and the result shares no container with them.
+    """
+    merged: dict[str, Any] = copy_containers(base)
+    for key, value in overlay.items():
+        known = merged.get(key)
+        if isinstance(known, dict) and isinstance(value, dict):
+            merged[key] = deep_merge(known, value)
+        else:
+            merged[key] = copy_containers(value)
+    return merged

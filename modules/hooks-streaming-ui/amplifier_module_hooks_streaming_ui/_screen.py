@@ -1,0 +1,78 @@
+"""Bring lines to where people see them: the app's display, a stream the app names, or standard error.
+
+Never to standard output, which belongs to answers and to programs that read them. Every call writes whole lines in one
+go, so that sessions that run side by side do not mix within a line.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any, Final, Literal, NamedTuple
+
+from amplifier_module_hooks_streaming_ui._plain import plain
+
+logger = logging.getLogger(__name__)
+
+#: The capability under which an app may offer the stream to write to.
+STREAM: Final = "ui.stream"
+
+Level = Literal["info", "warning"]
+Style = Literal["plain", "faint", "call", "good", "bad"]
+_CODES: Final = {"plain": "", "faint": "2", "call": "36", "good": "32", "bad": "31"}
+
+
+class Line(NamedTuple):
+    """One line and what it should look like where there are colours."""
+
+    text: str
+    style: Style = "plain"
+
+
+class Screen:
+    """Show lines of one session."""
+
+    def __init__(self, coordinator: Any, source: str) -> None:
+        self._coordinator = coordinator
+        self._source = source
+        #: What could not be written to last time; it is not tried again.
+        self._broken: Any = None
+
+    def show(self, lines: Sequence[Line], *, label: str = "", level: Level = "info") -> None:
+        """Show lines, each behind `label`; what fails on the way is logged once and does not reach the session."""
+        safe = [Line(plain(f"{label}{line.text}").replace("\n", " "), line.style) for line in lines]
+        display = self._coordinator.display_system
+        target = display if display is not None else self._coordinator.get_capability(STREAM) or sys.stderr
+        if not safe or target is None or target is self._broken:
+            return
+        try:
+            if display is not None:
+                display.show_message("\n".join(line.text for line in safe), level, self._source)
+            else:
+                _write(target, safe)
+        except Exception as error:
+            self._broken = target
+            logger.warning("%s cannot write to %r and stays silent: %s", self._source, target, error)
+
+
+def _write(stream: Any, lines: Sequence[Line]) -> None:
+    has_colours = _has_colours(stream)
+    text = "".join(f"{_painted(line) if has_colours else line.text}\n" for line in lines)
+    encoding = getattr(stream, "encoding", None) or "utf-8"
+    stream.write(text.encode(encoding, "replace").decode(encoding))
+    stream.flush()
+
+
+def _painted(line: Line) -> str:
+    code = _CODES[line.style]
+    return f"\x1b[{code}m{line.text}\x1b[0m" if code else line.text
+
+
+def _has_colours(stream: Any) -> bool:
+    """Tell whether colours are welcome: on a terminal that knows them, unless NO_COLOR is set."""
+    if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
+        return False
+    isatty = getattr(stream, "isatty", None)
+    return callable(isatty) and isatty() is True

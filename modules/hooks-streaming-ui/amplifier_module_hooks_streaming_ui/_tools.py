@@ -1,0 +1,102 @@
+"""Turn tool calls and their results into lines."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+from amplifier_module_hooks_streaming_ui._screen import Line
+
+_INDENT: Final = "    "
+_WIDTH: Final = 160
+_SUMMARY: Final = 60
+#: More than this of one text is not looked at; what is shown of it is far less.
+_LOOKED_AT: Final = 20_000
+
+
+def call_lines(name: str, tool_input: Any, limit: int | None) -> list[Line]:
+    """Return a call: the tool's name, and its input on at most `limit` lines."""
+    return [Line(f"▶ {name}", "call"), *_details(tool_input, limit)]
+
+
+def result_lines(name: str, tool_input: Any, result: Any, duration_ms: Any, limit: int | None) -> list[Line]:
+    """Return a result: whether the call went well, which one it was, how long it took, and the first lines of it."""
+    failed = is_failure(result)
+    title = " ".join(part for part in (name, _summary(tool_input), _duration(duration_ms)) if part)
+    title_line = Line(f"✘ {title}", "bad") if failed else Line(f"✔ {title}", "good")
+    return [title_line, *_details(_content(result), limit)]
+
+
+def failure_line(name: str, error: Any, duration_ms: Any) -> Line:
+    """Return a call that has no result: what kept it from having one."""
+    details = error if isinstance(error, Mapping) else {"msg": error}
+    said = [str(details[key]) for key in ("type", "msg") if details.get(key)]
+    title = " ".join(part for part in (name, _duration(duration_ms)) if part)
+    return Line(_shortened(f"✘ {title}: {': '.join(said) or 'failed'}", _WIDTH), "bad")
+
+
+def is_failure(result: Any) -> bool:
+    """Tell whether a result says of itself that the tool failed."""
+    return isinstance(result, Mapping) and result.get("success") is False
+
+
+def _content(result: Any) -> Any:
+    """Return what a result has to say: its output, else its error, else its content."""
+    if not isinstance(result, Mapping) or "success" not in result:
+        return result
+    if result.get("output") is not None:
+        return result["output"]
+    error = result.get("error")
+    if error:
+        return error.get("message", error) if isinstance(error, Mapping) else error
+    return result.get("content")
+
+
+def _details(value: Any, limit: int | None) -> list[Line]:
+    if limit == 0:
+        return []
+    lines = _value_lines(value)
+    shown = lines[:limit]
+    details = [Line(f"{_INDENT}{_shortened(line, _WIDTH)}", "faint") for line in shown]
+    if len(lines) > len(shown):
+        details.append(Line(f"{_INDENT}… {len(lines) - len(shown)} more lines", "faint"))
+    return details
+
+
+def _value_lines(value: Any) -> list[str]:
+    """Return a value as lines: texts as they are, fields one by one, anything else as JSON."""
+    if value is None or value == {} or value == []:
+        return []
+    if isinstance(value, str):
+        return value.rstrip().splitlines()
+    if not isinstance(value, Mapping):
+        return [_json(value)]
+    lines = []
+    for key, field in value.items():
+        first, *more = (_value_lines(field) if isinstance(field, str) else [_json(field)]) or [""]
+        lines += [f"{key}: {first}", *(f"  {line}" for line in more)]
+    return lines
+
+
+def _summary(tool_input: Any) -> str:
+    """Return what tells this call from others of the same tool: the first value of its input that is a text."""
+    values = tool_input.values() if isinstance(tool_input, Mapping) else ()
+    for value in values:
+        if isinstance(value, str) and value.strip():
+            return _shortened(value.split("\n", 1)[0].strip() or value.split()[0], _SUMMARY)
+    return ""
+
+
+def _duration(duration_ms: Any) -> str:
+    if isinstance(duration_ms, bool) or not isinstance(duration_ms, (int, float)):
+        return ""
+    return f"({duration_ms:.0f} ms)" if duration_ms < 1000 else f"({duration_ms / 1000:.1f} s)"
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, default=str)
+
+
+def _shortened(text: str, limit: int) -> str:
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"
