@@ -12,8 +12,9 @@ from email import message_from_string
 from pathlib import Path
 from typing import Any
 
-import amplifier_core
 import pytest
+
+import amplifier_core
 
 ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
@@ -25,7 +26,8 @@ def _project(path: Path) -> dict[str, Any]:
 
 
 WORKSPACE = _project(ROOT / "pyproject.toml")
-MEMBERS = [ROOT / member for member in WORKSPACE["tool"]["uv"]["workspace"]["members"]]
+MEMBERS = [folder for member in WORKSPACE["tool"]["uv"]["workspace"]["members"] for folder in sorted(ROOT.glob(member))]
+MODULES = [member for member in MEMBERS if member.parent.name == "modules"]
 VERSION = WORKSPACE["project"]["version"]
 
 
@@ -85,12 +87,33 @@ def test_an_outward_import_is_noticed(tmp_path: Path) -> None:
 
 
 def test_every_package_is_in_a_ring() -> None:
-    """The ring contract names every package of the workspace."""
-    packages = {member.name.replace("-", "_") for member in MEMBERS if member.parent == ROOT}
+    """The ring contracts name every package of the workspace: four rings, and the modules beside the second."""
+    rings = {member.name.replace("-", "_") for member in MEMBERS if member.parent == ROOT}
+    modules = {f"amplifier_module_{member.name.replace('-', '_')}" for member in MODULES}
     configured = WORKSPACE["tool"]["importlinter"]
-    layers = {name.strip() for layer in configured["contracts"][0]["layers"] for name in layer.split("|")}
-    assert set(configured["root_packages"]) == packages
-    assert layers == packages
+    inward, independent, driving = configured["contracts"]
+    assert set(configured["root_packages"]) == rings | modules
+    assert {name.strip() for layer in inward["layers"] for name in layer.split("|")} == rings
+    assert set(independent["modules"]) == modules
+    assert set(driving["source_modules"]) == modules
+
+
+def test_every_package_is_type_checked() -> None:
+    """mypy strict looks at every package of the workspace."""
+    assert set(WORKSPACE["tool"]["mypy"]["packages"]) == set(WORKSPACE["tool"]["importlinter"]["root_packages"])
+
+
+def test_modules_are_laid_out_as_the_seeds_say() -> None:
+    """A module is a folder of its id with pyproject.toml, README.md, tests and one package with the entry point."""
+    assert MODULES
+    for member in MODULES:
+        package = f"amplifier_module_{member.name.replace('-', '_')}"
+        project = _project(member / "pyproject.toml")["project"]
+        assert project["name"] == f"amplifier-module-{member.name}"
+        assert project["entry-points"]["amplifier.modules"] == {member.name: f"{package}:mount"}
+        assert (member / package / "__init__.py").is_file()
+        assert (member / "README.md").is_file()
+        assert list((member / "tests").glob("test_*.py")), member.name
 
 
 # Versions and pins

@@ -141,6 +141,11 @@ class ModuleCoordinator:
         return self._cancellation
 
     @property
+    def fragments(self) -> Mapping[str, Any]:
+        """Return a read-only copy of the session's context fragments."""
+        return self._fragments.view()
+
+    @property
     def channels(self) -> dict[str, list[dict[str, Any]]]:
         """Return the contributors by channel."""
         return self._channels

@@ -106,8 +106,7 @@ def fragments_of(coordinator: Any) -> Mapping[str, Any]:
     The system call `get_context()` finds sessions by id or by what is running; a context manager has its very
     coordinator, also in a session that is still starting or shares its id with another.
     """
-    fragments = getattr(coordinator, "_fragments", None)
-    view: Mapping[str, Any] = fragments.view() if fragments is not None else {}
+    view: Mapping[str, Any] = getattr(coordinator, "fragments", None) or {}
     return view
 
 

@@ -34,7 +34,7 @@ _BARE = r"[^\s\"'`&,;<>(){}\[\]|\\]"
 
 #: What follows the announcing word of a field.
 _FIELD = re.compile(
-    rf"(?P<gap>{_QUOTE}{_SPACE}(?:=>|:=|[=:]|\b(?:is|was)\b){_SPACE})(?P<value>{_STRING}|\\?[\"']?{_BARE}{{4,4000}})"
+    rf"(?P<gap>{_QUOTE}{_SPACE}(?:=>|:=|[=:]|\b(?:is|was)\b){_SPACE})(?P<value>{_STRING}|\\?[\"']?{_BARE}{{4,400}})"
 )
 _REST = re.compile(rf"{_BARE}*")
 _STEMS: Final = ("key", "secret", "password", "passwd", "passphrase", "passcode", "pwd", "token", "auth", "credential")
@@ -177,7 +177,7 @@ def _field_holds_secret(found: Found) -> bool:
         return False
     if _NUMBER.fullmatch(value):
         return strict and value.isdigit()
-    if found.label.isupper() and found.gap == "=":
+    if strict and found.label.isupper() and found.gap == "=":
         return True
     return _is_mixed(value) if strict else _is_random(value)
 
@@ -200,7 +200,9 @@ def _is_random(value: str) -> bool:
 
 
 def _header_holds_secret(found: Found) -> bool:
-    return not _PLACEHOLDER.match(found.value) and (_is_mixed(found.value) or len(found.value) >= 24)
+    if _PLACEHOLDER.match(found.value) or _is_code(found) or "(" in found.value:
+        return False
+    return _is_mixed(found.value) or len(found.value) >= 24
 
 
 def _bearer_holds_secret(found: Found) -> bool:

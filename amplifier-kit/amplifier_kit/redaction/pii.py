@@ -9,15 +9,15 @@ from amplifier_kit.redaction.mask import PII_MASK
 
 #: Not the login of a URL, not `git@host`, not a package at a version (`left-pad@1.3.0-beta.rc`).
 _MAIL = re.compile(
-    r"(?<![A-Za-z0-9._%+\-/])(?!git@)[A-Za-z0-9][A-Za-z0-9._%+\-]{0,63}@(?![0-9]+\.[0-9])"
+    r"(?<![\w.%+\-/])(?!git@)[^\W_][\w.%+\-]{0,63}@(?![0-9]+\.[0-9])"
     r"(?:[A-Za-z0-9\-]{1,63}\.){1,8}[A-Za-z]{2,24}(?![A-Za-z0-9\-(])"
 )
 _SOCIAL = re.compile(r"(?<![\w.\-])(?!000|666|9)[0-9]{3}-(?!00)[0-9]{2}-(?!0000)[0-9]{4}(?![\w\-]|\.[0-9])", re.ASCII)
 #: Numbers that begin and are as long as those of a card company; the check digit decides.
 _CARD = re.compile(
-    r"(?<![\w.\-:+/])(?:4[0-9]{3}|5[1-5][0-9]{2}|2[2-7][0-9]{2}|6(?:011|5[0-9]{2})|35[0-9]{2}"
+    r"(?<![\w.\-+/])(?:4[0-9]{3}|5[1-5][0-9]{2}|2[2-7][0-9]{2}|6(?:011|5[0-9]{2})|35[0-9]{2}"
     r")(?:(?P<gap>[ \-]?)[0-9]{4})(?:(?P=gap)[0-9]{4}){2}(?![\w\-:+/]|\.[0-9])"
-    r"|(?<![\w.\-:+/])3[47][0-9]{2}(?P<space>[ \-]?)[0-9]{6}(?P=space)[0-9]{5}(?![\w\-:+/]|\.[0-9])",
+    r"|(?<![\w.\-+/])3[47][0-9]{2}(?P<space>[ \-]?)[0-9]{6}(?P=space)[0-9]{5}(?![\w\-:+/]|\.[0-9])",
     re.ASCII,
 )
 #: What a text has to contain for one of the two above, with a zero for every digit.

@@ -184,6 +184,14 @@ def test_what_a_hook_says_for_the_user_does_not_replace_the_last_wish() -> None:
     assert reminder in made.messages
 
 
+def test_the_very_last_user_message_is_spared_too() -> None:
+    """Whoever spoke last in the user's name is not shortened either."""
+    reminder = {**user("<system-reminder>" + "be quick " * 20), "metadata": {"source": "hook"}}
+    made = made_of([user("x" * 500), user("the wish"), reminder, *exchange(), *exchange()], 10, protected_recent=0)
+    assert reminder in made.messages
+    assert user("the wish") in made.messages
+
+
 def test_parallel_calls_go_together() -> None:
     """A message that called several tools is removed with all its results, or stays with all of them."""
     messages = [user(), *exchange(400, results=4), *exchange(400, results=3), *exchange(400), user("now")]

@@ -73,6 +73,28 @@ async def test_budgets_in_turn_do_not_disturb_each_other(coordinator: MockCoordi
     assert [data["budget"] for data in compactions] == [6000, 12000]
 
 
+async def test_a_late_result_makes_the_view_anew() -> None:
+    """A result that comes after its call was removed brings the call back: what was remembered is no longer true."""
+    calls = [{"id": call, "tool": "bash", "arguments": {}} for call in ("a", "b")]
+    messages: list[Message] = [
+        {"role": "user", "content": "go"},
+        {"role": "assistant", "content": "", "tool_calls": calls},
+    ]
+    messages.append({"role": "tool", "tool_call_id": "a", "content": "done"})
+    messages += [{"role": "assistant", "content": f"{number} " * 200} for number in range(40)]
+    context = BaseContext(ContextSettings())
+    await context.set_messages(messages)
+    before = await context.get_messages_for_request(token_budget=3000)
+    assert all("tool_calls" not in message for message in before)
+    late = {"role": "tool", "tool_call_id": "b", "content": "late", "metadata": {"timestamp": "now"}}
+    await context.add_message(late)
+    fresh = BaseContext(ContextSettings())
+    await fresh.set_messages([*messages, late])
+    view = await context.get_messages_for_request(token_budget=3000)
+    assert view == await fresh.get_messages_for_request(token_budget=3000)
+    assert sum("tool_calls" in message for message in view) == 1
+
+
 def test_the_room_is_divided_as_configured() -> None:
     """The notice's reserve goes off the budget first; threshold and target are shares of the rest."""
     room = Room.within(100_000, 1_000, ContextSettings())

@@ -10,7 +10,7 @@ from amplifier_core.models import HookResult, ToolResult
 from amplifier_core.testing import EventRecorder, wait_for
 from amplifier_kit.loop import waiting
 from amplifier_kit.loop.testing import LoopRig, PlainTool, call, say
-from amplifier_kit.loop.waiting import drop
+from amplifier_kit.loop.waiting import bounded, drop
 
 
 def rig_for(tool: PlainTool, arguments: dict[str, Any] | None = None, **options: Any) -> LoopRig:
@@ -182,20 +182,21 @@ async def test_a_tool_that_ignores_its_cancellation_does_not_hold_the_turn(
     assert await run(rig, {"tool_timeout": 0.01}) == "done"
     assert "timeout" in rig.results()[0]
     end.set()
-    await asyncio.sleep(0.01)
-    assert not waiting._left_behind
+    assert await wait_for(lambda: not waiting._left_behind)
 
 
-async def test_waiting_for_a_person_is_not_the_tools_time(run: Any) -> None:
-    """The deadline of a tool starts when the tool does, not when somebody is asked."""
+async def test_waiting_for_a_person_is_not_the_tools_time(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The deadline of a tool starts when the tool does, not when hooks and policies are asked about it."""
+    rig = rig_for(PlainTool("work"))
+    started: list[list[str]] = []
 
-    async def slow_policy(*_: Any) -> str:
-        await asyncio.sleep(0.1)
-        return "allow"
+    async def watched(work: Any, *, timeout: float | None, stop: Any) -> Any:
+        started.append(rig.names("tool:pre", "approval:granted"))
+        return await bounded(work, timeout=timeout, stop=stop)
 
-    rig = rig_for(PlainTool("work"), policy=slow_policy)
-    await run(rig, {"tool_timeout": 0.05})
-    assert rig.results() == ["work done"]
+    monkeypatch.setattr("amplifier_kit.loop.calls.bounded", watched)
+    await run(rig)
+    assert started == [["tool:pre", "approval:granted"]]
 
 
 async def test_a_running_tool_is_known_by_its_call(run: Any) -> None:

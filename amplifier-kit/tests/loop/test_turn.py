@@ -161,7 +161,7 @@ async def test_cancellation_is_told_once_and_callbacks_run(run: Any) -> None:
 
     async def escalate(_: Any) -> None:
         await rig.coordinator.request_cancel()
-        await asyncio.sleep(0.1)
+        await wait_for(lambda: bool(rig.data("cancel:requested")), timeout=60)
         await rig.coordinator.request_cancel(immediate=True)
         await asyncio.Event().wait()
 

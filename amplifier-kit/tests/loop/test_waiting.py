@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from amplifier_core.testing import wait_for
 from amplifier_kit.loop import waiting
 from amplifier_kit.loop.waiting import Expired, ForeignCancelled, Stopped, bounded, drop, run_to_end
 
@@ -72,8 +73,7 @@ async def test_work_that_ignores_its_cancellation_is_left_behind(caplog: pytest.
         await bounded(stubborn(end), timeout=0.01)
     assert "is left behind" in caplog.text
     end.set()
-    await asyncio.sleep(0.01)
-    assert not waiting._left_behind
+    assert await wait_for(lambda: not waiting._left_behind)
 
 
 async def test_cancelling_the_caller_cancels_the_work() -> None:

@@ -37,15 +37,16 @@ class Screen:
     def __init__(self, coordinator: Any, source: str) -> None:
         self._coordinator = coordinator
         self._source = source
-        #: What could not be written to last time; it is not tried again.
+        #: What could not be written to last time, and was complained about.
         self._broken: Any = None
 
     def show(self, lines: Sequence[Line], *, label: str = "", level: Level = "info") -> None:
         """Show lines, each behind `label`; what fails on the way is logged once and does not reach the session."""
         safe = [Line(plain(f"{label}{line.text}").replace("\n", " "), line.style) for line in lines]
         display = self._coordinator.display_system
-        target = display if display is not None else self._coordinator.get_capability(STREAM) or sys.stderr
-        if not safe or target is None or target is self._broken:
+        stream = self._coordinator.get_capability(STREAM)
+        target = display if display is not None else stream if stream is not None else sys.stderr
+        if not safe or target is None:
             return
         try:
             if display is not None:
@@ -53,8 +54,9 @@ class Screen:
             else:
                 _write(target, safe)
         except Exception as error:
+            if target is not self._broken:
+                logger.warning("%s cannot write to %r: %s", self._source, target, error)
             self._broken = target
-            logger.warning("%s cannot write to %r and stays silent: %s", self._source, target, error)
 
 
 def _write(stream: Any, lines: Sequence[Line]) -> None:

@@ -11,8 +11,6 @@ from amplifier_module_hooks_streaming_ui._screen import Line
 _INDENT: Final = "    "
 _WIDTH: Final = 160
 _SUMMARY: Final = 60
-#: More than this of one text is not looked at; what is shown of it is far less.
-_LOOKED_AT: Final = 20_000
 
 
 def call_lines(name: str, tool_input: Any, limit: int | None) -> list[Line]:
@@ -20,9 +18,10 @@ def call_lines(name: str, tool_input: Any, limit: int | None) -> list[Line]:
     return [Line(f"▶ {name}", "call"), *_details(tool_input, limit)]
 
 
-def result_lines(name: str, tool_input: Any, result: Any, duration_ms: Any, limit: int | None) -> list[Line]:
+def result_lines(
+    name: str, tool_input: Any, result: Any, limit: int | None, *, duration_ms: Any = None, failed: bool = False
+) -> list[Line]:
     """Return a result: whether the call went well, which one it was, how long it took, and the first lines of it."""
-    failed = is_failure(result)
     title = " ".join(part for part in (name, _summary(tool_input), _duration(duration_ms)) if part)
     title_line = Line(f"✘ {title}", "bad") if failed else Line(f"✔ {title}", "good")
     return [title_line, *_details(_content(result), limit)]

@@ -55,12 +55,15 @@ class StreamingUI:
 
     def handlers(self) -> dict[str, Handler]:
         """Return what to register, by event; every handler answers nothing, so that it changes nothing."""
-        return {
+        streaming: dict[str, Handler] = {
             PROVIDER_REQUEST: self._on_request,
             "llm:stream_block_delta": self._on_delta,
             "llm:stream_block_end": self._on_stream_end,
-            "llm:stream_aborted": self._on_aborted,
             CONTENT_BLOCK_START: self._on_block_start,
+        }
+        return {
+            **(streaming if self._kinds else {}),
+            "llm:stream_aborted": self._on_aborted,
             CONTENT_BLOCK_END: self._on_block_end,
             TOOL_PRE: self._on_tool_pre,
             TOOL_POST: self._on_tool_post,
@@ -149,11 +152,10 @@ class StreamingUI:
     def _on_tool_post(self, event: str, data: Any) -> None:
         fields = _fields(data)
         tool_input, result = self._redacted(fields.get("tool_input")), self._redacted(fields.get("result"))
-        lines = result_lines(
-            _tool(fields), tool_input, result, fields.get("duration_ms"), self._settings.show_tool_lines
-        )
-        level: Level = "warning" if is_failure(fields.get("result")) else "info"
-        self._show(lines, self._label(fields), level)
+        failed = is_failure(fields.get("result"))
+        facts = {"duration_ms": fields.get("duration_ms"), "failed": failed}
+        lines = result_lines(_tool(fields), tool_input, result, self._settings.show_tool_lines, **facts)
+        self._show(lines, self._label(fields), "warning" if failed else "info")
 
     def _on_tool_error(self, event: str, data: Any) -> None:
         fields = _fields(data)
@@ -166,7 +168,7 @@ class StreamingUI:
         self._screen.show(lines, label=label, level=level)
 
     def _label(self, fields: dict[str, Any]) -> str:
-        """Return what stands before every line of a sub-agent: its name, which follows the first underscore of its id."""
+        """Return what stands before every line of a sub-agent: its name, which its id has after the first underscore."""
         session_id = str(fields.get("session_id") or self._coordinator.session_id or "")
         agent = session_id.partition("_")[2]
         if not agent and (fields.get("parent_id") or self._coordinator.parent_id):

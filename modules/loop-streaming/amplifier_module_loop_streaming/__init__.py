@@ -7,10 +7,9 @@ from typing import Any, Final
 
 from amplifier_core.events import EXECUTION_END, EXECUTION_START
 from amplifier_kit.loop import EXECUTION_HEARTBEAT, LOOP_DETECTED, LoopMemory
-from amplifier_module_loop_streaming.goal import GOAL_PROGRESS
 from amplifier_module_loop_streaming.settings import StreamingSettings
 from amplifier_module_loop_streaming.steering import SteeringQueue, SteeringQueueFull
-from amplifier_module_loop_streaming.turn import NAME, RATE_LIMIT_DELAY, STEERING_INJECTED, StreamingTurn
+from amplifier_module_loop_streaming.turn import GOAL_PROGRESS, NAME, RATE_LIMIT_DELAY, STEERING_INJECTED, StreamingTurn
 
 __amplifier_module_type__ = "orchestrator"
 __all__ = ["SteeringQueue", "SteeringQueueFull", "StreamingLoop", "mount"]

@@ -14,12 +14,12 @@ from amplifier_kit.loop import UNLIMITED, Choice, Host, Outcome
 from amplifier_kit.loop.waiting import Stopped, bounded, run_to_end
 from amplifier_module_loop_streaming.judge import Judge, Judgement, render_transcript
 from amplifier_module_loop_streaming.settings import GoalSettings
+from amplifier_module_loop_streaming.turn import GOAL_PROGRESS
 
-__all__ = ["GOAL_PROGRESS", "GoalLoop", "find_goal", "overlap"]
+__all__ = ["GoalLoop", "find_goal", "overlap"]
 
 logger = logging.getLogger(__name__)
 
-GOAL_PROGRESS: Final = "orchestrator:goal_progress"
 _SCHEMA_VERSION: Final = 1
 _WORD: Final = re.compile(r"\w+")
 

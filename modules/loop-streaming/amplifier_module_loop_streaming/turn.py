@@ -5,21 +5,23 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from typing import Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from amplifier_core.events import CONTENT_BLOCK_DELTA, CONTENT_BLOCK_END, CONTENT_BLOCK_START
 from amplifier_core.message_models import ChatRequest, ChatResponse, TextBlock
 from amplifier_kit.loop import Asker, Choice, LoopMemory, Outcome, Reply, Turn
 from amplifier_kit.loop.request import choose_provider
-from amplifier_module_loop_streaming.goal import GoalLoop, find_goal
-from amplifier_module_loop_streaming.judge import Judge
 from amplifier_module_loop_streaming.settings import StreamingSettings
 from amplifier_module_loop_streaming.steering import SteeringQueue
 
-__all__ = ["NAME", "RATE_LIMIT_DELAY", "STEERING_INJECTED", "StreamingTurn", "tokens"]
+if TYPE_CHECKING:
+    from amplifier_module_loop_streaming.goal import GoalLoop
+
+__all__ = ["GOAL_PROGRESS", "NAME", "RATE_LIMIT_DELAY", "STEERING_INJECTED", "StreamingTurn", "tokens"]
 
 NAME: Final = "loop-streaming"
 STEERING_INJECTED: Final = "orchestrator:steering_injected"
+GOAL_PROGRESS: Final = "orchestrator:goal_progress"
 RATE_LIMIT_DELAY: Final = "orchestrator:rate_limit_delay"
 PINNED: Final = "pinned_provider"
 
@@ -139,6 +141,12 @@ class StreamingTurn(Turn):
 
     async def answer(self, choice: Choice) -> Outcome:
         """Answer once, or work until the session's goal is met."""
+        if not self.host.session_state.get("goal"):
+            return await self.converse(choice)
+        # Few sessions have a goal: those that have none do not pay for it.
+        from amplifier_module_loop_streaming.goal import GoalLoop, find_goal
+        from amplifier_module_loop_streaming.judge import Judge
+
         goal = find_goal(self.host.session_state)
         if goal is None:
             return await self.converse(choice)
