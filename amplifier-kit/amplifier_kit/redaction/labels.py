@@ -34,7 +34,7 @@ _BARE = r"[^\s\"'`&,;<>(){}\[\]|\\]"
 
 #: What follows the announcing word of a field.
 _FIELD = re.compile(
-    rf"(?P<gap>{_QUOTE}{_SPACE}(?:=>|:=|[=:]|\b(?:is|was)\b){_SPACE})(?P<value>{_STRING}|\\?[\"']?{_BARE}{{4,400}})"
+    rf"(?P<gap>{_QUOTE}{_SPACE}(?:=>|:=|[=:]|\b(?:is|was)\b){_SPACE})(?P<value>{_STRING}|\\?[\"']?{_BARE}{{4,100}})"
 )
 _REST = re.compile(rf"{_BARE}*")
 _STEMS: Final = ("key", "secret", "password", "passwd", "passphrase", "passcode", "pwd", "token", "auth", "credential")

@@ -20,6 +20,7 @@ LEAST = LONG
 _LEAST_LINE = 16
 
 _URL_PASSWORD = re.compile(r"://[^\s/:@]{0,200}:([^\s/@]{8,500})@")
+_SCHEME = re.compile(r"(?:bearer|basic|token|apikey)\s+(?=\S{8,}$)", re.IGNORECASE)
 #: Variables are also called just `KEY`, `PASS` or `PWD`, with something before it.
 _ENV_NAME = re.compile(r"[A-Z0-9]_(?:KEY|PASS|PWD)$", re.IGNORECASE)
 #: What stands where a secret might, and is none. Masking it would make a log unreadable.
@@ -141,11 +142,13 @@ def _is_file_name(value: str) -> bool:
 
 
 def _parts(value: str) -> Iterator[str]:
-    """Yield the secrets that a value consists of: itself, its lines, the secrets in its JSON, its URL's password."""
+    """Yield the secrets in a value: itself, it without `Bearer`, its lines, those in its JSON, its URL's password."""
     value = value.strip()
     if len(value) < LEAST:
         return
     yield value
+    if scheme := _SCHEME.match(value):
+        yield value[scheme.end() :]
     if "\n" in value or "\\n" in value:
         lines = (line.strip() for line in value.replace("\\n", "\n").splitlines())
         yield from (line for line in lines if len(line) >= _LEAST_LINE and not line.startswith("-----"))
@@ -164,7 +167,8 @@ def _forms(secret: str) -> Iterator[str]:
     yield from (escaped, json.dumps(secret, ensure_ascii=False)[1:-1], json.dumps(escaped)[1:-1], repr(secret)[1:-1])
     for quoted in (quote(secret, safe="", errors="replace"), quote(secret, errors="replace"), _plus(secret)):
         yield from (quoted, re.sub("%..", lambda match: match.group().lower(), quoted))
-    yield secret.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace('"', "&quot;")
+    markup = secret.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    yield from (markup, markup.replace('"', "&quot;"), markup.replace('"', "&quot;").replace("'", "&#x27;"))
     content = secret.encode("utf-8", "replace")
     yield from (content.hex(), content.hex().upper())
     for before in range(3):

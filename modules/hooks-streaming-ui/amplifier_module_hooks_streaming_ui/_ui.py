@@ -153,8 +153,8 @@ class StreamingUI:
         fields = _fields(data)
         tool_input, result = self._redacted(fields.get("tool_input")), self._redacted(fields.get("result"))
         failed = is_failure(fields.get("result"))
-        facts = {"duration_ms": fields.get("duration_ms"), "failed": failed}
-        lines = result_lines(_tool(fields), tool_input, result, self._settings.show_tool_lines, **facts)
+        limit, duration = self._settings.show_tool_lines, fields.get("duration_ms")
+        lines = result_lines(_tool(fields), tool_input, result, limit, duration_ms=duration, failed=failed)
         self._show(lines, self._label(fields), "warning" if failed else "info")
 
     def _on_tool_error(self, event: str, data: Any) -> None:
@@ -168,7 +168,7 @@ class StreamingUI:
         self._screen.show(lines, label=label, level=level)
 
     def _label(self, fields: dict[str, Any]) -> str:
-        """Return what stands before every line of a sub-agent: its name, which its id has after the first underscore."""
+        """Return what stands before each line of a sub-agent: its name, which its id has after the first underscore."""
         session_id = str(fields.get("session_id") or self._coordinator.session_id or "")
         agent = session_id.partition("_")[2]
         if not agent and (fields.get("parent_id") or self._coordinator.parent_id):
