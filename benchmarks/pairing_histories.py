@@ -22,11 +22,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from document import ROOT, circumstances, table, write_section
+from exits import HEADING
+
 from amplifier_kit.loop import LoopMemory, LoopSettings, Turn
 from amplifier_kit.loop.testing import LoopRig, PlainTool, call, say
 from amplifier_kit.pairing import check_pairing, repair_pairing, tool_call_ids
-from document import ROOT, circumstances, table, write_section
-from exits import HEADING
 
 History = list[dict[str, Any]]
 

@@ -192,8 +192,9 @@ async def emit_large(count: int | None, batches: int, folder: Path) -> Report:
 
 async def turn(count: int | None, batches: int, folder: Path) -> Report:
     """Run turns whose orchestrator returns at once, in a session made by real module loading."""
-    from amplifier_core import AmplifierSession
     from module_factory import write_session_modules
+
+    from amplifier_core import AmplifierSession
 
     session = AmplifierSession(write_session_modules(folder, tools=1))
     await session.initialize()
@@ -210,8 +211,9 @@ async def turn(count: int | None, batches: int, folder: Path) -> Report:
 
 async def session(count: int | None, batches: int, folder: Path) -> Report:
     """Create, initialise and clean up sessions with an orchestrator, a context, a provider and ten tools, warm."""
-    from amplifier_core import AmplifierSession
     from module_factory import write_session_modules
+
+    from amplifier_core import AmplifierSession
 
     plan = write_session_modules(folder, tools=10)
     first = AmplifierSession(plan)
@@ -241,8 +243,9 @@ async def memory(count: int | None, batches: int, folder: Path) -> Report:
     """Hold `count` (300) initialised, idle sessions and divide what the process grew by; `batches` is ignored."""
     import gc
 
-    from amplifier_core import AmplifierSession
     from module_factory import write_session_modules
+
+    from amplifier_core import AmplifierSession
 
     plan = write_session_modules(folder, tools=10)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
+from io import TextIOWrapper
 
 import click
 
@@ -29,3 +31,7 @@ class _LazyGroup(click.Group):
 @click.version_option(__version__, prog_name="amplifier", message="%(prog)s %(version)s")
 def main() -> None:
     """Run AI agents that say what they do."""
+    for stream in (sys.stdout, sys.stderr):
+        # A character that the terminal's encoding lacks is shown as a question mark, not as a traceback.
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="replace")

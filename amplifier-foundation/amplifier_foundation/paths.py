@@ -7,7 +7,7 @@ from pathlib import Path
 from amplifier_kit.log.location import amplifier_home as kit_home
 from amplifier_kit.log.location import project_slug
 
-__all__ = ["NoHomeError", "amplifier_home", "newest_session", "project_slug", "sessions_dir"]
+__all__ = ["NoHomeError", "amplifier_home", "find_sessions", "newest_session", "project_slug", "sessions_dir"]
 
 
 class NoHomeError(Exception):
@@ -31,5 +31,32 @@ def sessions_dir(home: Path, project: Path) -> Path:
 
 def newest_session(home: Path, project: Path) -> Path | None:
     """Return the folder of the project's session that was written to last, None when it has none."""
-    logs = list(sessions_dir(home, project).glob("*/events.jsonl"))
-    return max(logs, key=lambda log: log.stat().st_mtime_ns).parent if logs else None
+    written = {log.parent: _written_at(log) for log in sessions_dir(home, project).glob("*/events.jsonl")}
+    return max(written, key=lambda folder: written[folder]) if written else None
+
+
+def find_sessions(home: Path, project: Path, beginning: str) -> list[Path]:
+    """Return the folders of the sessions whose id starts with `beginning`: the project's, else those of all projects.
+
+    An id that is given in full is found even when it is the beginning of another.
+    """
+    here = _starting_with(sessions_dir(home, project), beginning)
+    if here or not beginning:
+        return here
+    everywhere = sorted((home / "projects").glob("*/sessions"))
+    return [folder for sessions in everywhere for folder in _starting_with(sessions, beginning)]
+
+
+def _starting_with(sessions: Path, beginning: str) -> list[Path]:
+    try:
+        folders = sorted(folder for folder in sessions.iterdir() if folder.name.startswith(beginning))
+    except OSError:
+        return []  # no sessions there, or none that may be seen
+    return [folder for folder in folders if folder.name == beginning] or folders
+
+
+def _written_at(log: Path) -> int:
+    try:
+        return log.stat().st_mtime_ns
+    except OSError:
+        return 0  # deleted just now

@@ -6,8 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-#: Keys under which tools name the place they look at.
-_PATH_KEYS = ("file_path", "path", "directory")
+#: Keys under which tools name the places they look at.
+_PATH_KEYS = ("file_path", "path", "paths", "file", "files", "directory", "dir", "root", "cwd", "working_dir")
+#: ... and those under which tools that match file names do; elsewhere they hold text to search for.
+_PATTERN_KEYS = ("pattern", "patterns", "glob")
 
 
 def project_policy(project: Path) -> Callable[[str, dict[str, Any]], tuple[str, str]]:
@@ -25,5 +27,21 @@ def project_policy(project: Path) -> Callable[[str, dict[str, Any]], tuple[str, 
 def _inside(root: Path, details: dict[str, Any]) -> bool:
     given = details.get("tool_input")
     arguments = given if isinstance(given, dict) else details
-    places = [arguments[key] for key in _PATH_KEYS if isinstance(arguments.get(key), str)]
-    return all((root / place).resolve().is_relative_to(root) for place in places)
+    matches_names = "glob" in str(details.get("tool_name", "")).lower()
+    keys = (*_PATH_KEYS, *_PATTERN_KEYS) if matches_names else _PATH_KEYS
+    places = [place for key in keys if key in arguments for place in _listed(arguments[key])]
+    return all(_is_below(root, place) for place in places)
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [] if value is None else [value]
+
+
+def _is_below(root: Path, place: Any) -> bool:
+    """Tell whether a place lies in the project, links followed; what cannot be understood does not."""
+    if not isinstance(place, str):
+        return False
+    try:
+        return (root / Path(place).expanduser()).resolve().is_relative_to(root)
+    except (OSError, RuntimeError, ValueError):
+        return False

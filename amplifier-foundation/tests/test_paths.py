@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 import pytest
+
 from amplifier_foundation.paths import NoHomeError, amplifier_home, newest_session, project_slug, sessions_dir
 
 

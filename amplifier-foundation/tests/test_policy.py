@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+
 from amplifier_foundation.policy import project_policy
 
 

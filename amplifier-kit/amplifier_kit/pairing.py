@@ -263,9 +263,10 @@ def rename_calls(message: Mapping[str, Any], taken: Iterable[str]) -> dict[str, 
 
     The message itself is returned when it has no such call.
     """
-    seen = set(taken)
+    calls = _calls(message)
+    seen = set(taken) if calls else set()
     renamed: dict[tuple[str, int], str] = {}
-    for call in _calls(message):
+    for call in calls:
         new_id = _unused(call.id, seen)
         seen.add(new_id)
         if new_id != call.id:

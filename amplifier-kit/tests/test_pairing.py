@@ -6,6 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from amplifier_kit.pairing import (
     MISSING_RESULT_TEXT,
     Repair,
@@ -16,8 +19,6 @@ from amplifier_kit.pairing import (
     tool_call_names,
     tool_result,
 )
-from hypothesis import given
-from hypothesis import strategies as st
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 

@@ -6,8 +6,9 @@ import os
 import sys
 from typing import Any
 
-from amplifier_core import ModuleCoordinator, ModuleLoader
 from module_factory import write_module, write_tool
+
+from amplifier_core import ModuleCoordinator, ModuleLoader
 
 from .base import Stage, outcome, scenario
 from .parts import TRACED_TOOL

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from module_factory import write_module, write_session_modules
+
 from amplifier_core import HookResult
 from amplifier_core.events import ALL_EVENTS
 from amplifier_core.session import AmplifierSession
-from module_factory import write_module, write_session_modules
 
 from .base import Stage
 

@@ -6,10 +6,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from module_factory import TOOL, write_module, write_tool
+
 from amplifier_core import ModuleCoordinator, ModuleLoader
 from amplifier_core.loader import module_failure_reason
 from amplifier_core.module_sources import ModuleNotFoundError
-from module_factory import TOOL, write_module, write_tool
 
 from .base import Stage, describe, scenario
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from amplifier_core.session import AmplifierSession
 from module_factory import CONTEXT, HOOK, ORCHESTRATOR, PROVIDER, TOOL, write_hook, write_module
+
+from amplifier_core.session import AmplifierSession
 
 from .base import Stage, outcome, scenario
 from .parts import base_plan, is_up, started, watch, write_raising, write_traced

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from amplifier_core.session import AmplifierSession
 from module_factory import write_module, write_provider
+
+from amplifier_core.session import AmplifierSession
 
 from .base import Stage, outcome, scenario
 from .parts import base_plan, is_up, watch, write_raising

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from module_factory import CONTEXT, HOOK, ORCHESTRATOR, PROVIDER, TOOL, write_module
+
 from amplifier_core.validation import (
     ContextValidator,
     HookValidator,
@@ -13,7 +15,6 @@ from amplifier_core.validation import (
     ValidationCheck,
     ValidationResult,
 )
-from module_factory import CONTEXT, HOOK, ORCHESTRATOR, PROVIDER, TOOL, write_module
 
 from .base import Stage, outcome, scenario
 

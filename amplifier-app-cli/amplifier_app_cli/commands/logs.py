@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
 from amplifier_app_cli import exits
+from amplifier_app_cli.ui.plain import plain, plain_json
+from amplifier_app_cli.ui.say import complain
 
 if TYPE_CHECKING:
     from amplifier_foundation.log import LogLine
@@ -33,48 +35,50 @@ def logs(session: str | None, as_json: bool, events: tuple[str, ...]) -> None:
     from amplifier_foundation.log import read_log
 
     folder = _folder(session)
-    for line in read_log(folder):
-        if not events or line.event in events:
-            click.echo(json.dumps(line.record, ensure_ascii=False) if as_json else _readable(line))
+    try:
+        for line in read_log(folder):
+            if not events or line.event in events:
+                click.echo(_as_json(line) if as_json else _readable(line))
+    except BrokenPipeError:
+        raise  # click ends quietly: the reader has seen enough
+    except OSError as error:
+        _fail(f"cannot read the log in {folder}: {error.strerror or error}")
 
 
 def _folder(session: str | None) -> Path:
-    from amplifier_foundation.paths import NoHomeError, amplifier_home, newest_session, sessions_dir
+    from amplifier_foundation.paths import NoHomeError, amplifier_home, find_sessions, newest_session, sessions_dir
 
     try:
-        home = amplifier_home()
-    except NoHomeError as error:
-        raise click.ClickException(str(error)) from error
+        home, project = amplifier_home(), Path.cwd()
+    except (NoHomeError, OSError) as error:
+        _fail(str(error))
     if session is None:
-        newest = newest_session(home, Path.cwd())
-        if newest is None:
-            click.echo(f"amplifier: no sessions in {sessions_dir(home, Path.cwd())}: run one first", err=True)
-            sys.exit(exits.FAILURE)
-        return newest
-    here = sorted(sessions_dir(home, Path.cwd()).glob(f"{_literal(session)}*"))
-    found = here or sorted((home / "projects").glob(f"*/sessions/{_literal(session)}*"))
+        newest = newest_session(home, project)
+        return newest or _fail(f"no sessions in {sessions_dir(home, project)}: run one first")
+    found = find_sessions(home, project, session)
     if len(found) != 1:
         what = "no session" if not found else f"{len(found)} sessions"
-        click.echo(f"amplifier: {what} whose id starts with {session!r}", err=True)
-        sys.exit(exits.FAILURE)
+        _fail(f"{what} whose id starts with {session!r}")
     return found[0]
 
 
-def _literal(text: str) -> str:
-    return "".join(f"[{character}]" if character in "*?[" else character for character in text)
+def _fail(message: str) -> NoReturn:
+    sys.exit(complain(exits.FAILURE, message))
+
+
+def _as_json(line: LogLine) -> str:
+    return plain_json(json.dumps(line.record, ensure_ascii=False))
 
 
 def _readable(line: LogLine) -> str:
-    from amplifier_app_cli.ui.plain import plain
-
     facts = " ".join(f"{key}={_short(value)}" for key, value in line.data.items())
     status = f" {line.record['status']}" if line.record.get("status") else ""
     error = f" {line.error.get('message', '')}" if line.error else ""
     clock = (line.ts or "")[11:23]
-    return plain(f"{line.seq or '':>5} {clock} {line.level:<7} {line.event}{status}{error} {facts}".rstrip())
+    text = f"{line.seq or '':>5} {clock} {line.level or '':<7} {line.event}{status}{error} {facts}"
+    return plain(text.replace("\n", "\\n")).rstrip()
 
 
 def _short(value: Any) -> str:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    text = text.replace("\n", "\\n")
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"

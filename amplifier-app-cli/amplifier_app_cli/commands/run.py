@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
-import signal
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from amplifier_app_cli import exits
+from amplifier_app_cli.ui.say import complain, say
 
 if TYPE_CHECKING:
     from amplifier_foundation.sessions import SessionRuntime
@@ -30,95 +29,85 @@ def run(prompt: str | None, bundle_path: Path | None, allow_missing_modules: boo
       amplifier run --bundle my-bundle.yaml "hello"
       cat question.txt | amplifier run
     """
+    import asyncio
+
+    from amplifier_app_cli.collector import collect_nothing, collect_what_is_new
+
     text = _prompt(prompt)
-    sys.exit(asyncio.run(_run(text, bundle_path, allow_missing_modules, quiet)))
+    collect_nothing()
+    try:
+        code = asyncio.run(_run(text, bundle_path, allow_missing_modules, quiet))
+    finally:
+        collect_what_is_new()
+    sys.exit(code)
 
 
 def _prompt(given: str | None) -> str:
-    text = given
-    if given in (None, "-"):
-        if sys.stdin is None or sys.stdin.isatty():
-            raise click.UsageError("no prompt: give one as an argument, or pipe it in")
-        text = sys.stdin.read()
+    if given not in (None, "-"):
+        text = given
+    elif sys.stdin is None or sys.stdin.isatty():
+        raise click.UsageError("no prompt: give one as an argument, or pipe it in")
+    else:
+        text = sys.stdin.buffer.read().decode("utf-8-sig", "replace")
     if not text or not text.strip():
         raise click.UsageError("the prompt is empty")
-    return text
+    # An argument that is not UTF-8 arrives in halves of characters, which nothing later could encode.
+    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 async def _run(prompt: str, bundle_path: Path | None, allow_missing: bool, quiet: bool) -> int:
-    from amplifier_core.llm_errors import LLMError
     from amplifier_foundation.bundles import BundleError, load_bundle_file
     from amplifier_foundation.bundles.shipped import default_bundle
-    from amplifier_foundation.log import SessionLogBusy
     from amplifier_foundation.paths import NoHomeError, amplifier_home
-    from amplifier_foundation.sessions import ModulesMissingError, SessionRuntime
-
-    from amplifier_app_cli.ui.stream import AnswerStream
+    from amplifier_foundation.sessions import SessionRuntime
 
     try:
         bundle = load_bundle_file(bundle_path or default_bundle())
         runtime = SessionRuntime(bundle, amplifier_home(), Path.cwd(), allow_missing_modules=allow_missing)
-    except (BundleError, NoHomeError, ValueError, TypeError) as error:
-        return _fail(exits.FAILURE, str(error))
+    except (BundleError, NoHomeError, ValueError, TypeError, OSError) as error:
+        return complain(exits.FAILURE, str(error))
+    code = await _converse(runtime, prompt)
+    if not quiet and runtime.was_opened:
+        say(f"log: {runtime.log_path}")
+    return code
+
+
+async def _converse(runtime: SessionRuntime, prompt: str) -> int:
+    """Run the prompt, show the answer, and return the exit code; whatever happens, the session is closed."""
+    import asyncio
+
+    from amplifier_app_cli.signals import Signals
+    from amplifier_app_cli.ui.stream import AnswerStream
+
     stream = AnswerStream()
     stream.connect(runtime.session.coordinator.hooks)
-    stops: list[int] = []
-    try:
-        async with runtime:
-            with _Signals(runtime, stops):
+    with Signals(runtime.session.coordinator.cancellation) as signals:
+        try:
+            async with runtime:
                 answer = await runtime.execute(prompt)
-            stream.finish(str(answer))
-    except ModulesMissingError as error:
+                signals.closing = True
+                stream.finish(str(answer))
+        except asyncio.CancelledError:
+            return signals.exit_code or exits.INTERRUPTED
+        except Exception as error:
+            return signals.exit_code or _failed(error)
+    if stream.failure is not None:
+        return complain(exits.FAILURE, f"the answer could not be printed: {stream.failure}")
+    return signals.exit_code or exits.OK
+
+
+def _failed(error: Exception) -> int:
+    """Say what went wrong and return the exit code that stands for it."""
+    from amplifier_core.llm_errors import LLMError
+    from amplifier_foundation.log import SessionLogBusy
+    from amplifier_foundation.sessions import ModulesMissingError
+
+    if isinstance(error, ModulesMissingError):
         listed = "\n".join(f"  - {failure}" for failure in error.failures)
-        return _fail(
-            exits.MODULES, f"modules could not be loaded:\n{listed}\nrun with --allow-missing-modules to go on"
-        )
-    except SessionLogBusy as error:
-        return _fail(exits.FAILURE, str(error))
-    except LLMError as error:
-        return _fail(exits.PROVIDER, f"the model failed: {type(error).__name__}: {error}")
-    except asyncio.CancelledError:
-        return _stopped(stops)
-    except (RuntimeError, OSError) as error:
-        return _fail(exits.FAILURE, str(error))
-    if not quiet:
-        click.echo(f"log: {runtime.log_path}", err=True)
-    return _stopped(stops) if stops else exits.OK
-
-
-class _Signals:
-    """Turn the first SIGINT or SIGTERM into a graceful stop and the second into an immediate one."""
-
-    def __init__(self, runtime: SessionRuntime, stops: list[int]) -> None:
-        self._runtime = runtime
-        self._stops = stops
-        self._loop = asyncio.get_running_loop()
-        self._task: asyncio.Task[Any] | None = asyncio.current_task()
-
-    def __enter__(self) -> None:
-        for number in (signal.SIGINT, signal.SIGTERM):
-            self._loop.add_signal_handler(number, self._stop, number)
-
-    def __exit__(self, *_: object) -> None:
-        for number in (signal.SIGINT, signal.SIGTERM):
-            self._loop.remove_signal_handler(number)
-
-    def _stop(self, number: int) -> None:
-        self._stops.append(number)
-        token = self._runtime.session.coordinator.cancellation
-        if len(self._stops) == 1 and number == signal.SIGINT:
-            token.request_graceful()
-            click.echo("\nstopping after the current step; press Ctrl-C again to stop at once", err=True)
-            return
-        token.request_immediate()
-        if self._task is not None:
-            self._task.cancel()
-
-
-def _stopped(stops: list[int]) -> int:
-    return exits.TERMINATED if stops and stops[0] == signal.SIGTERM else exits.INTERRUPTED
-
-
-def _fail(code: int, message: str) -> int:
-    click.echo(f"amplifier: {message}", err=True)
-    return code
+        hint = "" if error.is_fatal else "\nrun with --allow-missing-modules to go on"
+        return complain(exits.MODULES, f"modules could not be loaded:\n{listed}{hint}")
+    if isinstance(error, LLMError):
+        return complain(exits.PROVIDER, f"the model failed: {type(error).__name__}: {error}")
+    if isinstance(error, (SessionLogBusy, RuntimeError)):
+        return complain(exits.FAILURE, str(error) or type(error).__name__)
+    return complain(exits.FAILURE, f"{type(error).__name__}: {error}")

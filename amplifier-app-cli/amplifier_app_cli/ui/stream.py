@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Any, TextIO
 
@@ -9,12 +10,18 @@ from amplifier_app_cli.ui.plain import plain
 
 
 class AnswerStream:
-    """Write the text of an answer to standard output as it streams in, each answer of a turn on lines of its own."""
+    """Write the text of an answer to standard output as it streams in, each answer of a turn on lines of its own.
+
+    A reader that went away (as in `| head`) ends the writing, not the run: the work goes on and is in the log.
+    """
 
     def __init__(self, out: TextIO | None = None) -> None:
         self._out = out or sys.stdout
-        self._shown = ""
+        self._shown: list[str] = []
         self._last = "\n"
+        self._is_over = False
+        #: Why nothing could be written any more, when that was not the reader's choice.
+        self.failure: OSError | None = None
 
     def connect(self, hooks: Any) -> None:
         """Listen to the session's streaming events."""
@@ -23,7 +30,8 @@ class AnswerStream:
 
     def finish(self, answer: str) -> None:
         """Show the answer unless it was streamed already, and end the line."""
-        if answer.strip() and not self._shown.rstrip().endswith(answer.strip()):
+        wanted = _letters(answer)
+        if wanted and not _letters("".join(self._shown)).endswith(wanted):
             self._break()
             self._write(answer)
         self._break()
@@ -34,7 +42,7 @@ class AnswerStream:
 
     def _delta(self, event: str, data: dict[str, Any]) -> None:
         if data.get("block_type") == "text":
-            self._shown += data["text"]
+            self._shown.append(data["text"])
             self._write(data["text"])
 
     def _break(self) -> None:
@@ -43,7 +51,28 @@ class AnswerStream:
 
     def _write(self, text: str) -> None:
         shown = plain(text)
-        if shown:
+        if not shown or self._is_over:
+            return
+        self._last = shown[-1]
+        try:
             self._out.write(shown)
             self._out.flush()
-            self._last = shown[-1]
+        except BrokenPipeError:
+            self._give_up()
+        except OSError as error:
+            self.failure = error
+            self._give_up()
+
+    def _give_up(self) -> None:
+        """Write nothing more, and let the interpreter throw away what is left in the buffer when it ends."""
+        self._is_over = True
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        try:
+            os.dup2(nowhere, self._out.fileno())
+        finally:
+            os.close(nowhere)
+
+
+def _letters(text: str) -> str:
+    """Return the text without white space, by which a streamed answer and a whole one may differ."""
+    return "".join(text.split())

@@ -1,9 +1,10 @@
 """Text that cannot steer the terminal."""
 
 import pytest
-from amplifier_app_cli.ui.plain import plain
 from hypothesis import given
 from hypothesis import strategies as st
+
+from amplifier_app_cli.ui.plain import plain
 
 
 @pytest.mark.parametrize(

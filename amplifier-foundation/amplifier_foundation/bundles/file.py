@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -43,7 +42,10 @@ def load_bundle_file(path: Path) -> Bundle:
     Raises BundleError, naming file and line, for a missing file, another suffix, malformed YAML, unknown keys, module
     lists that are none, and for includes, which a single file cannot resolve.
     """
-    file = _bundle_file(path)
+    try:
+        file = _bundle_file(path)
+    except OSError as error:
+        raise BundleError(f"{path}: cannot look for the bundle: {error.strerror or error}") from error
     try:
         text = file.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
@@ -107,11 +109,15 @@ def _parse(file: Path, front: str, first_line: int) -> dict[str, Any]:
 def _check(file: Path, mapping: dict[str, Any]) -> None:
     for key in mapping:
         if key not in TOP_LEVEL_KEYS:
+            import difflib
+
             near = difflib.get_close_matches(str(key), TOP_LEVEL_KEYS, n=1)
             hint = f"did you mean {near[0]!r}?" if near else f"known keys: {', '.join(TOP_LEVEL_KEYS)}"
             raise BundleError(f"{file}: unknown key {key!r}: {hint}")
     if mapping.get("includes"):
         raise BundleError(f"{file}: 'includes' cannot be resolved yet: name the modules in this file itself")
+    if not isinstance(mapping.get("session") or {}, dict):
+        raise BundleError(f"{file}: 'session' must be a mapping, got {type(mapping['session']).__name__}")
     for section in _MODULE_LISTS:
         entries = mapping.get(section) or []
         if not isinstance(entries, list):

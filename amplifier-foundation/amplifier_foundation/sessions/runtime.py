@@ -14,13 +14,13 @@ from typing import Any
 
 from amplifier_core import AmplifierSession
 from amplifier_core.events import MODULE_LOAD_FAILED, TOOL_POST
-from amplifier_kit.log import SessionLog
-from amplifier_kit.redaction import Redactor, live_values_from_env, live_values_from_plan
-
 from amplifier_foundation.bundles import Bundle
 from amplifier_foundation.paths import sessions_dir
 from amplifier_foundation.policy import project_policy
 from amplifier_foundation.sessions.transcript import Transcript
+from amplifier_foundation.sessions.whole import replace_file
+from amplifier_kit.log import SessionLog
+from amplifier_kit.redaction import Redactor, live_values_from_env, live_values_from_plan
 
 logger = logging.getLogger(__name__)
 
@@ -30,11 +30,15 @@ READY_TIMEOUT = 10.0
 
 
 class ModulesMissingError(Exception):
-    """Modules of the plan could not be loaded; `failures` has one line for each."""
+    """Modules of the plan could not be loaded; `failures` has one line for each.
 
-    def __init__(self, failures: list[str]) -> None:
+    `is_fatal` says that the session cannot do without one of them, whatever is allowed.
+    """
+
+    def __init__(self, failures: list[str], *, is_fatal: bool = False) -> None:
         super().__init__("; ".join(failures))
         self.failures = failures
+        self.is_fatal = is_fatal
 
 
 class SessionRuntime:
@@ -63,6 +67,9 @@ class SessionRuntime:
         self._turns = 0
         self._created = datetime.now(UTC).isoformat()
         self._log: SessionLog | None = None
+        self._told: set[str] = set()
+        #: Whether the session came as far as having a log.
+        self.was_opened = False
         plan = {**bundle.plan, "session": {"hook_timeout": HOOK_TIMEOUT, "ready_timeout": READY_TIMEOUT}}
         plan["session"] |= bundle.plan.get("session") or {}
         self.redactor = Redactor([*live_values_from_env(environ), *live_values_from_plan(plan)])
@@ -77,14 +84,17 @@ class SessionRuntime:
         return self.folder / "events.jsonl"
 
     async def __aenter__(self) -> SessionRuntime:
-        """Open the log and bring the session up; raise ModulesMissingError, naming all, when a module is missing."""
-        self.folder.mkdir(parents=True, exist_ok=True)
+        """Open the log and bring the session up.
+
+        Raises ModulesMissingError, naming all, when a module is missing, SessionLogBusy when another process runs this
+        session, and what `AmplifierSession.initialize()` raises. A folder that cannot be written is told on standard
+        error by the log, and is no reason to stop.
+        """
         self._log = SessionLog(self.folder)
+        self.was_opened = True
         try:
             self._connect(self._log)
-            await self.session.initialize()
-            if self._failures and not self._allow_missing:
-                raise ModulesMissingError(self._failures)
+            await self._initialize()
             self._set_instruction()
         except BaseException:
             await self._close()
@@ -103,6 +113,16 @@ class SessionRuntime:
             return await self.session.execute(prompt)
         finally:
             await self._save()
+
+    async def _initialize(self) -> None:
+        try:
+            await self.session.initialize()
+        except Exception as error:
+            if self._failures:
+                raise ModulesMissingError(self._failures, is_fatal=True) from error
+            raise
+        if self._failures and not self._allow_missing:
+            raise ModulesMissingError(self._failures)
 
     def _connect(self, log: SessionLog) -> None:
         coordinator = self.session.coordinator
@@ -141,19 +161,27 @@ class SessionRuntime:
             "working_dir": str(self.project),
         }
         text = json.dumps(self.redactor.scrub(facts).value, ensure_ascii=False, indent=2)
-        fresh = self.folder / f"metadata.json.{os.getpid()}.tmp"
         try:
-            fresh.write_text(text + "\n", encoding="utf-8")
-            os.replace(fresh, self.folder / "metadata.json")
+            replace_file(self.folder / "metadata.json", text.encode("utf-8", "replace") + b"\n")
         except OSError as error:
-            logger.error("Cannot write %s: %s", self.folder / "metadata.json", error)
+            self._tell("metadata.json", error)
 
     async def _save_transcript(self) -> None:
         context = self.session.coordinator.get("context")
+        if context is None:
+            return
         try:
             self._transcript.update(await context.get_messages())
-        except OSError as error:
-            logger.error("Cannot write the transcript in %s: %s", self.folder, error)
+        except Exception as error:  # a context may raise anything, and an answer is worth more than its copy
+            self._tell("transcript.jsonl", error)
+
+    def _tell(self, name: str, error: Exception) -> None:
+        """Say that a file cannot be written, once for each reason: it is tried again every turn."""
+        reason = getattr(error, "strerror", None) or f"{type(error).__name__}: {error}"
+        known = f"{name}: {reason}"
+        if known not in self._told:
+            self._told.add(known)
+            logger.error("Cannot write %s: %s. The session goes on", self.folder / name, reason)
 
     async def _close(self) -> None:
         try:

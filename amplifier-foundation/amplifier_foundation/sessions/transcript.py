@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from amplifier_foundation.sessions.whole import replace_file
 
 _LEFT_OUT = ("system", "developer")
 
@@ -19,22 +22,42 @@ class Transcript:
         self._path = path
         self._scrub = scrub
         self._written = 0
+        #: The last message that was written, by which a history that was replaced is told from one that grew.
+        self._last: dict[str, Any] | None = None
 
     def update(self, messages: list[dict[str, Any]]) -> None:
-        """Append what is new since the last update; a history that was replaced by a shorter one is written anew."""
+        """Append what is new since the last update; a history that was replaced by another is written anew.
+
+        Raises OSError when that fails; the file then holds what it held before, and the next update tries again.
+        """
         kept = [message for message in messages if message.get("role") not in _LEFT_OUT]
-        if len(kept) < self._written:
-            self._written = 0
-            self._path.write_bytes(b"")
-        lines = [self._line(message) for message in kept[self._written :]]
-        if not lines:
-            return
+        if self._has_grown(kept):
+            lines = b"".join(map(self._line, kept[self._written :]))
+            if lines:
+                self._append(lines)
+        else:
+            replace_file(self._path, b"".join(map(self._line, kept)))
+        self._written = len(kept)
+        self._last = dict(kept[-1]) if kept else None
+
+    def _has_grown(self, kept: list[dict[str, Any]]) -> bool:
+        if not self._written:
+            return True
+        return len(kept) >= self._written and kept[self._written - 1] == self._last
+
+    def _append(self, lines: bytes) -> None:
         descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         try:
-            os.write(descriptor, b"".join(lines))
+            size = os.fstat(descriptor).st_size
+            try:
+                written = os.write(descriptor, lines)
+                if written < len(lines):
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self._path))
+            except OSError:
+                os.ftruncate(descriptor, size)  # half a message would be glued to the next one
+                raise
         finally:
             os.close(descriptor)
-        self._written = len(kept)
 
     def _line(self, message: dict[str, Any]) -> bytes:
         text = json.dumps(self._scrub(_without_none(message)), ensure_ascii=False, default=str)

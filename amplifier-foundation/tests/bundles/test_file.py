@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+
 from amplifier_foundation.bundles import BundleError, load_bundle_file
 from amplifier_foundation.bundles.shipped import default_bundle
 

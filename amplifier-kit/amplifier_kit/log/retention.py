@@ -15,6 +15,7 @@ from amplifier_kit.log.files import LogFiles
 from amplifier_kit.log.lock import LogLock
 
 _REFERENCE = re.compile(rb'"\$blob":\s*"(sha256:[0-9a-f]{64})"')
+_ROTATED = re.compile(r"^(.+)\.[1-9][0-9]*\.jsonl$")
 _BLOCK = 1 << 20
 #: A reference has at most this many bytes; blocks overlap by as much.
 _OVERLAP = 256
@@ -81,17 +82,10 @@ def _sharing(directory: Path, folder: Path) -> Iterator[Path]:
             yield candidate
 
 
-def _logs_in(directory: Path) -> Iterator[LogFiles]:
-    """Yield the logs in a folder: usually one, several where a template puts them side by side."""
-    rotated = re.compile(r".+\.[1-9][0-9]*\.jsonl")
-    names = {path.name for path in directory.glob("*.jsonl")}
-    for name in sorted(names):
-        if not rotated.fullmatch(name):
-            yield LogFiles(directory, name)
-    stems = {match[1] for name in names if (match := re.fullmatch(r"(.+)\.[1-9][0-9]*\.jsonl", name))}
-    for stem in sorted(stems):
-        if f"{stem}.jsonl" not in names:
-            yield LogFiles(directory, f"{stem}.jsonl")
+def _logs_in(directory: Path) -> list[LogFiles]:
+    """Return the logs in a folder: usually one, several where a template puts them side by side."""
+    names = {_ROTATED.sub(r"\1.jsonl", path.name) for path in directory.glob("*.jsonl")}
+    return [LogFiles(directory, name) for name in sorted(names)]
 
 
 def _reachable(store: BlobStore, logs: list[LogFiles]) -> set[str]:

@@ -96,7 +96,7 @@ class SessionLog:
         self._last_line = b""
         #: What ends a line that was left unfinished.
         self._lead = b""
-        self._told: set[int | None] = set()
+        self._told: set[tuple[str | None, int | None]] = set()
         try:
             self._open()
         except OSError as error:
@@ -281,7 +281,7 @@ class SessionLog:
                 self._force()
             os.rename(files.active, files.rotated(number))
         except OSError as error:
-            self._tell_of(error, "cannot rotate it")
+            self._tell_of(error, "rotate it")
             self._max_bytes *= 2  # tried again later, not before every line
             return
         # Each file can be understood without those before it, which may be deleted one day.
@@ -311,7 +311,7 @@ class SessionLog:
         last = parse(self._last_line) or {}
         self._write_one({**record, **{key: last[key] for key in ("session_id", "parent_id") if key in last}})
         if self._dropped:
-            _say(f"amplifier: the session log {self.path} ends with {lost} lines lost\n")
+            _say(f"amplifier: session log {self.path}: it ends with {lost} lines lost.\n")
 
     def _settle(self) -> None:
         """Force everything to disk and note the lists, as far as that is possible."""
@@ -325,7 +325,7 @@ class SessionLog:
             if chains := self._lists.remembered():
                 memory.save(self._files.lists, self.path, self._last_line, chains)
         except OSError as error:
-            self._tell_of(error, "cannot finish it")
+            self._tell_of(error, "finish it")
 
     def _force(self) -> None:
         assert self._descriptor is not None
@@ -333,19 +333,17 @@ class SessionLog:
             os.fsync(self._descriptor)
         except OSError as error:
             if error.errno != errno.EINVAL:  # a pipe or a device, which have nothing to force
-                self._tell_of(error, "cannot force it to disk")
+                self._tell_of(error, "force it to disk")
 
-    def _tell_of(self, error: Exception, what: str = "cannot write it") -> None:
-        """Say what is wrong on standard error, each thing once."""
-        kind = getattr(error, "errno", None)
+    def _tell_of(self, error: Exception, what: str | None = None) -> None:
+        """Say what is wrong on standard error, each thing once; nothing was lost when `what` says what failed."""
+        kind = (what, getattr(error, "errno", None))
         if kind in self._told:
             return
         self._told.add(kind)
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        _say(
-            f"amplifier: the session log {self.path} is in trouble, {what}: {reason}. The session goes on; "
-            "lines are lost until this is mended, and the next one that fits says how many.\n"
-        )
+        loss = "" if what else "; lines are lost until this is mended, and the next one that fits says how many"
+        _say(f"amplifier: session log {self.path}: cannot {what or 'write'}: {reason}. The session goes on{loss}.\n")
 
 
 #: Counts the forks that lead to this process: a fork is not the writer of the logs it inherits.

@@ -122,7 +122,7 @@ class Asker:
                 reasoning_effort=self.settings.reasoning_effort,
             )
             response = await self._complete(choice.provider, request)
-            taken = {call_id for message in messages for call_id in tool_call_ids(message)}
+            taken = (call_id for message in messages for call_id in tool_call_ids(message))
             return response, read_reply(choice.provider, response, taken, keep_thinking=self.keeps_thinking)
         except asyncio.CancelledError:
             # In this task, where the provider's own events have left the id of the request.

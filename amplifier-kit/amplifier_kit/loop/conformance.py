@@ -126,6 +126,7 @@ EXITS: dict[str, Exit] = {
 }
 
 
+@pytest.mark.asyncio
 class LoopConformance:
     """Hold the tests; subclasses say which loop they are about."""
 

@@ -39,7 +39,7 @@ _LONGEST_REMEMBERED = 100
 #: No shorter text holds anything to mask: `a@b.co`.
 _SHORTEST = 6
 
-_PLAIN, _ID, _TIME, _SECRET, _ALLOWED, _DIRTY = range(6)
+_PLAIN, _ID, _CALL_ID, _TIME, _SECRET, _ALLOWED, _DIRTY = range(7)
 
 Text = Callable[[str], str]
 Mask = Callable[[str], tuple[str, int]]
@@ -190,6 +190,8 @@ class Redactor:
     def _classified(self, key: str) -> int:
         if key in ID_KEYS:
             return _ID
+        if key == "id":
+            return _CALL_ID
         if key in TIME_KEYS:
             return _TIME
         if self._masked(key, self._worth_trying(key), Counter()) != key:
@@ -240,19 +242,19 @@ class _Walk:
             elif kind == _DIRTY:
                 fields[_free(self._dirty_key(key), fields)] = self._under_dirty(key, item)
             else:
-                fields[key] = self._special(kind, key, item)
+                fields[key] = self._special(kind, key, item, value)
         if "value" in value:
             self._pair(value, fields)
-        if "id" in value and is_tool_call(value) and is_id(value["id"]):
-            fields["id"] = value["id"]
         return fields
 
     def _under_dirty(self, key: Any, item: Any) -> Any:
         secret = self._redactor._secrets and type(key) is str and is_secret_name(key) and may_be_secret(key, item)
         return self._blank(item) if secret else self.copy(item)
 
-    def _special(self, kind: int, key: str, item: Any) -> Any:
-        if (kind == _ID and is_id(item)) or (kind == _TIME and is_time(item)):
+    def _special(self, kind: int, key: str, item: Any, around: Mapping[Any, Any]) -> Any:
+        if kind == _TIME and is_time(item):
+            return item
+        if (kind == _ID or (kind == _CALL_ID and is_tool_call(around))) and is_id(item):
             return item
         if kind == _SECRET and may_be_secret(key, item):
             return self._blank(item)

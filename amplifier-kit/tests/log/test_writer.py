@@ -389,7 +389,7 @@ def test_memory_does_not_grow_with_the_log(tmp_path: Path, record: Make, monkeyp
     monkeypatch.setattr("amplifier_kit.log.blobs._REMEMBERED", 100)
 
     def work(start: int) -> int:
-        for index in range(start, start + 800):
+        for index in range(start, start + 1024):
             log.write({**record(index=index, large=f"{index}" * 1500), "span_id": f"{index:016x}"})
         gc.collect()
         return tracemalloc.get_traced_memory()[0]
@@ -398,8 +398,8 @@ def test_memory_does_not_grow_with_the_log(tmp_path: Path, record: Make, monkeyp
         work(0)
         tracemalloc.start()
         try:
-            first = work(800)
-            second = work(1600)
+            first = work(1024)
+            second = work(2048)
         finally:
             tracemalloc.stop()
     assert second < first + 100_000

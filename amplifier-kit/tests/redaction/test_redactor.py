@@ -22,7 +22,7 @@ LIVE = ["live-secret-value-1", 'quoted "secret" 2', "пароль-секрет",
 TOKEN = "ghp_" + "aB3dE5fG7hJ9kL1mN2pQ4rS6"
 
 live_values = st.text(alphabet=string.ascii_letters + string.digits + "-_.!é", min_size=8, max_size=24).filter(
-    lambda text: text not in MASK and text not in PII_MASK
+    lambda text: text not in MASK and text not in PII_MASK and text not in PROTECTED_KEYS
 )
 texts = st.text(max_size=12) | st.sampled_from([TOKEN, "password=hunter2a", "a@b.co", "https://u:p@h", *LIVE])
 keys = st.text(max_size=8) | st.sampled_from(["api_key", "token", "name", "value", "id", "tool", "ts", "turn_id"])

@@ -6,10 +6,13 @@ every event, so that nothing depends on who announced which name, or when.
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 from amplifier_module_hooks_logging._recorder import Recorder
-from amplifier_module_hooks_logging._settings import Settings
+from amplifier_module_hooks_logging._settings import Settings, unknown_keys
+
+logger = logging.getLogger(__name__)
 
 __amplifier_module_type__ = "hook"
 __all__ = ["mount", "on_session_ready"]
@@ -22,6 +25,8 @@ RECORDER = "hooks_logging._recorder"
 async def mount(coordinator: Any, config: dict[str, Any] | None = None) -> None:
     """Keep the config for `on_session_ready()`; raises ValueError when something in it makes no sense."""
     Settings.from_config(config)
+    if unknown := unknown_keys(config):
+        logger.warning("hooks-logging: config keys without a meaning are ignored: %s", ", ".join(unknown))
     coordinator.register_capability(SETUP, dict(config or {}))
 
 

@@ -7,7 +7,6 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from amplifier_core.events import ALL_EVENTS
-
 from amplifier_module_hooks_logging._own_log import OwnLog
 from amplifier_module_hooks_logging._settings import Settings
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 #: Streamed pieces of text: the whole text is in the event that ends the stream.
@@ -28,7 +28,7 @@ class Settings:
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any] | None) -> Settings:
-        """Read a config; raise ValueError that names the key and what was expected."""
+        """Read a config; raise ValueError that names the key and what was expected. Other keys are ignored."""
         given = dict(config or {})
         return cls(
             priority=_integer(given, "priority", cls.priority),
@@ -38,6 +38,12 @@ class Settings:
             strip_raw=_flag(given, "strip_raw", cls.strip_raw),
             session_log_template=_text(given, "session_log_template"),
         )
+
+
+def unknown_keys(config: Mapping[str, Any] | None) -> list[str]:
+    """Return the keys of a config that mean nothing here."""
+    known = {field.name for field in fields(Settings)}
+    return sorted(str(key) for key in (config or {}) if key not in known)
 
 
 def _integer(config: Mapping[str, Any], key: str, default: int) -> int:

@@ -9,35 +9,37 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from amplifier_kit.redaction import DEFAULT_RULES, Redactor, live_values_from_env, live_values_from_plan
+from amplifier_kit.redaction import Redactor, live_values_from_env, live_values_from_plan
+from amplifier_module_hooks_redaction.settings import Settings
 
-__all__ = ["mount"]
+__all__ = ["mount", "on_session_ready"]
 
 __amplifier_module_type__ = "hook"
 
-_KEYS = ("rules", "allowlist", "live_values", "priority", "skip_events")
+_STATE = "redaction._hook_state"
 
 
 async def mount(coordinator: Any, config: dict[str, Any] | None = None) -> None:
-    """Add the redactor to the session's log, and offer it to other writers as capability `redaction.scrub`.
+    """Put the redactor before the session's log, and offer it to whoever else writes.
 
-    Raises ValueError for unknown rules or config keys, so that a typing mistake cannot switch redaction off.
+    Capabilities: `redaction.scrub(value)` returns a copy without secrets, `redaction.add_live_values(values)` makes
+    more secrets known. Raises nothing for a config that makes no sense: without this module, nothing would be masked.
     """
-    config = config or {}
-    unknown = sorted(set(config) - set(_KEYS))
-    if unknown:
-        raise ValueError(f"hooks-redaction: unknown config keys {unknown}; there are {list(_KEYS)}")
-    redactor = Redactor(
-        live_values=[*live_values_from_env(os.environ), *config.get("live_values", ())],
-        allowlist=config.get("allowlist", ()),
-        rules=config.get("rules", DEFAULT_RULES),
-    )
-    coordinator.register_capability("redaction._hook_state", {"redactor": redactor, "config": config})
+    settings = Settings.from_config(config)
+    redactor = Redactor(settings.live_values, settings.allowlist, settings.rules)
+    coordinator.register_capability(_STATE, {"redactor": redactor, "settings": settings})
     coordinator.register_capability("redaction.scrub", lambda value: redactor.scrub(value).value)
+    coordinator.register_capability("redaction.add_live_values", redactor.add_live_values)
+    _learn(coordinator, redactor)
     coordinator.add_log_processor(redactor)
 
 
 async def on_session_ready(coordinator: Any) -> None:
-    """Learn the secrets that stand in the plan: by now every module has its config."""
-    state = coordinator.get_capability("redaction._hook_state")
-    state["redactor"].add_live_values(live_values_from_plan(coordinator.config))
+    """Learn the secrets once more: modules and apps may have brought some while the session was built."""
+    state = coordinator.get_capability(_STATE)
+    if state is not None:
+        _learn(coordinator, state["redactor"])
+
+
+def _learn(coordinator: Any, redactor: Redactor) -> None:
+    redactor.add_live_values([*live_values_from_env(os.environ), *live_values_from_plan(coordinator.config)])

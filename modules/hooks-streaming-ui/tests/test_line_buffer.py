@@ -47,3 +47,10 @@ def test_a_long_word_stays_whole() -> None:
     buffer = LineBuffer(width=10, longest=1000)
     assert buffer.feed("x" * 500) == []
     assert buffer.feed(" y") == ["x" * 500]
+
+
+def test_blanks_at_the_end_are_no_line() -> None:
+    """What is left over shows as a line only when there is something to read in it."""
+    buffer = LineBuffer()
+    assert buffer.feed("one\n \t ") == ["one"]
+    assert buffer.flush() == []

@@ -13,6 +13,7 @@ from amplifier_module_hooks_streaming_ui._usage import usage_text
     ("usage", "expected"),
     [
         ({"input_tokens": 12345, "output_tokens": 6}, "tokens: 12,345 in · 6 out"),
+        ({"input_tokens": 1, "reasoning_tokens": 1}, "tokens: 1 in · 1 reasoning"),
         ({"input_tokens": 0, "output_tokens": 0, "reasoning_tokens": 0}, "tokens: 0 in · 0 out"),
         (
             {

@@ -32,7 +32,7 @@ class TodoReminder:
     def on_tool_post(self, event: str, data: Any) -> None:
         """Count tool calls since the last successful use of `todo`."""
         name = data.get("tool_name") if isinstance(data, Mapping) else None
-        if name == TOOL:
+        if name == TOOL and _succeeded(data.get("result")):
             self._calls_since = 0
         elif name:
             self._calls_since += 1

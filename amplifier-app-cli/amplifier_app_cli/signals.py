@@ -1,0 +1,63 @@
+"""Stop a running session by signals: gracefully first, then at once, then whatever it takes."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from typing import Any
+
+from amplifier_app_cli import exits
+from amplifier_app_cli.ui.say import say
+
+_NUMBERS = (signal.SIGINT, signal.SIGTERM)
+#: The signal that no longer waits for the session to be closed.
+_LAST = 3
+
+
+class Signals:
+    """While entered, turn signals into cancellation of the session that the current task runs.
+
+    The first SIGINT lets the current step end; a second one, or SIGTERM, stops at once; a third ends the process.
+    """
+
+    def __init__(self, token: Any) -> None:
+        """Cancel `token`, the session's."""
+        self._token = token
+        self._received: list[int] = []
+        #: Set when the answer is there: one signal then changes only the exit code, so that the session is closed.
+        self.closing = False
+
+    @property
+    def exit_code(self) -> int | None:
+        """Return the exit code that stands for the first signal, None when there was none."""
+        if not self._received:
+            return None
+        return exits.TERMINATED if self._received[0] == signal.SIGTERM else exits.INTERRUPTED
+
+    def __enter__(self) -> Signals:
+        self._task = asyncio.current_task()
+        self._loop = asyncio.get_running_loop()
+        for number in _NUMBERS:
+            self._loop.add_signal_handler(number, self._on_signal, number)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number in _NUMBERS:
+            self._loop.remove_signal_handler(number)
+
+    def _on_signal(self, number: int) -> None:
+        self._received.append(number)
+        count = len(self._received)
+        if count >= _LAST:
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+        elif count == 1 and self.closing:
+            return
+        elif count == 1 and number == signal.SIGINT:
+            self._token.request_graceful()
+            say("\nstopping after the current step; press Ctrl-C again to stop at once")
+        else:
+            self._token.request_immediate()
+            if self._task is not None:
+                self._task.cancel()

@@ -1,0 +1,197 @@
+"""Run one session of very many turns and watch what grows: the log, the transcript, the memory.
+
+    python benchmarks/long_session.py [--turns 2000] [--no-document] [--output FILE]
+
+Every turn is a prompt, a round of two tool calls and an answer, all through the modules of a usual bundle. The log and
+the transcript must grow by the same number of bytes per turn in the second half as in the first; what Python holds must
+not grow more than the conversation itself. Exits 1 when that does not hold. Writes a section of docs/reliability.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import gc
+import json
+import os
+import sys
+import tempfile
+import time
+import tracemalloc
+from dataclasses import dataclass
+from pathlib import Path
+
+from document import ROOT, circumstances, table, write_section
+from exits import HEADING
+
+sys.path[:0] = [str(module) for module in sorted((ROOT / "modules").iterdir())]
+
+#: How much more the second half may take than the first.
+GROWTH = 1.2
+#: What a turn of the conversation may keep in memory: its messages, and what is known about them.
+BYTES_PER_TURN = 20_000
+
+BUNDLE = """\
+bundle: {name: long}
+session:
+  orchestrator: {module: loop-basic}
+  context: {module: context-simple}
+providers:
+  - {module: provider-mock, config: {scenario: scenario.yaml}}
+tools:
+  - {module: tool-notes}
+hooks:
+  - {module: hooks-redaction}
+  - {module: hooks-logging}
+"""
+TOOL = """\
+from amplifier_core import ToolResult
+
+
+class Notes:
+    name = "notes"
+    description = "Return a note"
+    input_schema = {"type": "object", "properties": {"number": {"type": "integer"}}}
+    action = "filesystem.read"
+    turns = 0
+
+    async def execute(self, input):
+        Notes.turns += 1
+        return ToolResult(output=f"note {Notes.turns} " * 40)
+
+
+async def mount(coordinator, config=None):
+    await coordinator.mount("tools", Notes())
+"""
+
+
+@dataclass(frozen=True)
+class Mark:
+    """What there was after so many turns."""
+
+    turn: int
+    log: int
+    blobs: int
+    transcript: int
+    memory: int
+    seconds: float
+
+
+def write_project(folder: Path) -> None:
+    """Make a project with the bundle, the scenario and the tool."""
+    package = folder / "tool" / "amplifier_module_tool_notes"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text(TOOL)
+    (folder / "bundle.yaml").write_text(BUNDLE)
+    calls = [{"id": f"c{index}", "name": "notes", "arguments": {"number": index}} for index in range(2)]
+    turns = [{"text": "Let me look.", "tool_calls": calls}, {"text": "The answer is in the notes. " * 10}]
+    (folder / "scenario.yaml").write_text(json.dumps({"repeat": True, "turns": turns}))
+
+
+async def run_turns(folder: Path, turns: int, marks: int) -> list[Mark]:
+    """Run the turns of one session and return `marks` looks at it, evenly spread, the first one after warm-up."""
+    from amplifier_foundation.bundles import load_bundle_file
+    from amplifier_foundation.sessions import SessionRuntime
+
+    write_project(folder)
+    sys.path.insert(0, str(folder / "tool"))
+    try:
+        bundle = load_bundle_file(folder / "bundle.yaml")
+        runtime = SessionRuntime(bundle, folder / "home", folder)
+        async with runtime:
+            return await _looks(runtime, turns, turns // marks)
+    finally:
+        sys.path.remove(str(folder / "tool"))
+
+
+async def _looks(runtime: object, turns: int, every: int) -> list[Mark]:
+    taken: list[Mark] = []
+    started = time.monotonic()
+    folder: Path = runtime.folder  # type: ignore[attr-defined]
+    for number in range(1, turns + 1):
+        await runtime.execute(f"Question {number}: what do the notes say? ")  # type: ignore[attr-defined]
+        if number % every == 0:
+            taken.append(look(folder, number, time.monotonic() - started))
+    return taken
+
+
+def look(folder: Path, turn: int, seconds: float) -> Mark:
+    """Measure the session's files and what Python holds."""
+    gc.collect()
+    logs = sum(file.stat().st_size for file in folder.glob("events*.jsonl"))
+    blobs = sum(file.stat().st_size for file in folder.glob("blobs/**/*") if file.is_file())
+    transcript = (folder / "transcript.jsonl").stat().st_size
+    return Mark(turn, logs, blobs, transcript, tracemalloc.get_traced_memory()[0], seconds)
+
+
+def judge(marks: list[Mark]) -> list[str]:
+    """Return what grew as it should not; nothing when all is well. The marks are the quarters of the session."""
+    first, middle, last = marks[0], marks[len(marks) // 2 - 1], marks[-1]
+    wrong = []
+    for name in ("log", "blobs", "transcript"):
+        early = per_turn(first, middle, name)
+        late = per_turn(middle, last, name)
+        if late > early * GROWTH + 1:
+            wrong.append(f"{name}: {early:.0f} bytes a turn in the first half, {late:.0f} in the second")
+    kept = per_turn(first, last, "memory")
+    if kept > BYTES_PER_TURN:
+        wrong.append(f"memory: {kept:.0f} bytes a turn, at most {BYTES_PER_TURN} are the conversation's")
+    return wrong
+
+
+def per_turn(before: Mark, after: Mark, name: str) -> float:
+    """Return by how much something grew per turn between two looks."""
+    grown: int = getattr(after, name) - getattr(before, name)
+    return grown / (after.turn - before.turn)
+
+
+def describe(marks: list[Mark]) -> str:
+    """Return the table of the looks."""
+    rows = [
+        [
+            f"{mark.turn:,}",
+            f"{mark.log / mark.turn:,.0f} B",
+            f"{mark.blobs / mark.turn:,.0f} B",
+            f"{mark.transcript / mark.turn:,.0f} B",
+            f"{mark.memory / 1e6:.2f} MB",
+        ]
+        for mark in marks
+    ]
+    return table(["Turns", "Log per turn", "Blobs per turn", "Transcript per turn", "Held by Python"], rows)
+
+
+def measure(turns: int, marks: int = 8) -> list[Mark]:
+    """Run a session in an empty folder and return the looks at it."""
+    tracemalloc.start()
+    with tempfile.TemporaryDirectory() as name:
+        try:
+            return asyncio.run(run_turns(Path(name), turns, marks))
+        finally:
+            tracemalloc.stop()
+
+
+def main() -> int:
+    """Run, print, write, and return the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--turns", type=int, default=2000)
+    parser.add_argument("--no-document", action="store_true", help="print only")
+    parser.add_argument("--output", type=Path, default=ROOT / "docs" / "reliability.md")
+    options = parser.parse_args()
+    os.environ.pop("AMPLIFIER_HOME", None)
+    marks = measure(options.turns)
+    wrong = judge(marks)
+    print("\n".join([describe(marks), f"{marks[-1].seconds:.1f} s, tracing of memory included", *wrong]))
+    if not options.no_document:
+        body = (
+            f"## A session of {options.turns:,} turns in one process\n\n{circumstances()}\n\n{describe(marks)}\n\n"
+            "Each turn is a prompt, two tool calls and an answer. The conversation itself stays in memory until the "
+            f"session ends: at most {BYTES_PER_TURN:,} bytes a turn are its share. Log, blobs and transcript may not "
+            f"grow more than {GROWTH:g} times as fast in the second half as in the first: "
+            f"{'they do not' if not wrong else '**violated**'}.\n`python benchmarks/long_session.py` measures again."
+        )
+        write_section(options.output, HEADING, "long-session", body)
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
