@@ -8,7 +8,7 @@ PROJECTS := pyproject.toml $(PACKAGES:%=%/pyproject.toml) $(wildcard modules/*/p
 PEER   := .peer-venv
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint format bench bench-exits dist clean
+.PHONY: help run embed test lint format bench bench-exits dist clean
 
 help: ## say what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -29,7 +29,11 @@ $(PEER)/.ready: benchmarks/peer-constraints.txt
 	$(PEER)/bin/python -m compileall -q $(PEER)/lib
 	@touch $@
 
-run: $(VENV)/.ready ## run the embedding example of the README for real
+run: $(VENV)/.ready ## run the default bundle with its scripted model and say where the log is
+	@$(BIN)/amplifier run "Hello, what are you?"
+	@echo "see what happened: $(BIN)/amplifier logs" >&2
+
+embed: $(VENV)/.ready ## run the embedding example of the README
 	@$(BIN)/python examples/embed.py
 
 test: $(VENV)/.ready ## run every test

@@ -1,8 +1,9 @@
 """Measure our kernel side by side with the published one and write docs/benchmarks.md.
 
-    python benchmarks/run.py --peer PYTHON_WITH_THE_PUBLISHED_KERNEL [--rounds 7] [--only speed|behaviour]
+    python benchmarks/run.py --peer PYTHON_WITH_THE_PUBLISHED_KERNEL [--rounds 7] [--only speed|behaviour|app]
 
-Part one times the same workloads on both; part two plays the same scenarios on both and lists every difference.
+Part one times the same workloads on both; part two plays the same scenarios on both and lists every difference; part
+three measures what only ours has: the session log, compaction, the program.
 Exits 1 when a target is missed or a difference is not listed in scenarios/intended.toml, 2 when a workload cannot run.
 """
 
@@ -12,6 +13,7 @@ import argparse
 import sys
 from pathlib import Path
 
+import app
 import behaviour
 import speed
 from children import Kernel, NoDelivery
@@ -41,16 +43,18 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--peer", type=Path, required=True, help="an interpreter that has the published kernel")
     parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--only", choices=["speed", "behaviour"])
+    parser.add_argument("--only", choices=["speed", "behaviour", "app"])
     parser.add_argument("--output", type=Path, default=ROOT / "docs" / "benchmarks.md")
     options = parser.parse_args()
     ours, peer = Kernel("ours", Path(sys.executable)), Kernel("peer", options.peer.absolute())
     good = True
     try:
-        if options.only != "behaviour":
+        if options.only in (None, "speed"):
             good = run_speed(ours, peer, options.rounds, options.output)
-        if options.only != "speed":
+        if options.only in (None, "behaviour"):
             good = run_behaviour(ours, peer, options.output) and good
+        if options.only in (None, "app"):
+            good = run_app(options.output) and good
     except NoDelivery as failure:
         print(f"\nSTOPPED: {failure}", file=sys.stderr)
         return 2
@@ -86,6 +90,22 @@ def run_behaviour(ours: Kernel, peer: Kernel, output: Path) -> bool:
     )
     write_section(output, HEADING, "behaviour", f"## Behaviour\n\n{circumstances()}\n\n{behaviour.render(result)}")
     return not result.unlisted
+
+
+def run_app(output: Path) -> bool:
+    """Run part three, print and write its table, and say whether every target is met."""
+    rows = app.measure()
+    rendered = app.render(rows)
+    print(f"\n{rendered}")
+    names = ", ".join(f"`benchmarks/{name}`" for name in app.PROGRAMS)
+    body = (
+        f"## Session log, compaction, program\n\n{circumstances()}\n\n{rendered}\n\nEach measured by itself: {names}."
+    )
+    write_section(output, HEADING, "app", body)
+    missed = [row["what"] for row in rows if not row["met"]]
+    if missed:
+        print(f"\nMISSED: {', '.join(missed)}")
+    return not missed
 
 
 def ends(*kernels: Kernel) -> str:

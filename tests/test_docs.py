@@ -9,8 +9,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import amplifier_core
 import pytest
+
+import amplifier_core
 from amplifier_core.events import ALL_EVENTS
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -164,10 +165,10 @@ def test_the_readme_shows_the_embedding_example() -> None:
 
 
 def test_the_embedding_example_prints_what_the_readme_says(tmp_path: Path) -> None:
-    """`make run` runs examples/embed.py, which prints what the README shows."""
+    """`make embed` runs examples/embed.py, which prints what the README shows."""
     _, output = _readme_example()
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    assert re.search(r"^run:.*\n\t.*examples/embed\.py$", makefile, flags=re.MULTILINE)
+    assert re.search(r"^embed:.*\n\t.*examples/embed\.py$", makefile, flags=re.MULTILINE)
     done = subprocess.run(
         [sys.executable, "-W", "error", str(EXAMPLES / "embed.py")],
         cwd=tmp_path,

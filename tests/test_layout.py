@@ -112,6 +112,7 @@ def test_modules_are_laid_out_as_the_seeds_say() -> None:
         assert project["name"] == f"amplifier-module-{member.name}"
         assert project["entry-points"]["amplifier.modules"] == {member.name: f"{package}:mount"}
         assert (member / package / "__init__.py").is_file()
+        assert (member / package / "py.typed").is_file()
         assert (member / "README.md").is_file()
         assert list((member / "tests").glob("test_*.py")), member.name
 

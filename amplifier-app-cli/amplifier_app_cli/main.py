@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from importlib import import_module
-from io import TextIOWrapper
 
 import click
 
 from amplifier_app_cli import __version__
+from amplifier_app_cli.ui.streams import fill_standard_streams, never_fail_to_encode
 
 _COMMANDS = {"run": "amplifier_app_cli.commands.run:run", "logs": "amplifier_app_cli.commands.logs:logs"}
 
@@ -31,7 +30,5 @@ class _LazyGroup(click.Group):
 @click.version_option(__version__, prog_name="amplifier", message="%(prog)s %(version)s")
 def main() -> None:
     """Run AI agents that say what they do."""
-    for stream in (sys.stdout, sys.stderr):
-        # A character that the terminal's encoding lacks is shown as a question mark, not as a traceback.
-        if isinstance(stream, TextIOWrapper):
-            stream.reconfigure(errors="replace")
+    fill_standard_streams()
+    never_fail_to_encode()

@@ -116,9 +116,9 @@ def test_home_can_be_moved(amplifier: Amplifier, tmp_path: Path) -> None:
 @pytest.mark.parametrize("arguments", [("run",), ("run", "-")])
 def test_prompt_from_standard_input(amplifier: Amplifier, project: Path, arguments: tuple[str, ...]) -> None:
     """Without a prompt, or with -, the prompt is what is piped in."""
-    bundle = _scenario(project, "turns: [{text: yes, expect: {contains: from the pipe}}]")
+    bundle = _scenario(project, 'turns: [{text: "yes", expect: {contains: from the pipe}}]')
     result = amplifier(*arguments, "--bundle", str(bundle), stdin="a question from the pipe\n")
-    assert (result.returncode, result.stdout) == (0, "True\n"), result.stderr
+    assert (result.returncode, result.stdout) == (0, "yes\n"), result.stderr
 
 
 @pytest.mark.parametrize("stdin", [None, "", "  \n"])

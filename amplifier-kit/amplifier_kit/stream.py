@@ -3,54 +3,70 @@
 from __future__ import annotations
 
 import uuid
-from typing import Any, Literal
+from typing import Any, Final, Literal
+
+__all__ = ["STREAM_EVENTS", "BlockType", "StreamEmitter"]
 
 BlockType = Literal["text", "thinking", "tool_use"]
 
-STREAM_EVENTS = (
-    "llm:stream_block_start",
-    "llm:stream_block_delta",
-    "llm:stream_block_end",
-    "llm:stream_aborted",
-)
+_START: Final = "llm:stream_block_start"
+_DELTA: Final = "llm:stream_block_delta"
+_END: Final = "llm:stream_block_end"
+_ABORTED: Final = "llm:stream_aborted"
+
+#: What a provider that streams contributes on `observability.events`.
+STREAM_EVENTS: Final = (_START, _DELTA, _END, _ABORTED)
 
 
 class StreamEmitter:
-    """Emit the blocks of one attempt in order; one request id per attempt, sequence numbers per block."""
+    """Emit the blocks of one attempt to get an answer; a new attempt needs a new emitter.
+
+    Every event carries the `request_id` of the attempt. The pieces of a block are numbered from 0, and empty ones are
+    not sent.
+    """
 
     def __init__(self, hooks: Any, request_id: str | None = None, *, enabled: bool = True) -> None:
-        """Emit through `hooks`; with `enabled=False`, or without hooks, every call does nothing."""
-        self.request_id = request_id or str(uuid.uuid4())
+        """Emit through `hooks`; with `enabled=False`, or without hooks, nothing is emitted."""
+        self.request_id: Final = request_id or str(uuid.uuid4())
         self._hooks = hooks if enabled else None
+        #: The open blocks: what they are, and the number of the next piece.
         self._open: dict[int, tuple[BlockType, int]] = {}
         self._emitted = False
 
     async def block_start(self, index: int, block_type: BlockType, name: str | None = None) -> None:
-        """Open a block; a tool's block carries the tool's name."""
+        """Open a block; that of a tool call carries the tool's name. Raises ValueError when it is open already."""
+        if index in self._open:
+            raise ValueError(f"stream block {index} is open already: end it before it starts again")
         self._open[index] = (block_type, 0)
         named = {"name": name} if name is not None else {}
-        await self._emit("llm:stream_block_start", {"block_index": index, "block_type": block_type, **named})
+        await self._emit(_START, {"block_index": index, "block_type": block_type, **named})
 
     async def block_delta(self, index: int, text: str) -> None:
-        """Add text to an open block; nothing is not sent."""
+        """Add a piece to an open block; raises ValueError when it is not open."""
+        block_type, sequence = self._block(index)
         if not text:
             return
-        block_type, sequence = self._open[index]
         self._open[index] = (block_type, sequence + 1)
-        await self._emit(
-            "llm:stream_block_delta",
-            {"block_index": index, "block_type": block_type, "sequence": sequence, "text": text},
-        )
+        piece = {"block_index": index, "block_type": block_type, "sequence": sequence, "text": text}
+        await self._emit(_DELTA, piece)
 
     async def block_end(self, index: int) -> None:
-        """Close an open block."""
-        block_type, _ = self._open.pop(index)
-        await self._emit("llm:stream_block_end", {"block_index": index, "block_type": block_type})
+        """Close an open block; raises ValueError when it is not open."""
+        block_type, _ = self._block(index)
+        del self._open[index]
+        await self._emit(_END, {"block_index": index, "block_type": block_type})
 
     async def aborted(self, error: BaseException) -> None:
-        """Say that the rest will not come; silent when nothing had been emitted."""
+        """Say that the rest will not come; silent when nothing was emitted, and when it was said already."""
+        self._open.clear()
         if self._emitted:
-            await self._emit("llm:stream_aborted", {"error": {"type": type(error).__name__, "msg": str(error)}})
+            await self._emit(_ABORTED, {"error": {"type": type(error).__name__, "msg": str(error)}})
+            self._emitted = False
+
+    def _block(self, index: int) -> tuple[BlockType, int]:
+        if index not in self._open:
+            raise ValueError(f"stream block {index} is not open; open are {sorted(self._open)}")
+        return self._open[index]
 
     async def _emit(self, event: str, data: dict[str, Any]) -> None:
         if self._hooks is not None:

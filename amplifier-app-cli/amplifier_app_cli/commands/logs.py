@@ -32,8 +32,10 @@ def logs(session: str | None, as_json: bool, events: tuple[str, ...]) -> None:
       amplifier logs 3f2a --event tool:pre
       amplifier logs --json | jq .event
     """
+    from amplifier_app_cli.ui.diagnostics import show_warnings
     from amplifier_foundation.log import read_log
 
+    show_warnings()
     folder = _folder(session)
     try:
         for line in read_log(folder):

@@ -32,8 +32,10 @@ def run(prompt: str | None, bundle_path: Path | None, allow_missing_modules: boo
     import asyncio
 
     from amplifier_app_cli.collector import collect_nothing, collect_what_is_new
+    from amplifier_app_cli.ui.diagnostics import show_warnings
 
     text = _prompt(prompt)
+    show_warnings()
     collect_nothing()
     try:
         code = asyncio.run(_run(text, bundle_path, allow_missing_modules, quiet))

@@ -117,10 +117,11 @@ class SessionRuntime:
     async def _initialize(self) -> None:
         try:
             await self.session.initialize()
-        except Exception as error:
-            if self._failures:
-                raise ModulesMissingError(self._failures, is_fatal=True) from error
-            raise
+        except RuntimeError as error:
+            # The kernel raises for the loop and the context, and reports every other module as an event.
+            if error.__cause__ is None or not str(error).startswith("Cannot initialize without"):
+                raise
+            raise ModulesMissingError([str(error), *self._failures], is_fatal=True) from error
         if self._failures and not self._allow_missing:
             raise ModulesMissingError(self._failures)
 

@@ -78,7 +78,6 @@ class _Check:
         self._report = report
         self._blobs = blobs
         self._starts_late = starts_late
-        self._before: bytes | None = None
         self._good_blobs: OrderedDict[str, None] = OrderedDict()
         #: The lists met last.
         self._lists: OrderedDict[str, Chain] = OrderedDict()
@@ -91,7 +90,6 @@ class _Check:
         self._check_chain(line)
         if b'"$' in line.raw:
             self._check_references(line, line.record)
-        self._before = line.raw
         report.head = digest(line.raw)
 
     def _check_number(self, line: LogLine) -> None:
@@ -99,7 +97,8 @@ class _Check:
         if seq is None:
             report.unnumbered += 1
             return
-        dropped = line.record.get("dropped") or 0
+        dropped = line.record.get("dropped")
+        dropped = dropped if isinstance(dropped, int) else 0
         report.dropped += dropped
         last = report.last_seq
         if last is None:
@@ -119,9 +118,10 @@ class _Check:
         if prev is None:
             return
         self._report.chained += 1
-        if self._before is None and self._starts_late:
+        before = self._report.head
+        if before is None and self._starts_late:
             return
-        if prev != digest(self._before or b""):
+        if prev != (before or digest(b"")):
             self._add("chain", line, f"prev {prev} is not the hash of the line before it")
 
     def _check_references(self, line: LogLine, value: Any) -> None:

@@ -50,20 +50,10 @@ class Git:
 
     async def ask(self, *arguments: str) -> Answer:
         """Return the answer to one git command; raise nothing, whatever git does."""
-        loop = asyncio.get_running_loop()
-        if loop.time() >= self._deadline:
+        if asyncio.get_running_loop().time() >= self._deadline:
             return self._too_late()
-        overrides = [part for override in _OVERRIDES for part in ("-c", override)]
         try:
-            transport, capture = await loop.subprocess_exec(
-                lambda: _Capture(loop.create_future(), loop.create_future()),
-                *("git", "--no-pager", "-C", self._directory, *overrides, *arguments),
-                stdin=asyncio.subprocess.DEVNULL,
-                # The folder may be gone, or hang: git goes there by itself, where it can be stopped.
-                cwd=os.sep,
-                env=_environment(),
-                start_new_session=True,
-            )
+            transport, capture = await self._started(arguments)
         except FileNotFoundError:
             return Answer(None, failure="git is not installed")
         except (OSError, NotImplementedError) as error:
@@ -78,6 +68,34 @@ class Git:
         if capture.is_cut:
             return Answer(None, bytes(capture.output), is_cut=True)
         return Answer(transport.get_returncode(), bytes(capture.output), failure=_first_line(capture.errors))
+
+    async def _started(self, arguments: tuple[str, ...]) -> _Running:
+        """Start git; when the caller is cancelled meanwhile, end it before passing that on."""
+        loop = asyncio.get_running_loop()
+        overrides = [part for override in _OVERRIDES for part in ("-c", override)]
+        starting = loop.create_task(
+            loop.subprocess_exec(
+                lambda: _Capture(loop.create_future(), loop.create_future()),
+                *("git", "--no-pager", "-C", self._directory, *overrides, *arguments),
+                stdin=asyncio.subprocess.DEVNULL,
+                # The folder may be gone, or hang: git goes there by itself, where it can be stopped.
+                cwd=os.sep,
+                env=_environment(),
+                start_new_session=True,
+            )
+        )
+        try:
+            return await asyncio.shield(starting)
+        except asyncio.CancelledError:
+            # asyncio loses sight of a process that it is interrupted in starting, so it is not interrupted.
+            while not starting.done():
+                try:
+                    await asyncio.wait([starting])
+                except asyncio.CancelledError:
+                    pass  # the one that is passed on below is enough
+            if not starting.cancelled() and starting.exception() is None:
+                await _end(*starting.result())
+            raise
 
     def _too_late(self) -> Answer:
         return Answer(None, failure=f"git took longer than {self._seconds:g} s")
@@ -108,6 +126,9 @@ class _Capture(asyncio.SubprocessProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         _finish(self.answered)
         _finish(self.gone)
+
+
+_Running = tuple[asyncio.SubprocessTransport, _Capture]
 
 
 def _finish(future: asyncio.Future[None]) -> None:

@@ -63,7 +63,7 @@ class Surroundings:
     def _directory(self) -> str | None:
         """Return the absolute path of the folder the session works in, None when there is none any more."""
         known = self._coordinator.get_capability("session.working_dir")
-        path = os.path.join("", *(str(part) for part in (self._settings.working_dir, known) if part))
+        path = os.path.join("", *(str(part) for part in (known, self._settings.working_dir) if part))
         try:
             return os.path.normpath(path if os.path.isabs(path) else os.path.join(os.getcwd(), path))
         except OSError:

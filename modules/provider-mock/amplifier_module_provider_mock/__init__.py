@@ -5,57 +5,88 @@ Deterministic, offline, and on the same path as every real provider: the events,
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 from typing import Any
 
 from amplifier_kit.stream import STREAM_EVENTS
-
 from amplifier_module_provider_mock.provider import MockProvider
-from amplifier_module_provider_mock.recorder import RecordingProvider
-from amplifier_module_provider_mock.replies import CannedReplies
-from amplifier_module_provider_mock.scenario import Scenario, ScenarioError, load_scenario
+from amplifier_module_provider_mock.replies import CannedReplies, Replies
 
-__all__ = ["MockProvider", "RecordingProvider", "Scenario", "ScenarioError", "load_scenario", "mount"]
+__all__ = ["MockProvider", "mount", "on_session_ready"]
 
 __amplifier_module_type__ = "provider"
 
-#: Where the recording config waits for on_session_ready(), when every provider is mounted.
-_RECORDING = "provider-mock.recording"
+logger = logging.getLogger(__name__)
+
+#: Where the recording's config waits for on_session_ready(), when every provider is mounted.
+_RECORDING = "provider-mock._recording"
 
 
 async def mount(coordinator: Any, config: dict[str, Any] | None = None) -> None:
-    """Mount the provider `mock`; raise ScenarioError for a scenario file that cannot be used."""
-    config = config or {}
-    replies: Any = CannedReplies(config.get("responses"))
-    if config.get("scenario"):
-        replies = load_scenario(_path(coordinator, config["scenario"])).replies(_agent_name(coordinator))
-    await coordinator.mount("providers", MockProvider(config, replies, coordinator), name="mock")
+    """Mount the provider `mock`; raise ValueError for responses or a scenario file that cannot be used."""
+    config = dict(config or {})
+    provider = MockProvider(config, _replies(coordinator, config), coordinator)
+    await coordinator.mount("providers", provider, name="mock")
     coordinator.register_contributor("observability.events", "provider-mock", lambda: list(STREAM_EVENTS))
+    coordinator.register_contributor("session.cost", "provider-mock", provider.cost)
     if config.get("record"):
-        coordinator.register_capability(_RECORDING, dict(config))
+        coordinator.register_capability(_RECORDING, config)
 
 
 async def on_session_ready(coordinator: Any) -> None:
-    """Put a recorder around the provider that `record_provider` names, if recording was asked for."""
+    """Put a recorder around the provider that `record_provider` names, if recording was asked for.
+
+    Raises ValueError when there is no such provider.
+    """
     config = coordinator.get_capability(_RECORDING)
-    if not config:
+    if config is None:
         return
+    coordinator.register_capability(_RECORDING, None)
     providers = coordinator.get("providers")
     name = config.get("record_provider") or next((known for known in providers if known != "mock"), "mock")
     if name not in providers:
         raise ValueError(f"record_provider: no provider {name!r} is mounted; there are {sorted(providers)}")
-    recorder = RecordingProvider(providers[name], _path(coordinator, config["record"]))
-    await coordinator.mount("providers", recorder, name=name)
+    await _record(coordinator, name, _path(coordinator, config, config["record"]))
 
 
-def _path(coordinator: Any, given: str) -> Path:
-    """Return a path of the config: absolute as it is, else against the session's working directory."""
-    base = coordinator.get_capability("session.working_dir") or "."
-    return Path(base) / Path(given).expanduser()
+async def _record(coordinator: Any, name: str, path: Path) -> None:
+    from amplifier_module_provider_mock.recorder import Recording, RecordingProvider
+
+    agent = _agent_name(coordinator)
+    if coordinator.parent_id and agent is None:
+        logger.warning("provider-mock: %s is a child without an agent name and is not recorded", coordinator.session_id)
+        return
+    scrub = coordinator.get_capability("redaction.scrub")
+    recording = Recording(path, agent if coordinator.parent_id else None, scrub)
+    if agent is not None and coordinator.parent_id and recording.has(agent):
+        logger.warning("provider-mock: a run of agent %r is recorded already; this one is not", agent)
+        return
+    await coordinator.mount("providers", RecordingProvider(coordinator.get("providers", name), recording), name=name)
+
+
+def _replies(coordinator: Any, config: dict[str, Any]) -> Replies:
+    if not config.get("scenario"):
+        return CannedReplies(config.get("responses"))
+    from amplifier_module_provider_mock.scenario import load_scenario
+    from amplifier_module_provider_mock.script import Script
+
+    scenario = load_scenario(_path(coordinator, config, config["scenario"]))
+    agent = _agent_name(coordinator)
+    if agent is not None and not coordinator.parent_id and scenario.entries_for(agent) is None:
+        agent = None  # a root that goes by a name, not a child
+    return Script(scenario, agent)
+
+
+def _path(coordinator: Any, config: dict[str, Any], given: Any) -> Path:
+    """Return a path of the config: absolute as it is, else against the working directory."""
+    base = config.get("working_dir") or coordinator.get_capability("session.working_dir") or "."
+    return Path(base) / Path(str(given)).expanduser()
 
 
 def _agent_name(coordinator: Any) -> str | None:
-    """Return the agent this session runs as, if it is a child of one."""
-    plan = coordinator.config if isinstance(coordinator.config, dict) else {}
-    metadata = (plan.get("session") or {}).get("metadata") or {}
-    return metadata.get("agent_name") if isinstance(metadata, dict) else None
+    """Return the agent that this session runs as, if it is the child of one."""
+    session = coordinator.config.get("session") if isinstance(coordinator.config, dict) else None
+    metadata = session.get("metadata") if isinstance(session, dict) else None
+    name = metadata.get("agent_name") if isinstance(metadata, dict) else None
+    return name if isinstance(name, str) and name else None

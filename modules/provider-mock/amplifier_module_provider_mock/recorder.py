@@ -2,59 +2,113 @@
 
 from __future__ import annotations
 
-import os
+import logging
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from amplifier_core import llm_errors
 from amplifier_core.llm_errors import LLMError
+from amplifier_module_provider_mock.yaml_file import YamlError, read_yaml, write_yaml
+
+logger = logging.getLogger("amplifier_module_provider_mock")
+
+
+class Recording:
+    """One session's part of a scenario file: `turns` of the root, a list under `agents` of a child."""
+
+    def __init__(self, path: Path, agent: str | None = None, scrub: Callable[[Any], Any] | None = None) -> None:
+        """Write to `path`; the root begins a new file. `scrub` masks secrets in what is written."""
+        self._path = path
+        self._agent = agent
+        self._scrub = scrub
+        self._entries: list[Any] = []
+        if agent is None:
+            self._write({"turns": []})
+
+    def has(self, agent: str) -> bool:
+        """Tell whether a child of that name has been recorded: a scenario has one list for all of them."""
+        return agent in self._content().get("agents", {})
+
+    def keep(self, entry: dict[str, Any]) -> None:
+        """Add an entry; the file is a valid scenario after each."""
+        self._entries.append(self._scrub(entry) if self._scrub is not None else entry)
+        # Parent and children write the same file, each its own part of it.
+        content = self._content()
+        if self._agent is None:
+            content["turns"] = self._entries
+        else:
+            content.setdefault("agents", {})[self._agent] = self._entries
+        self._write(content)
+
+    def _content(self) -> dict[str, Any]:
+        try:
+            content = read_yaml(self._path)
+        except YamlError:
+            content = None  # nobody wrote yet, or somebody else's file: ours takes its place
+        return content if isinstance(content, dict) else {"turns": []}
+
+    def _write(self, content: dict[str, Any]) -> None:
+        try:
+            write_yaml(self._path, content)
+        except OSError as error:
+            # The run is worth more than its recording.
+            logger.error("provider-mock: the recording %s cannot be written: %s", self._path, error)
 
 
 class RecordingProvider:
     """Stand in for a provider, pass every call on, and keep what it answered as a scenario entry."""
 
-    def __init__(self, provider: Any, path: Path) -> None:
+    def __init__(self, provider: Any, recording: Recording) -> None:
         self._provider = provider
-        self._path = path
-        self._entries: list[dict[str, Any]] = []
+        self._recording = recording
 
     def __getattr__(self, name: str) -> Any:
         """Be the provider in everything but `complete()`."""
+        if name == "_provider":  # not there yet, as in a copy that is being made
+            raise AttributeError(name)
         return getattr(self._provider, name)
 
     async def complete(self, request: Any, **kwargs: Any) -> Any:
-        """Return what the provider returns, and write it down; a provider error is written down too."""
+        """Return what the provider returns, and write it down; a provider's error is written down too."""
         try:
             response = await self._provider.complete(request, **kwargs)
         except LLMError as error:
-            self._keep({"error": {"type": type(error).__name__, "message": str(error), "retryable": error.retryable}})
+            self._recording.keep({"error": _error(error)})
             raise
-        self._keep(_entry(response))
+        self._recording.keep(_entry(response))
         return response
 
-    def _keep(self, entry: dict[str, Any]) -> None:
-        """Write the whole file anew and put it in place at once: it is always a valid scenario."""
-        import yaml
 
-        self._entries.append(entry)
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        fresh = self._path.with_name(f"{self._path.name}.{os.getpid()}.tmp")
-        text = yaml.safe_dump({"turns": self._entries}, allow_unicode=True, sort_keys=False, width=120)
-        fresh.write_text(text, encoding="utf-8")
-        os.replace(fresh, self._path)
+def _error(error: LLMError) -> dict[str, Any]:
+    known = next(kind.__name__ for kind in type(error).__mro__ if kind.__name__ in llm_errors.__all__)
+    facts = {"status_code": error.status_code, "retry_after": error.retry_after}
+    given = {key: value for key, value in facts.items() if value is not None}
+    return {"type": known, "message": str(error), "retryable": error.retryable, **given}
 
 
 def _entry(response: Any) -> dict[str, Any]:
-    texts = {"text": [], "thinking": []}  # type: dict[str, list[str]]
-    for block in response.content:
+    texts: dict[str, list[str]] = {"thinking": [], "text": []}
+    for block in response.content if not isinstance(response.content, str) else ():
         kind = getattr(block, "type", None)
         if kind in texts:
             texts[kind].append(str(getattr(block, kind)))
-    entry: dict[str, Any] = {kind: "".join(parts) for kind, parts in texts.items() if parts}
+    if isinstance(response.content, str):
+        texts["text"].append(response.content)
+    entry: dict[str, Any] = {kind: "".join(parts) for kind, parts in texts.items() if any(parts)}
     if response.tool_calls:
         entry["tool_calls"] = [
-            {"id": call.id, "name": call.name, "arguments": dict(call.arguments)} for call in response.tool_calls
+            {"id": call.id, "name": call.name, "arguments": call.arguments} for call in response.tool_calls
         ]
     if response.usage is not None:
-        counts = response.usage.model_dump(exclude_none=True, exclude={"cost_usd"})
-        entry["usage"] = {name: count for name, count in counts.items() if isinstance(count, int)}
+        entry["usage"] = _usage(response.usage)
     return entry
+
+
+def _usage(usage: Any) -> dict[str, Any]:
+    counted = ("input_tokens", "output_tokens", "total_tokens", "reasoning_tokens")
+    cached = ("cache_read_tokens", "cache_write_tokens")
+    counts = {name: getattr(usage, name, None) for name in (*counted, *cached)}
+    cost = getattr(usage, "cost_usd", None)
+    priced = {"cost_usd": str(cost)} if cost is not None else {}
+    return {name: count for name, count in counts.items() if isinstance(count, int)} | priced

@@ -1,22 +1,32 @@
-"""Whole runs as a file: one entry answers one call, in order, and may check what it was asked."""
+"""Whole runs as a file: read it, and refuse what cannot be understood in it before anything runs."""
 
 from __future__ import annotations
 
 import difflib
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Any
 
-from amplifier_core import InvalidRequestError, llm_errors
-from amplifier_core.llm_errors import LLMError
-
-from amplifier_module_provider_mock.replies import Reply, text_of
+from amplifier_core import llm_errors
+from amplifier_module_provider_mock.replies import Reply
 
 _FILE_KEYS = ("turns", "agents", "repeat")
 _ENTRY_KEYS = ("text", "thinking", "tool_calls", "usage", "delay_ms", "error", "expect")
-_EXPECT_KEYS = ("last_role", "contains", "system_contains", "tools")
 _CALL_KEYS = ("id", "name", "arguments")
 _ERROR_KEYS = ("type", "message", "retryable", "status_code", "retry_after")
+_EXPECT_KEYS = ("last_role", "contains", "system_contains", "tools")
+_USAGE_KEYS = (
+    "input_tokens",
+    "output_tokens",
+    "total_tokens",
+    "reasoning_tokens",
+    "cache_read_tokens",
+    "cache_write_tokens",
+    "cost_usd",
+)
+_ROLES = ("system", "developer", "user", "assistant", "function", "tool")
 
 
 class ScenarioError(ValueError):
@@ -34,108 +44,108 @@ class Entry:
 
 @dataclass(frozen=True)
 class Scenario:
-    """A parsed scenario file."""
+    """A scenario file that was understood."""
 
     path: Path
-    turns: tuple[Entry, ...]
-    agents: dict[str, tuple[Entry, ...]]
+    turns: tuple[Entry, ...] = ()
+    agents: dict[str, tuple[Entry, ...]] = field(default_factory=dict)
     repeat: bool = False
 
-    def replies(self, agent: str | None = None) -> ScenarioReplies:
-        """Return a cursor of one session's own over the entries of `agent`, or over the main ones."""
-        return ScenarioReplies(self.agents.get(agent or "", self.turns), self.repeat)
-
-
-class ScenarioReplies:
-    """Answer calls from the entries in order."""
-
-    def __init__(self, entries: tuple[Entry, ...], repeat: bool) -> None:
-        self._entries = entries
-        self._repeat = repeat
-        self._calls = 0
-
-    def next(self, messages: list[Any], tools: list[str]) -> Reply:
-        """Return the next reply.
-
-        Raises InvalidRequestError when the entries are used up, and when the call is not what the entry expects.
-        """
-        index = self._calls % len(self._entries) if self._repeat and self._entries else self._calls
-        if index >= len(self._entries):
-            raise InvalidRequestError(f"scenario exhausted after {self._calls} calls", provider="mock")
-        self._calls += 1
-        entry = self._entries[index]
-        _check_expectations(entry, messages, tools)
-        return entry.reply
+    def entries_for(self, agent: str) -> tuple[Entry, ...] | None:
+        """Return the entries of an agent, by its full name (`foundation:explorer`) or the last part of it, or None."""
+        return self.agents.get(agent, self.agents.get(agent.rpartition(":")[2]))
 
 
 def load_scenario(path: Path) -> Scenario:
-    """Parse a scenario file; raise ScenarioError for what cannot be understood in it."""
-    import yaml
+    """Read a scenario file; raise ScenarioError for what cannot be understood in it."""
+    from amplifier_module_provider_mock.yaml_file import YamlError, read_yaml
 
     try:
-        parsed = yaml.load(path.read_text(encoding="utf-8-sig"), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    except OSError as error:
-        raise ScenarioError(f"{path}: cannot read the scenario: {error.strerror or error}") from error
-    except yaml.YAMLError as error:
-        raise ScenarioError(f"{path}: malformed YAML: {error}") from error
-    mapping = _mapping(str(path), parsed, _FILE_KEYS)
-    agents = mapping.get("agents") or {}
+        parsed = read_yaml(path)
+    except YamlError as error:
+        raise ScenarioError(f"{path}: {error}") from error
+    given = _mapping(str(path), parsed, _FILE_KEYS)
+    repeat = given.get("repeat", False)
+    if not isinstance(repeat, bool):
+        raise ScenarioError(f"{path}: repeat must be true or false, got {repeat!r}")
+    agents = given.get("agents") or {}
     if not isinstance(agents, dict):
-        raise ScenarioError(f"{path}: 'agents' must map names to lists of entries, got {type(agents).__name__}")
-    return Scenario(
-        path,
-        _entries(f"{path}: turns", mapping.get("turns")),
-        {str(name): _entries(f"{path}: agents.{name}", entries) for name, entries in agents.items()},
-        bool(mapping.get("repeat", False)),
-    )
+        raise ScenarioError(f"{path}: agents must map names to lists of entries, got {type(agents).__name__}")
+    named = {str(name): _entries(f"{path}: agents.{name}", entries) for name, entries in agents.items()}
+    return Scenario(path, _entries(f"{path}: turns", given.get("turns")), named, repeat)
 
 
 def _entries(where: str, given: Any) -> tuple[Entry, ...]:
-    if given is None:
-        return ()
-    if not isinstance(given, list):
-        raise ScenarioError(f"{where} must be a list of entries, got {type(given).__name__}")
-    return tuple(_entry(f"{where}[{index}]", entry) for index, entry in enumerate(given))
+    return tuple(_entry(f"{where}[{index}]", entry) for index, entry in enumerate(_list(where, given)))
 
 
 def _entry(where: str, given: Any) -> Entry:
-    mapping = _mapping(where, given, _ENTRY_KEYS)
-    calls = mapping.get("tool_calls") or []
-    if not isinstance(calls, list):
-        raise ScenarioError(f"{where}.tool_calls must be a list, got {type(calls).__name__}")
+    entry = _mapping(where, given, _ENTRY_KEYS)
+    calls = enumerate(_list(f"{where}.tool_calls", entry.get("tool_calls")))
     reply = Reply(
-        text=str(mapping.get("text") or ""),
-        thinking=str(mapping.get("thinking") or ""),
-        tool_calls=tuple(_tool_call(f"{where}.tool_calls[{index}]", call) for index, call in enumerate(calls)),
-        usage=_usage(f"{where}.usage", mapping.get("usage")),
-        delay_ms=_number(f"{where}.delay_ms", mapping.get("delay_ms", 0)),
-        error=_error(f"{where}.error", mapping.get("error")),
+        text=_text(f"{where}.text", entry.get("text")),
+        thinking=_text(f"{where}.thinking", entry.get("thinking")),
+        tool_calls=tuple(_tool_call(f"{where}.tool_calls[{index}]", call) for index, call in calls),
+        usage=_usage(f"{where}.usage", entry.get("usage")),
+        delay_ms=_number(f"{where}.delay_ms", entry.get("delay_ms")),
+        error=_error(f"{where}.error", entry.get("error")),
     )
-    expect = mapping.get("expect")
-    return Entry(where, reply, _mapping(f"{where}.expect", expect, _EXPECT_KEYS) if expect is not None else {})
+    return Entry(where, reply, _expect(f"{where}.expect", entry.get("expect")))
 
 
 def _tool_call(where: str, given: Any) -> dict[str, Any]:
     call = _mapping(where, given, _CALL_KEYS)
-    if not isinstance(call.get("name"), str):
-        raise ScenarioError(f"{where}: a tool call needs a 'name'")
-    arguments = call.get("arguments") or {}
+    name = call.get("name")
+    if not isinstance(name, str) or not name:
+        raise ScenarioError(f"{where}.name: a tool call needs the name of a tool, got {name!r}")
+    arguments = call.get("arguments")
+    if arguments is None:
+        arguments = {}
     if not isinstance(arguments, dict):
         raise ScenarioError(f"{where}.arguments must be a mapping, got {type(arguments).__name__}")
-    # An id only has to be there and be its own: the place in the file is both, and the same in every run.
-    number = "".join(character if character.isdigit() else " " for character in where.partition(":")[2]).split()
-    return {"id": str(call.get("id") or f"call_{'_'.join(number)}"), "name": call["name"], "arguments": arguments}
+    _require_text_keys(f"{where}.arguments", arguments)
+    return {"id": _text(f"{where}.id", call.get("id")), "name": name, "arguments": arguments}
 
 
-def _usage(where: str, given: Any) -> dict[str, int]:
-    usage = given or {}
-    if not isinstance(usage, dict) or not all(isinstance(count, int) for count in usage.values()):
-        raise ScenarioError(f"{where} must map token counts to whole numbers, got {given!r}")
-    return usage
+def _require_text_keys(where: str, value: Any) -> None:
+    """Refuse keys that JSON does not have: YAML reads `on:` and `1:` as something else than text."""
+    if isinstance(value, dict):
+        for key, item in value.items():
+            if not isinstance(key, str):
+                raise ScenarioError(f"{where}: the key {key!r} is no text: put it in quotes")
+            _require_text_keys(f"{where}.{key}", item)
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            _require_text_keys(f"{where}[{index}]", item)
+
+
+def _usage(where: str, given: Any) -> dict[str, Any]:
+    if given is None:
+        return {}
+    usage = _mapping(where, given, _USAGE_KEYS)
+    return {key: (_price if key == "cost_usd" else _count)(f"{where}.{key}", value) for key, value in usage.items()}
+
+
+def _count(where: str, given: Any) -> int:
+    if isinstance(given, bool) or not isinstance(given, int) or given < 0:
+        raise ScenarioError(f"{where} must be a number of tokens, got {given!r}")
+    return given
+
+
+def _price(where: str, given: Any) -> Decimal:
+    try:
+        price = Decimal(str(given))
+    except InvalidOperation:
+        price = Decimal(-1)
+    if isinstance(given, bool) or not price.is_finite() or price < 0:
+        raise ScenarioError(f"{where} must be an amount of US dollars, got {given!r}")
+    return price
 
 
 def _number(where: str, given: Any) -> float:
-    if isinstance(given, bool) or not isinstance(given, (int, float)) or given < 0:
+    if given is None:
+        return 0.0
+    if isinstance(given, bool) or not isinstance(given, (int, float)) or not 0 <= given < float("inf"):
         raise ScenarioError(f"{where} must be a number of milliseconds, got {given!r}")
     return float(given)
 
@@ -144,13 +154,43 @@ def _error(where: str, given: Any) -> dict[str, Any] | None:
     if given is None:
         return None
     error = _mapping(where, given, _ERROR_KEYS)
-    name = str(error.get("type", "LLMError"))
-    kind = getattr(llm_errors, name, None)
-    if not (isinstance(kind, type) and issubclass(kind, LLMError)):
-        known = sorted(key for key, value in vars(llm_errors).items() if isinstance(value, type))
-        near = difflib.get_close_matches(name, known, n=1)
-        raise ScenarioError(f"{where}.type: unknown error {name!r}: {_hint(near, known)}")
-    return error
+    name = error.get("type", "LLMError")
+    if name not in llm_errors.__all__:
+        raise ScenarioError(f"{where}.type: unknown error {name!r}: {_hint(str(name), llm_errors.__all__)}")
+    retryable = error.get("retryable")
+    if retryable is not None and not isinstance(retryable, bool):
+        raise ScenarioError(f"{where}.retryable must be true or false, got {retryable!r}")
+    return {**error, "type": name, "message": _text(f"{where}.message", error.get("message")) or "scripted error"}
+
+
+def _expect(where: str, given: Any) -> dict[str, Any]:
+    if given is None:
+        return {}
+    expect = dict(_mapping(where, given, _EXPECT_KEYS))
+    for key in ("contains", "system_contains", "tools"):
+        if key in expect:
+            wanted = expect[key] if isinstance(expect[key], list) else [expect[key]]
+            expect[key] = [_text(f"{where}.{key}", part) for part in wanted]
+    if "last_role" in expect and expect["last_role"] not in _ROLES:
+        role = expect["last_role"]
+        raise ScenarioError(f"{where}.last_role: unknown role {role!r}: {_hint(str(role), _ROLES)}")
+    return expect
+
+
+def _text(where: str, given: Any) -> str:
+    if given is None:
+        return ""
+    if isinstance(given, bool) or not isinstance(given, (str, int, float)):
+        raise ScenarioError(f"{where} must be text, got {given!r}: put it in quotes")
+    return str(given)
+
+
+def _list(where: str, given: Any) -> list[Any]:
+    if given is None:
+        return []
+    if not isinstance(given, list):
+        raise ScenarioError(f"{where} must be a list, got {type(given).__name__}")
+    return given
 
 
 def _mapping(where: str, given: Any, known: tuple[str, ...]) -> dict[str, Any]:
@@ -158,36 +198,10 @@ def _mapping(where: str, given: Any, known: tuple[str, ...]) -> dict[str, Any]:
         raise ScenarioError(f"{where} must be a mapping with {', '.join(known)}, got {type(given).__name__}")
     for key in given:
         if key not in known:
-            near = difflib.get_close_matches(str(key), known, n=1)
-            raise ScenarioError(f"{where}: unknown key {key!r}: {_hint(near, list(known))}")
+            raise ScenarioError(f"{where}: unknown key {key!r}: {_hint(str(key), known)}")
     return given
 
 
-def _hint(near: list[str], known: list[str]) -> str:
+def _hint(name: str, known: Iterable[str]) -> str:
+    near = difflib.get_close_matches(name, known, n=1)
     return f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"
-
-
-def _check_expectations(entry: Entry, messages: list[Any], tools: list[str]) -> None:
-    last = messages[-1] if messages else None
-    system = "\n".join(text_of(message) for message in messages if message.role in ("system", "developer"))
-    found: dict[str, tuple[bool, Any]] = {}
-    for key, wanted in entry.expect.items():
-        if key == "last_role":
-            found[key] = (last is not None and last.role == wanted, last.role if last is not None else None)
-        elif key == "contains":
-            seen = text_of(last) if last is not None else ""
-            found[key] = (all(text in seen for text in _texts(wanted)), seen[:200])
-        elif key == "system_contains":
-            found[key] = (all(text in system for text in _texts(wanted)), system[:200])
-        else:
-            found[key] = (set(_texts(wanted)) <= set(tools), sorted(tools))
-    for key, (holds, seen) in found.items():
-        if not holds:
-            raise InvalidRequestError(
-                f"scenario entry {entry.where}: expect.{key}: wanted {entry.expect[key]!r}, the request has {seen!r}",
-                provider="mock",
-            )
-
-
-def _texts(wanted: Any) -> list[str]:
-    return [str(item) for item in wanted] if isinstance(wanted, list) else [str(wanted)]

@@ -1,0 +1,74 @@
+"""Read and write YAML files that hold what JSON can hold."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+class YamlError(ValueError):
+    """A file cannot be read, or is no YAML; the text says why."""
+
+
+class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]  # the fast one, where there is one
+    """Read dates as the text they are: JSON has none, and tools expect text."""
+
+
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+
+
+class _Dumper(yaml.SafeDumper):
+    """Write texts of several lines as such, and every value in full."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        """Write a value again instead of referring to it."""
+        return True
+
+
+def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
+
+
+_Dumper.add_representer(str, _represent_text)
+
+
+def read_yaml(path: Path) -> Any:
+    """Return what a file holds; raise YamlError when it cannot be read or understood."""
+    try:
+        return yaml.load(path.read_text(encoding="utf-8-sig"), Loader=_Loader)
+    except OSError as error:
+        raise YamlError(f"cannot be read: {error.strerror or error}") from error
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
+        raise YamlError(f"is no YAML: {error}") from error
+
+
+def write_yaml(path: Path, value: Any) -> None:
+    """Put a file in place as a whole, readable by its owner alone: there is never half a file. Raises OSError."""
+    text = yaml.dump(plain(value), Dumper=_Dumper, allow_unicode=True, sort_keys=False, width=120)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        file.write(text)
+    os.replace(beside, path)
+
+
+def plain(value: Any) -> Any:
+    """Return a copy that is JSON throughout: keys and foreign objects as text, lone surrogates as U+FFFD."""
+    if isinstance(value, dict):
+        return {plain(str(key)): plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    if value is None or isinstance(value, (bool, int, float)):
+        return value
+    return _SURROGATE.sub("\ufffd", str(value))

@@ -1,0 +1,133 @@
+"""What happens to the disk does not happen to the session."""
+
+import json
+import os
+import resource
+import shutil
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ANSWER = [{"text": "The answer."}]
+SLOW = [{"text": "The answer.", "delay_ms": 1500}]
+TROUBLE = "The session goes on; lines are lost until this is mended"
+
+
+def _limited(size: int) -> Any:
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+
+    return limit
+
+
+def _check_goes_on(done: subprocess.CompletedProcess[str]) -> None:
+    assert (done.returncode, done.stdout) == (0, "The answer.\n"), done.stderr
+    assert done.stderr.count(TROUBLE) == 1, done.stderr
+    assert "Traceback" not in done.stderr
+    said = [line for line in done.stderr.splitlines() if "Cannot write" in line]
+    assert len(said) == len(set(said)), done.stderr
+
+
+@pytest.mark.parametrize("size", [0, 100, 4000])
+def test_a_full_disk_is_told_once(project: Any, size: int) -> None:
+    """With no room for the log the answer is printed all the same, the exit code is 0, and one message says why."""
+    project.script(ANSWER)
+    done = project.go(preexec_fn=_limited(size))
+    _check_goes_on(done)
+    for log in project.logs():
+        last = 0
+        for record in map(json.loads, log.read_bytes().splitlines()):
+            assert record["seq"] == last + 1 + record.get("dropped", 0)
+            last = record["seq"]
+
+
+def test_a_folder_that_is_removed_is_told_once(project: Any) -> None:
+    """A session whose folder is deleted while it runs goes on to its answer."""
+    project.script(SLOW)
+    process = project.start("run", "--bundle", "bundle.yaml", "go")
+    shutil.rmtree(project.wait_for_event("llm:request"))
+    out, error = process.communicate(timeout=60)
+    _check_goes_on(subprocess.CompletedProcess([], process.returncode, out, error))
+    assert project.logs() == []
+
+
+def test_a_home_that_is_no_folder_is_told_once(project: Any) -> None:
+    """Where no folder can be made there is no log, and an answer nevertheless."""
+    project.script(ANSWER)
+    project.home.write_text("in the way")
+    _check_goes_on(project.go())
+    assert project.home.read_text() == "in the way"
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="permissions do not bind the superuser")
+@pytest.mark.parametrize("mode", [0o000, 0o500])
+def test_a_folder_that_may_not_be_written_any_more(project: Any, mode: int) -> None:
+    """Permission that is lost while the session runs does not end it."""
+    project.script(SLOW)
+    process = project.start("run", "--bundle", "bundle.yaml", "go")
+    folder = project.wait_for_event("llm:request")
+    folder.chmod(mode)
+    try:
+        out, error = process.communicate(timeout=60)
+    finally:
+        folder.chmod(0o700)
+    assert (process.returncode, out) == (0, "The answer.\n"), error
+    assert "Traceback" not in error
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="permissions do not bind the superuser")
+def test_a_home_that_may_not_be_written(project: Any) -> None:
+    """A home without permission to write is told once, and the answer is printed."""
+    project.script(ANSWER)
+    project.home.mkdir(mode=0o500)
+    _check_goes_on(project.go())
+
+
+def test_a_second_process_is_refused(project: Any, tmp_path: Path) -> None:
+    """Two processes never run one session: the second is told who has it, and changes nothing."""
+    project.script(SLOW)
+    program = tmp_path / "second.py"
+    program.write_text(
+        textwrap.dedent(
+            """
+            import asyncio, sys
+            from pathlib import Path
+            from amplifier_foundation.bundles import load_bundle_file
+            from amplifier_foundation.log import SessionLogBusy
+            from amplifier_foundation.paths import amplifier_home
+            from amplifier_foundation.sessions import SessionRuntime
+
+            async def main():
+                bundle = load_bundle_file(Path("bundle.yaml"))
+                async with SessionRuntime(bundle, amplifier_home(), Path.cwd(), session_id=sys.argv[1]) as runtime:
+                    print(await runtime.execute("go"))
+
+            try:
+                asyncio.run(main())
+            except SessionLogBusy as error:
+                print(error)
+                sys.exit(5)
+            """
+        )
+    )
+    first = project.start("run", "--bundle", "bundle.yaml", "go")
+    folder = project.wait_for_event("llm:request")
+    second = subprocess.run(
+        [sys.executable, str(program), folder.name],
+        cwd=project.folder,
+        env=project.environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    out, error = first.communicate(timeout=60)
+    assert (first.returncode, out) == (0, "The answer.\n"), error
+    assert second.returncode == 5, second.stderr
+    assert f"is being written by process {first.pid} already, and a session has one writer" in second.stdout
+    assert second.stderr == ""
+    assert project.events().count("session:start") == 1
