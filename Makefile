@@ -8,7 +8,7 @@ PROJECTS := pyproject.toml $(PACKAGES:%=%/pyproject.toml) $(wildcard modules/*/p
 PEER   := .peer-venv
 
 .DEFAULT_GOAL := help
-.PHONY: help run embed test lint format bench bench-exits dist clean
+.PHONY: help run embed test lint format bench bench-exits bench-kills bench-histories bench-secrets dist clean
 
 help: ## say what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -54,6 +54,16 @@ bench: $(VENV)/.ready $(PEER)/.ready ## measure side by side with the published 
 
 bench-exits: $(VENV)/.ready ## 1,000 runs of a one-emit program; writes docs/reliability.md
 	$(BIN)/python benchmarks/exits.py
+
+bench-kills: $(VENV)/.ready ## 500 SIGKILLs of a log writer and of whole runs; rewrites sections of docs/reliability.md
+	$(BIN)/python benchmarks/kills.py --kills 500
+	$(BIN)/python benchmarks/run_kills.py --kills 500
+
+bench-histories: $(VENV)/.ready ## 100,000 histories through the pairing check; rewrites its section of docs/reliability.md
+	$(BIN)/python benchmarks/pairing_histories.py --count 100000
+
+bench-secrets: $(VENV)/.ready ## 30 planted secrets, none on disk; rewrites its section of docs/reliability.md
+	$(BIN)/python benchmarks/secrets.py
 
 dist: $(VENV)/.ready ## build every wheel and source distribution into dist/
 	rm -rf dist

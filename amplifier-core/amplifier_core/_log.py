@@ -39,7 +39,7 @@ class LogPipe:
         self._reported: dict[int, object] = {}
 
     def write(self, record: Record) -> None:
-        """Process and deliver one record.
+        """Process and deliver one record as `build_record` makes it, which is given away.
 
         A failing processor drops the record (an unredacted line is worse than a missing one), a failing sink loses it
         alone; either is reported once.
@@ -54,9 +54,11 @@ class LogPipe:
             except _FAULTS as error:
                 self._report(processor, "processor", error)
                 return
-            record = processed
-        fresh = copier(clean(record))
-        for sink in list(self.sinks):
+            record = clean(processed)
+        sinks = list(self.sinks)
+        # The record is clean and nobody else's by now: only several sinks need to be kept apart.
+        fresh = copier(record) if len(sinks) > 1 else lambda: record
+        for sink in sinks:
             try:
                 _now(sink(fresh()))
             except _FAULTS as error:

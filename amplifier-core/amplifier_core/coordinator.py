@@ -301,8 +301,6 @@ class ModuleCoordinator:
                         collected.append(given)
         return collected
 
-    # -- cleanup --
-
     def register_cleanup(self, cleanup_fn: Any) -> None:
         """Add a function to run when the session ends; anything that cannot be called is ignored."""
         if callable(cleanup_fn):
@@ -323,8 +321,6 @@ class ModuleCoordinator:
         self._ledger.clear()
         with open_module(self, None):
             await run_all([*self._fragments.announcements(), *functions])
-
-    # -- turns, cancellation, results of hooks --
 
     def reset_turn(self) -> None:
         """Forget what was injected in the last turn."""
@@ -378,6 +374,11 @@ class ModuleCoordinator:
     def add_log_sink(self, fn: Sink) -> None:
         """Add a function that takes finished records; the app's business."""
         self._ledger.note(append(self._log_pipe.sinks, fn))
+
+    @property
+    def log_sinks(self) -> tuple[Sink, ...]:
+        """Return who takes the records now."""
+        return tuple(self._log_pipe.sinks)
 
     def log(
         self, level: str | int | None = None, message: str = "", /, *, event: str = "log:entry", **data: Any

@@ -71,4 +71,4 @@ class Recorder:
 
 def _app_writes(coordinator: Any) -> bool:
     """Tell whether somebody other than this module takes the records."""
-    return any(not isinstance(sink, OwnLog) for sink in coordinator._log_pipe.sinks)
+    return any(not isinstance(sink, OwnLog) for sink in coordinator.log_sinks)
