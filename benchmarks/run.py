@@ -98,9 +98,7 @@ def run_app(output: Path) -> bool:
     rendered = app.render(rows)
     print(f"\n{rendered}")
     names = ", ".join(f"`benchmarks/{name}`" for name in app.PROGRAMS)
-    body = (
-        f"## Session log, compaction, program\n\n{circumstances()}\n\n{rendered}\n\nEach measured by itself: {names}."
-    )
+    body = f"## Log, compaction, program\n\n{circumstances()}\n\n{rendered}\n\nEach measured by a program: {names}."
     write_section(output, HEADING, "app", body)
     missed = [row["what"] for row in rows if not row["met"]]
     if missed:

@@ -218,7 +218,8 @@ def test_signals_close_the_session(
         stderr=subprocess.PIPE,
         text=True,
     )
-    _wait_for(lambda: "llm:request" in amplifier("logs").stdout)
+    home = Path(environment["HOME"])
+    _wait_for(lambda: any("llm:request" in log.read_text() for log in home.rglob("events.jsonl")))
     process.send_signal(number)
     _, stderr = process.communicate(timeout=30)
     assert process.returncode == code, stderr
@@ -228,7 +229,7 @@ def test_signals_close_the_session(
 
 
 def _wait_for(condition: Callable[[], bool]) -> None:
-    for _ in range(100):
+    for _ in range(600):
         if condition():
             return
         time.sleep(0.05)

@@ -5,7 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from amplifier_foundation.paths import NoHomeError, amplifier_home, newest_session, project_slug, sessions_dir
+from amplifier_foundation.paths import (
+    NoHomeError,
+    amplifier_home,
+    find_sessions,
+    newest_session,
+    project_slug,
+    sessions_dir,
+)
 
 
 def test_home_is_moved_as_a_whole(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -50,3 +57,20 @@ def test_newest_session_is_the_one_written_last(tmp_path: Path) -> None:
     newest = newest_session(tmp_path, project)
     assert newest is not None
     assert newest.name == "one"
+
+
+def test_sessions_are_found_by_the_beginning_of_their_id(tmp_path: Path) -> None:
+    """The project's own come first, a full id is never ambiguous, and what is no id finds nothing."""
+    here, there = tmp_path / "here", tmp_path / "there"
+    for project, names in ((here, ("aa1", "aa1-more", "b")), (there, ("aa9", "c1"))):
+        project.mkdir()
+        for name in names:
+            (sessions_dir(tmp_path, project) / name).mkdir(parents=True)
+
+    def found(beginning: str) -> list[str]:
+        return [folder.name for folder in find_sessions(tmp_path, here, beginning)]
+
+    assert found("aa") == ["aa1", "aa1-more"]
+    assert found("aa1") == ["aa1"]
+    assert found("c") == ["c1"]
+    assert [found(odd) for odd in ("/etc", "..", "*", "zz")] == [[], [], [], []]

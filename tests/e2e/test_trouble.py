@@ -28,6 +28,7 @@ def _check_goes_on(done: subprocess.CompletedProcess[str]) -> None:
     assert (done.returncode, done.stdout) == (0, "The answer.\n"), done.stderr
     assert done.stderr.count(TROUBLE) == 1, done.stderr
     assert "Traceback" not in done.stderr
+    assert "Log sink" not in done.stderr, done.stderr
     said = [line for line in done.stderr.splitlines() if "Cannot write" in line]
     assert len(said) == len(set(said)), done.stderr
 

@@ -1,10 +1,12 @@
 """Text that cannot steer the terminal."""
 
+import json
+
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from amplifier_app_cli.ui.plain import plain
+from amplifier_app_cli.ui.plain import plain, plain_json
 
 
 @pytest.mark.parametrize(
@@ -18,6 +20,7 @@ from amplifier_app_cli.ui.plain import plain
         ("\x9b31mcsi", "31mcsi"),
         ("tab\tand\nnewline ü 漢", "tab\tand\nnewline ü 漢"),
         ("\x1b", ""),
+        ("safe\u202eexe.txt\u2066", "safeexe.txt"),
     ],
 )
 def test_escapes_are_taken_out(text: str, shown: str) -> None:
@@ -26,7 +29,17 @@ def test_escapes_are_taken_out(text: str, shown: str) -> None:
 
 
 @given(st.text())
+@settings(deadline=None)
 def test_nothing_that_steers_is_left(text: str) -> None:
     """Whatever goes in, no control character but tab and newline comes out."""
     assert not [character for character in plain(text) if (ord(character) < 32 and character not in "\t\n")]
     assert not [character for character in plain(text) if 127 <= ord(character) < 160]
+
+
+@given(st.text())
+@settings(deadline=None)
+def test_json_keeps_its_meaning(text: str) -> None:
+    """Escaping what JSON leaves as it is changes nothing that the JSON says, and leaves no control character."""
+    shown = plain_json(json.dumps([text], ensure_ascii=False))
+    assert json.loads(shown) == [text]
+    assert not [character for character in shown if ord(character) < 32 or 127 <= ord(character) < 160]

@@ -1,8 +1,11 @@
 """The conversation on disk."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from amplifier_foundation.sessions.transcript import Transcript
 
@@ -45,3 +48,39 @@ def test_a_shorter_history_is_written_anew(tmp_path: Path) -> None:
     transcript.update([{"role": "user", "content": str(number)} for number in range(3)])
     transcript.update([{"role": "user", "content": "fresh"}])
     assert [json.loads(line)["content"] for line in path.read_text().splitlines()] == ["fresh"]
+
+
+def test_another_history_of_the_same_length_is_written_anew(tmp_path: Path) -> None:
+    """A history is told from one that grew by the last message that was written."""
+    path = tmp_path / "transcript.jsonl"
+    transcript = Transcript(path, _mask)
+    transcript.update([{"role": "user", "content": "old"}])
+    transcript.update([{"role": "user", "content": "new"}, {"role": "user", "content": "newer"}])
+    assert [json.loads(line)["content"] for line in path.read_text().splitlines()] == ["new", "newer"]
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_half_a_message_is_never_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What does not fit on the disk is taken back, and written whole when there is room again."""
+    path = tmp_path / "transcript.jsonl"
+    transcript = Transcript(path, _mask)
+    transcript.update([{"role": "user", "content": "first"}])
+    before = path.read_bytes()
+    write = os.write
+    with monkeypatch.context() as full:
+        full.setattr(os, "write", lambda descriptor, content: write(descriptor, content[:5]))
+        with pytest.raises(OSError, match="No space left"):
+            transcript.update([{"role": "user", "content": "first"}, {"role": "user", "content": "second"}])
+    assert path.read_bytes() == before
+    transcript.update([{"role": "user", "content": "first"}, {"role": "user", "content": "second"}])
+    assert [json.loads(line)["content"] for line in path.read_text().splitlines()] == ["first", "second"]
+
+
+def test_others_cannot_read_it(tmp_path: Path) -> None:
+    """The file is its owner's alone, however it was written."""
+    path = tmp_path / "transcript.jsonl"
+    transcript = Transcript(path, _mask)
+    transcript.update([{"role": "user", "content": "a"}])
+    assert path.stat().st_mode & 0o777 == 0o600
+    transcript.update([])
+    assert (path.stat().st_mode & 0o777, path.read_bytes()) == (0o600, b"")

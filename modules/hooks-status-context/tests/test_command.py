@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 import sys
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -60,6 +61,32 @@ async def test_a_cancelled_handler_leaves_no_process(fake_git: Callable[[str], P
     with pytest.raises(asyncio.CancelledError):
         await emitting
     assert await wait_for(lambda: not any(map(is_running, pids_of(folder))), timeout=30)
+
+
+@pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="processes are found in /proc")
+async def test_a_handler_may_be_cancelled_at_any_moment(fake_git: Callable[[str], Path], tmp_path: Path) -> None:
+    """However far the start of git has come when the session stops waiting, nothing of it is left running."""
+    mark = f"1000.{uuid.uuid4().int % 10**9}"
+    fake_git(f"exec sleep {mark}\n")
+
+    def left() -> list[Path]:
+        return [path for path in Path("/proc").glob("[0-9]*/cmdline") if mark.encode() in _read(path)]
+
+    for steps in range(40):
+        asking = asyncio.create_task(repository_lines(str(tmp_path), Settings(git_timeout=1000)))
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        asking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asking
+    assert await wait_for(lambda: not left(), timeout=30)
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:  # gone meanwhile
+        return b""
 
 
 async def test_what_is_known_by_the_deadline_is_told(fake_git: Callable[[str], Path], tmp_path: Path) -> None:
@@ -132,11 +159,13 @@ async def test_a_git_that_fails_without_a_word(fake_git: Callable[[str], Path], 
 
 
 async def test_the_questions_of_git_find_nobody(fake_git: Callable[[str], Path], tmp_path: Path) -> None:
-    """git has no input, no terminal to ask on, takes no locks, and speaks the language we can read."""
-    folder = fake_git('{ cat; echo "$GIT_TERMINAL_PROMPT $GIT_OPTIONAL_LOCKS $LC_ALL"; echo "$*"; } > seen; exit 77\n')
+    """git has no input, no terminal to ask on, takes no locks, speaks a language we can read, and starts at the top."""
+    folder = fake_git(
+        '{ cat; echo "$GIT_TERMINAL_PROMPT $GIT_OPTIONAL_LOCKS $LC_ALL $OLDPWD"; echo "$*"; } > seen; exit 77\n'
+    )
     await repository_lines(str(tmp_path), Settings(git_timeout=60))
     prompt, arguments = (folder / "seen").read_text(encoding="utf-8").splitlines()
-    assert prompt == "0 0 C"
+    assert prompt == "0 0 C /"
     assert f"-C {tmp_path}" in arguments
 
 

@@ -135,6 +135,13 @@ def test_what_people_write_comes_before_what_tools_make() -> None:
     ]
 
 
+def test_the_limit_for_what_tools_make_holds_for_all() -> None:
+    """Tracked and untracked files share it."""
+    changes = [Change(code, f"{name}.lock") for code in (" M", "??") for name in ("a", "b")]
+    lines = status_lines(Status(changes=changes), Settings(git_status_tier2_limit=3))
+    assert lines[1:] == [" M a.lock", " M b.lock", "?? a.lock", "(1 more not listed)"]
+
+
 def test_patterns_of_the_bundle_are_added() -> None:
     """`git_status_tier1_patterns_extend` hides more, `git_status_tier2_patterns_extend` limits more."""
     changes = [Change("??", name) for name in ("generated/x", "a.csv", "b.csv", "c.py", "poetry.lock")]

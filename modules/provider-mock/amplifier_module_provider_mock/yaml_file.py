@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-
+_OTHER_BREAKS = re.compile("[\r\x85\u2028\u2029\ufeff]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -36,7 +36,12 @@ class _Dumper(yaml.SafeDumper):
 
 
 def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
+    style = None
+    if _OTHER_BREAKS.search(text):
+        style = '"'  # everywhere else they would be read back as something else
+    elif "\n" in text:
+        style = "|"
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
 
 _Dumper.add_representer(str, _represent_text)
