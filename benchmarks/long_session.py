@@ -2,7 +2,8 @@
 
     python benchmarks/long_session.py [--turns 2000] [--no-document] [--output FILE]
 
-Every turn is a prompt, a round of two tool calls and an answer, all through the modules of a usual bundle. The log and
+Every turn is a prompt, a round of two tool calls and an answer, all through the modules of a usual bundle, and every
+request is logged whole (`raw: true`): the log must not repeat what earlier requests said. The log and
 the transcript must grow by the same number of bytes per turn in the second half as in the first; memory must
 not grow more than the conversation itself. Exits 1 when that does not hold. Writes a section of docs/reliability.md.
 """
@@ -37,7 +38,7 @@ session:
   orchestrator: {module: loop-basic}
   context: {module: context-simple, config: {max_tokens: 60000}}
 providers:
-  - {module: provider-mock, config: {scenario: scenario.yaml}}
+  - {module: provider-mock, config: {scenario: scenario.yaml, raw: true}}
 tools:
   - {module: tool-notes}
 hooks:
@@ -139,7 +140,7 @@ def judge(marks: list[Mark]) -> list[str]:
         late = per_turn(middle, last, name)
         if late > early * GROWTH + 1:
             wrong.append(f"{name}: {early:.0f} bytes a turn in the first half, {late:.0f} in the second")
-    kept = per_turn(first, last, "memory")
+    kept = per_turn(middle, last, "memory")  # by the middle, requests are as large as they get
     if kept > BYTES_PER_TURN:
         wrong.append(f"memory: {kept:.0f} bytes a turn, at most {BYTES_PER_TURN} are the conversation's")
     return wrong
@@ -186,9 +187,9 @@ def main() -> int:
     if not options.no_document:
         body = (
             f"## A session of {options.turns:,} turns in one process\n\n{circumstances()}\n\n{describe(marks)}\n\n"
-            "Each turn is a prompt, two tool calls and an answer; a request may take 60,000 tokens, beyond which the "
+            "Each turn is a prompt, two tool calls and an answer, and every request is logged whole; a request may take 60,000 tokens, beyond which the "
             "history is compacted. The conversation itself stays in memory until the "
-            f"session ends: at most {BYTES_PER_TURN:,} bytes a turn are its share. Log, blobs and transcript may not "
+            f"session ends: at most {BYTES_PER_TURN:,} bytes a turn are its share in the second half. Log, blobs and transcript may not "
             f"grow more than {GROWTH:g} times as fast in the second half as in the first: "
             f"{'they do not' if not wrong else '**violated**'}.\n`python benchmarks/long_session.py` measures again."
         )

@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import subprocess
+import time
 from typing import Any
 
 import pytest
@@ -86,6 +87,50 @@ def test_interrupted_twice(project: Any) -> None:
     assert "cancel:completed" in project.events()
 
 
+def test_a_session_that_cannot_be_closed(project: Any) -> None:
+    """A third SIGINT ends a process whose modules do not let go."""
+    project.module(
+        "tool-sticky",
+        """
+        import asyncio
+        from pathlib import Path
+        from amplifier_core import ToolResult
+
+        class Sticky:
+            name = "sticky"
+            description = "Do nothing"
+            input_schema = {"type": "object", "properties": {}}
+
+            async def execute(self, input):
+                return ToolResult(output="")
+
+        async def stick():
+            while True:
+                Path("sticking").touch()
+                try:
+                    await asyncio.sleep(60)
+                except asyncio.CancelledError:
+                    pass
+
+        async def mount(coordinator, config=None):
+            await coordinator.mount("tools", Sticky())
+            return stick
+        """,
+    )
+    project.script([{"text": "The answer."}], modules=("tool-sticky",))
+    process = project.start("run", "--bundle", "bundle.yaml", "go")
+    while not (project.folder / "sticking").exists():
+        assert process.poll() is None
+        time.sleep(0.01)
+    for _ in range(50):
+        if process.poll() is None:
+            process.send_signal(signal.SIGINT)
+            time.sleep(0.1)
+    out, error = process.communicate(timeout=30)
+    assert (process.returncode, out) == (-signal.SIGINT, "The answer.\n"), error
+    _check_closed(project)
+
+
 def test_terminated_before_it_is_ready(project: Any) -> None:
     """SIGTERM while modules are still being mounted ends the run with its own exit code."""
     project.module(
@@ -101,9 +146,9 @@ def test_terminated_before_it_is_ready(project: Any) -> None:
     )
     project.script([{"text": "never"}], modules=("tool-slow",))
     process = project.start("run", "--bundle", "bundle.yaml", "go")
-    from_here = project.folder / "mounting"
-    while not from_here.exists():
+    while not (project.folder / "mounting").exists():
         assert process.poll() is None
+        time.sleep(0.01)
     process.send_signal(signal.SIGTERM)
     out, error = process.communicate(timeout=30)
     assert (process.returncode, out) == (143, ""), error

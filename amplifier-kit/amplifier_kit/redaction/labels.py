@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from binascii import Error, a2b_base64
 from collections.abc import Callable, Iterator
-from functools import cache
 from typing import Final, NamedTuple
 
 from amplifier_kit.redaction.glance import Glance, any_in, fold
+from amplifier_kit.redaction.lazy import pattern
 from amplifier_kit.redaction.mask import MASK, MASKS
 from amplifier_kit.redaction.names import is_secret_name
 
@@ -33,10 +33,10 @@ _STRING = r"\"(?:[^\"\\\n]|\\.){1,400}\"|'(?:[^'\\\n]|\\.){1,400}'" + r"|\\\"[^\
 _BARE = r"[^\s\"'`&,;<>(){}\[\]|\\]"
 
 #: What follows the announcing word of a field.
-_FIELD = re.compile(
+_FIELD = (
     rf"(?P<gap>{_QUOTE}{_SPACE}(?:=>|:=|[=:]|\b(?:is|was)\b){_SPACE})(?P<value>{_STRING}|\\?[\"']?{_BARE}{{4,100}})"
 )
-_REST = re.compile(rf"{_BARE}*")
+_REST = rf"{_BARE}*"
 _STEMS: Final = ("key", "secret", "password", "passwd", "passphrase", "passcode", "pwd", "token", "auth", "credential")
 #: `key` alone says nothing.
 _BEFORE_KEY = ("api", "access", "secret", "private", "account", "signing", "encryption", "subscription", "master")
@@ -64,14 +64,18 @@ _SIGNATURES = frozenset(
     ("sig", "signature", "x-amz-signature", "x-goog-signature", "x-amz-credential", "code_verifier")
 )
 _STRICT = ("password", "passwd", "passphrase", "passcode", "pwd", "secret", "key")
-_PLACEHOLDER = re.compile(r"\$\{?\w|\{|%[s(]|<|\.\.\.|…|\*{3}|x{4,}", re.IGNORECASE)
+#: What stands for a secret that is filled in later, or was taken out already.
+_PLACEHOLDER = (
+    r"\$\{[^}]*\}|\$\(?(?:[A-Z_][A-Z0-9_]*|[A-Za-z_]+)\)?|\{\{?[^{}]*\}?\}|%s|%\(\w+\)s"
+    r"|<[^<>]*>?|\.{3}|…|\*{3,}|[xX]{4,}"
+)
 #: What documentation and schemas write where a secret goes.
 _WORDS = frozenset(("string", "none", "null", "true", "false", "hidden", "required", "optional", *_STEMS))
-_NAME_PATH = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+[.:]?")
-_PATH = re.compile(r"[~.]{0,2}/[\w.]|[A-Za-z][A-Za-z0-9+.\-]{1,20}://")
-_NUMBER = re.compile(r"[0-9.,:+\-/_]+%?")
-_DIGIT = re.compile(r"[0-9]")
-_LETTER = re.compile(r"[A-Za-z]")
+_NAME_PATH = r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+[.:]?"
+_PATH = r"[~.]{0,2}/[\w.]|[A-Za-z][A-Za-z0-9+.\-]{1,20}://"
+_NUMBER = r"[0-9.,:+\-/_]+%?"
+_DIGIT = r"[0-9]"
+_LETTER = r"[A-Za-z]"
 
 
 def announces_secret(glance: Glance) -> bool:
@@ -85,20 +89,15 @@ def mask_labelled(text: str) -> tuple[str, int]:
     if not any_in(_ANCHORS, folded):
         return text, 0
     found = 0
-    for index, (words, _, decide) in enumerate(_RULES):
+    for words, form, decide in _RULES:
         if any_in(words, folded):
-            text, count = _mask(_pattern(index), decide, text)
+            text, count = _mask(pattern(form, re.IGNORECASE | re.ASCII), decide, text)
             found += count
     text, count = _mask_fields(text)
     return text, found + count
 
 
-@cache
-def _pattern(index: int) -> re.Pattern[str]:
-    return re.compile(_RULES[index][1], re.IGNORECASE | re.ASCII)
-
-
-def _mask(pattern: re.Pattern[str], decide: Decide, text: str) -> tuple[str, int]:
+def _mask(form: re.Pattern[str], decide: Decide, text: str) -> tuple[str, int]:
     """Mask the values of those matches that `decide` finds to be secrets."""
     count = 0
 
@@ -111,7 +110,7 @@ def _mask(pattern: re.Pattern[str], decide: Decide, text: str) -> tuple[str, int
         count += 1
         return f"{match['label']}{match['gap']}{opening}{MASK}{closing}"
 
-    return pattern.sub(replace, text), count
+    return form.sub(replace, text), count
 
 
 def _mask_fields(text: str) -> tuple[str, int]:
@@ -119,7 +118,7 @@ def _mask_fields(text: str) -> tuple[str, int]:
     kept: list[str] = []
     done = 0
     for start in sorted(_ends_of_labels(text)):
-        match = _FIELD.match(text, start) if start >= done else None
+        match = pattern(_FIELD).match(text, start) if start >= done else None
         if match is None:
             continue
         opening, value, closing = _unquote(match["value"])
@@ -128,7 +127,7 @@ def _mask_fields(text: str) -> tuple[str, int]:
         if value in MASKS or not _field_holds_secret(found):
             continue
         kept += (text[done : match.start("value")], opening, MASK, closing)
-        done = end if closing else _REST.match(text, end).end()  # type: ignore[union-attr]  # it matches nothing, too
+        done = end if closing else pattern(_REST).match(text, end).end()  # type: ignore[union-attr]  # it matches nothing, too
     return ("".join((*kept, text[done:])), len(kept) // 4) if kept else (text, 0)
 
 
@@ -167,7 +166,7 @@ def _field_holds_secret(found: Found) -> bool:
     """Tell a secret from code and prose: `token = get_token()`, `password: SecretStr`, `auth: required` hold none."""
     value, label = found.value, found.label.lower()
     strict = label.endswith(_STRICT)
-    if _PLACEHOLDER.match(value) or _PATH.match(value) or value.lower() in _WORDS:
+    if pattern(_PLACEHOLDER).fullmatch(value) or pattern(_PATH).match(value) or value.lower() in _WORDS:
         return False
     if found.gap.strip() in ("is", "was"):
         return label.startswith("pass") and len(value) >= 6 and value.rstrip(".").isalnum() and _is_mixed(value)
@@ -175,7 +174,7 @@ def _field_holds_secret(found: Found) -> bool:
         return len(value) >= 4 and (strict or _is_random(value) or len(value) >= 24)
     if len(value) < 6 or value.lower().endswith(label) or _is_code(found):
         return False
-    if _NUMBER.fullmatch(value):
+    if pattern(_NUMBER).fullmatch(value):
         return strict and value.isdigit()
     if strict and found.label.isupper() and found.gap == "=":
         return True
@@ -186,21 +185,21 @@ def _is_code(found: Found) -> bool:
     """Tell whether the value is an expression: a call, an index, a name with dots."""
     if found.after.startswith(("(", "[", "{")) and not found.after.startswith(MASKS):
         return True
-    return _NAME_PATH.fullmatch(found.value) is not None
+    return pattern(_NAME_PATH).fullmatch(found.value) is not None
 
 
 def _is_mixed(value: str) -> bool:
     """Tell whether a value has letters and digits, as made-up secrets do and words do not."""
-    return _DIGIT.search(value) is not None and _LETTER.search(value) is not None
+    return pattern(_DIGIT).search(value) is not None and pattern(_LETTER).search(value) is not None
 
 
 def _is_random(value: str) -> bool:
     """Tell whether a value is mixed well enough not to be a word such as `oauth2`."""
-    return len(value) >= 8 and _is_mixed(value) and len(_DIGIT.findall(value)) >= 2
+    return len(value) >= 8 and _is_mixed(value) and len(pattern(_DIGIT).findall(value)) >= 2
 
 
 def _header_holds_secret(found: Found) -> bool:
-    if _PLACEHOLDER.match(found.value) or _is_code(found) or "(" in found.value:
+    if pattern(_PLACEHOLDER).fullmatch(found.value) or _is_code(found) or "(" in found.value:
         return False
     return _is_mixed(found.value) or len(found.value) >= 24
 
@@ -217,14 +216,14 @@ def _bearer_holds_secret(found: Found) -> bool:
 
 def _flag_holds_secret(found: Found) -> bool:
     name = found.label.lstrip("-")
-    if not is_secret_name(name) or _PLACEHOLDER.match(found.value) or _PATH.match(found.value):
+    if not is_secret_name(name) or pattern(_PLACEHOLDER).fullmatch(found.value) or pattern(_PATH).match(found.value):
         return False
     return found.quoted or _is_mixed(found.value) or name.lower().endswith(_STRICT)
 
 
 def _query_holds_secret(found: Found) -> bool:
     name = found.label.lstrip("?&").removeprefix("amp;")
-    if _PLACEHOLDER.match(found.value):
+    if pattern(_PLACEHOLDER).fullmatch(found.value):
         return False
     if name.lower() == "key":
         return len(found.value) >= 16 and _is_mixed(found.value)
@@ -232,11 +231,11 @@ def _query_holds_secret(found: Found) -> bool:
 
 
 def _login_holds_secret(found: Found) -> bool:
-    return not found.value.isdigit() and not _PLACEHOLDER.match(found.value)
+    return not found.value.isdigit() and not pattern(_PLACEHOLDER).fullmatch(found.value)
 
 
 def _is_no_placeholder(found: Found) -> bool:
-    return not _PLACEHOLDER.match(found.value)
+    return not pattern(_PLACEHOLDER).fullmatch(found.value)
 
 
 def _user_is_token(found: Found) -> bool:

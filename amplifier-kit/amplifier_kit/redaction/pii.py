@@ -5,20 +5,20 @@ from __future__ import annotations
 import re
 
 from amplifier_kit.redaction.glance import Glance
+from amplifier_kit.redaction.lazy import pattern
 from amplifier_kit.redaction.mask import PII_MASK
 
 #: Not the login of a URL, not `git@host`, not a package at a version (`left-pad@1.3.0-beta.rc`).
-_MAIL = re.compile(
+_MAIL = (
     r"(?<![\w.%+\-/])(?!git@)[^\W_][\w.%+\-]{0,63}@(?![0-9]+\.[0-9])"
     r"(?:[A-Za-z0-9\-]{1,63}\.){1,8}[A-Za-z]{2,24}(?![A-Za-z0-9\-(])"
 )
-_SOCIAL = re.compile(r"(?<![\w.\-])(?!000|666|9)[0-9]{3}-(?!00)[0-9]{2}-(?!0000)[0-9]{4}(?![\w\-]|\.[0-9])", re.ASCII)
+_SOCIAL = r"(?<![\w.\-])(?!000|666|9)[0-9]{3}-(?!00)[0-9]{2}-(?!0000)[0-9]{4}(?![\w\-]|\.[0-9])"
 #: Numbers that begin and are as long as those of a card company; the check digit decides.
-_CARD = re.compile(
+_CARD = (
     r"(?<![\w.\-+/])(?:4[0-9]{3}|5[1-5][0-9]{2}|2[2-7][0-9]{2}|6(?:011|5[0-9]{2})|35[0-9]{2}"
     r")(?:(?P<gap>[ \-]?)[0-9]{4})(?:(?P=gap)[0-9]{4}){2}(?![\w\-:+/]|\.[0-9])"
-    r"|(?<![\w.\-+/])3[47][0-9]{2}(?P<space>[ \-]?)[0-9]{6}(?P=space)[0-9]{5}(?![\w\-:+/]|\.[0-9])",
-    re.ASCII,
+    r"|(?<![\w.\-+/])3[47][0-9]{2}(?P<space>[ \-]?)[0-9]{6}(?P=space)[0-9]{5}(?![\w\-:+/]|\.[0-9])"
 )
 #: What a text has to contain for one of the two above, with a zero for every digit.
 _DIGIT_FORMS = (b"000-00-0000", b"000000000000000", b"0000 0000", b"0000-0000-", b"0000 000000 ", b"0000-000000-")
@@ -28,9 +28,9 @@ def mask_pii(text: str) -> tuple[str, int]:
     """Return the text without personal data, and how often there was some."""
     found = 0
     if _is_between_words("@", text):
-        text, found = _MAIL.subn(PII_MASK, text)
+        text, found = pattern(_MAIL).subn(PII_MASK, text)
     if _has_digits(Glance(text)):
-        text, count = _SOCIAL.subn(PII_MASK, text)
+        text, count = pattern(_SOCIAL, re.ASCII).subn(PII_MASK, text)
         text, cards = _mask_cards(text)
         found += count + cards
     return text, found
@@ -66,7 +66,7 @@ def _mask_cards(text: str) -> tuple[str, int]:
         found += 1
         return PII_MASK
 
-    return _CARD.sub(replace, text), found
+    return pattern(_CARD, re.ASCII).sub(replace, text), found
 
 
 def _checks(number: str) -> bool:

@@ -41,6 +41,10 @@ _SHORTEST = 6
 
 _PLAIN, _ID, _CALL_ID, _TIME, _SECRET, _ALLOWED, _DIRTY = range(7)
 
+#: Events that carry an answer in pieces, and the fields that hold the text of one.
+_PIECES = ("_delta", ":delta")
+_PIECE_KEYS = ("text", "delta", "content", "thinking", "partial_json", "arguments")
+
 Text = Callable[[str], str]
 Mask = Callable[[str], tuple[str, int]]
 
@@ -122,6 +126,8 @@ class Redactor:
         counts: Counter[str] = Counter()
         try:
             rest = {key: item for key, item in record.items() if key not in RECORD_KEYS and key != "redaction"}
+            if str(record.get("event")).endswith(_PIECES):
+                rest["data"] = _without_pieces(rest.get("data"), counts)
             scrubbed = self._scrub(rest, counts)
             clean = {key: scrubbed.pop(key, item) for key, item in record.items() if key in scrubbed or key not in rest}
             clean.update(scrubbed)
@@ -332,6 +338,15 @@ def _free(key: Any, fields: Mapping[Any, Any]) -> Any:
 def _count(counts: Counter[str], rule: str, found: int) -> None:
     if found:
         counts[rule] += found
+
+
+def _without_pieces(data: Any, counts: Counter[str]) -> Any:
+    """Mask the text of a piece of a stream: nobody can tell by a part of a secret that it is one."""
+    if not isinstance(data, Mapping):
+        return data
+    pieces = [key for key in _PIECE_KEYS if isinstance(data.get(key), str) and data[key] != MASK]
+    _count(counts, "stream_piece", len(pieces))
+    return {**data, **dict.fromkeys(pieces, MASK)}
 
 
 def _with_earlier(earlier: Any, counts: Counter[str]) -> dict[str, Any]:

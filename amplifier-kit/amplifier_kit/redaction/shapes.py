@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
-from functools import cache
 from typing import Final
 
 from amplifier_kit.redaction.glance import VERY_LONG, Glance, any_in
+from amplifier_kit.redaction.lazy import pattern
 from amplifier_kit.redaction.mask import MASK
 
 #: Not inside a word. Text that was escaped once more has `\n` for a line break, and its `n` is no part of a word.
@@ -47,10 +46,10 @@ _SHAPES: Final = (
     (("hooks.slack.com/",), r"(?<=hooks\.slack\.com/services/)[A-Za-z0-9/]{16,}"),
     (("eyJ",), _ALONE + r"eyJ[A-Za-z0-9_\-]{8,}\.[A-Za-z0-9_\-]{8,}\.[A-Za-z0-9_\-]*"),
 )
-_BEGIN = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
-_END = re.compile(r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
+_BEGIN = r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
+_END = r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
 #: What may follow the first line of a key whose last line was cut off.
-_KEY_TEXT = re.compile(r"(?:[A-Za-z0-9+/=\s]|\\[nr])*")
+_KEY_TEXT = r"(?:[A-Za-z0-9+/=\s]|\\[nr])*"
 
 
 _ANCHORS: Final = tuple(anchor for anchors, _ in _SHAPES for anchor in anchors)
@@ -66,20 +65,14 @@ def mask_shapes(text: str) -> tuple[str, int]:
     """Return the text without secrets that have a known form, and how many there were."""
     found = 0
     words = Glance(text).long_words(VERY_LONG)
-    for index, (anchors, _) in enumerate(_SHAPES):
+    for anchors, form in _SHAPES:
         if any_in(anchors, words):
-            text, count = _pattern(index).subn(MASK, text)
+            text, count = pattern(form).subn(MASK, text)
             found += count
     if "PRIVATE KEY" in text:
         text, count = _mask_private_keys(text)
         found += count
     return text, found
-
-
-@cache
-def _pattern(index: int) -> re.Pattern[str]:
-    # Compiled when it is first needed: most sessions need none of them.
-    return re.compile(_SHAPES[index][1])
 
 
 def _mask_private_keys(text: str) -> tuple[str, int]:
@@ -88,10 +81,10 @@ def _mask_private_keys(text: str) -> tuple[str, int]:
     at = 0
     found = 0
     any_end = True
-    while begin := _BEGIN.search(text, at):
-        end = _END.search(text, begin.end()) if any_end else None
+    while begin := pattern(_BEGIN).search(text, at):
+        end = pattern(_END).search(text, begin.end()) if any_end else None
         any_end = end is not None
-        stop = end.end() if end is not None else _KEY_TEXT.match(text, begin.end()).end()  # type: ignore[union-attr]
+        stop = end.end() if end is not None else pattern(_KEY_TEXT).match(text, begin.end()).end()  # type: ignore[union-attr]
         kept += (text[at : begin.start()], MASK)
         at = stop
         found += 1

@@ -285,6 +285,21 @@ def test_a_record_says_what_was_masked() -> None:
     assert Redactor(LIVE)(clean) == clean
 
 
+@pytest.mark.parametrize("event", ["llm:stream_block_delta", "content_block:delta", "thinking:delta"])
+def test_pieces_of_a_stream_are_masked(event: str) -> None:
+    """A secret may be cut in two by the pieces of a stream, and half a secret cannot be told: no piece is written."""
+    record = {"event": event, "request_id": "r-1", "data": {"sequence": 3, "block_type": "text", "text": "half-of-a"}}
+    clean = Redactor()(record)
+    assert clean == {
+        "event": event,
+        "request_id": "r-1",
+        "data": {"sequence": 3, "block_type": "text", "text": MASK},
+        "redaction": {"applied": True, "rules": ["stream_piece"], "counts": {"stream_piece": 1}},
+    }
+    assert Redactor()(clean) == clean
+    assert Redactor()({"event": event, "data": None}) == {"event": event, "data": None}
+
+
 def test_a_second_redactor_adds_its_counts() -> None:
     """Two redactors in a row tell together what was masked."""
     record = {"event": "e", "data": {"a": LIVE[0], "b": TOKEN}}
