@@ -63,7 +63,7 @@ bench-histories: $(VENV)/.ready ## 100,000 histories through the pairing check; 
 	$(BIN)/python benchmarks/pairing_histories.py --count 100000
 
 bench-secrets: $(VENV)/.ready ## 30 planted secrets, none on disk; rewrites its section of docs/reliability.md
-	$(BIN)/python benchmarks/secrets.py
+	$(BIN)/python benchmarks/planted_secrets.py
 
 dist: $(VENV)/.ready ## build every wheel and source distribution into dist/
 	rm -rf dist

@@ -3,9 +3,9 @@
     python benchmarks/long_session.py [--turns 2000] [--no-document] [--output FILE]
 
 Every turn is a prompt, a round of two tool calls and an answer, all through the modules of a usual bundle, and every
-request is logged whole (`raw: true`): the log must not repeat what earlier requests said. The log and
-the transcript must grow by the same number of bytes per turn in the second half as in the first; memory must
-not grow more than the conversation itself. Exits 1 when that does not hold. Writes a section of docs/reliability.md.
+request is logged whole (`raw: true`): the log must not repeat what earlier requests said. The log and the transcript
+must grow by the same number of bytes per turn in the second half as in the first; memory must not grow more than the
+conversation itself. Exits 1 when that does not hold. Writes a section of docs/reliability.md.
 """
 
 from __future__ import annotations
@@ -77,6 +77,11 @@ class Mark:
     memory: int
     seconds: float
 
+    @property
+    def stored(self) -> int:
+        """The bytes of the log, its blobs included."""
+        return self.log + self.blobs
+
 
 def write_project(folder: Path) -> None:
     """Make a project with the bundle, the scenario and the tool."""
@@ -135,7 +140,8 @@ def judge(marks: list[Mark]) -> list[str]:
     """Return what grew as it should not; nothing when all is well. The marks are the quarters of the session."""
     first, middle, last = marks[0], marks[len(marks) // 2 - 1], marks[-1]
     wrong = []
-    for name in ("log", "blobs", "transcript"):
+    # Blobs count with the log: a session has few, and has them in bursts, when its history is compacted.
+    for name in ("stored", "transcript"):
         early = per_turn(first, middle, name)
         late = per_turn(middle, last, name)
         if late > early * GROWTH + 1:
@@ -187,10 +193,10 @@ def main() -> int:
     if not options.no_document:
         body = (
             f"## A session of {options.turns:,} turns in one process\n\n{circumstances()}\n\n{describe(marks)}\n\n"
-            "Each turn is a prompt, two tool calls and an answer, and every request is logged whole; a request may take 60,000 tokens, beyond which the "
-            "history is compacted. The conversation itself stays in memory until the "
-            f"session ends: at most {BYTES_PER_TURN:,} bytes a turn are its share in the second half. Log, blobs and transcript may not "
-            f"grow more than {GROWTH:g} times as fast in the second half as in the first: "
+            "Each turn is a prompt, two tool calls and an answer, and every request is logged whole; one may take "
+            "60,000 tokens, beyond which the history is compacted. The conversation itself stays in memory until the "
+            f"session ends: at most {BYTES_PER_TURN:,} bytes a turn are its share in the second half. Log (with "
+            f"blobs) and transcript may not grow more than {GROWTH:g} times as fast in the second half as in the first: "
             f"{'they do not' if not wrong else '**violated**'}.\n`python benchmarks/long_session.py` measures again."
         )
         write_section(options.output, HEADING, "long-session", body)

@@ -197,7 +197,7 @@ def play(folder: Path, seed: int) -> dict[str, Any]:
         "leaks": [[one.what, one.where, str(path)] for one, path in leaks(garden, home)],
         "missing": [[one.what, one.where] for one in garden.plants if one not in intact(garden, folder, first)],
         "files": len(files),
-        "names": sorted({path.suffix and path.name or "blob" for path in files}),
+        "names": sorted({(path.suffix and path.name) or "blob" for path in files}),
         "bytes": len(written),
         "masks": written.count(b"[REDACTED"),
         "recorded": recorded,

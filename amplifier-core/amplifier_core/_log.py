@@ -67,7 +67,8 @@ class LogPipe:
     def _report(self, culprit: object, what: str, error: BaseException) -> None:
         if id(culprit) not in self._reported:
             self._reported[id(culprit)] = culprit
-            logger.error("Log %s %r failed (reported once): %s", what, culprit, describe(error), exc_info=error)
+            reason = describe(error) or type(error).__name__
+            logger.error("Log %s %r failed (reported once): %s", what, culprit, reason, exc_info=error)
 
 
 def _now(outcome: Any) -> Any:

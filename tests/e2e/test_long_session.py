@@ -28,4 +28,4 @@ def test_growth_is_noticed(load: Callable[[str], ModuleType]) -> None:
     even = [long_session.Mark(turn, 100 * turn, 0, 10 * turn, 5000 * turn, 1.0) for turn in range(1, 9)]
     assert long_session.judge(even) == []
     square = [long_session.Mark(turn, turn**2, 0, turn**2, 50_000 * turn, 1.0) for turn in range(100, 900, 100)]
-    assert [problem.partition(":")[0] for problem in long_session.judge(square)] == ["log", "transcript", "memory"]
+    assert [problem.partition(":")[0] for problem in long_session.judge(square)] == ["stored", "transcript", "memory"]

@@ -162,7 +162,7 @@ class SessionLog:
             record = redacted
         seq = self._seq + 1
         try:
-            if self._unsure or monotonic() > self._look_at:
+            if self._unsure or self._descriptor is None or monotonic() > self._look_at:
                 self._be_ready()
                 seq = self._seq + 1
             self._unsure = True

@@ -23,6 +23,10 @@ _URL_PASSWORD = re.compile(r"://[^\s/:@]{0,200}:([^\s/@]{8,500})@")
 _SCHEME = re.compile(r"(?:bearer|basic|token|apikey)\s+(?=\S{8,}$)", re.IGNORECASE)
 #: Variables are also called just `KEY`, `PASS` or `PWD`, with something before it.
 _ENV_NAME = re.compile(r"[A-Z0-9]_(?:KEY|PASS|PWD)$", re.IGNORECASE)
+#: Names of ways to authenticate as much as of secrets: `auth: managed_identity`. Under these, and under `SORT_KEY`,
+#: only what has a digit in it, or is an object in JSON, is taken for a secret.
+_VAGUE_NAME = re.compile(r"(?:auth|credentials?|creds)$", re.IGNORECASE)
+_TELLING = re.compile("[0-9]|^{")
 #: What stands where a secret might, and is none. Masking it would make a log unreadable.
 _ORDINARY = frozenset(
     (
@@ -98,7 +102,7 @@ def live_values_from_env(environ: Mapping[str, str]) -> list[str]:
     found: list[str] = []
     for name, value in environ.items():
         if is_secret_name(name) or _ENV_NAME.search(name):
-            found.extend(_worth_masking(value))
+            found.extend(_worth_masking(name, value))
         else:
             found.extend(_URL_PASSWORD.findall(value))
     return found
@@ -107,31 +111,35 @@ def live_values_from_env(environ: Mapping[str, str]) -> list[str]:
 def live_values_from_plan(plan: Any) -> list[str]:
     """Return the strings that stand under secret names anywhere in a plan or config, and the passwords in its URLs."""
     found: list[str] = []
-    waiting: list[tuple[Any, bool]] = [(plan, False)]
+    #: What is still to be looked at, and the secret name that it stands under, if any.
+    waiting: list[tuple[Any, str | None]] = [(plan, None)]
     seen: set[int] = set()
     while waiting:
-        value, secret = waiting.pop()
+        value, name = waiting.pop()
         if isinstance(value, str):
-            found.extend(_worth_masking(value) if secret else _URL_PASSWORD.findall(value))
+            found.extend(_URL_PASSWORD.findall(value) if name is None else _worth_masking(name, value))
         elif isinstance(value, (Mapping, list, tuple)) and id(value) not in seen:
             seen.add(id(value))
             if isinstance(value, Mapping):
-                for key, item in value.items():
-                    waiting.append((item, _is_secret_field(str(key), item) or (secret and key in _INNER_NAMES)))
+                waiting.extend((item, _secret_name(str(key), item, name)) for key, item in value.items())
             else:
-                waiting.extend((item, secret) for item in value)
+                waiting.extend((item, name) for item in value)
     return found
 
 
-def _is_secret_field(name: str, item: Any) -> bool:
-    return is_secret_name(name) and may_be_secret(name, item)
+def _secret_name(key: str, item: Any, around: str | None) -> str | None:
+    """Return the key when it makes its item a secret: by itself, or inside of something with a secret name."""
+    if (around is not None and key in _INNER_NAMES) or (is_secret_name(key) and may_be_secret(key, item)):
+        return key
+    return None
 
 
-def _worth_masking(value: str) -> list[str]:
+def _worth_masking(name: str, value: str) -> list[str]:
     value = value.strip()
     if len(value) < LEAST or value.lower() in _ORDINARY or _is_file_name(value):
         return []
-    return [value]
+    is_vague = _VAGUE_NAME.search(name) is not None or not (is_secret_name(name) or name in _INNER_NAMES)
+    return [] if is_vague and not _TELLING.search(value) else [value]
 
 
 def _is_file_name(value: str) -> bool:

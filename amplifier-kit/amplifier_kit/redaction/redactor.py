@@ -92,8 +92,8 @@ class Redactor:
             self._masks += [(mask_pii, may_hold_pii)]
         #: What is known about keys, which come again and again.
         self._kinds: dict[Any, int] = {}
-        #: Short texts that are known to hold no secret.
-        self._clean: set[str] = set()
+        #: Texts that are known to hold no secret.
+        self._clean: set[Any] = set()
         self.add_live_values(live_values)
 
     def add_live_value(self, value: str) -> None:
@@ -144,7 +144,7 @@ class Redactor:
         clean = self._clean
 
         def collect(text: str) -> str:
-            if len(text) >= _SHORTEST and text not in clean:
+            if len(text) >= _SHORTEST and _token(text) not in clean:
                 texts.append(text)
             return text
 
@@ -157,11 +157,11 @@ class Redactor:
             self._remember(texts)
         return copy
 
-    def _remember(self, texts: list[str]) -> None:
-        """Remember short texts without secrets: names, paths and words come again on many lines."""
+    def _remember(self, texts: Iterable[str]) -> None:
+        """Remember texts without secrets: names and paths come again on many lines, messages in every request."""
         if len(self._clean) > _MOST_REMEMBERED:
             self._clean.clear()
-        self._clean.update([text for text in texts if len(text) <= _LONGEST_REMEMBERED])
+        self._clean.update(map(_token, texts))
 
     def _worth_trying(self, text: str) -> tuple[Mask, ...]:
         """Return the ways of masking that might find something in a text; by words that must be there, so fast."""
@@ -170,8 +170,9 @@ class Redactor:
 
     def _masked(self, text: str, masks: Iterable[Mask], counts: Counter[str]) -> str:
         """Return a text with all secrets masked; again and again, until there is nothing left to mask."""
-        if len(text) < _SHORTEST or text in self._clean:
+        if len(text) < _SHORTEST or _token(text) in self._clean:
             return text
+        given = text
         for _ in range(_MOST_PASSES):
             before = text
             for mask in masks:
@@ -179,6 +180,8 @@ class Redactor:
                 if found:
                     counts[_RULE_OF.get(mask, "live_value")] += found
             if text == before:
+                if text == given:
+                    self._remember([text])
                 return text
             # What was masked may have hidden the beginning of something else.
             masks = [mask for mask, _ in self._masks]
@@ -315,6 +318,11 @@ class _Walk:
                 return MASK
             return value
         return self._text(_as_text(value))
+
+
+def _token(text: str) -> Any:
+    """Return what a text is remembered by: itself, or for a long one its length and hash."""
+    return text if len(text) <= _LONGEST_REMEMBERED else (len(text), hash(text))
 
 
 def _as_text(value: Any) -> str:

@@ -70,7 +70,7 @@ ORDINARY = [
     "password=${DB_PASSWORD} token=$TOKEN api_key=<your key> secret={secret} password=*** token=%s",
     "password: ... and secret: …",
     "secret: /run/secrets/db token=./token.txt token: https://example.com/token2",
-    "PWD=/home/somebody/project OLDPWD=/tmp",
+    "PWD=/home/somebody/project OLDPWD=/home/somebody",
     "The bearer understands basic authentication; basic understanding helps.",
     "Bearer authentication",
     "Basic py3-none-any",

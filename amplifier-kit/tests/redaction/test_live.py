@@ -138,7 +138,9 @@ def test_values_from_the_environment(tmp_path: Path) -> None:
     """Variables named like credentials give their values, others only the password of a URL."""
     environ = {
         "OPENAI_API_KEY": "sk-some-openai-key",
-        "STRIPE_KEY": "stripe-key-value",
+        "STRIPE_KEY": "stripe-key-1",
+        "SORT_KEY": "created_at",
+        "REGISTRY_AUTH": "htpasswd",
         "DB_PASS": "db-pass-value",
         "DATABASE_URL": "postgres://app:url-password@db/app",
         "HOME": "/home/somebody",
@@ -151,7 +153,7 @@ def test_values_from_the_environment(tmp_path: Path) -> None:
     }
     assert live_values_from_env(environ) == [
         "sk-some-openai-key",
-        "stripe-key-value",
+        "stripe-key-1",
         "db-pass-value",
         "url-password",
         "\0/impossible",
@@ -165,6 +167,7 @@ def test_values_from_a_plan() -> None:
         "tools": [{"config": {"headers": {"Authorization": "Bearer plan-token-2"}, "api_keys": ["plan-key-3", "x"]}}],
         "credentials": {"user": "administrator", "key": "plan-secret-4"},
         "hooks": ({"config": {"url": "https://u:plan-password-5@host/x", "password": "${DB_PASSWORD}"}},),
+        "auth": "managed_identity",
         "schema": {"properties": {"password": {"type": "string", "description": "your password"}}},
     }
     plan["self"] = plan
