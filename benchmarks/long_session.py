@@ -196,7 +196,7 @@ def main() -> int:
             "Each turn is a prompt, two tool calls and an answer, and every request is logged whole; one may take "
             "60,000 tokens, beyond which the history is compacted. The conversation itself stays in memory until the "
             f"session ends: at most {BYTES_PER_TURN:,} bytes a turn are its share in the second half. Log (with "
-            f"blobs) and transcript may not grow more than {GROWTH:g} times as fast in the second half as in the first: "
+            f"blobs) and transcript may not grow over {GROWTH:g} times as fast in the second half as in the first: "
             f"{'they do not' if not wrong else '**violated**'}.\n`python benchmarks/long_session.py` measures again."
         )
         write_section(options.output, HEADING, "long-session", body)

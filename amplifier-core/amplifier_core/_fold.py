@@ -13,7 +13,7 @@ from amplifier_core.models import ContextInjection, HookResult
 INVALID = "Hook handler returned invalid response"
 
 #: A HookResult costs microseconds to validate and one is made per event: keep the parts of a plain one at hand.
-_PLAIN = dict(HookResult().__dict__)
+_PLAIN: dict[str, Any] = {}
 _NEW = object.__new__
 _SET_FIELDS_SET = BaseModel.__dict__["__pydantic_fields_set__"].__set__
 _SET_EXTRA = BaseModel.__dict__["__pydantic_extra__"].__set__
@@ -22,6 +22,8 @@ _SET_PRIVATE = BaseModel.__dict__["__pydantic_private__"].__set__
 
 def plain_result(data: Any) -> HookResult:
     """Return `HookResult(action="continue", data=data)` without validating `data`, which stays the same object."""
+    if not _PLAIN:  # not at import: the first model ever made costs tens of milliseconds
+        _PLAIN.update(HookResult().__dict__)
     result = _NEW(HookResult)
     values = result.__dict__
     values.update(_PLAIN)

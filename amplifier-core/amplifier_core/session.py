@@ -53,7 +53,8 @@ class AmplifierSession:
         self.parent_id = parent_id
         self.is_resumed = is_resumed
         self.initialized = False
-        self.status = SessionStatus(session_id=self.session_id)
+        self._created_at = datetime.now()
+        self._status: SessionStatus | None = None
         self.coordinator: ModuleCoordinator = ModuleCoordinator(self, approval_system, display_system)
         self.coordinator.hooks.set_default_fields(session_id=self.session_id, parent_id=parent_id)
         self._owns_loader = not loader
@@ -66,6 +67,13 @@ class AmplifierSession:
         self._parent_token: Any = None
         spawning = traced_scope() if parent_id else None
         self._spawned_in = spawning.trace_id if spawning is not None else None
+
+    @property
+    def status(self) -> SessionStatus:
+        """Return what is known of the session's life so far; made when first asked for."""
+        if self._status is None:
+            self._status = SessionStatus(session_id=self.session_id, started_at=self._created_at)
+        return self._status
 
     async def initialize(self) -> None:
         """Load and mount everything, all or nothing; a second call does nothing, concurrent ones share one run.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import os
 import sys
 from typing import Any
@@ -106,6 +107,11 @@ async def initialize(stage: Stage) -> Any:
     return [await loader.initialize(good, hub), await outcome(lambda: loader.initialize(bad, hub))]
 
 
+def _installed() -> set[str]:
+    """Return the modules that happen to be installed in this environment: not what is compared."""
+    return {entry_point.name for entry_point in importlib.metadata.entry_points(group="amplifier.modules")}
+
+
 @scenario
 async def discovers_folders(stage: Stage) -> Any:
     """Folders named amplifier-module-* below the search paths."""
@@ -118,7 +124,8 @@ async def discovers_folders(stage: Stage) -> Any:
             )
     (stage.folder / "found" / "amplifier-module-empty").mkdir()
     (stage.folder / "found" / "other").mkdir()
-    found = await ModuleLoader(search_paths=[stage.folder / "found", stage.folder / "absent"]).discover()
+    loader = ModuleLoader(search_paths=[stage.folder / "found", stage.folder / "absent"])
+    found = [info for info in await loader.discover() if info.id not in _installed()]
     return [sorted(([info.id, info.model_dump()] for info in found), key=lambda pair: pair[0]), stage.warnings()]
 
 
@@ -128,8 +135,8 @@ async def discovers_by_environment(stage: Stage) -> Any:
     write_tool(stage.folder / "env" / "amplifier-module-tool-env", "tool-env", "env")
     os.environ["AMPLIFIER_MODULES"] = f"{stage.folder / 'env'}:{stage.folder / 'absent'}"
     try:
-        by_environment = [info.id for info in await ModuleLoader().discover()]
-        by_path = [info.id for info in await ModuleLoader(search_paths=[]).discover()]
+        by_environment = [info.id for info in await ModuleLoader().discover() if info.id not in _installed()]
+        by_path = [info.id for info in await ModuleLoader(search_paths=[]).discover() if info.id not in _installed()]
     finally:
         del os.environ["AMPLIFIER_MODULES"]
     return [by_environment, by_path]

@@ -4,6 +4,7 @@ from amplifier_kit.loop.asking import Asker, LoopMemory, RequestDenied
 from amplifier_kit.loop.calls import CallRunner, Finished, Passage, Refused, Target, denied_by_hook
 from amplifier_kit.loop.guard import Circle, LoopGuard, Step
 from amplifier_kit.loop.host import Host
+from amplifier_kit.loop.orchestrator import TurnLoop
 from amplifier_kit.loop.reply import Call, Reply
 from amplifier_kit.loop.request import Choice, choose_provider
 from amplifier_kit.loop.settings import UNLIMITED, LoopSettings
@@ -31,6 +32,7 @@ __all__ = [
     "Step",
     "Target",
     "Turn",
+    "TurnLoop",
     "choose_provider",
     "denied_by_hook",
 ]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from amplifier_core.events import EXECUTION_END, EXECUTION_START
-from amplifier_kit.loop import EXECUTION_HEARTBEAT, LOOP_DETECTED, LoopMemory
+from amplifier_kit.loop import EXECUTION_HEARTBEAT, LOOP_DETECTED, Turn, TurnLoop
 from amplifier_module_loop_streaming.settings import StreamingSettings
 from amplifier_module_loop_streaming.steering import SteeringQueue, SteeringQueueFull
 from amplifier_module_loop_streaming.turn import GOAL_PROGRESS, NAME, RATE_LIMIT_DELAY, STEERING_INJECTED, StreamingTurn
@@ -25,40 +25,20 @@ EVENTS: Final = (
 )
 
 
-class StreamingLoop:
+class StreamingLoop(TurnLoop):
     """Run the turns of one session; `steering` takes what a person says meanwhile."""
+
+    turn_type: ClassVar[type[Turn]] = StreamingTurn
+    settings_type: ClassVar[Any] = StreamingSettings
 
     def __init__(self, config: Mapping[str, Any] | None = None) -> None:
         """Read the config; raise ValueError that names the key that is wrong."""
-        self._settings = StreamingSettings.from_config(config)
-        self._memory = LoopMemory()
+        super().__init__(config)
         self.steering = SteeringQueue()
 
-    async def execute(
-        self,
-        prompt: str,
-        context: Any,
-        providers: Mapping[str, Any],
-        tools: Mapping[str, Any],
-        hooks: Any,
-        coordinator: Any = None,
-        **_: Any,
-    ) -> str:
-        """Return the answer to `prompt`; raise what the provider raises, or RuntimeError when there is none.
-
-        Without a coordinator there are no policies to ask: tools run when the hooks let them.
-        """
-        turn = StreamingTurn(
-            self._settings,
-            self._memory,
-            self.steering,
-            context=context,
-            providers=providers,
-            tools=tools,
-            hooks=hooks,
-            coordinator=coordinator,
-        )
-        return await turn.run(prompt)
+    def turn_parts(self) -> tuple[SteeringQueue]:
+        """Return the queue that turns look into between iterations."""
+        return (self.steering,)
 
 
 async def mount(coordinator: Any, config: dict[str, Any] | None = None) -> None:
