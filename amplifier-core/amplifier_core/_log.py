@@ -25,6 +25,8 @@ _LIFTED: dict[str, type | tuple[type, ...]] = {
     **dict.fromkeys((*_IDS, "component", "module", "status"), str),
     "duration_ms": (int, float),
 }
+#: The same, with the keys that become something else on the top level.
+_PLACES = {**_LIFTED, "error": object, "timestamp": object, "lvl": object}
 #: What a processor or sink may raise without harm. Nothing is awaited here, so a CancelledError is of its own making.
 _FAULTS = (Exception, CancelledError)
 
@@ -90,17 +92,20 @@ def build_record(level: str | int, message: str, event: str, identity: dict[str,
     """
     if not isinstance(event, str):
         raise TypeError(f"log: event must be a string, got {type(event).__name__}")
-    rest = dict(data)
-    error = rest.pop("error", None)
-    timestamp = rest.pop("timestamp", None)
-    given_level = rest.pop("lvl", None)
+    rest: Record = {}
+    found: Record = {}
+    for name, value in data.items():
+        kind = _PLACES.get(name)
+        if kind is None:
+            rest[name] = value
+        elif type(value) is kind or kind is object or _belongs(value, kind):
+            found[name] = value
+        elif value is not None:
+            rest[name] = value  # it stays in `data`: of this type the schema has no place for it up there
+    error, timestamp, given_level = found.get("error"), found.get("timestamp"), found.get("lvl")
     top: Record = {}
-    for name, kind in _LIFTED.items():
-        value = rest.get(name)
-        if value is None or (isinstance(value, kind) and not isinstance(value, bool)):
-            rest.pop(name, None)
-        else:
-            value = None  # it stays in `data`: of this type the schema has no place for it up there
+    for name in _LIFTED:
+        value = found.get(name)
         if value is None or value == "":
             value = identity.get(name)
         if value is not None:
@@ -120,6 +125,10 @@ def build_record(level: str | int, message: str, event: str, identity: dict[str,
     return cleaned
 
 
+def _belongs(value: Any, kind: Any) -> bool:
+    return isinstance(value, kind) and not isinstance(value, bool)
+
+
 def _error(error: Any) -> Any:
     if isinstance(error, dict):
         return error
@@ -129,6 +138,8 @@ def _error(error: Any) -> Any:
 
 
 def _level(level: str | int, failed: bool) -> str:
+    if level == "INFO":
+        return "ERROR" if failed else "INFO"
     name = logging.getLevelName(level) if isinstance(level, int) else str(level)
     name = _ALIASES.get(name.upper(), name.upper())
     if name not in _LEVELS:
