@@ -44,10 +44,12 @@ class AmplifierSession:
     ) -> None:
         """Check the plan's outline and create the coordinator; nothing is loaded yet.
 
-        Raises TypeError for a plan or session section that is no dict, ValueError when orchestrator or context is
-        missing. The plan is kept, not copied: changes through `config` are seen by everyone.
+        Raises TypeError for a plan or session section that is no dict or an id that is no string, ValueError when
+        orchestrator or context is missing. The plan is kept, not copied: changes through `config` are seen by everyone.
         """
         _check_plan(config)
+        if session_id is not None and not isinstance(session_id, str):
+            raise TypeError(f"session_id must be a string, got {type(session_id).__name__}")
         self.config = config
         self.session_id = session_id or str(uuid.uuid4())
         self.parent_id = parent_id

@@ -135,3 +135,10 @@ def test_one_class_in_both_places() -> None:
     """The session class is the same object from the top level and from its module."""
     assert session_module.AmplifierSession is AmplifierSession
     assert isinstance(AmplifierSession(PLAN).coordinator.hooks, HookRegistry)
+
+
+def test_an_id_that_is_no_string_is_refused() -> None:
+    """A session id must be a string, and the error says what was given instead."""
+    plan = {"session": {"orchestrator": "loop-a", "context": "context-a"}}
+    with pytest.raises(TypeError, match="session_id must be a string, got int"):
+        AmplifierSession(plan, session_id=5)  # type: ignore[arg-type]
