@@ -9,13 +9,16 @@ its own CancelledError (a failure of that code), and a deadline of ours (a Timeo
 from __future__ import annotations
 
 import asyncio
+import logging
 import types
 from collections.abc import Callable, Coroutine, Generator
 from contextvars import Context, copy_context
 from inspect import isawaitable
 from typing import Any
 
-from amplifier_core._isolation import INTERRUPTS
+from amplifier_core._isolation import INTERRUPTS, describe
+
+logger = logging.getLogger(__name__)
 
 #: Seconds that code past its deadline gets to clean up before it is abandoned.
 GRACE = 1.0
@@ -159,14 +162,15 @@ def _drive(
 
 
 def _abandon(context: Context, coroutine: Coroutine[Any, Any, Any]) -> None:
-    """Close a coroutine that ignored its cancellation; what it says to that no longer matters."""
+    """Close a coroutine that ignored its cancellation; the caller reports the timeout, this only what came on top."""
     try:
         context.run(coroutine.close)
     except INTERRUPTS:
         raise
-    except BaseException:
-        # It swallowed GeneratorExit too. The caller reports the timeout, which is the news.
-        pass
+    except BaseException as error:
+        # By name: a log record that holds the coroutine itself would keep it alive.
+        name = getattr(coroutine, "__qualname__", "a handler")
+        logger.warning("%s was abandoned after its timeout and did not even close: %s", name, describe(error))
 
 
 class _Deadline:

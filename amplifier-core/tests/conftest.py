@@ -10,11 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import settings
-
-# No test asserts a time, Hypothesis neither: a busy machine is no fault of the code.
-settings.register_profile("amplifier", deadline=None)
-settings.load_profile("amplifier")
 
 MakeModule = Callable[[str, str], Path]
 MakePlan = Callable[..., dict[str, Any]]

@@ -225,7 +225,8 @@ def test_records_are_json(log: Log, value: Any) -> None:
     """Whatever is logged, a sink gets what JSON and UTF-8 can write."""
     record = log("INFO", "m", value=value, nested={"deep": [value]})
 
-    json.dumps(record, allow_nan=False, ensure_ascii=False).encode()
+    written = json.dumps(record, allow_nan=False, ensure_ascii=False).encode()
+    assert json.loads(written) == record
 
 
 def test_a_payload_that_refers_to_itself_is_logged(log: Log) -> None:
