@@ -1,27 +1,125 @@
-"""Know where things are: one home, moved as a whole by $AMPLIFIER_HOME, and one folder per session in it."""
+"""Know where things are: one home, moved as a whole by $AMPLIFIER_HOME, one folder per project, one per session."""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
+from amplifier_foundation.errors import FoundationError
 from amplifier_kit.log.location import amplifier_home as kit_home
 from amplifier_kit.log.location import project_slug
 
-__all__ = ["NoHomeError", "amplifier_home", "find_sessions", "newest_session", "project_slug", "sessions_dir"]
+__all__ = [
+    "Home",
+    "NoHomeError",
+    "ProjectGoneError",
+    "amplifier_home",
+    "current_project",
+    "find_sessions",
+    "newest_session",
+    "project_slug",
+    "sessions_dir",
+]
 
 
-class NoHomeError(Exception):
-    """There is no folder to keep sessions in."""
+class NoHomeError(FoundationError):
+    """There is no folder to keep anything in."""
+
+    code = "no_home"
 
 
-def amplifier_home() -> Path:
-    """Return `$AMPLIFIER_HOME`, else `~/.amplifier`; raise NoHomeError when neither can be told."""
+class ProjectGoneError(FoundationError):
+    """The folder the program was started in does not exist any more."""
+
+    code = "project_gone"
+
+
+def amplifier_home(environ: Mapping[str, str] | None = None) -> Path:
+    """Return `$AMPLIFIER_HOME`, else `~/.amplifier`, absolute; raise NoHomeError when neither can be told."""
     try:
-        return kit_home().absolute()
-    except RuntimeError as error:
+        return kit_home(environ).absolute()
+    except (RuntimeError, FileNotFoundError) as error:
         raise NoHomeError(
             "there is no home directory to keep sessions in (HOME is not set): set HOME or AMPLIFIER_HOME"
         ) from error
+
+
+def current_project() -> Path:
+    """Return the folder the program runs in, links followed; raise ProjectGoneError when it was deleted."""
+    try:
+        return Path.cwd().resolve()
+    except FileNotFoundError as error:
+        named = os.environ.get("PWD", "the current folder")
+        raise ProjectGoneError(
+            f"{named} does not exist any more (it was deleted while this shell stood in it): go to another folder"
+        ) from error
+
+
+@dataclass(frozen=True)
+class Home:
+    """The places below one home. Nothing is created by asking where it would be."""
+
+    path: Path
+
+    @classmethod
+    def find(cls, environ: Mapping[str, str] | None = None) -> Home:
+        """Return the user's home; raises NoHomeError."""
+        return cls(amplifier_home(environ))
+
+    @property
+    def settings(self) -> Path:
+        """Return the user's settings file."""
+        return self.path / "settings.yaml"
+
+    @property
+    def keys(self) -> Path:
+        """Return the file with API keys."""
+        return self.path / "keys.env"
+
+    @property
+    def registry(self) -> Path:
+        """Return the registry of known bundles."""
+        return self.path / "registry.json"
+
+    @property
+    def trust(self) -> Path:
+        """Return the record of trusted folders."""
+        return self.path / "trust.json"
+
+    @property
+    def cache(self) -> Path:
+        """Return the folder of fetched sources and installed dependencies; it may be deleted at any time."""
+        return self.path / "cache"
+
+    @property
+    def locks(self) -> Path:
+        """Return the folder of the `bundle.lock` files of bundles that lie outside of projects."""
+        return self.path / "locks"
+
+    @property
+    def bundles(self) -> Path:
+        """Return the folder of the user's own bundles."""
+        return self.path / "bundles"
+
+    @property
+    def index(self) -> Path:
+        """Return the index of all sessions; it may be deleted at any time."""
+        return self.path / "index.sqlite"
+
+    @property
+    def projects(self) -> Path:
+        """Return the folder that has one folder per project."""
+        return self.path / "projects"
+
+    def project(self, project: Path) -> Path:
+        """Return the folder of one project."""
+        return self.projects / project_slug(project)
+
+    def sessions(self, project: Path) -> Path:
+        """Return the folder that holds the sessions of one project."""
+        return self.project(project) / "sessions"
 
 
 def sessions_dir(home: Path, project: Path) -> Path:

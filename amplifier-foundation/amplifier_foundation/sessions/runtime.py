@@ -15,10 +15,10 @@ from typing import Any
 from amplifier_core import AmplifierSession
 from amplifier_core.events import MODULE_LOAD_FAILED, TOOL_POST
 from amplifier_foundation.bundles import Bundle
+from amplifier_foundation.files import replace_file
 from amplifier_foundation.paths import sessions_dir
 from amplifier_foundation.policy import project_policy
 from amplifier_foundation.sessions.transcript import Transcript
-from amplifier_foundation.sessions.whole import replace_file
 from amplifier_kit.log import SessionLog
 from amplifier_kit.redaction import Redactor, live_values_from_env, live_values_from_plan
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from amplifier_foundation.sessions.whole import replace_file
+from amplifier_foundation.files import replace_file
 
 _LEFT_OUT = ("system", "developer")
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from amplifier_foundation.sessions.whole import replace_file
+from amplifier_foundation.files import replace_file
 
 
 def test_the_new_file_stands_in_place_of_the_old(tmp_path: Path) -> None:

@@ -1,0 +1,25 @@
+"""The faults an app tells its user about: what is wrong, where, why, what to do next, and a code for machines."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class FoundationError(Exception):
+    """Something of the user's cannot be used; the text is ready to be shown, `code` is stable and documented."""
+
+    code: ClassVar[str] = "foundation"
+
+
+class DocumentError(FoundationError):
+    """A YAML or Markdown file cannot be read or understood; the text starts with `file:line`."""
+
+    code: ClassVar[str] = "file_invalid"
+
+
+def did_you_mean(given: object, known: list[str]) -> str:
+    """Return a hint for an unknown name: the nearest known one, else all of them."""
+    import difflib
+
+    near = difflib.get_close_matches(str(given), known, n=1)
+    return f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"

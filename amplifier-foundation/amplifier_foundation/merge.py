@@ -1,0 +1,141 @@
+"""Merge mappings by named rules: the one place that says what happens when two files set the same key.
+
+| policy | mappings | lists | module lists (by `id`, else `module`) | united lists |
+|---|---|---|---|---|
+| COMPOSE, bundles | key by key | joined, duplicates dropped | `providers`, `tools`, `hooks` | |
+| SETTINGS, scopes | key by key | replaced | `config.providers`, `modules.*` | the path lists of tool-filesystem |
+| OVERLAY, an agent over its parent | key by key | replaced | `providers`, `tools`, `hooks` | |
+
+Everything else is replaced by the later value. Nothing is shared between what goes in and what comes out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+Keys = tuple[str, ...]
+#: Stands for any one key in a place.
+ANY: Final = "*"
+
+
+@dataclass(frozen=True)
+class MergePolicy:
+    """One row of the table above."""
+
+    name: str
+    lists: Literal["join", "replace"]
+    #: Places whose lists hold modules; the entry's key takes the place of its index.
+    modules: tuple[Keys, ...] = ()
+    #: Places whose lists are joined whatever `lists` says.
+    united: tuple[Keys, ...] = ()
+
+
+_MODULE_LISTS: Final[tuple[Keys, ...]] = (("providers",), ("tools",), ("hooks",))
+_PATH_LISTS = ("allowed_read_paths", "allowed_write_paths", "denied_write_paths")
+
+COMPOSE: Final = MergePolicy("compose", "join", _MODULE_LISTS)
+OVERLAY: Final = MergePolicy("overlay", "replace", _MODULE_LISTS)
+SETTINGS: Final = MergePolicy(
+    "settings",
+    "replace",
+    (("config", "providers"), ("modules", ANY)),
+    (
+        *(("modules", "tools", "tool-filesystem", "config", name) for name in _PATH_LISTS),
+        *(("overrides", "tool-filesystem", "config", name) for name in _PATH_LISTS),
+    ),
+)
+
+
+def merge(base: Mapping[str, Any], over: Mapping[str, Any], policy: MergePolicy) -> dict[str, Any]:
+    """Return `base` with `over` laid on it by `policy`; neither is changed."""
+    return _merge_mappings(base, over, policy, ())
+
+
+def merge_all(layers: Iterable[Mapping[str, Any]], policy: MergePolicy) -> dict[str, Any]:
+    """Return all layers laid on each other, the last one on top."""
+    merged: dict[str, Any] = {}
+    for layer in layers:
+        merged = merge(merged, layer, policy)
+    return merged
+
+
+def module_key(entry: Any) -> str | None:
+    """Return what tells a module entry from others in its list: its `id`, else its `module`; None without either."""
+    if not isinstance(entry, Mapping):
+        return None
+    key = entry.get("id") or entry.get("module")
+    return key if isinstance(key, str) else None
+
+
+def merge_modules(base: list[Any], over: list[Any], policy: MergePolicy, place: Keys = ()) -> list[dict[str, Any]]:
+    """Return both module lists as one: same key, merged entries; order as first seen; entries without a key dropped."""
+    merged: dict[str, dict[str, Any]] = {}
+    for entry in [*base, *over]:
+        key = module_key(entry)
+        if key is not None:
+            merged[key] = _merge_mappings(merged.get(key, {}), entry, policy, (*place, key))
+    return list(merged.values())
+
+
+def join_lists(base: list[Any], over: list[Any]) -> list[Any]:
+    """Return the items of both lists in order, each once: `1`, `1.0`, `True` and `"1"` are four items."""
+    joined: dict[Hashable, Any] = {}
+    for item in [*base, *over]:
+        joined.setdefault(_identity(item), item)
+    return [copied(item) for item in joined.values()]
+
+
+def copied(value: Any) -> Any:
+    """Return a copy of nested mappings and lists; everything else is shared."""
+    if isinstance(value, Mapping):
+        return {key: copied(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [copied(item) for item in value]
+    return value
+
+
+def _merge_mappings(base: Mapping[str, Any], over: Mapping[str, Any], policy: MergePolicy, at: Keys) -> dict[str, Any]:
+    merged: dict[str, Any] = {}
+    for key in dict.fromkeys([*base, *over]):
+        place = (*at, str(key))
+        if key in base and key in over:
+            merged[key] = _merge_values(base[key], over[key], policy, place)
+        else:
+            merged[key] = _alone(base[key] if key in base else over[key], policy, place)
+    return merged
+
+
+def _alone(value: Any, policy: MergePolicy, place: Keys) -> Any:
+    """Return a copy of a value that only one side has; modules listed twice on that side are merged all the same."""
+    if isinstance(value, list) and _is_at(place, policy.modules):
+        return merge_modules([], value, policy, place)
+    return copied(value)
+
+
+def _merge_values(base: Any, over: Any, policy: MergePolicy, place: Keys) -> Any:
+    if isinstance(base, Mapping) and isinstance(over, Mapping):
+        return _merge_mappings(base, over, policy, place)
+    if isinstance(base, list) and isinstance(over, list):
+        if _is_at(place, policy.modules):
+            return merge_modules(base, over, policy, place)
+        if policy.lists == "join" or _is_at(place, policy.united):
+            return join_lists(base, over)
+    return copied(over)
+
+
+def _is_at(place: Keys, patterns: tuple[Keys, ...]) -> bool:
+    return any(
+        len(place) == len(pattern) and all(want in (ANY, key) for want, key in zip(pattern, place, strict=True))
+        for pattern in patterns
+    )
+
+
+def _identity(item: Any) -> Hashable:
+    """Return what makes two items the same: type and content, the order of keys aside."""
+    if isinstance(item, Mapping):
+        return "mapping", frozenset((_identity(key), _identity(value)) for key, value in item.items())
+    if isinstance(item, list):
+        return "list", tuple(_identity(value) for value in item)
+    return type(item).__name__, repr(item)
