@@ -347,8 +347,11 @@ def test_the_wheels_are_what_the_pins_ask_for(distributions: Path) -> None:
     assert {metadata["Version"] for metadata in wheels.values()} == {VERSION}
     for metadata in wheels.values():
         wanted = [r for r in metadata.get_all("Requires-Dist", []) if _requirement_name(r) in names]
-        assert all(r.replace(" ", "") == f"{_requirement_name(r)}=={VERSION}" for r in wanted), metadata["Name"]
-    assert len(wheels["amplifier"].get_all("Requires-Dist")) == len(MEMBERS)
+        assert all(re.sub(r" |\[.*?]|;.*", "", r) == f"{_requirement_name(r)}=={VERSION}" for r in wanted), metadata[
+            "Name"
+        ]
+    always = [r for r in wheels["amplifier"].get_all("Requires-Dist") if ";" not in r]
+    assert len(always) == len(MEMBERS)
 
 
 def test_the_kernel_wheel_is_whole(distributions: Path) -> None:
