@@ -96,14 +96,15 @@ def write_project(folder: Path) -> None:
 
 async def run_turns(folder: Path, turns: int, marks: int) -> list[Mark]:
     """Run the turns of one session and return `marks` looks at it, evenly spread, the first one after warm-up."""
-    from amplifier_foundation.bundles import load_bundle_file
+    from amplifier_foundation.paths import Home
+    from amplifier_foundation.prepare import Options, prepare
     from amplifier_foundation.sessions import SessionRuntime
 
     write_project(folder)
     sys.path.insert(0, str(folder / "tool"))
     try:
-        bundle = load_bundle_file(folder / "bundle.yaml")
-        runtime = SessionRuntime(bundle, folder / "home", folder)
+        prepared = await prepare(Options(Home(folder / "home"), folder, bundle="bundle.yaml"))
+        runtime = SessionRuntime(prepared)
         async with runtime:
             return await _looks(runtime, turns, turns // marks)
     finally:

@@ -125,16 +125,15 @@ class Seen:
 async def run(folder: Path, garden: Garden, scenario: str, prompts: list[str]) -> Seen:
     """Run the session as applications do, and return what reached whom."""
     from amplifier_core.llm_errors import LLMError
-    from amplifier_foundation.bundles import Bundle
+    from amplifier_foundation.prepared import Prepared
     from amplifier_foundation.sessions import SessionRuntime
 
     sys.path.insert(0, str(folder / "modules"))
     (folder / "project").mkdir(exist_ok=True)
-    bundle = Bundle(folder / "bundle.yaml", "garden", plan_of(folder, garden, scenario), "Keep the garden.")
+    plan = plan_of(folder, garden, scenario)
+    prepared = Prepared.from_plan(plan, folder / "home", folder / "project", instruction="Keep the garden.")
     seen = Seen()
-    async with SessionRuntime(
-        bundle, folder / "home", folder / "project", session_id=SESSION, approval_system=Consent()
-    ) as runtime:
+    async with SessionRuntime(prepared, session_id=SESSION, approval_system=Consent()) as runtime:
         seen.watch(runtime.session)
         for prompt in prompts:
             try:

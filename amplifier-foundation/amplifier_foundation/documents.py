@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,9 @@ from typing import Any
 from amplifier_foundation.errors import DocumentError
 
 _FENCE = "---"
+#: How deep values may be nested, and how many there may be in one file.
+_MAX_DEPTH = 100
+_MAX_VALUES = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,7 @@ def read_document(path: Path) -> Document:
     """Return the document in `path`; a byte order mark and any line ends are fine.
 
     Raises DocumentError, naming file and line, for a file that is missing, unreadable, not UTF-8, malformed, not a
-    mapping, that has a key twice in one mapping, or that contains itself.
+    mapping, that has a key twice in one mapping, that contains itself, or that is too deep or too large to be meant.
     """
     try:
         content = path.read_bytes()
@@ -80,48 +82,93 @@ def _split(path: Path, text: str) -> tuple[str, str, int]:
 def _parse(path: Path, text: str, first_line: int) -> tuple[dict[str, Any], Any]:
     import yaml
 
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)(text)
+    loader = None
     try:
+        _check_depth(text)
+        loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)(text)
         node = loader.get_single_node()
-        if node is None:
-            return {}, None
-        for fault, mark in _faults(node, set()):
-            raise DocumentError(f"{path}:{first_line + mark.line}: {fault}")
-        data = loader.construct_document(node)
+        if node is not None:
+            _check_nodes(node, set(), {})
+        data = loader.construct_document(node) if node is not None else None
+    except _Fault as fault:
+        raise DocumentError(f"{path}:{first_line + fault.line}: {fault}") from None
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = first_line + (mark.line if mark is not None else 0)
         problem = getattr(error, "problem", None) or str(error).partition("\n")[0]
         raise DocumentError(f"{path}:{line}: malformed YAML: {problem}") from error
-    except (ValueError, RecursionError) as error:  # an impossible date, or thousands of levels
-        raise DocumentError(f"{path}:{first_line}: malformed YAML: {error}") from error
+    except (ValueError, LookupError, AttributeError, TypeError, ArithmeticError) as error:
+        # How the library says that a text is not the date, number or truth value its form or tag promises.
+        raise DocumentError(f"{path}:{first_line}: malformed YAML: {type(error).__name__}: {error}") from error
     finally:
-        loader.dispose()
+        if loader is not None:
+            loader.dispose()
+    if data is None:
+        return {}, None
     if not isinstance(data, dict):
         raise DocumentError(f"{path}:{first_line}: must be a mapping of keys, got {type(data).__name__}")
     return data, node
 
 
-def _faults(node: Any, above: set[int]) -> Iterator[tuple[str, Any]]:
-    """Yield what YAML lets pass and nobody means: a key given twice, a node that contains itself."""
+class _Fault(Exception):
+    """What YAML lets pass and nobody means."""
+
+    def __init__(self, text: str, mark: Any) -> None:
+        super().__init__(text)
+        self.line: int = mark.line
+
+
+def _check_depth(text: str) -> None:
+    """Raise _Fault for values that are nested too deep: the parser for whole values would overrun the stack with them.
+
+    A value cannot be nested deeper than the brackets of the file and the columns of a line allow, so most files need
+    no closer look.
+    """
+    columns = max((len(line) for line in text.splitlines()), default=0)
+    if text.count("[") + text.count("{") + columns <= _MAX_DEPTH:
+        return
+    import yaml
+
+    depth = 0
+    for event in yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+            if depth > _MAX_DEPTH:
+                raise _Fault(f"values are nested more than {_MAX_DEPTH} levels deep", event.start_mark)
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+
+
+def _check_nodes(node: Any, above: set[int], sizes: dict[int, int]) -> int:
+    """Return how many values a node stands for, anchors followed.
+
+    Raises _Fault for a key that is no plain value or is given twice, a node that contains itself, and anchors that
+    stand for too much.
+    """
     if not isinstance(node.value, list):
-        return
+        return 1
     if id(node) in above:
-        yield "a value that contains itself", node.start_mark
-        return
+        raise _Fault("a value that contains itself", node.start_mark)
+    if id(node) in sizes:
+        return sizes[id(node)]
     above.add(id(node))
+    size = 1
     seen: set[tuple[str, str]] = set()
     for item in node.value:
-        if isinstance(item, tuple):
-            key, value = item
-            name = (key.tag, str(key.value))
+        key, value = item if isinstance(item, tuple) else (None, item)
+        if key is not None:
+            if isinstance(key.value, list):
+                raise _Fault("a list or a mapping cannot be a key", key.start_mark)
+            name = (key.tag, key.value)
             if name in seen and not key.tag.endswith(":merge"):
-                yield f"the key {key.value!r} is given twice: keep one of them", key.start_mark
+                raise _Fault(f"the key {key.value!r} is given twice: keep one of them", key.start_mark)
             seen.add(name)
-            yield from _faults(value, above)
-        else:
-            yield from _faults(item, above)
+        size += _check_nodes(value, above, sizes)
+        if size > _MAX_VALUES:
+            raise _Fault(f"anchors stand for more than {_MAX_VALUES} values: write less of them", node.start_mark)
     above.discard(id(node))
+    sizes[id(node)] = size
+    return size
 
 
 def _child(node: Any, key: str | int) -> tuple[Any, Any] | None:

@@ -109,6 +109,8 @@ def _merge_mappings(base: Mapping[str, Any], over: Mapping[str, Any], policy: Me
 
 def _alone(value: Any, policy: MergePolicy, place: Keys) -> Any:
     """Return a copy of a value that only one side has; modules listed twice on that side are merged all the same."""
+    if isinstance(value, Mapping):
+        return _merge_mappings({}, value, policy, place)
     if isinstance(value, list) and _is_at(place, policy.modules):
         return merge_modules([], value, policy, place)
     return copied(value)
@@ -122,7 +124,7 @@ def _merge_values(base: Any, over: Any, policy: MergePolicy, place: Keys) -> Any
             return merge_modules(base, over, policy, place)
         if policy.lists == "join" or _is_at(place, policy.united):
             return join_lists(base, over)
-    return copied(over)
+    return _alone(over, policy, place)
 
 
 def _is_at(place: Keys, patterns: tuple[Keys, ...]) -> bool:

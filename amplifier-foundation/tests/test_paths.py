@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 from amplifier_foundation.paths import (
+    Home,
     NoHomeError,
+    ProjectGoneError,
     amplifier_home,
-    find_sessions,
-    newest_session,
+    current_project,
     project_slug,
-    sessions_dir,
 )
 
 
@@ -22,6 +22,18 @@ def test_home_is_moved_as_a_whole(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     monkeypatch.delenv("AMPLIFIER_HOME")
     monkeypatch.setenv("HOME", str(tmp_path))
     assert amplifier_home() == tmp_path / ".amplifier"
+    assert amplifier_home({"AMPLIFIER_HOME": "/else/where"}) == Path("/else/where")
+
+
+def test_every_place_lies_in_the_home(tmp_path: Path) -> None:
+    """Whatever is kept is kept below the home, so that moving or deleting the home moves or deletes all of it."""
+    home = Home(tmp_path)
+    places = [getattr(home, name) for name in vars(Home) if isinstance(vars(Home)[name], property)]
+    assert len(places) >= 9
+    places += [home.project(Path("/a/b")), home.sessions(Path("/a/b"))]
+    assert all(place.is_relative_to(tmp_path) and place != tmp_path for place in places)
+    assert len(set(places)) == len(places)
+    assert not list(tmp_path.iterdir())
 
 
 def test_no_home_says_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -36,41 +48,35 @@ def test_no_home_says_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
         amplifier_home()
 
 
+def test_a_relative_home_is_taken_from_where_the_program_starts(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A relative home does not move when the working directory does."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("AMPLIFIER_HOME", "here")
+    home = amplifier_home()
+    monkeypatch.chdir("/")
+    assert home == tmp_path / "here"
+
+
+def test_a_deleted_folder_is_said_by_name(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Standing in a folder that was deleted, the error says so and what to do."""
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    monkeypatch.setenv("PWD", str(gone))
+    assert current_project() == gone.resolve()
+    gone.rmdir()
+    try:
+        with pytest.raises(ProjectGoneError, match=r"gone does not exist any more .* go to another folder"):
+            current_project()
+    finally:
+        os.chdir(tmp_path)
+
+
 def test_slug_is_the_resolved_path_with_dashes(tmp_path: Path) -> None:
     """A project reached through a link has the slug of the folder itself."""
     real = tmp_path / "real"
     real.mkdir()
     (tmp_path / "link").symlink_to(real)
     assert project_slug(tmp_path / "link") == str(real.resolve()).replace("/", "-")
-
-
-def test_newest_session_is_the_one_written_last(tmp_path: Path) -> None:
-    """The newest session is found by its log, and there is none in an empty project."""
-    project = tmp_path / "project"
-    project.mkdir()
-    assert newest_session(tmp_path, project) is None
-    for index, name in enumerate(("one", "two", "three")):
-        folder = sessions_dir(tmp_path, project) / name
-        folder.mkdir(parents=True)
-        (folder / "events.jsonl").write_text("{}\n")
-        os.utime(folder / "events.jsonl", ns=(0, 1_000_000_000 * (10 - index)))
-    newest = newest_session(tmp_path, project)
-    assert newest is not None
-    assert newest.name == "one"
-
-
-def test_sessions_are_found_by_the_beginning_of_their_id(tmp_path: Path) -> None:
-    """The project's own come first, a full id is never ambiguous, and what is no id finds nothing."""
-    here, there = tmp_path / "here", tmp_path / "there"
-    for project, names in ((here, ("aa1", "aa1-more", "b")), (there, ("aa9", "c1"))):
-        project.mkdir()
-        for name in names:
-            (sessions_dir(tmp_path, project) / name).mkdir(parents=True)
-
-    def found(beginning: str) -> list[str]:
-        return [folder.name for folder in find_sessions(tmp_path, here, beginning)]
-
-    assert found("aa") == ["aa1", "aa1-more"]
-    assert found("aa1") == ["aa1"]
-    assert found("c") == ["c1"]
-    assert [found(odd) for odd in ("/etc", "..", "*", "zz")] == [[], [], [], []]

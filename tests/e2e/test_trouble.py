@@ -97,14 +97,14 @@ def test_a_second_process_is_refused(project: Any, tmp_path: Path) -> None:
             """
             import asyncio, sys
             from pathlib import Path
-            from amplifier_foundation.bundles import load_bundle_file
             from amplifier_foundation.log import SessionLogBusy
-            from amplifier_foundation.paths import amplifier_home
+            from amplifier_foundation.paths import Home
+            from amplifier_foundation.prepare import Options, prepare
             from amplifier_foundation.sessions import SessionRuntime
 
             async def main():
-                bundle = load_bundle_file(Path("bundle.yaml"))
-                async with SessionRuntime(bundle, amplifier_home(), Path.cwd(), session_id=sys.argv[1]) as runtime:
+                prepared = await prepare(Options(Home.find(), Path.cwd(), bundle="bundle.yaml"))
+                async with SessionRuntime(prepared, session_id=sys.argv[1]) as runtime:
                     print(await runtime.execute("go"))
 
             try:

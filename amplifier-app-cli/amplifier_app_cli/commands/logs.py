@@ -48,20 +48,17 @@ def logs(session: str | None, as_json: bool, events: tuple[str, ...]) -> None:
 
 
 def _folder(session: str | None) -> Path:
-    from amplifier_foundation.paths import NoHomeError, amplifier_home, find_sessions, newest_session, sessions_dir
+    from amplifier_foundation.errors import FoundationError
+    from amplifier_foundation.paths import Home, current_project
+    from amplifier_foundation.sessions.store import SessionStore
 
     try:
-        home, project = amplifier_home(), Path.cwd()
-    except (NoHomeError, OSError) as error:
+        home, project = Home.find(), current_project()
+        store = SessionStore(home)
+        found = store.newest(project) if session is None else store.find(session, project)
+    except (FoundationError, OSError) as error:
         _fail(str(error))
-    if session is None:
-        newest = newest_session(home, project)
-        return newest or _fail(f"no sessions in {sessions_dir(home, project)}: run one first")
-    found = find_sessions(home, project, session)
-    if len(found) != 1:
-        what = "no session" if not found else f"{len(found)} sessions"
-        _fail(f"{what} whose id starts with {session!r}")
-    return found[0]
+    return found.folder if found is not None else _fail(f"no sessions in {home.sessions(project)}: run one first")
 
 
 def _fail(message: str) -> NoReturn:

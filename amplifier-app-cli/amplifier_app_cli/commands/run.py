@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -12,21 +11,33 @@ from amplifier_app_cli import exits
 from amplifier_app_cli.ui.say import complain, say
 
 if TYPE_CHECKING:
+    from amplifier_foundation.prepare import Options
     from amplifier_foundation.sessions import SessionRuntime
+
+
+#: Faults that say that a module cannot be had, or must not.
+_MODULE_CODES = ("module_activation", "untrusted")
 
 
 @click.command()
 @click.argument("prompt", required=False)
-@click.option("-B", "--bundle", "bundle_path", type=click.Path(path_type=Path), help="Bundle file to run.")
+@click.option("-B", "--bundle", "bundle", help="Bundle to run: a name, a file, a folder or a source address.")
+@click.option(
+    "--resume", "resume", metavar="SESSION", help="Go on with a session: its id, the beginning of it, or name."
+)
+@click.option("--locked", is_flag=True, help="Use exactly what bundle.lock names, and fail for what it does not name.")
+@click.option("--offline", is_flag=True, help="Fetch and install nothing.")
+@click.option("--trust", is_flag=True, help="Trust what this project's files name, for this run.")
 @click.option("--allow-missing-modules", is_flag=True, help="Go on when a module of the bundle cannot be loaded.")
 @click.option("-q", "--quiet", is_flag=True, help="Print the answer only.")
-def run(prompt: str | None, bundle_path: Path | None, allow_missing_modules: bool, quiet: bool) -> None:
+def run(prompt: str | None, resume: str | None, quiet: bool, **wishes: Any) -> None:
     """Run PROMPT (or standard input, with - or none) and print the answer.
 
     \b
     Examples:
       amplifier run "What is in this folder?"
       amplifier run --bundle my-bundle.yaml "hello"
+      amplifier run --resume 3f2a "And now?"
       cat question.txt | amplifier run
     """
     import asyncio
@@ -38,7 +49,7 @@ def run(prompt: str | None, bundle_path: Path | None, allow_missing_modules: boo
     show_warnings()
     collect_nothing()
     try:
-        code = asyncio.run(_run(text, bundle_path, allow_missing_modules, quiet))
+        code = asyncio.run(_run(text, resume, quiet, wishes))
     finally:
         collect_what_is_new()
     sys.exit(code)
@@ -57,21 +68,62 @@ def _prompt(given: str | None) -> str:
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
-async def _run(prompt: str, bundle_path: Path | None, allow_missing: bool, quiet: bool) -> int:
-    from amplifier_foundation.bundles import BundleError, load_bundle_file
-    from amplifier_foundation.bundles.shipped import default_bundle
-    from amplifier_foundation.paths import NoHomeError, amplifier_home
-    from amplifier_foundation.sessions import SessionRuntime
+async def _run(prompt: str, resume: str | None, quiet: bool, wishes: dict[str, Any]) -> int:
+    from amplifier_foundation.errors import FoundationError
 
     try:
-        bundle = load_bundle_file(bundle_path or default_bundle())
-        runtime = SessionRuntime(bundle, amplifier_home(), Path.cwd(), allow_missing_modules=allow_missing)
-    except (BundleError, NoHomeError, ValueError, TypeError, OSError) as error:
+        runtime = await _runtime(_options(wishes, quiet), resume, quiet)
+    except FoundationError as error:
+        return _failed(error)
+    except (ValueError, TypeError, OSError) as error:  # a plan that is none, or a disk that fails
         return complain(exits.FAILURE, str(error))
     code = await _converse(runtime, prompt)
     if not quiet and runtime.was_opened:
         say(f"log: {runtime.log_path}")
     return code
+
+
+def _options(wishes: dict[str, Any], quiet: bool) -> Options:
+    """Return what the user asked for, with the keys of the user in the environment."""
+    import os
+
+    from amplifier_foundation.paths import Home, current_project
+    from amplifier_foundation.prepare import Options
+    from amplifier_foundation.settings.keys import KeyStore
+
+    home = Home.find()
+    keys = KeyStore(home, os.environ)
+    keys.apply(os.environ)
+    for warning in keys.warnings:
+        say(f"warning: {warning}")
+    return Options(
+        home,
+        current_project(),
+        bundle=wishes["bundle"],
+        locked=wishes["locked"],
+        offline=wishes["offline"],
+        trust=wishes["trust"],
+        allow_missing=wishes["allow_missing_modules"],
+        on_progress=None if quiet else say,
+    )
+
+
+async def _runtime(options: Options, resume: str | None, quiet: bool) -> SessionRuntime:
+    """Return the session to run, a new one or one that goes on; what the user should know is said."""
+    from amplifier_foundation.prepare import prepare, prepare_saved
+    from amplifier_foundation.sessions import SessionRuntime, load_session
+    from amplifier_foundation.sessions.store import SessionStore
+
+    saved = None
+    if resume is not None:
+        saved = load_session(SessionStore(options.home).find(resume, options.project).folder)
+        prepared = await prepare_saved(saved, options)
+    else:
+        prepared = await prepare(options)
+    if not quiet:
+        for warning in (*(saved.notes if saved else ()), *prepared.warnings):
+            say(f"note: {warning}")
+    return SessionRuntime(prepared, saved=saved, allow_missing_modules=options.allow_missing)
 
 
 async def _converse(runtime: SessionRuntime, prompt: str) -> int:
@@ -101,6 +153,7 @@ async def _converse(runtime: SessionRuntime, prompt: str) -> int:
 def _failed(error: Exception) -> int:
     """Say what went wrong and return the exit code that stands for it."""
     from amplifier_core.llm_errors import LLMError
+    from amplifier_foundation.errors import FoundationError
     from amplifier_foundation.log import SessionLogBusy
     from amplifier_foundation.sessions import ModulesMissingError
 
@@ -108,6 +161,8 @@ def _failed(error: Exception) -> int:
         listed = "\n".join(f"  - {failure}" for failure in error.failures)
         hint = "" if error.is_fatal else "\nrun with --allow-missing-modules to go on"
         return complain(exits.MODULES, f"modules could not be loaded:\n{listed}{hint}")
+    if isinstance(error, FoundationError):
+        return complain(exits.MODULES if error.code in _MODULE_CODES else exits.FAILURE, str(error))
     if isinstance(error, LLMError):
         return complain(exits.PROVIDER, f"the model failed: {type(error).__name__}: {error}")
     if isinstance(error, (SessionLogBusy, RuntimeError)):

@@ -1,141 +1,216 @@
-"""Read one bundle file: YAML, or Markdown whose front matter is the YAML and whose body is the system instruction."""
+"""One bundle file: YAML, or Markdown whose front matter is the YAML and whose body is the system instruction."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-TOP_LEVEL_KEYS = (
-    "bundle",
-    "includes",
-    "session",
-    "providers",
-    "tools",
-    "hooks",
-    "agents",
-    "context",
-    "spawn",
-    "orchestrator",
-)
-_MODULE_LISTS = ("providers", "tools", "hooks")
-_FENCE = "---"
+from amplifier_foundation.bundles.anchors import BUNDLE_FILES, anchor_sources, beside, bundle_file_in, is_inside
+from amplifier_foundation.bundles.bundle import MODULE_SECTIONS, Bundle, BundleError, BundleNotFoundError
+from amplifier_foundation.bundles.checks import check_bundle
+from amplifier_foundation.bundles.layer import Layer, Namer, Owner
+from amplifier_foundation.documents import Document, read_document
+from amplifier_foundation.errors import DocumentError
+from amplifier_foundation.merge import COMPOSE, merge_modules
+
+#: What the name of a bundle file may end with.
+SUFFIXES: Final = (".md", ".yaml", ".yml")
 
 
-class BundleError(Exception):
-    """A bundle file cannot be used; the text says which, where, why and what to do."""
+def read_bundle_file(path: Path) -> Document:
+    """Return the document of a bundle: a file, or a folder with a bundle.md or bundle.yaml.
 
-
-@dataclass(frozen=True)
-class Bundle:
-    """One bundle file, parsed: a name, the mount plan it asks for, and the instruction in its body."""
-
-    path: Path
-    name: str
-    plan: dict[str, Any] = field(default_factory=dict)
-    instruction: str = ""
-
-
-def load_bundle_file(path: Path) -> Bundle:
-    """Return the bundle in `path`, a file or a folder with a bundle.md or bundle.yaml.
-
-    Raises BundleError, naming file and line, for a missing file, another suffix, malformed YAML, unknown keys, module
-    lists that are none, and for includes, which a single file cannot resolve.
+    Raises BundleNotFoundError when there is none, and BundleError, naming file and line, for another suffix and for
+    what cannot be read or parsed.
     """
     try:
-        file = _bundle_file(path)
+        file = find_bundle_file(path)
     except OSError as error:
         raise BundleError(f"{path}: cannot look for the bundle: {error.strerror or error}") from error
     try:
-        text = file.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise BundleError(f"{file}: cannot read the bundle: {error}") from error
-    front, body, first_line = _split(file, text)
-    mapping = _parse(file, front, first_line)
-    _check(file, mapping)
-    plan = {
-        key: mapping[key] for key in ("session", *_MODULE_LISTS, "agents", "spawn", "orchestrator") if mapping.get(key)
-    }
-    _anchor_sources(plan, file.parent)
-    described = mapping.get("bundle") or {}
-    name = described.get("name") if isinstance(described, dict) else None
-    return Bundle(file, str(name or file.stem), plan, body.strip())
+        return read_document(file)
+    except DocumentError as error:
+        raise BundleError(str(error)) from error
 
 
-def _bundle_file(path: Path) -> Path:
+def find_bundle_file(path: Path) -> Path:
+    """Return the bundle file that a path means; raises BundleNotFoundError, and BundleError for another suffix."""
     if path.is_dir():
-        for name in ("bundle.md", "bundle.yaml"):
-            if (path / name).is_file():
-                return path / name
-        raise BundleError(f"{path}: no bundle.md or bundle.yaml in this folder")
+        found = bundle_file_in(path)
+        if found is None:
+            raise BundleNotFoundError(f"{path}: no bundle.md or bundle.yaml in this folder")
+        return found
     if not path.is_file():
-        raise BundleError(f"{path}: there is no such bundle file")
-    if path.suffix not in (".md", ".yaml", ".yml"):
+        raise BundleNotFoundError(f"{path}: there is no such bundle file")
+    if path.suffix.lower() not in SUFFIXES:
         raise BundleError(f"{path}: a bundle is a .md or .yaml file, not {path.suffix or 'one without a suffix'}")
     return path
 
 
-def _split(file: Path, text: str) -> tuple[str, str, int]:
-    """Return front matter, body, and the line the front matter starts at."""
-    if file.suffix != ".md":
-        return text, "", 1
-    lines = text.splitlines(keepends=True)
-    if not lines or lines[0].strip() != _FENCE:
-        return "", text, 1
-    for index, line in enumerate(lines[1:], start=1):
-        if line.strip() == _FENCE:
-            return "".join(lines[1:index]), "".join(lines[index + 1 :]), 2
-    raise BundleError(f"{file}:1: the front matter opened by '---' is never closed: add a line '---' after it")
+def bundle_name(document: Document) -> str:
+    """Return the name a bundle gives itself, else that of its file, or of the folder of a `bundle.md`."""
+    described = document.data.get("bundle")
+    name = described.get("name") if isinstance(described, Mapping) else None
+    if name:
+        return str(name)
+    return document.path.parent.name if document.path.stem == "bundle" else document.path.stem
 
 
-def _parse(file: Path, front: str, first_line: int) -> dict[str, Any]:
-    import yaml
+def namespace_root(document: Document) -> Path:
+    """Return where `agents/` and `context/` of a bundle lie: its folder, or what its `namespace_root` says."""
+    described = document.data.get("bundle")
+    given = described.get("namespace_root") if isinstance(described, Mapping) else None
+    return (document.path.parent / given).resolve() if isinstance(given, str) and given else document.path.parent
 
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    try:
-        parsed = yaml.load(front, Loader=loader)
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        line = first_line + (mark.line if mark is not None else 0)
-        problem = getattr(error, "problem", None) or "not valid YAML"
-        raise BundleError(f"{file}:{line}: malformed YAML: {problem}") from error
-    if parsed is None:
+
+@dataclass(frozen=True)
+class BundleFile:
+    """A file that was read, whose it is, and what it belongs to."""
+
+    document: Document
+    owner: Owner
+    named_by: Namer
+    uri: str
+    #: The folder that a search upwards does not leave, and that the files it names must lie in.
+    limit: Path
+    #: The root bundle this one is nested under.
+    root: Document | None = None
+    given_by_user: bool = False
+    warnings: list[str] = field(default_factory=list)
+
+    @property
+    def name(self) -> str:
+        """Return the name of the bundle."""
+        return bundle_name(self.document)
+
+    @property
+    def folder(self) -> Path:
+        """Return the folder the file lies in."""
+        return self.document.path.parent
+
+    @property
+    def root_folder(self) -> Path:
+        """Return the folder of the bundle the file belongs to: its own for a `bundle.md`, else that of its root."""
+        if self.root is None or self.document.path.name in BUNDLE_FILES:
+            return self.folder
+        return self.root.path.parent
+
+    def namespaces(self) -> dict[str, Path]:
+        """Return the namespaces the file brings: that of the root bundle above it, then its own."""
+        own = {self.name: namespace_root(self.document)}
+        return {bundle_name(self.root): namespace_root(self.root), **own} if self.root is not None else own
+
+    def bundle(self, namespaces: Mapping[str, Path], *, allow_missing: bool = False) -> Bundle:
+        """Return what this one file says, its includes left aside, with all paths absolute.
+
+        `namespaces` are those known beside its own. Raises BundleError with file and line.
+        """
+        warnings = [*self.warnings, *check_bundle(self.document, self.owner)]
+        document, data = self.document, self.document.data
+        plan = anchor_sources(data, document, self.root_folder, on_missing=warnings.append if allow_missing else None)
+        described = data.get("bundle") or {}
+        own = self.namespaces()
+        context, pending = self._context(data.get("context") or {}, {**namespaces, **own}, warnings)
+        agents = _roster(plan.get("agents"))
+        bundle = Bundle(
+            file=document.path,
+            name=self.name,
+            instruction=document.body,
+            version=str(described.get("version") or "1.0.0"),
+            description=str(described.get("description") or ""),
+            base_path=self.folder,
+            uri=self.uri,
+            session=plan.get("session") or {},
+            spawn=plan.get("spawn") or {},
+            orchestrator=plan.get("orchestrator"),
+            agents=agents,
+            agent_namespaces={name: self._agent_namespace(name) for name in agents if ":" not in name},
+            context=context,
+            pending_context=tuple(pending),
+            namespaces=own,
+            packages=_packages(own.values()),
+            layers=(Layer(document, self.owner, self.named_by, self.name, self.uri, self.given_by_user),),
+            warnings=tuple(warnings),
+        )
+        for section in MODULE_SECTIONS:
+            setattr(bundle, section, merge_modules([], plan.get(section) or [], COMPOSE, (section,)))
+        return bundle
+
+    def _agent_namespace(self, name: str) -> str:
+        """Return the namespace of an agent whose name has none: of this bundle, or of the root that has its file."""
+        roots = self.namespaces()
+        has_file = [space for space, root in roots.items() if (root / "agents" / f"{name}.md").is_file()]
+        return self.name if self.name in has_file or not has_file else has_file[0]
+
+    def _context(
+        self, named: Mapping[str, Any], namespaces: Mapping[str, Path], warnings: list[str]
+    ) -> tuple[dict[str, Path], list[str]]:
+        """Return the context files by name, and the references whose namespace is not known."""
+        entries: list[tuple[str, str, tuple[str | int, ...]]] = [
+            (str(path), str(path), ("include", index)) for index, path in enumerate(named.get("include") or [])
+        ]
+        entries += [(str(name), str(path), (name,)) for name, path in named.items() if name != "include"]
+        context: dict[str, Path] = {}
+        pending: list[str] = []
+        for name, reference, keys in entries:
+            where = self.document.where("context", *keys)
+            key = name if ":" in name else f"{self.name}:{name}"
+            namespace, separator, path = reference.partition(":")
+            if separator and namespace not in namespaces:
+                warnings.append(f"{where}: no bundle has brought the namespace {namespace!r} of {reference!r}")
+                pending.append(reference)
+                continue
+            found = self._context_file([namespaces[namespace]] if separator else None, path or reference, where)
+            if not found.exists():
+                warnings.append(f"{where}: there is no context file {found}")
+            context[key] = found
+        return context, pending
+
+    def _context_file(self, roots: list[Path] | None, path: str, where: str) -> Path:
+        """Return the file a context entry means; raise BundleError for one that this file has no say over."""
+        roots_of_mine = [namespace_root(self.document), self.folder, self.root_folder]
+        candidates = [place for root in roots or roots_of_mine for place in beside(root, path)]
+        found = next((place for place in candidates if place.exists()), candidates[0])
+        allowed = [self.limit, *(roots or ())]
+        if self.owner in ("project", "fetched") and not any(is_inside(found, folder) for folder in allowed):
+            raise BundleError(f"{where}: the context file {path!r} lies outside of {self.limit}: put it in there")
+        return found
+
+
+def load_bundle_file(path: Path) -> Bundle:
+    """Return the bundle in one file or folder, for files that include no other.
+
+    Raises BundleError, naming file and line, for what is missing or malformed, unknown keys, module lists that are
+    none, and for includes, which only a BundleLoader resolves.
+    """
+    document = read_bundle_file(path)
+    if document.data.get("includes"):
+        raise BundleError(f"{document.where('includes')}: 'includes' cannot be resolved in a file that is read alone")
+    return BundleFile(document, "user", "user", str(document.path), document.path.parent).bundle({})
+
+
+def _roster(agents: Any) -> dict[str, dict[str, Any]]:
+    """Return agents by the name callers use; those that are only named have an empty definition."""
+    if not isinstance(agents, Mapping):
         return {}
-    if not isinstance(parsed, dict):
-        raise BundleError(f"{file}:{first_line}: a bundle is a mapping of keys, got {type(parsed).__name__}")
-    return parsed
+    roster: dict[str, dict[str, Any]] = {str(name): {} for name in agents.get("include") or ()}
+    return roster | {str(name): dict(agent or {}) for name, agent in agents.items() if name != "include"}
 
 
-def _check(file: Path, mapping: dict[str, Any]) -> None:
-    for key in mapping:
-        if key not in TOP_LEVEL_KEYS:
-            import difflib
-
-            near = difflib.get_close_matches(str(key), TOP_LEVEL_KEYS, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"known keys: {', '.join(TOP_LEVEL_KEYS)}"
-            raise BundleError(f"{file}: unknown key {key!r}: {hint}")
-    if mapping.get("includes"):
-        raise BundleError(f"{file}: 'includes' cannot be resolved yet: name the modules in this file itself")
-    if not isinstance(mapping.get("session") or {}, dict):
-        raise BundleError(f"{file}: 'session' must be a mapping, got {type(mapping['session']).__name__}")
-    for section in _MODULE_LISTS:
-        entries = mapping.get(section) or []
-        if not isinstance(entries, list):
-            raise BundleError(f"{file}: '{section}' must be a list of modules, got {type(entries).__name__}")
-        for index, entry in enumerate(entries):
-            if not isinstance(entry, dict) or not entry.get("module"):
-                raise BundleError(f"{file}: {section}[{index}] must be a mapping with a 'module', got {entry!r}")
+def _packages(roots: Any) -> tuple[Path, ...]:
+    """Return the roots that are Python packages of their own."""
+    return tuple(root for root in dict.fromkeys(roots) if _is_package(root / "pyproject.toml"))
 
 
-def _anchor_sources(plan: dict[str, Any], base: Path) -> None:
-    """Make relative sources absolute against the file that names them, so that nothing later can move them."""
-    session = plan.get("session") or {}
-    entries = [entry for section in _MODULE_LISTS for entry in plan.get(section, [])]
-    entries += [entry for entry in session.values() if isinstance(entry, dict)]
-    for entry in entries:
-        source = entry.get("source")
-        if isinstance(source, str) and source.startswith(("./", "../")):
-            entry["source"] = str((base / source).resolve())
-        config = entry.get("config")
-        if isinstance(config, dict) and isinstance(config.get("scenario"), str):
-            config["scenario"] = str((base / config["scenario"]).resolve())
+def _is_package(file: Path) -> bool:
+    if not file.is_file():
+        return False
+    import tomllib
+
+    try:
+        data = tomllib.loads(file.read_text(encoding="utf-8-sig"))
+    except (OSError, ValueError) as error:
+        raise BundleError(f"{file}: cannot be read as TOML: {error}") from error
+    return "project" in data or "build-system" in data

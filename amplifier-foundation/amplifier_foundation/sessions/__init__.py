@@ -1,5 +1,28 @@
-"""Sessions as applications run them: a kernel session with a folder, a log and a rule."""
+"""Sessions as applications run them and keep them: a kernel session with a folder, a log and a rule; and the store.
 
-from amplifier_foundation.sessions.runtime import ModulesMissingError, SessionRuntime
+Names are imported when they are asked for: listing sessions must not cost the import of a kernel.
+"""
 
-__all__ = ["ModulesMissingError", "SessionRuntime"]
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from amplifier_foundation.sessions.resume import SavedSession, load_session
+    from amplifier_foundation.sessions.runtime import ModulesMissingError, SessionRuntime
+
+_HOMES = {
+    "ModulesMissingError": "runtime",
+    "SavedSession": "resume",
+    "SessionRuntime": "runtime",
+    "load_session": "resume",
+}
+
+__all__ = ["ModulesMissingError", "SavedSession", "SessionRuntime", "load_session"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

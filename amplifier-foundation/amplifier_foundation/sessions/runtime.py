@@ -2,38 +2,40 @@
 
 from __future__ import annotations
 
-import json
-import logging
 import os
 import uuid
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from amplifier_core import AmplifierSession
-from amplifier_core.events import MODULE_LOAD_FAILED, TOOL_POST
-from amplifier_foundation.bundles import Bundle
-from amplifier_foundation.files import replace_file
-from amplifier_foundation.paths import sessions_dir
+from amplifier_core.events import MODULE_LOAD_FAILED
+from amplifier_foundation.errors import FoundationError
 from amplifier_foundation.policy import project_policy
-from amplifier_foundation.sessions.transcript import Transcript
+from amplifier_foundation.prepared import Prepared
+from amplifier_foundation.prompt.system_prompt import SystemPrompt
+from amplifier_foundation.sessions.keeper import SessionKeeper
+from amplifier_foundation.sessions.resume import SavedSession
 from amplifier_kit.log import SessionLog
 from amplifier_kit.redaction import Redactor, live_values_from_env, live_values_from_plan
-
-logger = logging.getLogger(__name__)
 
 #: The app's policy on hanging modules; a plan may say otherwise.
 HOOK_TIMEOUT = 30.0
 READY_TIMEOUT = 10.0
+#: Notes about a session that the process which runs it keeps.
+_COUNTED = ("turn_count", "usage", "first_prompt")
+#: Said by this layer when files were put into the prompt.
+MENTIONS_RESOLVED = "mentions:resolved"
 
 
-class ModulesMissingError(Exception):
+class ModulesMissingError(FoundationError):
     """Modules of the plan could not be loaded; `failures` has one line for each.
 
     `is_fatal` says that the session cannot do without one of them, whatever is allowed.
     """
+
+    code = "modules_missing"
 
     def __init__(self, failures: list[str], *, is_fatal: bool = False) -> None:
         super().__init__("; ".join(failures))
@@ -42,44 +44,46 @@ class ModulesMissingError(Exception):
 
 
 class SessionRuntime:
-    """One session of a bundle; use it as `async with`, then call `execute()`."""
+    """One session of a prepared bundle, new or taken up again; use it as `async with`, then call `execute()`."""
 
     def __init__(
         self,
-        bundle: Bundle,
-        home: Path,
-        project: Path,
+        prepared: Prepared,
         *,
         session_id: str | None = None,
+        saved: SavedSession | None = None,
         approval_system: Any = None,
         display_system: Any = None,
         environ: Mapping[str, str] = os.environ,
         allow_missing_modules: bool = False,
     ) -> None:
-        """Prepare the session; nothing is loaded and no file is made before it is entered."""
-        self.bundle = bundle
-        self.project = project
-        self.session_id = session_id or str(uuid.uuid4())
-        self.folder = sessions_dir(home, project) / self.session_id
-        self._home = home
+        """Prepare the session; nothing is loaded and no file is made before it is entered.
+
+        With `saved` it is that session that goes on, under its own id and in its own folder.
+        """
+        self.prepared = prepared
+        self.session_id = saved.session_id if saved else session_id or str(uuid.uuid4())
+        self.folder = saved.folder if saved else prepared.home.sessions(prepared.project) / self.session_id
+        self._saved = saved
         self._allow_missing = allow_missing_modules
         self._failures: list[str] = []
-        self._turns = 0
-        self._created = datetime.now(UTC).isoformat()
         self._log: SessionLog | None = None
-        self._told: set[str] = set()
         #: Whether the session came as far as having a log.
         self.was_opened = False
-        plan = {**bundle.plan, "session": {"hook_timeout": HOOK_TIMEOUT, "ready_timeout": READY_TIMEOUT}}
-        plan["session"] |= bundle.plan.get("session") or {}
+        plan = _expanded(prepared, environ)
         self.redactor = Redactor([*live_values_from_env(environ), *live_values_from_plan(plan)])
         self.session = AmplifierSession(
-            plan, session_id=self.session_id, approval_system=approval_system, display_system=display_system
+            plan,
+            session_id=self.session_id,
+            approval_system=approval_system,
+            display_system=display_system,
+            is_resumed=saved is not None,
         )
-        self._transcript = Transcript(self.folder / "transcript.jsonl", lambda value: self.redactor.scrub(value).value)
+        self._keeper = SessionKeeper(self.folder, self.redactor, self._facts())
+        self.prompt = self._system_prompt()
 
     @property
-    def log_path(self) -> Path:
+    def log_path(self) -> Any:
         """Return where the session's log lies."""
         return self.folder / "events.jsonl"
 
@@ -93,9 +97,10 @@ class SessionRuntime:
         self._log = SessionLog(self.folder)
         self.was_opened = True
         try:
-            self._connect(self._log)
+            await self._connect(self._log)
             await self._initialize()
-            self._set_instruction()
+            await self._take_up()
+            self._keeper.keep_record(self.prepared.composed)
         except BaseException:
             await self._close()
             raise
@@ -107,12 +112,40 @@ class SessionRuntime:
         await self._close()
 
     async def execute(self, prompt: str) -> Any:
-        """Run one turn and keep the conversation, however the turn ends."""
-        self._turns += 1
+        """Run one turn and keep the conversation, however the turn ends; @mentions in the prompt bring their files."""
+        self._keeper.open_turn(prompt)
         try:
-            return await self.session.execute(prompt)
+            return await self.session.execute(await self.prompt.expand_prompt(prompt))
         finally:
-            await self._save()
+            await self._keeper.close_turn(self.session.coordinator.get("context"))
+
+    # -- bringing it up --
+
+    async def _connect(self, log: SessionLog) -> None:
+        coordinator, prepared = self.session.coordinator, self.prepared
+        coordinator.add_log_processor(self.redactor)
+        coordinator.add_log_sink(log.write)
+        for name, value in self._capabilities().items():
+            coordinator.register_capability(name, value)
+        coordinator.register_contributor("observability.events", "app", lambda: [MENTIONS_RESOLVED])
+        coordinator.register_policy("project", project_policy(prepared.project))
+        coordinator.hooks.register(MODULE_LOAD_FAILED, self._on_load_failed, name="app-strict")
+        self._keeper.connect(coordinator)
+        if prepared.modules:
+            from amplifier_foundation.sources.module_resolver import PreparedModules
+
+            await coordinator.mount("module-source-resolver", PreparedModules(prepared.modules))
+
+    def _capabilities(self) -> dict[str, Any]:
+        prepared = self.prepared
+        return {
+            "session.working_dir": str(prepared.project),
+            "session.dir": self.folder,
+            "amplifier.home": prepared.home.path,
+            "bundle_package_paths": [str(path) for path in prepared.package_paths],
+            "mention_resolver": self.prompt.resolver,
+            "mention_deduplicator": self.prompt.deduplicator,
+        }
 
     async def _initialize(self) -> None:
         try:
@@ -125,64 +158,58 @@ class SessionRuntime:
         if self._failures and not self._allow_missing:
             raise ModulesMissingError(self._failures)
 
-    def _connect(self, log: SessionLog) -> None:
-        coordinator = self.session.coordinator
-        coordinator.add_log_processor(self.redactor)
-        coordinator.add_log_sink(log.write)
-        coordinator.register_capability("session.working_dir", str(self.project))
-        coordinator.register_capability("session.dir", self.folder)
-        coordinator.register_capability("amplifier.home", self._home)
-        coordinator.register_policy("project", project_policy(self.project))
-        coordinator.hooks.register(MODULE_LOAD_FAILED, self._on_load_failed, name="app-strict")
-        coordinator.hooks.register(TOOL_POST, self._on_tool_post, priority=900, name="app-transcript")
-
     def _on_load_failed(self, event: str, data: dict[str, Any]) -> None:
         self._failures.append(f"{data['module_type']} '{data['module_id']}': {data['error']}")
 
-    async def _on_tool_post(self, event: str, data: dict[str, Any]) -> None:
-        await self._save_transcript()
-
-    def _set_instruction(self) -> None:
-        """Let the context ask for the instruction at every request, so that it is never summarised away."""
-        context = self.session.coordinator.get("context")
-        if self.bundle.instruction and hasattr(context, "set_system_prompt_factory"):
-
-            async def instruction() -> str:
-                return self.bundle.instruction
-
-            context.set_system_prompt_factory(instruction)
-
-    async def _save(self) -> None:
-        await self._save_transcript()
-        facts = {
-            "session_id": self.session_id,
-            "created": self._created,
-            "bundle": f"bundle:{self.bundle.name}",
-            "turn_count": self._turns,
-            "working_dir": str(self.project),
-        }
-        text = json.dumps(self.redactor.scrub(facts).value, ensure_ascii=False, indent=2)
-        try:
-            replace_file(self.folder / "metadata.json", text.encode("utf-8", "replace") + b"\n")
-        except OSError as error:
-            self._tell("metadata.json", error)
-
-    async def _save_transcript(self) -> None:
+    async def _take_up(self) -> None:
+        """Give the context its instruction and, when the session goes on, its history."""
         context = self.session.coordinator.get("context")
         if context is None:
             return
-        try:
-            self._transcript.update(await context.get_messages())
-        except Exception as error:  # a context may raise anything, and an answer is worth more than its copy
-            self._tell("transcript.jsonl", error)
+        if hasattr(context, "set_system_prompt_factory"):
+            # Asked at every request, so that the instruction is never summarised away and edits take effect.
+            context.set_system_prompt_factory(self.prompt.__call__)
+        elif text := await self.prompt():
+            await context.add_message({"role": "system", "content": text})
+        if self._saved is not None:
+            await context.set_messages(self._saved.messages)
+            self._keeper.transcript.take_up(self._saved.stored)
+            await self._keeper.keep_messages(context)
 
-    def _tell(self, name: str, error: Exception) -> None:
-        """Say that a file cannot be written, once for each reason: it is tried again every turn."""
-        reason = getattr(error, "strerror", None) or f"{type(error).__name__}: {error}"
-        known = f"{name}: {reason}"
-        if known not in self._told:
-            self._told.add(known)
-            logger.error("Cannot write %s: %s. The session goes on", self.folder / name, reason)
+    # -- what it starts with --
+
+    def _facts(self) -> dict[str, Any]:
+        facts: dict[str, Any] = {
+            "session_id": self.session_id,
+            "created": datetime.now(UTC).isoformat(),
+            "bundle": f"bundle:{self.prepared.composed.name}",
+            "model": _model(self.session.config),
+            "turn_count": 0,
+            "working_dir": str(self.prepared.project),
+        }
+        if self._saved is None:
+            return facts
+        known = self._saved.metadata
+        # Only what this process counts is written again: another one may have renamed the session meanwhile.
+        missing = {key: value for key, value in facts.items() if key not in known}
+        return missing | {key: value for key, value in known.items() if key in _COUNTED}
+
+    def _system_prompt(self) -> SystemPrompt:
+        from pathlib import Path
+
+        from amplifier_foundation.prompt.mention_resolver import MentionResolver
+
+        composed, prepared = self.prepared.composed, self.prepared
+        namespaces = {name: Path(root) for name, root in composed.namespaces.items()}
+        return SystemPrompt(
+            composed.instruction,
+            {name: Path(file) for name, file in composed.context.items()},
+            MentionResolver(namespaces, prepared.project, prepared.home),
+            on_resolved=self._on_mentions,
+        )
+
+    async def _on_mentions(self, payload: dict[str, Any]) -> None:
+        await self.session.coordinator.hooks.emit(MENTIONS_RESOLVED, payload)
 
     async def _close(self) -> None:
         try:
@@ -191,3 +218,22 @@ class SessionRuntime:
             if self._log is not None:
                 self._log.close()
                 self._log = None
+
+
+def _expanded(prepared: Prepared, environ: Mapping[str, str]) -> dict[str, Any]:
+    """Return the plan with the values of its variables and the deadlines of this app."""
+    from amplifier_foundation.settings.plan import expand_plan
+
+    plan = expand_plan(prepared.composed.plan, environ).value
+    return {**plan, "session": {"hook_timeout": HOOK_TIMEOUT, "ready_timeout": READY_TIMEOUT} | plan.get("session", {})}
+
+
+def _model(plan: dict[str, Any]) -> str | None:
+    """Return the model that the plan's first choice of provider is configured with, as `provider/model`."""
+    providers = [entry for entry in plan.get("providers") or [] if isinstance(entry, dict) and entry.get("module")]
+    if not providers:
+        return None
+    first = min(providers, key=lambda entry: (entry.get("config") or {}).get("priority", 100))
+    model = (first.get("config") or {}).get("default_model")
+    name = str(first.get("id") or first["module"])
+    return f"{name}/{model}" if model else name

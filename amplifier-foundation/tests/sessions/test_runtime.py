@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from amplifier_foundation.bundles import Bundle
 from amplifier_foundation.log import SessionLogBusy, read_log
+from amplifier_foundation.prepared import Prepared
 from amplifier_foundation.sessions import ModulesMissingError, SessionRuntime
 
 PLAN: dict[str, Any] = {
@@ -19,7 +19,8 @@ PLAN: dict[str, Any] = {
 
 
 def _runtime(tmp_path: Path, plan: dict[str, Any] = PLAN, **more: Any) -> SessionRuntime:
-    return SessionRuntime(Bundle(tmp_path / "b.yaml", "b", plan), tmp_path / "home", tmp_path, environ={}, **more)
+    prepared = Prepared.from_plan(plan, tmp_path / "home", tmp_path, name="b")
+    return SessionRuntime(prepared, environ={}, **more)
 
 
 async def test_a_session_leaves_its_files(tmp_path: Path) -> None:

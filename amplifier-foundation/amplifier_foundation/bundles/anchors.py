@@ -1,0 +1,144 @@
+"""Make the relative paths of a file absolute while it is known which file names them, so that nothing moves them later.
+
+`./x` and `../x` are looked for beside the declaring file, then at the root of its bundle: `./modules/tool-x` means the
+same in `bundle.md` and in `behaviors/extra.yaml`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from amplifier_foundation.bundles.bundle import MODULE_SECTIONS, BundleError
+from amplifier_foundation.documents import Document
+from amplifier_foundation.merge import copied
+
+#: The files that make a folder a bundle, the preferred one first.
+BUNDLE_FILES: Final = ("bundle.md", "bundle.yaml")
+Keys = tuple[str | int, ...]
+
+
+def is_relative(text: str) -> bool:
+    """Return whether a reference says by its first characters that it is relative to the file that has it."""
+    return text in (".", "..") or text.startswith(("./", "../"))
+
+
+def bundle_file_in(folder: Path) -> Path | None:
+    """Return the bundle file of a folder, None when it has none."""
+    return next((folder / name for name in BUNDLE_FILES if (folder / name).is_file()), None)
+
+
+def is_inside(path: Path, folder: Path) -> bool:
+    """Return whether `path`, links followed, is `folder` or lies below it."""
+    return path.resolve().is_relative_to(folder.resolve())
+
+
+def root_above(file: Path, limit: Path) -> Path | None:
+    """Return the bundle file that `file` is nested under: the nearest other one upwards in `limit`, if there is one."""
+    for folder in file.parents:
+        if not is_inside(folder, limit):
+            return None
+        found = bundle_file_in(folder)
+        if found is not None and found != file:
+            return found
+    return None
+
+
+def beside(folder: Path, relative: str) -> list[Path]:
+    """Return where `relative` may lie: as the system walks it, and, below a linked folder, as it is written."""
+    walked, written = (folder / relative).resolve(), Path(os.path.normpath(folder / relative))
+    return [walked] if written.resolve() == walked else [walked, written]
+
+
+def anchor_sources(
+    part: Mapping[str, Any],
+    declared_in: Document | Path,
+    root: Path,
+    *,
+    at: Keys = (),
+    on_missing: Callable[[str], None] | None = None,
+) -> dict[str, Any]:
+    """Return a copy of `part`, a plan or an agent's definition, whose relative sources are absolute.
+
+    `at` leads to the part in the document. A source that lies neither beside the file nor below `root` raises
+    BundleError, which names both places; with `on_missing` the text is passed on instead. A relative scenario of
+    provider-mock is anchored too.
+    """
+    anchored: dict[str, Any] = copied(part)
+    file = declared_in if isinstance(declared_in, Path) else declared_in.path
+    for keys, entry in module_entries(anchored):
+        source, config = entry.get("source"), entry.get("config")
+        if isinstance(source, str) and is_relative(source):
+            path, fault = _find(file.parent, root, source)
+            if fault:
+                where = str(file) if isinstance(declared_in, Path) else declared_in.where(*at, *keys, "source")
+                _tell(f"{where}: the source {source!r} of {entry.get('module')!r} {fault}", on_missing)
+            entry["source"] = str(path)
+        if entry.get("module") == "provider-mock" and isinstance(config, dict):
+            scenario = config.get("scenario")
+            if isinstance(scenario, str) and scenario and not os.path.isabs(scenario):
+                config["scenario"] = str(_find(file.parent, root, scenario)[0])
+    _anchor_short_form(anchored, file, root, declared_in, at, on_missing)
+    return anchored
+
+
+def module_entries(part: Mapping[str, Any]) -> Iterator[tuple[Keys, dict[str, Any]]]:
+    """Yield every module entry of a plan or of an agent's definition with the keys that lead to it."""
+    session = part.get("session")
+    if isinstance(session, Mapping):
+        for key in ("orchestrator", "context"):
+            if isinstance(session.get(key), dict):
+                yield ("session", key), session[key]
+    for section in MODULE_SECTIONS:
+        yield from _listed(part.get(section), (section,))
+    spawn, agents = part.get("spawn"), part.get("agents")
+    if isinstance(spawn, Mapping):
+        yield from _listed(spawn.get("tools"), ("spawn", "tools"))
+    if isinstance(agents, Mapping):
+        for name, agent in agents.items():
+            if isinstance(agent, Mapping):
+                yield from ((("agents", name, *keys), entry) for keys, entry in module_entries(agent))
+
+
+def _listed(entries: Any, at: Keys) -> Iterator[tuple[Keys, dict[str, Any]]]:
+    for index, entry in enumerate(entries if isinstance(entries, list) else ()):
+        if isinstance(entry, dict):
+            yield (*at, index), entry
+
+
+def _anchor_short_form(
+    part: dict[str, Any],
+    file: Path,
+    root: Path,
+    declared_in: Document | Path,
+    at: Keys,
+    on_missing: Callable[[str], None] | None,
+) -> None:
+    """Anchor `orchestrator_source` and `context_source`, which go with the string form of a session's modules."""
+    session = part.get("session")
+    for key in ("orchestrator_source", "context_source"):
+        source = session.get(key) if isinstance(session, dict) else None
+        if isinstance(session, dict) and isinstance(source, str) and is_relative(source):
+            path, fault = _find(file.parent, root, source)
+            if fault:
+                where = str(file) if isinstance(declared_in, Path) else declared_in.where(*at, "session", key)
+                _tell(f"{where}: {key} {source!r} {fault}", on_missing)
+            session[key] = str(path)
+
+
+def _find(folder: Path, root: Path, relative: str) -> tuple[Path, str]:
+    """Return the path and no fault, or the place beside the file and what is wrong."""
+    candidates = [*beside(folder, relative), *beside(root, relative)]
+    for candidate in candidates:
+        if candidate.exists():
+            return candidate, ""
+    tried = " nor ".join(str(candidate) for candidate in dict.fromkeys(candidates))
+    return candidates[0], f"is not there: neither {tried} exists" if " nor " in tried else f"is not there: no {tried}"
+
+
+def _tell(fault: str, on_missing: Callable[[str], None] | None) -> None:
+    if on_missing is None:
+        raise BundleError(f"{fault}: write a path relative to this file or to the root of its bundle")
+    on_missing(fault)

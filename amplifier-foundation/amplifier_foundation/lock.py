@@ -1,0 +1,232 @@
+"""Remember which commit and which content every fetched source of a bundle resolved to: the `bundle.lock` file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from amplifier_foundation.errors import DocumentError, FoundationError, did_you_mean
+from amplifier_foundation.files import replace_file
+from amplifier_foundation.paths import Home
+
+if TYPE_CHECKING:
+    from amplifier_foundation.sources.fetched import Fetched
+
+_VERSION = 1
+_KEYS = ["version", "bundle", "sources"]
+_PIN_KEYS = ["commit", "sha256"]
+_MODE = 0o644  # it is shared with the project's other files, and holds no secret
+
+
+class LockError(FoundationError):
+    """A lock file cannot be read, understood or written; the text starts with the file."""
+
+    code = "lock_invalid"
+
+
+@dataclass(frozen=True)
+class Pin:
+    """What one source was: its commit, when it has commits, and the hash of its content."""
+
+    commit: str | None
+    sha256: str
+
+
+@dataclass(frozen=True)
+class BundleLock:
+    """The pins of every fetched source of one bundle."""
+
+    path: Path
+    bundle: str
+    sources: dict[str, Pin] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, path: Path) -> BundleLock | None:
+        """Return the lock in `path`, None when there is no such file.
+
+        Raises LockError, naming file and line, for a file that is unreadable, malformed, made by a newer version, or
+        that has a key or a value no lock has: a pin that is not understood must not be taken for no pin.
+        """
+        try:
+            content = path.read_bytes()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise LockError(f"{path}: cannot be read: {error.strerror or error}") from error
+        return _parsed(path, content)
+
+    def with_sources(self, fetched: Mapping[str, Fetched]) -> BundleLock:
+        """Return the same lock with exactly these sources pinned; local ones are left out, they are what they are.
+
+        Raises LockError for a source that has no content hash.
+        """
+        pins: dict[str, Pin] = {}
+        for uri, source in fetched.items():
+            if source.is_local:
+                continue
+            if source.sha256 is None:
+                raise LockError(f"{self.path}: {uri} has no content hash and cannot be pinned: fetch it anew")
+            pins[uri] = Pin(source.commit, source.sha256)
+        return BundleLock(self.path, self.bundle, pins)
+
+    def write(self) -> bool:
+        """Write the file if it says something new, and return whether it was written.
+
+        A bundle without fetched sources needs no file: none is made, but one that is there is brought up to date.
+        Raises LockError when the file cannot be written.
+        """
+        content = self._content()
+        try:
+            existing = self.path.read_bytes()
+        except FileNotFoundError:
+            existing = None
+        except OSError as error:
+            raise LockError(f"{self.path}: cannot be read: {error.strerror or error}") from error
+        if existing == content or (existing is None and not self.sources):
+            return False
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            mode = self.path.stat().st_mode & 0o777 if existing is not None else _MODE
+            replace_file(self.path, content, mode=mode)
+        except OSError as error:
+            raise LockError(f"{self.path}: cannot be written: {error.strerror or error}") from error
+        return True
+
+    def _content(self) -> bytes:
+        import json
+
+        sources = {
+            uri: {"commit": pin.commit, "sha256": pin.sha256}
+            for uri, pin in sorted(self.sources.items(), key=lambda item: item[0])
+        }
+        document = {"version": _VERSION, "bundle": self.bundle, "sources": sources}
+        return (json.dumps(document, indent=2, ensure_ascii=False) + "\n").encode("utf-8")
+
+
+def lock_path(bundle_file: Path | None, name: str, uri: str, home: Home, project: Path) -> Path:
+    """Return where the lock of a bundle lies: beside a bundle of the project, else below the user's home.
+
+    Several bundles may lie in one folder, so only `bundle.md` and `bundle.yaml` are locked by `bundle.lock`, any other
+    file by `<its name>.bundle.lock`. What is in the user's home is the user's, even when the home is in the project.
+    """
+    if bundle_file is not None:
+        real = bundle_file.resolve()
+        if real.is_relative_to(project.resolve()) and not real.is_relative_to(home.path.resolve()):
+            return real.with_name("bundle.lock" if real.stem == "bundle" else f"{real.stem}.bundle.lock")
+    import hashlib
+
+    return home.locks / f"{_file_name(name)}-{hashlib.sha256(uri.encode('utf-8')).hexdigest()[:16]}.lock"
+
+
+def find_lock(bundle_file: Path | None, uri: str, home: Home, project: Path) -> Path | None:
+    """Return the lock that a bundle has, None when it has none; for a fetched bundle whose name is not known yet."""
+    path = lock_path(bundle_file, "*", uri, home, project)
+    if path.parent != home.locks:
+        return path if path.is_file() else None
+    return max(home.locks.glob(f"*{path.stem[path.stem.rindex('-') :]}.lock"), default=None, key=_written_at)
+
+
+def _written_at(path: Path) -> int:
+    try:
+        return path.stat().st_mtime_ns
+    except OSError:
+        return 0  # deleted just now
+
+
+def differences(old: BundleLock | None, new: BundleLock) -> list[str]:
+    """Return one readable line for each source that came, went or changed between two locks, in order of their URIs."""
+    before = old.sources if old is not None else {}
+    lines = []
+    for uri in sorted({*before, *new.sources}):
+        was, now = before.get(uri), new.sources.get(uri)
+        if was == now:
+            continue
+        if was is None and now is not None:
+            lines.append(f"{uri}: new, {_described(now)}")
+        elif now is None and was is not None:
+            lines.append(f"{uri}: gone, was {_described(was)}")
+        elif was is not None and now is not None:
+            lines.append(f"{uri}: {_described(was)} became {_described(now)}{_same_commit(was, now)}")
+    return lines
+
+
+def _described(pin: Pin) -> str:
+    content = f"content {pin.sha256[:12]}"
+    return f"commit {pin.commit[:12]}, {content}" if pin.commit else content
+
+
+def _same_commit(was: Pin, now: Pin) -> str:
+    same = was.commit is not None and was.commit == now.commit
+    return " (the same commit with other content: somebody changed it)" if same else ""
+
+
+def _file_name(name: str) -> str:
+    """Return the name with whatever is unsafe in a file name replaced."""
+    safe = "".join(char if char.isalnum() or char in "._-" else "-" for char in name).strip(".-")
+    return safe[:80] or "bundle"
+
+
+def _parsed(path: Path, content: bytes) -> BundleLock:
+    import json
+
+    try:
+        data = json.loads(content.decode("utf-8-sig"))
+    except json.JSONDecodeError as error:
+        raise LockError(f"{path}:{error.lineno}: malformed JSON: {error.msg}{_ADVICE}") from error
+    except (UnicodeDecodeError, RecursionError) as error:
+        raise LockError(f"{path}:1: not a lock file: {error}{_ADVICE}") from error
+    for keys, fault in _faults(data):
+        raise LockError(f"{path}:{_line(path, content, keys)}: {fault}{_ADVICE}")
+    sources = {uri: Pin(pin["commit"], pin["sha256"]) for uri, pin in data["sources"].items()}
+    return BundleLock(path, data["bundle"], sources)
+
+
+_ADVICE = ": take the file from your version control, or delete it to pin anew what is fetched next"
+
+
+def _faults(data: Any) -> list[tuple[tuple[str, ...], str]]:
+    """Return what is wrong, each with the keys that lead to it."""
+    if not isinstance(data, dict):
+        return [((), f"must be a mapping, got {type(data).__name__}")]
+    version = data.get("version")
+    if isinstance(version, int) and not isinstance(version, bool) and version > _VERSION:
+        return [(("version",), f"written by a newer version (format {version}, known: {_VERSION}): update the program")]
+    if version != _VERSION or isinstance(version, bool):
+        return [(("version",), f"'version' must be {_VERSION}, got {version!r}")]
+    for key in data:
+        if key not in _KEYS:
+            return [((key,), f"unknown key {key!r}: {did_you_mean(key, _KEYS)}")]
+    if not isinstance(data.get("bundle"), str):
+        return [(("bundle",), "'bundle' must be the name of the bundle")]
+    sources = data.get("sources")
+    if not isinstance(sources, dict):
+        return [(("sources",), "'sources' must be a mapping of URIs")]
+    return [(("sources", uri), fault) for uri, pin in sources.items() for fault in _pin_faults(uri, pin)]
+
+
+def _pin_faults(uri: str, pin: Any) -> list[str]:
+    if not isinstance(pin, dict):
+        return [f"the pin of {uri} must be a mapping, got {type(pin).__name__}"]
+    faults = [f"unknown key {key!r} of {uri}: {did_you_mean(key, _PIN_KEYS)}" for key in pin if key not in _PIN_KEYS]
+    commit, sha256 = pin.get("commit"), pin.get("sha256")
+    if "commit" not in pin or not (commit is None or _is_hex(commit, 40, 64)):
+        faults.append(f"'commit' of {uri} must be null or 40 hex digits, got {commit!r}")
+    if not _is_hex(sha256, 64):
+        faults.append(f"'sha256' of {uri} must be 64 hex digits, got {sha256!r}")
+    return faults
+
+
+def _is_hex(value: Any, *lengths: int) -> bool:
+    return isinstance(value, str) and len(value) in lengths and all(char in "0123456789abcdef" for char in value)
+
+
+def _line(path: Path, content: bytes, keys: tuple[str, ...]) -> int:
+    """Return the line of an entry: JSON that has parsed is YAML too, and our YAML reader knows lines."""
+    from amplifier_foundation.documents import parse_document
+
+    try:
+        return parse_document(path, content).line(*keys)
+    except DocumentError:
+        return 1  # JSON that YAML reads differently (a key twice, say): the file is named all the same

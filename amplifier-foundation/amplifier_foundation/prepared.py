@@ -1,0 +1,35 @@
+"""A session's parts, ready to be run: what it is made of, and where its modules lie on this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from amplifier_foundation.composed import Composed
+from amplifier_foundation.paths import Home
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """Everything that a session needs and that is not in the session itself."""
+
+    composed: Composed
+    home: Home
+    project: Path
+    #: Folders of the modules that are not installed with the program, by module id.
+    modules: Mapping[str, Path] = field(default_factory=dict)
+    #: Folders with the dependencies of those modules, for the end of the import path.
+    site_folders: tuple[Path, ...] = ()
+    #: Import paths of the bundles' own packages.
+    package_paths: tuple[Path, ...] = ()
+    #: What the user should know, in readable lines.
+    warnings: tuple[str, ...] = ()
+
+    @classmethod
+    def from_plan(
+        cls, plan: dict[str, Any], home: Path, project: Path, *, name: str = "plan", instruction: str = ""
+    ) -> Prepared:
+        """Return a plan as it is, for apps that make their own: nothing is fetched, installed or asked for trust."""
+        return cls(Composed(name, name, "", "", plan, instruction), Home(home), project)

@@ -1,0 +1,8 @@
+"""What a model is told before it is asked: instruction, context files, @mentions, AGENTS.md."""
+
+from amplifier_foundation.prompt.mention_files import MentionDeduplicator, load_mentions
+from amplifier_foundation.prompt.mention_resolver import MentionResolver
+from amplifier_foundation.prompt.mentions import Mention, find_mentions
+from amplifier_foundation.prompt.system_prompt import SystemPrompt
+
+__all__ = ["Mention", "MentionDeduplicator", "MentionResolver", "SystemPrompt", "find_mentions", "load_mentions"]

@@ -1,0 +1,195 @@
+"""Collect the files that a text mentions, the files that these mention, and so on."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from amplifier_foundation.prompt.context_files import ContextBlocks, credit
+from amplifier_foundation.prompt.mention_resolver import Located, MentionError, MentionResolver, SourceType
+from amplifier_foundation.prompt.mentions import find_mentions
+from amplifier_foundation.prompt.text_files import TextFiles, UnusableFileError, readable_name
+
+__all__ = [
+    "MAX_DEPTH",
+    "MAX_MENTIONS",
+    "MentionDeduplicator",
+    "MentionError",
+    "MentionFiles",
+    "MentionResolver",
+    "Resolution",
+    "load_mentions",
+]
+
+#: A file that the text mentions is one deep.
+MAX_DEPTH: Final = 3
+#: More different mentions are not followed: most of that many lead nowhere, and looking takes its time.
+MAX_MENTIONS: Final = 1000
+
+
+@dataclass(frozen=True)
+class Resolution:
+    """A file that was asked for and found."""
+
+    mention: str
+    path: Path
+    source_type: SourceType
+    sha256: str
+
+    def payload(self, *, is_new: bool) -> dict[str, Any]:
+        """Return it as an event tells it."""
+        return {
+            "mention": self.mention,
+            "resolved_path": readable_name(self.path),
+            "source_type": self.source_type,
+            "content_hash": self.sha256,
+            "is_new": is_new,
+        }
+
+
+@dataclass(frozen=True)
+class _Waiting:
+    mentions: tuple[str, ...]
+    beside: Path | None
+    depth: int
+    typed: bool = False
+
+
+@dataclass
+class MentionFiles:
+    """Collect files as blocks, breadth first, so that what the text itself mentions comes before what files mention.
+
+    Nothing that cannot be read is fatal: `failed` has the reason for each name that gave no block.
+    """
+
+    resolver: MentionResolver
+    files: TextFiles = field(default_factory=TextFiles)
+    depth: int = MAX_DEPTH
+    blocks: ContextBlocks = field(default_factory=ContextBlocks)
+    failed: dict[str, str] = field(default_factory=dict)
+    _waiting: deque[_Waiting] = field(default_factory=deque)
+    _followed: set[tuple[str, Path | None]] = field(default_factory=set)
+    _taken: set[Path] = field(default_factory=set)
+    _found: dict[tuple[str, Path], Resolution] = field(default_factory=dict)
+
+    @property
+    def resolutions(self) -> list[Resolution]:
+        """Return what was found, each name and file once, in order."""
+        return list(self._found.values())
+
+    @property
+    def deduplicated_count(self) -> int:
+        """Return how many files were saved because another one has the same content."""
+        found = self._found.values()
+        return len({item.path for item in found}) - len({item.sha256 for item in found})
+
+    def add_text(self, text: str, *, beside: Path | None = None, typed: bool = False) -> None:
+        """Collect what a text mentions; `typed` says that the user wrote it just now."""
+        mentions = tuple(dict.fromkeys(mention.text for mention in find_mentions(text)))
+        self._follow(_Waiting(mentions, beside, 0, typed))
+
+    def add_file(
+        self, name: str, path: Path, source_type: SourceType, *, mention: str = "", typed: bool = False
+    ) -> None:
+        """Collect a file that is known by its absolute path; its block credits `mention` and the path."""
+        try:
+            located = self.resolver.check(path, source_type, typed=typed)
+        except MentionError as error:
+            self.failed.setdefault(name, str(error))
+            return
+        self._take(name, mention, located, 0)
+
+    def follow(self) -> None:
+        """Collect what the collected files mention, and what that mentions, down to the greatest depth."""
+        while self._waiting:
+            self._follow(self._waiting.popleft())
+
+    def _follow(self, waiting: _Waiting) -> None:
+        for mention in waiting.mentions:
+            key = (mention, waiting.beside)
+            if key in self._followed:
+                continue
+            if len(self._followed) >= MAX_MENTIONS:
+                self.failed.setdefault(mention, f"not followed, nor what comes after it: over {MAX_MENTIONS} mentions")
+                return
+            self._followed.add(key)
+            if waiting.depth >= self.depth:
+                self._refuse(mention, f"not followed: more than {self.depth} files deep")
+                continue
+            try:
+                located = self.resolver.locate(mention, beside=waiting.beside, typed=waiting.typed)
+            except MentionError as error:
+                self.failed.setdefault(mention, str(error))
+                continue
+            self._take(mention, mention, located, waiting.depth + 1)
+
+    def _refuse(self, mention: str, reason: str) -> None:
+        """Give the reason for a mention that is not followed, unless it was followed elsewhere."""
+        if all(mention != name for name, _ in self._found):
+            self.failed.setdefault(mention, reason)
+
+    def _take(self, name: str, mention: str, located: Located, depth: int) -> None:
+        if self.blocks.is_full and located.real not in self._taken:
+            self._leave_out(name)
+            return
+        try:
+            file = self.files.read(located.real)
+        except UnusableFileError as error:
+            self.failed.setdefault(name, f"{readable_name(located.path)}: {error}")
+            return
+        if not self.blocks.add(credit(mention, located.path), file):
+            self._leave_out(name)
+            return
+        found = Resolution(name, located.path, located.source_type, file.sha256)
+        self._found.setdefault((name, located.path), found)
+        self._taken.add(located.real)
+        if file.mentions:
+            self._waiting.append(_Waiting(file.mentions, located.path.parent, depth))
+
+    def _leave_out(self, name: str) -> None:
+        self.failed.setdefault(name, f"left out: a prompt takes {len(self.blocks)} files")
+        self.blocks.left_out.add(name)
+
+
+class MentionDeduplicator:
+    """Remember which contents a session has been shown; offered to modules as `mention_deduplicator`."""
+
+    def __init__(self) -> None:
+        self._paths: dict[str, list[Path]] = {}
+
+    def add_file(self, path: Path, content: str) -> bool:
+        """Remember a content and one more path of it; return whether the content is new."""
+        import hashlib
+
+        return self.add_hash(path, hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest())
+
+    def add_hash(self, path: Path, sha256: str) -> bool:
+        """Remember a content by its hash; return whether it is new."""
+        is_new = sha256 not in self._paths
+        paths = self._paths.setdefault(sha256, [])
+        if path not in paths:
+            paths.append(path)
+        return is_new
+
+    def get_known_hashes(self) -> set[str]:
+        """Return the hashes of all contents."""
+        return set(self._paths)
+
+    def get_paths(self, sha256: str) -> list[Path]:
+        """Return where a content was found."""
+        return list(self._paths.get(sha256, ()))
+
+
+def load_mentions(
+    text: str, resolver: MentionResolver, depth: int = MAX_DEPTH, *, files: TextFiles | None = None, typed: bool = False
+) -> MentionFiles:
+    """Return the files that `text` mentions, with theirs down to `depth`, and the reasons for those that are missing.
+
+    `typed` says that the user wrote `text`; what the files mention is never taken as the user's word.
+    """
+    found = MentionFiles(resolver, files or TextFiles(), depth)
+    found.add_text(text, typed=typed)
+    found.follow()
+    return found

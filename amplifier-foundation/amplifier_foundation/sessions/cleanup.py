@@ -1,0 +1,185 @@
+"""Make room: delete sessions that nobody has used for long, and what crashes have left."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from amplifier_foundation.errors import FoundationError
+from amplifier_foundation.sessions.catalog import folder_names
+from amplifier_foundation.sessions.removal import ASIDE, folder_bytes, is_running, remove, sweep
+from amplifier_foundation.sessions.store import SessionStore
+from amplifier_foundation.sessions.summary import SessionSummary, last_activity
+
+__all__ = ["CleanedSession", "Cleanup", "CleanupError", "clean_up"]
+
+_LONGEST_AGE = 36_500
+#: Seconds after which a temporary file or folder belongs to nobody.
+_ABANDONED = 3600
+
+
+class CleanupError(FoundationError):
+    """The age that was asked for makes no sense."""
+
+    code = "cleanup_invalid"
+
+
+@dataclass(frozen=True)
+class CleanedSession:
+    """A session that was, or would be, deleted with all that it started."""
+
+    session: SessionSummary
+    ids: tuple[str, ...]
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Cleanup:
+    """What was deleted, or would be; what is as old and was kept, with the reason; what crashes had left."""
+
+    removed: tuple[CleanedSession, ...]
+    kept: tuple[tuple[SessionSummary, str], ...]
+    swept: tuple[Path, ...]
+    #: Bytes that were, or would be, freed.
+    bytes: int
+    warnings: tuple[str, ...]
+
+
+def clean_up(
+    store: SessionStore,
+    *,
+    days: float,
+    project: Path | None = None,
+    all_projects: bool = False,
+    include_named: bool = False,
+    dry_run: bool = False,
+) -> Cleanup:
+    """Delete the sessions of a project, or of all, that were not active for `days` days.
+
+    A session goes together with those that it started, and only when none of them was active since. Kept are sessions
+    that run, those with a name, and damaged ones, of which nobody knows whether they have one: `include_named` takes
+    both kinds too. With `dry_run` nothing is changed. Raises CleanupError for an age that is none, and what `list`
+    raises.
+    """
+    if not 0 <= days <= _LONGEST_AGE:
+        raise CleanupError(f"{days!r} days is no age of sessions: give a number from 0 to {_LONGEST_AGE}")
+    sessions = store.list(project, all_projects=all_projects, include_children=True)
+    warnings = list(store.warnings)
+    before = datetime.now(UTC) - timedelta(days=days)
+    removed: list[CleanedSession] = []
+    kept: list[tuple[SessionSummary, str]] = []
+    for family in _families(sessions):
+        if max(one.updated for one in family) > before:
+            continue
+        reason = _reason_to_keep(family, include_named)
+        if reason is None:
+            try:
+                removed.append(_clean(family, before, dry_run, warnings))
+            except FoundationError as error:
+                reason = str(error)
+        if reason is not None:
+            kept.append((family[0], reason))
+    places = {one.folder.parent for one in sessions}
+    swept, freed = _sweep(places, dry_run, warnings)
+    return Cleanup(
+        tuple(removed), tuple(kept), tuple(swept), freed + sum(one.bytes for one in removed), tuple(warnings)
+    )
+
+
+def _families(sessions: Sequence[SessionSummary]) -> Iterator[list[SessionSummary]]:
+    """Yield every session that no other one has started, and behind it all that came of it.
+
+    One whose parent is gone stands for itself.
+    """
+    known = {one.folder for one in sessions}
+    children: dict[Path, list[SessionSummary]] = {}
+    roots: list[SessionSummary] = []
+    for one in sessions:
+        parent = one.folder.parent / one.parent_id if one.parent_id and one.is_child else None
+        if parent is None or parent not in known or parent == one.folder:
+            roots.append(one)
+        else:
+            children.setdefault(parent, []).append(one)
+    for root in roots:
+        family, todo = [root], [root]
+        while todo:
+            found = children.pop(todo.pop().folder, [])
+            family += found
+            todo += found
+        yield family
+    # What is left goes in circles, by damaged notes; each stands for itself.
+    yield from ([one] for rest in children.values() for one in rest)
+
+
+def _reason_to_keep(family: Sequence[SessionSummary], include_named: bool) -> str | None:
+    for one in family:
+        if is_running(one.folder):
+            return f"session {one.id} runs"
+        if not include_named and one.name:
+            return f"it is named {one.name!r}" if one is family[0] else f"{one.id}, which it started, is named"
+        if not include_named and one.damaged:
+            return f"nobody knows whether it is named: {one.damaged}"
+    return None
+
+
+def _clean(family: Sequence[SessionSummary], before: datetime, dry_run: bool, warnings: list[str]) -> CleanedSession:
+    folders = [one.folder for one in family]
+    if any((last_activity(str(folder)) or 0.0) > before.timestamp() for folder in folders):
+        raise CleanupError("it became active while others were deleted")
+    if dry_run:
+        return CleanedSession(family[0], tuple(one.id for one in family), sum(map(folder_bytes, folders)))
+    done = remove(folders)
+    warnings += done.warnings
+    return CleanedSession(family[0], done.ids, done.bytes)
+
+
+def _sweep(places: set[Path], dry_run: bool, warnings: list[str]) -> tuple[list[Path], int]:
+    """Delete what crashes have left in some folders with sessions; return what it was, and its bytes."""
+    swept: list[Path] = []
+    freed = 0
+    for path in (path for place in sorted(places) for path in _abandoned(place)):
+        size = folder_bytes(path) if path.is_dir() else path.lstat().st_size
+        if not dry_run:
+            failures = sweep(path) if path.is_dir() else _unlink(path)
+            warnings += failures
+            if failures:
+                continue
+        swept.append(path)
+        freed += size
+    return swept, freed
+
+
+def _unlink(path: Path) -> list[str]:
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        return [f"{path} could not be deleted: {error.strerror or error}"]
+    return []
+
+
+def _abandoned(place: Path) -> Iterator[Path]:
+    """Yield the temporary folders beside the sessions, and the temporary files in them, that belong to nobody."""
+    from amplifier_foundation.sessions.fork import TEMPORARY
+
+    with os.scandir(place) as entries:
+        hidden = [Path(entry.path) for entry in entries if entry.name.startswith((ASIDE, TEMPORARY))]
+    yield from (path for path in hidden if _is_abandoned(path))
+    for name in folder_names(str(place)):
+        try:
+            with os.scandir(place / name) as entries:
+                files = [Path(entry.path) for entry in entries if entry.name.endswith(".tmp") and entry.is_file()]
+        except OSError:
+            continue  # deleted just now
+        yield from (path for path in files if _is_abandoned(path))
+
+
+def _is_abandoned(path: Path) -> bool:
+    try:
+        found = path.lstat()
+    except OSError:
+        return False
+    return time.time() - max(found.st_mtime, found.st_ctime) > _ABANDONED

@@ -1,0 +1,162 @@
+"""Say what is wrong with a conversation, put it right, or go back to where it was right."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from amplifier_foundation.sessions.history import (
+    History,
+    closing_message,
+    lines_of,
+    load_history,
+    repaired,
+    store_history,
+)
+from amplifier_foundation.sessions.turns import turn_boundaries
+from amplifier_kit.pairing import Repair, check_pairing, tool_call_ids
+
+__all__ = ["Diagnosis", "Mended", "diagnose", "repair", "rewind"]
+
+Message = dict[str, Any]
+
+_MODES: Final = {
+    "missing_result": "missing_tool_results",
+    "orphan_result": "orphaned_tool_results",
+    "duplicate_result": "duplicate_tool_results",
+    "misplaced_result": "misplaced_tool_results",
+    "duplicate_id": "duplicate_tool_ids",
+}
+_INCOMPLETE: Final = "incomplete_turns"
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """Say whether a model service would take a conversation, and what is wrong with it when it would not."""
+
+    status: Literal["healthy", "broken"]
+    #: What is wrong, each kind once, in order of appearance.
+    failure_modes: list[str] = field(default_factory=list)
+    #: Calls without a result, and results without a call.
+    orphaned_tool_ids: list[str] = field(default_factory=list)
+    #: Results that stand where no model expects them.
+    misplaced_tool_ids: list[str] = field(default_factory=list)
+    #: Turns, counted from 1, that end with a tool instead of an answer.
+    incomplete_turns: list[int] = field(default_factory=list)
+    recommended_action: Literal["none", "repair"] = "none"
+
+
+@dataclass(frozen=True)
+class Mended:
+    """Say what was done to the transcript of a session; nothing was when `actions` is empty."""
+
+    actions: list[str]
+    messages: int
+    turns: int
+
+
+def diagnose(messages: Sequence[Mapping[str, Any]]) -> Diagnosis:
+    """Return what is wrong with a conversation; nothing is changed."""
+    violations = check_pairing(messages)
+    incomplete = _incomplete_turns(messages)
+    modes = dict.fromkeys(_MODES[violation.kind] for violation in violations)
+    if incomplete:
+        modes[_INCOMPLETE] = None
+    if not modes:
+        return Diagnosis("healthy")
+    lost = ("missing_result", "orphan_result")
+    return Diagnosis(
+        "broken",
+        list(modes),
+        [violation.tool_call_id for violation in violations if violation.kind in lost],
+        [violation.tool_call_id for violation in violations if violation.kind == "misplaced_result"],
+        incomplete,
+        "repair",
+    )
+
+
+def repair(folder: Path) -> Mended:
+    """Make the transcript of a session one that can be gone on with, the old one kept as `.backup`.
+
+    Lines that hold no message are left out, every call gets its result, every turn with tools its answer. Raises
+    SessionLogBusy while the session runs, HistoryError or OSError when the transcript cannot be read or written.
+    """
+    with _alone(folder):
+        history = load_history(folder)
+        sound, done = _closed(history.messages)
+        return _stored(folder, history, sound, done)
+
+
+def rewind(folder: Path) -> Mended:
+    """Take a session back to the end of the last turn before which all is well, the old transcript kept as `.backup`.
+
+    Raises as `repair` does.
+    """
+    with _alone(folder):
+        history = load_history(folder)
+        messages = history.messages
+        end = _sound_until(messages)
+        gone = len(messages) - end
+        turns = len(turn_boundaries(messages)) - len(turn_boundaries(messages[:end]))
+        done = [f"took back {gone} messages of {turns} turns"] if gone else []
+        return _stored(folder, history, messages[:end], done)
+
+
+def _stored(folder: Path, history: History, messages: list[Message], done: list[str]) -> Mended:
+    actions = [*(problem for problem in history.problems if history.source != "empty"), *done]
+    if actions:
+        store_history(folder, lines_of(messages, history), keep_backup=history.source == "transcript")
+    return Mended(actions, len(messages), len(turn_boundaries(messages)))
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Keep the session from being run meanwhile; raises SessionLogBusy when it is being run now."""
+    from amplifier_kit.log.files import LogFiles
+    from amplifier_kit.log.lock import LogLock
+
+    files = LogFiles(folder)
+    lock = LogLock(files.lock, files.active) if folder.is_dir() else None
+    try:
+        yield
+    finally:
+        if lock is not None:
+            lock.release()
+
+
+def _closed(messages: Sequence[Message]) -> tuple[list[Message], list[str]]:
+    """Return a conversation in which every call has its result and every turn with tools its answer."""
+    sound = repaired(messages)
+    starts = set(turn_boundaries(sound.messages))
+    out: list[Message] = []
+    for position, message in enumerate(sound.messages):
+        if position in starts and out and _is_open(out[-1]):
+            out.append(closing_message())
+            sound.repairs.append(Repair("unclosed_turn", "", ""))
+        out.append(message)
+    return out, sound.notes
+
+
+def _incomplete_turns(messages: Sequence[Mapping[str, Any]]) -> list[int]:
+    starts = turn_boundaries(messages)
+    ends = [*starts[1:], len(messages)]
+    return [turn for turn, end in enumerate(ends, 1) if starts and _is_open(messages[end - 1])]
+
+
+def _is_open(message: Mapping[str, Any]) -> bool:
+    """Tell whether a turn cannot end with this message: a tool has spoken, or is asked to."""
+    return message.get("role") == "tool" or bool(tool_call_ids(message))
+
+
+def _sound_until(messages: Sequence[Message]) -> int:
+    """Return the position behind the last turn up to which all is well."""
+    broken = min((violation.position for violation in check_pairing(messages)), default=len(messages))
+    good = 0
+    for end in [*turn_boundaries(messages)[1:], len(messages)]:
+        if end > broken or (end and _is_open(messages[end - 1])):
+            break
+        good = end
+    return good

@@ -1,0 +1,261 @@
+"""Continue a session in two directions: copy it, up to a turn or an event, into a session of its own.
+
+The copy holds everything it needs. It is made beside the original under a hidden name and gets its own at the end, so
+that there is never half a session.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from amplifier_foundation.errors import FoundationError
+from amplifier_foundation.sessions.event_copy import CopiedEvents, copy_events
+from amplifier_foundation.sessions.event_cut import Outline, Placed, place_messages, read_outline
+from amplifier_foundation.sessions.history import LEDGER, TRANSCRIPT, History, lines_of, load_history
+from amplifier_foundation.sessions.metadata import Metadata, default_scrub, load_metadata
+from amplifier_foundation.sessions.recovery import recover
+from amplifier_foundation.sessions.turns import Orphans, count_turns, end_of_turn, settle_orphans
+from amplifier_kit.pairing import check_pairing, tool_call_ids
+
+__all__ = ["ForkError", "ForkPreview", "Forked", "fork_session", "list_forks", "preview_fork"]
+
+Message = dict[str, Any]
+
+#: How folders that are being made begin; one that is left over belongs to a process that died.
+TEMPORARY: Final = ".fork-"
+#: What a session is made of, and what its user has set for it.
+_TAKEN_OVER: Final = ("record.json", "bundle.lock", "settings.yaml", "config.md")
+#: What is true of the original alone.
+_ITS_OWN: Final = frozenset(
+    {
+        *("session_id", "parent_id", "created", "turn_count", "last_updated", "incremental", "usage"),
+        *("name", "description", "name_generated_at", "description_updated_at"),
+        *("forked_from_turn", "forked_from_event", "forked_at", "trace_id", "child_span"),
+    }
+)
+_LONGEST_ID: Final = 200
+_LONGEST_NAME: Final = 50
+
+
+class ForkError(FoundationError):
+    """A session cannot be forked as asked."""
+
+    code = "fork"
+
+
+@dataclass(frozen=True)
+class Forked:
+    """Name the new session and say what it holds."""
+
+    session_id: str
+    folder: Path
+    parent_id: str
+    turns: int
+    messages: int
+    events: int
+    #: What was wrong with the original, in readable lines.
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class ForkPreview:
+    """Say what a fork would hold."""
+
+    turns: int
+    messages: int
+    events: int
+    #: Calls whose results come after the cut, or were lost.
+    orphaned_tool_ids: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass
+class _Cut:
+    """Hold the part of a session that a fork takes."""
+
+    history: History
+    messages: list[Message]
+    lines: int
+    warnings: list[str] = field(default_factory=list)
+
+
+def fork_session(
+    folder: Path,
+    *,
+    at_turn: int | None = None,
+    at_event: int | None = None,
+    new_id: str | None = None,
+    name: str | None = None,
+    include_events: bool = True,
+    orphans: Orphans = "complete",
+) -> Forked:
+    """Copy a session, which may be running, into a new one beside it: all of it, or up to a turn or an event.
+
+    Conversation and events are cut at the same point. `at_event` is the number (`seq`) of the last event that the fork
+    has; in a published log, which has no numbers, its line. Calls whose results are cut off are treated as `orphans`
+    says. Raises ForkError for an id or name that cannot be used, TurnRangeError, EventNotFoundError, HistoryError,
+    OrphanedCallsError, and OSError when the copy cannot be written; nothing is left of it then.
+    """
+    session_id = _checked_id(folder, new_id)
+    if name is not None and not 0 < len(name.strip()) <= _LONGEST_NAME:
+        raise ForkError(f"a session's name has 1 to {_LONGEST_NAME} characters, got {len(name.strip())}")
+    metadata = load_metadata(folder)
+    cut = _cut(folder, metadata, at_turn, at_event)
+    messages = settle_orphans(cut.messages, orphans)
+    parent_id = str(metadata.data.get("session_id") or folder.name)
+    facts = _facts(metadata.data, session_id, parent_id, messages, at_event, name)
+    copied = CopiedEvents()
+    with _new_folder(folder.parent / session_id) as fresh:
+        content = b"".join(line + b"\n" for line in lines_of(messages, cut.history))
+        _write(fresh / TRANSCRIPT, content)
+        if (folder / LEDGER).exists():
+            _write(fresh / LEDGER, content)
+        if include_events:
+            copied = copy_events(folder, fresh, cut.lines, session_id=session_id, parent_id=parent_id)
+        for taken in _TAKEN_OVER:
+            if (folder / taken).is_file():
+                _write(fresh / taken, (folder / taken).read_bytes())
+        _write(
+            fresh / "metadata.json", json.dumps(facts, ensure_ascii=False, indent=2).encode("utf-8", "replace") + b"\n"
+        )
+    warnings = tuple(dict.fromkeys([*cut.warnings, *copied.problems]))
+    turns = count_turns(messages)
+    return Forked(session_id, folder.parent / session_id, parent_id, turns, len(messages), copied.lines, warnings)
+
+
+def preview_fork(folder: Path, *, at_turn: int | None = None, at_event: int | None = None) -> ForkPreview:
+    """Return what `fork_session` would make; nothing is written. Raises as `fork_session` does."""
+    cut = _cut(folder, load_metadata(folder), at_turn, at_event)
+    lost = [violation.tool_call_id for violation in check_pairing(cut.messages) if violation.kind == "missing_result"]
+    return ForkPreview(count_turns(cut.messages), len(cut.messages), cut.lines, tuple(lost), tuple(cut.warnings))
+
+
+def list_forks(folder: Path) -> list[Path]:
+    """Return the folders of the sessions that were forked from this one, the oldest first."""
+    own = str(load_metadata(folder).data.get("session_id") or folder.name)
+    found: list[tuple[str, Path]] = []
+    for beside in folder.parent.iterdir():
+        if beside.name.startswith(".") or not beside.is_dir():
+            continue
+        data = load_metadata(beside).data
+        if data.get("parent_id") == own and isinstance(data.get("forked_at"), str):
+            found.append((data["forked_at"], beside))
+    return [path for _, path in sorted(found)]
+
+
+# -- what is taken --
+
+
+def _cut(folder: Path, metadata: Metadata, at_turn: int | None, at_event: int | None) -> _Cut:
+    if at_turn is not None and at_event is not None:
+        raise ForkError("a session is forked at a turn or at an event: give one of them")
+    # The conversation first: a session that runs writes the event before the message.
+    history = load_history(folder)
+    messages, warnings = history.messages, [text for text in (metadata.damaged, metadata.warning) if text]
+    warnings += history.problems
+    if metadata.data.get("incremental") or _is_cut_off(messages):
+        messages, recovered = recover(messages, folder)
+        warnings += recovered
+    outline = read_outline(folder)
+    warnings += outline.problems
+    placed = place_messages(messages, outline)
+    if at_event is not None:
+        place = outline.place_of(at_event)
+        kept = [message for message, made in zip(messages, placed.places, strict=True) if made <= place]
+        return _Cut(history, kept, place + 1, warnings)
+    if at_turn is None:
+        return _Cut(history, messages, placed.lines_until_news(outline), warnings)
+    return _at_turn(history, messages, placed, outline, at_turn, warnings)
+
+
+def _is_cut_off(messages: list[Message]) -> bool:
+    """Tell whether the conversation ends in the middle of a turn."""
+    return bool(messages) and (messages[-1].get("role") != "assistant" or bool(tool_call_ids(messages[-1])))
+
+
+def _at_turn(
+    history: History, messages: list[Message], placed: Placed, outline: Outline, turn: int, warnings: list[str]
+) -> _Cut:
+    end = end_of_turn(messages, turn, first=1)
+    lines = placed.lines_of_turn(messages, outline, turn)
+    if turn == len(placed.submits):
+        lines = min(lines, placed.lines_until_news(outline))
+    elif outline.lines and not lines:
+        warnings.append("the log does not tell when this turn was: the fork has no events")
+    return _Cut(history, messages[:end], lines, warnings)
+
+
+# -- what is made --
+
+
+def _facts(
+    original: dict[str, Any],
+    session_id: str,
+    parent_id: str,
+    messages: list[Message],
+    at_event: int | None,
+    name: str | None,
+) -> dict[str, Any]:
+    now = datetime.now(UTC).isoformat()
+    turns = count_turns(messages)
+    facts = {
+        "session_id": session_id,
+        "parent_id": parent_id,
+        "created": now,
+        "turn_count": turns,
+        **({"name": name.strip()} if name else {}),
+        **{key: value for key, value in original.items() if key not in _ITS_OWN},
+        "forked_from_turn": turns,
+        **({"forked_from_event": at_event} if at_event is not None else {}),
+        "forked_at": now,
+    }
+    scrubbed: dict[str, Any] = default_scrub()(facts)
+    return {**scrubbed, **{key: facts[key] for key in ("session_id", "parent_id", "working_dir") if key in facts}}
+
+
+def _checked_id(folder: Path, new_id: str | None) -> str:
+    session_id = str(uuid.uuid4()) if new_id is None else new_id
+    usable = session_id.isprintable() and not session_id.startswith((".", "-")) and not set(session_id) & set("/\\:")
+    if not usable or not 0 < len(os.fsencode(session_id)) <= _LONGEST_ID or session_id != session_id.strip():
+        raise ForkError(
+            f"{session_id!r} cannot be the id of a session: it has 1 to {_LONGEST_ID} printable characters, without "
+            "slashes and colons, and does not begin with a dot or a dash"
+        )
+    if (folder.parent / session_id).exists():
+        raise ForkError(f"there is a session {session_id} already in {folder.parent}: choose another id")
+    return session_id
+
+
+@contextmanager
+def _new_folder(final: Path) -> Iterator[Path]:
+    """Give a hidden folder to fill, and its real name when all went well; otherwise nothing is left of it."""
+    fresh = final.with_name(f"{TEMPORARY}{uuid.uuid4().hex}")
+    fresh.mkdir(mode=0o700)
+    try:
+        yield fresh
+        try:
+            os.rename(fresh, final)
+        except OSError as error:
+            if not final.exists():
+                raise
+            raise ForkError(f"there is a session {final.name} already in {final.parent}: choose another id") from error
+    except BaseException:
+        shutil.rmtree(fresh, ignore_errors=True)
+        raise
+
+
+def _write(path: Path, content: bytes) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with open(descriptor, "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())

@@ -1,0 +1,88 @@
+"""Take a session up again: its conversation, its notes, and what it was made of."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from amplifier_foundation.composed import Composed, RecordError
+from amplifier_foundation.sessions.history import load_history, repaired
+from amplifier_foundation.sessions.keeper import RECORD
+from amplifier_foundation.sessions.metadata import load_metadata
+from amplifier_foundation.sessions.recovery import recover
+
+Message = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class SavedSession:
+    """A session on disk, ready to go on."""
+
+    session_id: str
+    folder: Path
+    #: The conversation, mended where a crash cut it off: every call has one result.
+    messages: list[Message]
+    #: The conversation as the file has it.
+    stored: list[Message]
+    metadata: dict[str, Any] = field(default_factory=dict)
+    #: What the session was made of; None for sessions that another program wrote, or whose record is damaged.
+    recorded: Composed | None = None
+    #: What was mended, and what could not be read, in readable lines.
+    notes: tuple[str, ...] = ()
+
+    @property
+    def bundle(self) -> str | None:
+        """Return the bundle that the session's notes name, None when they name none."""
+        named = str(self.metadata.get("bundle") or "").removeprefix("bundle:")
+        return named if named and named != "unknown" else None
+
+    @property
+    def project(self) -> Path | None:
+        """Return the folder that the session worked in, None when it does not exist any more or is not known."""
+        named = self.metadata.get("working_dir")
+        return Path(named) if isinstance(named, str) and Path(named).is_dir() else None
+
+
+def load_session(folder: Path) -> SavedSession:
+    """Return the session in `folder`, whatever state it was left in.
+
+    A turn that was cut off is completed from the log, and calls without a result get one that says so. What is damaged
+    is told in `notes`; nothing on disk is changed. Raises OSError when the folder cannot be read at all.
+    """
+    kept = load_metadata(folder)
+    metadata = kept.data
+    history = load_history(folder)
+    notes = [*(note for note in (kept.damaged, kept.warning) if note), *history.problems]
+    messages = history.messages
+    if metadata.get("incremental") or _is_cut_off(messages):
+        messages, recovered = recover(messages, folder)
+        notes += recovered
+    mended = repaired(messages)
+    notes += mended.notes
+    recorded, problem = _recorded(folder)
+    notes += [problem] if problem else []
+    identity = str(metadata.get("session_id") or folder.name)
+    return SavedSession(identity, folder, mended.messages, history.messages, metadata, recorded, tuple(notes))
+
+
+def _is_cut_off(messages: list[Message]) -> bool:
+    """Tell whether the conversation ends in the middle of a turn."""
+    return bool(messages) and (messages[-1].get("role") != "assistant" or bool(messages[-1].get("tool_calls")))
+
+
+def _recorded(folder: Path) -> tuple[Composed | None, str]:
+    path = folder / RECORD
+    try:
+        content = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        return None, ""
+    except (OSError, ValueError) as error:
+        return None, f"{path}: what the session was made of cannot be read: {error}"
+    if not isinstance(content, dict):
+        return None, f"{path}: what the session was made of cannot be read: not a mapping"
+    try:
+        return Composed.from_record(content, str(path)), ""
+    except RecordError as error:
+        return None, str(error)

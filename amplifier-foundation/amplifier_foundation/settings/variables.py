@@ -1,0 +1,62 @@
+"""Put environment variables in place of `${VAR}` and `${VAR:default}`, once and in one pass."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+from amplifier_foundation.merge import module_key
+
+#: `$${VAR}` is how to write `${VAR}` itself.
+VARIABLE: Final = r"\$(?P<escape>\$?)\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::(?P<default>[^}]*))?\}"
+
+
+class MissingVariable(NamedTuple):
+    """A variable that is not set and has no default; it became empty text."""
+
+    name: str
+    #: The dotted key of the text that names it.
+    key: str
+
+
+class Expanded(NamedTuple):
+    """A copy with variables in place."""
+
+    value: Any
+    missing: list[MissingVariable]
+
+
+def expand(value: Any, environ: Mapping[str, str], at: tuple[str, ...] = ()) -> Expanded:
+    """Return a copy of nested data with variables in place in all its texts, and those that are not set.
+
+    What a variable holds is never looked into, so that a `${` in it stays. A variable that is not set and has no
+    default becomes empty text and is reported. Keys of mappings stay as they are.
+    """
+    missing: list[MissingVariable] = []
+    return Expanded(_expanded(value, environ, at, missing), missing)
+
+
+def _expanded(value: Any, environ: Mapping[str, str], at: tuple[str, ...], missing: list[MissingVariable]) -> Any:
+    if isinstance(value, str):
+        return _expanded_text(value, environ, ".".join(at), missing) if "${" in value else value
+    if isinstance(value, Mapping):
+        return {key: _expanded(item, environ, (*at, str(key)), missing) for key, item in value.items()}
+    if isinstance(value, list):
+        return [
+            _expanded(item, environ, (*at, module_key(item) or str(index)), missing) for index, item in enumerate(value)
+        ]
+    return value
+
+
+def _expanded_text(text: str, environ: Mapping[str, str], key: str, missing: list[MissingVariable]) -> str:
+    def value_of(match: re.Match[str]) -> str:
+        if match["escape"]:
+            return match.group()[1:]
+        if match["name"] in environ:
+            return environ[match["name"]]
+        if match["default"] is None:
+            missing.append(MissingVariable(match["name"], key))
+        return match["default"] or ""
+
+    return re.sub(VARIABLE, value_of, text)

@@ -1,0 +1,61 @@
+"""What a source became on disk, and the ways it can fail to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from amplifier_foundation.errors import FoundationError
+
+#: The kinds of sources there are.
+SourceKind = Literal["file", "git", "zip", "http", "package"]
+
+
+@dataclass(frozen=True)
+class Fetched:
+    """A source that lies on disk, complete."""
+
+    #: The source as it was asked for.
+    uri: str
+    #: The file or folder asked for, with the subdirectory applied.
+    path: Path
+    #: The folder that everything of this source lies in; the file itself for a single local file.
+    root: Path
+    kind: SourceKind
+    #: The commit of a git source.
+    commit: str | None = None
+    #: The content hash of everything below `root`; None for what is local and may change at any time.
+    sha256: str | None = None
+    #: True for what was found on this machine and not copied: files and installed packages.
+    is_local: bool = False
+
+
+class SourceError(FoundationError):
+    """A source cannot be had; the text says which, why, and what to do."""
+
+    code = "source_unavailable"
+
+
+class SourceNotFoundError(SourceError):
+    """A source was reached, but what was asked for is not in it."""
+
+    code = "source_not_found"
+
+
+class OfflineError(SourceError):
+    """A source is not in the cache, and the network may not be used."""
+
+    code = "offline"
+
+
+class NotLockedError(SourceError):
+    """A source has no entry in the lock file, and only locked sources may be used."""
+
+    code = "not_locked"
+
+
+class SourceIntegrityError(SourceError):
+    """The content of a source is not what the lock file recorded."""
+
+    code = "source_changed"

@@ -1,0 +1,216 @@
+"""Fetch git repositories: shallow, without questions, within a deadline."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from amplifier_foundation.sources.fetched import SourceError, SourceNotFoundError
+from amplifier_foundation.sources.processes import CommandTimeoutError, run_command
+from amplifier_foundation.sources.uri import SourceUri, without_secrets
+
+#: How many seconds one attempt may take, unless the variable of this name says otherwise.
+TIMEOUT: Final = 300.0
+TIMEOUT_VARIABLE: Final = "AMPLIFIER_GIT_CLONE_TIMEOUT_S"
+#: How long to wait before the second and the third attempt, in seconds.
+RETRY_PAUSES: tuple[float, ...] = (1.0, 2.0)
+
+#: Set by git itself for its hooks; they would make it work on another repository than the new one.
+_MISLEADING: Final = frozenset(
+    {
+        *("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY"),
+        *("GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_IMPLICIT_WORK_TREE", "GIT_GRAFT_FILE", "GIT_SHALLOW_FILE"),
+        *("GIT_INTERNAL_SUPER_PREFIX", "GIT_NAMESPACE", "GIT_CONFIG"),
+    }
+)
+_OPTIONS: Final = (
+    "core.longpaths=true",
+    # The same files on every machine, so that the content hash of a lock file holds.
+    "core.autocrlf=false",
+    # Nothing runs in the background when git has ended, and nothing but git runs.
+    "gc.auto=0",
+    "maintenance.auto=false",
+    "core.hooksPath=/dev/null",
+    "core.fsmonitor=false",
+    # A server may not lead from an encrypted connection to an open one.
+    "protocol.http.allow=user",
+    "advice.detachedHead=false",
+)
+
+#: Failures that stay the same however often it is tried.
+_LASTING: Final = re.compile(
+    r"not found|does not exist|not appear to be a git repository|could not read (Username|Password)"
+    r"|Authentication failed|Permission denied|access rights|Access denied|Host key verification failed"
+    r"|returned error: 4(?!08|29)\d\d|certificate|dubious ownership|No space left|Read-only file system"
+    r"|unable to create|not allowed|unadvertised|not our ref|couldn't find remote ref|is not a (commit|tree)"
+    r"|unable to find remote helper|is not a valid|bad object|pathspec",
+    re.IGNORECASE,
+)
+#: A server that hands out only whole branches, or only whole histories.
+_NEEDS_ALL: Final = re.compile(r"unadvertised|not our ref|couldn't find remote ref|shallow", re.IGNORECASE)
+_NO_REF: Final = re.compile(
+    r"Remote branch .* not found|is not a (commit|tree)|bad object|pathspec|unable to read tree"
+)
+_HINTS: Final = (
+    (re.compile("certificate", re.I), "set GIT_SSL_CAINFO or SSL_CERT_FILE to the file of the CA that signed it"),
+    (
+        re.compile(r"could not read|Authentication|Permission denied|access rights|error: 40[13]", re.I),
+        "check the name, and that git may read it without asking (a credential helper, or a key in the ssh agent)",
+    ),
+    (re.compile(r"Could not resolve|Failed to connect|timed out", re.I), "check the network and HTTPS_PROXY"),
+    (re.compile("dubious ownership"), "add the folder to git's safe.directory if you trust its owner"),
+)
+
+
+class _GitError(Exception):
+    """One git command failed; the text is what git said."""
+
+
+async def clone(source: SourceUri, folder: Path, environ: Mapping[str, str]) -> str:
+    """Put the files of a repository at the source's ref into an empty folder; return the commit.
+
+    What can pass is tried three times. Raises SourceNotFoundError when the repository has no such ref, SourceError for
+    all else. The caller removes what a failure leaves in the folder.
+    """
+    import asyncio
+
+    seconds = _seconds(environ)
+    for pause in (*RETRY_PAUSES, None):
+        attempt = _Attempt(source, folder, environ, time.monotonic() + seconds)
+        try:
+            return await attempt.fetch()
+        except CommandTimeoutError as error:
+            raise SourceError(
+                f"{source.shown}: git took longer than {seconds:g} s and was stopped; "
+                f"set {TIMEOUT_VARIABLE} to allow more"
+            ) from error
+        except OSError as error:
+            is_missing = isinstance(error, FileNotFoundError) and error.filename == "git"
+            why = "git is not installed: install it, or put it on PATH" if is_missing else f"git cannot run: {error}"
+            raise SourceError(f"{source.shown}: {why}") from error
+        except _GitError as error:
+            if pause is None or _LASTING.search(str(error)):
+                raise _explained(source, str(error)) from error
+            await asyncio.sleep(pause)
+    raise AssertionError("the last attempt returns or raises")
+
+
+class _Attempt:
+    """One try to fetch one repository, all its commands within one deadline."""
+
+    def __init__(self, source: SourceUri, folder: Path, environ: Mapping[str, str], deadline: float) -> None:
+        self._source = source
+        self._folder = folder
+        self._environ = git_environment(environ)
+        self._deadline = deadline
+
+    async def fetch(self) -> str:
+        await self._emptied()
+        if self._source.is_commit:
+            await self._commit()
+        else:
+            await self._branch()
+        commit = (await self._git("-C", str(self._folder), "rev-parse", "--verify", "HEAD")).strip()
+        found = re.search(r"^[0-9a-f]{40,64}$", commit, re.MULTILINE)
+        if found is None or (self._source.is_commit and found[0] != self._source.ref):
+            raise SourceError(f"{self._source.shown}: git fetched something else: {commit!r}")
+        return found[0]
+
+    async def _branch(self) -> None:
+        ref = () if self._source.ref == "HEAD" else ("--branch", self._source.ref)
+        try:
+            await self._clone("--depth", "1", "--single-branch", *ref)
+        except _GitError as error:
+            if not _NEEDS_ALL.search(str(error)):
+                raise
+            await self._emptied()
+            await self._clone(*ref)
+
+    async def _commit(self) -> None:
+        here = ("-C", str(self._folder))
+        await self._git("init", "--quiet", "--", str(self._folder))
+        await self._git(*here, "remote", "add", "origin", self._source.url)
+        try:
+            await self._git(*here, "fetch", "--quiet", "--depth", "1", "origin", self._source.ref)
+        except _GitError as error:
+            if not _NEEDS_ALL.search(str(error)):
+                raise
+            await self._emptied()
+            await self._clone("--no-checkout")
+        await self._git(*here, "checkout", "--quiet", "--detach", self._source.ref)
+
+    async def _clone(self, *options: str) -> None:
+        await self._git("clone", "--quiet", *options, "--", self._source.url, str(self._folder))
+
+    async def _emptied(self) -> None:
+        """Take away what a failed command left."""
+        import shutil
+
+        from amplifier_foundation.sources.threads import in_thread
+
+        def empty() -> None:
+            for entry in self._folder.iterdir():
+                if entry.is_dir() and not entry.is_symlink():
+                    shutil.rmtree(entry)
+                else:
+                    entry.unlink()
+
+        await in_thread(empty)
+
+    async def _git(self, *arguments: str) -> str:
+        options = [part for option in _OPTIONS for part in ("-c", option)]
+        left = max(self._deadline - time.monotonic(), 0.001)
+        # The folder of the caller may be gone; git needs one that is there.
+        result = await run_command(
+            ["git", "--no-pager", *options, *arguments], timeout=left, cwd=self._folder, env=self._environ
+        )
+        if result.returncode != 0:
+            raise _GitError(result.output.strip() or f"git ended with code {result.returncode}")
+        return result.output
+
+
+def git_environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment for git: it asks nothing, and knows the proxies and CAs that other programs know."""
+    env = {name: value for name, value in environ.items() if name not in _MISLEADING}
+    env |= {"LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0"}
+    if "SSH_ASKPASS_REQUIRE" not in env:
+        # A desktop's window that asks would be waited for until the deadline.
+        env["SSH_ASKPASS_REQUIRE"] = "never"
+        env.pop("SSH_ASKPASS", None)
+    authority = environ.get("SSL_CERT_FILE") or environ.get("REQUESTS_CA_BUNDLE")
+    if authority and not environ.get("GIT_SSL_CAINFO"):
+        env["GIT_SSL_CAINFO"] = authority
+    if environ.get("SSL_CERT_DIR") and not environ.get("GIT_SSL_CAPATH"):
+        env["GIT_SSL_CAPATH"] = environ["SSL_CERT_DIR"]
+    if environ.get("HTTP_PROXY") and not environ.get("http_proxy"):
+        env["http_proxy"] = environ["HTTP_PROXY"]  # git knows only this spelling of it
+    return env
+
+
+def _seconds(environ: Mapping[str, str]) -> float:
+    text = environ.get(TIMEOUT_VARIABLE)
+    if not text:
+        return TIMEOUT
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds < float("inf"):
+        raise SourceError(f"{TIMEOUT_VARIABLE}={text!r} is no number of seconds: give one greater than 0, or unset it")
+    return seconds
+
+
+def _explained(source: SourceUri, output: str) -> SourceError:
+    output = without_secrets(output)
+    lines = [line for line in output.splitlines() if line.startswith(("fatal:", "error:", "remote:", "ssh:"))]
+    said = "; ".join(lines[-3:]) or output[-300:]
+    if _NO_REF.search(output):
+        return SourceNotFoundError(
+            f"{source.shown}: the repository has no branch, tag or commit {source.ref!r} ({said}). Name one after '@': "
+            "a commit with all its 40 digits, or HEAD for the branch the repository itself prefers"
+        )
+    hint = next((hint for pattern, hint in _HINTS if pattern.search(output)), "")
+    return SourceError(f"{source.shown}: git could not fetch it: {said}" + (f". Next: {hint}" if hint else ""))

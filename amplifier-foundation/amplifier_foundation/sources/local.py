@@ -1,0 +1,74 @@
+"""Find sources that lie on this machine already."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from urllib.parse import unquote
+
+from amplifier_foundation.sources.fetched import Fetched, SourceError, SourceNotFoundError
+from amplifier_foundation.sources.uri import SourceUri
+
+
+def find_file(source: SourceUri, *, base: Path | None, environ: Mapping[str, str]) -> Fetched:
+    """Return a file or folder; relative paths start at `base`, never at the current folder.
+
+    Raises SourceNotFoundError when there is nothing, SourceError when it cannot be told where to look.
+    """
+    root = _existing(_located(source, base, environ), source)
+    return Fetched(source.text, part_of(root, source), root, "file", is_local=True)
+
+
+def part_of(root: Path, source: SourceUri) -> Path:
+    """Return the part of a source that was asked for; raise SourceNotFoundError when it has none, or it leads out."""
+    if not source.subdirectory:
+        return root
+    path = root.joinpath(*source.subdirectory.split("/"))
+    try:
+        is_there = path.exists()
+        is_inside = path.resolve().is_relative_to(root.resolve())
+    except (OSError, RuntimeError) as error:
+        raise SourceError(f"{source.shown}: {path} cannot be looked at: {error}") from error
+    if not is_there:
+        raise SourceNotFoundError(f"{source.shown}: there is no {source.subdirectory!r} in {root}")
+    if not is_inside:
+        raise SourceError(f"{source.shown}: {path} is a link that leads out of {root}")
+    return path
+
+
+def _located(source: SourceUri, base: Path | None, environ: Mapping[str, str]) -> Path:
+    if source.path == "~" or source.path.startswith("~/"):
+        home = environ.get("HOME")
+        if not home:
+            raise SourceError(f"{source.shown}: HOME is not set, so it cannot be told what '~' is: give a whole path")
+        return Path(home + source.path[1:])
+    if not source.is_relative:
+        return Path(source.path)
+    if base is None:
+        raise SourceError(
+            f"{source.shown} is relative, and there is no file it could be relative to: give a whole path"
+        )
+    return base / source.path
+
+
+def _tidied(path: Path) -> Path:
+    """Return a path without `..`; links are kept in it unless `..` comes after one, where that matters."""
+    if ".." not in path.parts:
+        return path.absolute()
+    shorter = Path(os.path.normpath(path.absolute()))
+    return shorter if shorter.exists() and shorter.samefile(path) else path.resolve()
+
+
+def _existing(path: Path, source: SourceUri) -> Path:
+    # `file://` is a URL, where a blank may be written %20; a name that is spelled like that comes first.
+    spelled = [path]
+    if source.text.startswith("file://") and "%" in str(path):
+        spelled.append(Path(unquote(str(path))))
+    try:
+        for candidate in spelled:
+            if candidate.exists():
+                return _tidied(candidate)
+    except (OSError, ValueError) as error:
+        raise SourceError(f"{source.shown}: {path} cannot be looked at: {error}") from error
+    raise SourceNotFoundError(f"{source.shown}: there is no file or folder {path}")

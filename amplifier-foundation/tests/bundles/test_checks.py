@@ -1,0 +1,157 @@
+"""What a bundle file may say."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from amplifier_foundation.bundles.bundle import Bundle, BundleError
+from amplifier_foundation.bundles.checks import TOP_LEVEL_KEYS, check_bundle, validate, validate_completeness
+from amplifier_foundation.bundles.layer import Owner
+from amplifier_foundation.documents import parse_document
+
+_EVERYTHING = """\
+bundle: {name: all, version: 1.2, description: d, namespace_root: .}
+includes: [name, "ns:path", ./path, {bundle: git+https://host/x@main}]
+session:
+  orchestrator: {module: loop, source: x, config: {a: 1}}
+  context: context-simple
+  raw: true
+  orchestrator_source: x
+  metadata: {any: thing}
+  budget: {usd: 1}
+  my_own_key: 1
+providers: [{module: p, id: one, source: x, config: {}}]
+tools: [{module: t}, {id: one, config: {}}]
+hooks:
+agents:
+  include: [a, "ns:b"]
+  c: {description: d, tools: [{module: t}], model_role: fast, provider_preferences: [], agents: none}
+context: {include: [a.md], b: b.md}
+spawn: {exclude_tools: [tool-x], tools: [{module: t}]}
+orchestrator: {config: {}}
+"""
+
+_UNKNOWN = [
+    ("sesion: {}", "1: unknown key 'sesion': did you mean 'session'?"),
+    ("\nbundle:\n  nam: x", "3: unknown key 'nam' in bundle: did you mean 'name'?"),
+    ("includes:\n  - bundle: x\n    ref: y", "3: unknown key 'ref' in includes[0]: known: bundle"),
+    ("includes:\n  - a\n  - behavior: x", "3: includes[1] is ignored: write {bundle: x}, not 'behavior'"),
+    ("includes:\n  - {}", "2: includes[0] is ignored: it has no 'bundle'"),
+    ("session:\n  orchestrater: x", "2: unknown key 'orchestrater' in session: did you mean 'orchestrator'?"),
+    ("tools:\n  - module: t\n    confg: {}", "3: unknown key 'confg' in tools[0]: did you mean 'config'?"),
+    ("session:\n  context: {module: c, sauce: x}", "2: unknown key 'sauce' in session.context"),
+    ("agents:\n  a:\n    tool: []", "3: unknown key 'tool' in agents.a: did you mean 'tools'?"),
+    ("agents:\n  a:\n    tools:\n      - {module: t, conf: 1}", "4: unknown key 'conf' in agents.a.tools[0]"),
+    ("spawn:\n  exclude_tool: []", "2: unknown key 'exclude_tool' in spawn: did you mean 'exclude_tools'?"),
+    ("on: 1", "1: unknown key True"),
+]
+_SHAPES = [
+    ("bundle: x", "1: 'bundle' must be a mapping, got str"),
+    ("bundle:\n  name: 3", "2: 'bundle.name' must be a text, got 3"),
+    ("includes: x", "1: 'includes' must be a list of bundles, got str"),
+    ("includes:\n  - 3", "2: includes[0] must be a reference or {bundle: reference}, got 3"),
+    ("includes:\n  - bundle: 3", "2: includes[0].bundle must be a reference, got 3"),
+    ("session: []", "1: 'session' must be a mapping, got list"),
+    ("session:\n  orchestrator: [x]", "2: 'session.orchestrator' must be a module's id or a mapping, got list"),
+    ("hooks: {a: 1}", "1: 'hooks' must be a list of modules, got dict"),
+    ("tools:\n  - a\n  - 3", "3: tools[1] must be a mapping with a 'module', got 3"),
+    ("tools: [a]", "write {module: a}"),
+    ("tools:\n  - config: {}", "2: tools[0] must be a mapping with a 'module'"),
+    ("tools:\n  - module: 3", "2: tools[0] must be a mapping with a 'module'"),
+    ("tools:\n  - id: x\n    module: 3", "3: tools[0].module must be a module's id, got 3"),
+    ("tools:\n  - module: t\n    config: [1]", "3: 'tools[0].config' must be a mapping, got list"),
+    ("tools:\n  - module: t\n    source: {a: 1}", "3: 'tools[0].source' must be a text, got {'a': 1}"),
+    ("agents: 3", "1: 'agents' must be a mapping, 'all', 'none' or a list of names, got int"),
+    ("agents:\n  include: a", "2: 'agents.include' must be a list of agent names, got str"),
+    ("agents:\n  a: 3", "2: 'agents.a' must be a mapping, got int"),
+    ("context: [a.md]", "1: 'context' must be a mapping, got list"),
+    ("context:\n  a: [x]", "2: 'context.a' must be a text, got ['x']"),
+    ("context:\n  include:\n    - 3", "3: 'context.include[0]' must be a text, got 3"),
+    ("spawn: x", "1: 'spawn' must be a mapping, got str"),
+    ("spawn:\n  exclude_tools: x", "2: 'spawn.exclude_tools' must be a list of module ids, got str"),
+    ("spawn:\n  tools: [t]", "2: spawn.tools[0] must be a mapping with a 'module'"),
+]
+_FILE = Path("b.yaml")
+
+
+def _check(text: str, owner: Owner) -> list[str]:
+    return check_bundle(parse_document(_FILE, text.encode()), owner)
+
+
+@pytest.mark.parametrize("owner", ["product", "user", "project", "fetched"])
+def test_every_known_key_passes(owner: Owner) -> None:
+    """A file that uses every key of the format, and free keys of a session, has no fault and no warning."""
+    assert _check(_EVERYTHING, owner) == []
+
+
+@pytest.mark.parametrize(("text", "said"), _UNKNOWN)
+def test_unknown_keys(text: str, said: str) -> None:
+    """An unknown key is an error with line and suggestion in authored files, a warning with both in fetched ones."""
+    owners: tuple[Owner, ...] = ("product", "user", "project")
+    for owner in owners:
+        with pytest.raises(BundleError) as caught:
+            _check(text, owner)
+        assert f"b.yaml:{said}" in str(caught.value)
+    warnings = _check(text, "fetched")
+    assert len(warnings) == 1
+    assert f"b.yaml:{said}" in warnings[0]
+
+
+@pytest.mark.parametrize("owner", ["user", "fetched"])
+@pytest.mark.parametrize(("text", "said"), _SHAPES)
+def test_wrong_shapes(text: str, said: str, owner: Owner) -> None:
+    """A value of the wrong shape is an error with its line, whoever wrote the file."""
+    with pytest.raises(BundleError) as caught:
+        _check(text, owner)
+    assert said in str(caught.value)
+    assert caught.value.code == "bundle_invalid"
+
+
+def test_all_faults_are_told_at_once() -> None:
+    """One error names every fault of a file, each on its line."""
+    with pytest.raises(BundleError) as caught:
+        _check("tols: []\nhooks: x\nsession:\n  contxt: c\n", "user")
+    assert [line.split(" ")[0] for line in str(caught.value).splitlines()] == ["b.yaml:1:", "b.yaml:4:", "b.yaml:2:"]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("default_provider: p", "'default_provider' has no effect"),
+        ("bundle: {sub_bundles: []}", "'bundle.sub_bundles' has no effect"),
+        ("agents: all", "in a bundle it adds none"),
+        ("agents: [a, b]", "in a bundle it adds none"),
+    ],
+)
+def test_keys_without_effect_are_told(text: str, said: str) -> None:
+    """What bundles in the wild say in vain is accepted with a warning."""
+    assert said in _check(text, "user")[0]
+
+
+@given(key=st.text(min_size=1, max_size=12), value=st.none() | st.integers() | st.lists(st.integers()))
+def test_any_key_is_known_or_told(key: str, value: object) -> None:
+    """No key at the top is ever ignored in silence."""
+    assume(key not in TOP_LEVEL_KEYS)
+    assert any("unknown key" in warning for warning in _check(yaml.safe_dump({key: value}), "fetched"))
+
+
+def test_validate(tmp_path: Path) -> None:
+    """A composed bundle needs a name and entries of the right shape; missing context counts when strict."""
+    bundle = Bundle(name="", tools=[{"config": []}], session={"orchestrator": 3}, context={"a": tmp_path / "gone"})
+    bundle.pending_context = ("ns:x",)
+    result = validate(bundle)
+    assert not result.is_valid
+    for part in ("has no name", "tools[0] has no 'module'", "tools[0].config must be", "session.orchestrator must be"):
+        assert any(part in error for error in result.errors)
+    assert len(result.warnings) == 2
+    assert len(validate(bundle, strict=True).errors) == len(result.errors) + 2
+
+
+def test_validate_completeness() -> None:
+    """A bundle that is run as it is needs a loop, a context and a provider."""
+    bundle = Bundle(name="b", session={"orchestrator": "loop"})
+    assert validate(bundle).is_valid
+    assert [error.split(" ")[0] for error in validate_completeness(bundle).errors] == ["session.context", "there"]

@@ -1,0 +1,49 @@
+"""A user's home, Amplifier's home in it, a project elsewhere, and a bundle's namespace elsewhere again."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from amplifier_foundation.paths import Home
+from amplifier_foundation.prompt import MentionResolver
+
+Write = Callable[[str, str], Path]
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where things are in a test; `outside` is inside none of the others."""
+
+    user_home: Path
+    home: Home
+    project: Path
+    bundle: Path
+    outside: Path
+    resolver: MentionResolver
+
+
+@pytest.fixture
+def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Places:
+    """Places with spaces and unicode in their names."""
+    user_home, project = tmp_path / "people" / "zoë", tmp_path / "my wörk"
+    bundle, outside = tmp_path / "bundle", tmp_path / "outside"
+    home = Home(user_home / ".amplifier")
+    for folder in (home.path, project, bundle, outside):
+        folder.mkdir(parents=True)
+    monkeypatch.setenv("HOME", str(user_home))
+    return Places(user_home, home, project, bundle, outside, MentionResolver({"ns": bundle}, project, home))
+
+
+@pytest.fixture
+def write(places: Places) -> Write:
+    """Write a file by a path relative to the project, and make its folders."""
+
+    def write_text(path: str, text: str) -> Path:
+        file = places.project / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(text.encode("utf-8"))
+        return file
+
+    return write_text

@@ -1,0 +1,105 @@
+"""Sessions that another program wrote are forked too, with their events."""
+
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from amplifier_foundation.sessions.event_cut import EventNotFoundError
+from amplifier_foundation.sessions.fork import fork_session
+from amplifier_foundation.sessions.history import load_history
+from amplifier_kit.log import SessionLog, read_log, verify_log
+
+PUBLISHED = {"schema": {"name": "amplifier.log", "ver": "1.0.0"}, "lvl": "INFO"}
+
+
+def _published(folder: Path) -> Path:
+    """Make a session as the published program leaves it: no numbers, no chain, times in the messages' metadata."""
+    folder.mkdir(parents=True)
+    records: list[dict[str, Any]] = []
+    messages: list[dict[str, Any]] = []
+    for turn in range(1, 4):
+        names = [
+            *(["session:start"] if turn == 1 else ["session:resume"]),
+            *("prompt:submit", "provider:request", "provider:response", "prompt:complete", "orchestrator:complete"),
+            *("prompt:complete", "cleanup:render_begin", "session:end", "cleanup:finally_end"),
+        ]
+        for step, name in enumerate(names):
+            data = (
+                {"prompt": f"prompt {turn}"}
+                if name == "prompt:submit"
+                else {"timestamp": f"2026-01-0{turn}T00:00:{step:02}.500000+00:00"}
+            )
+            records.append(
+                {
+                    "ts": f"2026-01-0{turn}T00:00:{step:02}.500+00:00",
+                    **PUBLISHED,
+                    "event": name,
+                    "session_id": "pub",
+                    "data": data,
+                }
+            )
+        stamps = [{"timestamp": f"2026-01-0{turn}T00:00:{second}+00:00"} for second in ("01.600", "03.700")]
+        messages.append({"role": "user", "content": f"prompt {turn}", "metadata": stamps[0]})
+        messages.append({"role": "assistant", "content": [{"type": "text", "text": "x"}], "metadata": stamps[1]})
+    for name, lines in (("events.jsonl", records), ("transcript.jsonl", messages)):
+        (folder / name).write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    (folder / "metadata.json").write_text(json.dumps({"session_id": "pub", "bundle": "bundle:x"}), encoding="utf-8")
+    return folder
+
+
+def test_published_sessions_fork_with_their_events(tmp_path: Path) -> None:
+    """Events of sessions that another program wrote are kept and cut at the turn, though nothing numbers them."""
+    folder = _published(tmp_path / "pub")
+    fork = fork_session(folder, at_turn=2)
+    lines = list(read_log(fork.folder))
+    assert [line.event for line in lines].count("prompt:submit") == 2
+    assert lines[-1].event == "prompt:complete"
+    assert {line.session_id for line in lines} == {fork.session_id}
+    assert verify_log(fork.folder).ok
+    assert len(load_history(fork.folder).messages) == 4
+    assert b'"event": "session:start"' in (fork.folder / "events.jsonl").read_bytes()
+    with SessionLog(fork.folder, verify=True) as log:
+        log.write({"event": "session:resume", "session_id": fork.session_id, "data": {}})
+    assert verify_log(fork.folder).ok
+    assert verify_log(fork_session(fork.folder).folder).ok
+    assert fork_session(folder).events == 30
+    assert [line.event for line in read_log(fork_session(folder, at_turn=3).folder)][-1] == "prompt:complete"
+
+
+def test_published_sessions_fork_at_a_line(tmp_path: Path) -> None:
+    """Where events have no numbers, their lines are counted."""
+    folder = _published(tmp_path / "pub")
+    number = [line.event for line in read_log(folder)].index("provider:response") + 1
+    fork = fork_session(folder, at_event=number)
+    assert (fork.events, fork.messages) == (number, 2)
+    assert fork_session(folder, at_event=number - 1).messages == 1
+    with pytest.raises(EventNotFoundError, match="events 1 to 30"):
+        fork_session(folder, at_event=31)
+
+
+def test_published_events_are_cut_by_time_when_they_say_nothing_else(tmp_path: Path) -> None:
+    """A log without prompts is cut where the last message of the turn was said."""
+    folder = _published(tmp_path / "pub")
+    kept = [line.raw for line in read_log(folder) if line.event not in ("prompt:submit", "provider:response")]
+    (folder / "events.jsonl").write_bytes(b"\n".join(kept) + b"\n")
+    fork = fork_session(folder, at_turn=2)
+    assert {(line.ts or "")[:10] for line in read_log(fork.folder)} == {"2026-01-01", "2026-01-02"}
+
+
+def test_a_session_without_a_log_is_forked(tmp_path: Path) -> None:
+    """A conversation alone is enough, wherever it lies, and the ledger of its context is cut like it."""
+    folder = _published(tmp_path / "ein Ordner ü" / "pub")
+    (folder / "events.jsonl").unlink()
+    shutil.copy(folder / "transcript.jsonl", folder / "context-messages.jsonl")
+    link = tmp_path / "link"
+    link.symlink_to(folder.parent, target_is_directory=True)
+    fork = fork_session(link / "pub", at_turn=1)
+    assert (fork.messages, fork.events) == (2, 0)
+    written = (fork.folder / "transcript.jsonl").read_bytes()
+    assert (fork.folder / "context-messages.jsonl").read_bytes() == written
+    assert written == b"".join((folder / "transcript.jsonl").read_bytes().splitlines(keepends=True)[:2])
+    assert os.path.samefile(fork.folder.parent, folder.parent)

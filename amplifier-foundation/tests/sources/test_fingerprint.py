@@ -1,0 +1,54 @@
+"""A fingerprint changes when, and only when, something it stands for does."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from amplifier_foundation.sources.fingerprint import fingerprint, tree_facts
+
+_facts = st.lists(st.binary(max_size=8) | st.text(max_size=8), max_size=5)
+
+
+def _as_bytes(facts: list[str | bytes]) -> list[bytes]:
+    return [fact.encode("utf-8", "surrogateescape") if isinstance(fact, str) else fact for fact in facts]
+
+
+@given(_facts, _facts)
+def test_only_the_same_facts_have_the_same_fingerprint(one: list[str | bytes], two: list[str | bytes]) -> None:
+    """Facts cannot be moved from one to the next without being noticed."""
+    assert (fingerprint(one) == fingerprint(two)) is (_as_bytes(one) == _as_bytes(two))
+    assert len(fingerprint(one)) == 16
+
+
+def test_the_interpreter_counts_by_path_and_age(tmp_path: Path) -> None:
+    """Another interpreter, or the same path made anew, has another fingerprint; the link counts, not its target."""
+    one, two = tmp_path / "one", tmp_path / "two"
+    for link in (one, two):
+        link.symlink_to(sys.executable)
+        os.utime(link, (1, 1), follow_symlinks=False)
+    assert fingerprint(["x"], str(one)) != fingerprint(["x"], str(two))
+    before = fingerprint(["x"], str(one))
+    assert fingerprint(["x"], str(one)) == before
+    os.utime(one, (2, 2), follow_symlinks=False)
+    assert fingerprint(["x"], str(one)) != before
+    with pytest.raises(FileNotFoundError):
+        fingerprint([], str(tmp_path / "gone"))
+
+
+def test_a_tree_counts_by_names_and_content(tmp_path: Path) -> None:
+    """Every file of a tree counts, except what git and Python put there."""
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "x.py").write_text("1", encoding="utf-8")
+    first = tree_facts(tmp_path)
+    for name in (".git", "__pycache__"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "x").touch()
+    assert tree_facts(tmp_path) == first
+    (tmp_path / "a" / "x.py").rename(tmp_path / "a" / "y.py")
+    assert tree_facts(tmp_path) != first

@@ -1,0 +1,155 @@
+"""Running other programs."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from amplifier_foundation.sources import processes
+from amplifier_foundation.sources.processes import CommandTimeoutError, run_command
+
+#: A program with a child, which both would run for ever; their numbers are written to files.
+TREE = (
+    "sleep 1000 & echo $! > child.new; echo $$ > parent.new; mv child.new child; mv parent.new parent; wait; sleep 1000"
+)
+
+Gone = Callable[[int], bool]
+Until = Callable[[Callable[[], bool]], bool]
+
+
+def tree(folder: Path) -> list[int]:
+    return [int((folder / name).read_text(encoding="utf-8")) for name in ("parent", "child")]
+
+
+async def test_the_code_and_both_outputs_are_the_result(tmp_path: Path) -> None:
+    """Whatever code a program ends with is a result, with what it wrote to stdout and stderr."""
+    result = await run_command(
+        ["sh", "-c", 'pwd; echo "$WORD" >&2; exit 3'], timeout=60, cwd=tmp_path, env={"WORD": "hi", "PATH": os.defpath}
+    )
+
+    assert (3, f"{tmp_path}\nhi\n") == result
+
+
+def test_a_program_gets_no_input_and_no_terminal() -> None:
+    """A program that asks gets the end of its input at once, whatever ours is, and is alone in its session."""
+    code = (
+        "import asyncio, sys\n"
+        "from amplifier_foundation.sources.processes import run_command\n"
+        "asks = 'import os, sys; print(repr(sys.stdin.read()), os.getsid(0) == os.getpid())'\n"
+        "print(asyncio.run(run_command([sys.executable, '-c', asks], timeout=60)).output)\n"
+    )
+
+    result = subprocess.run([sys.executable, "-c", code], input="ours", capture_output=True, text=True, check=True)
+
+    assert result.stdout.strip() == "'' True"
+
+
+async def test_output_is_bounded_and_its_end_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a program that writes a lot the last part is kept, because that is where the reason stands."""
+    monkeypatch.setattr(processes, "OUTPUT_LIMIT", 1000)
+
+    result = await run_command(["sh", "-c", "seq 1 20000; echo the end"], timeout=60)
+
+    assert len(result.output) == 1000
+    assert result.output.endswith("20000\nthe end\n")
+
+
+async def test_a_program_that_is_not_there_is_an_os_error() -> None:
+    """What cannot be started raises OSError, and nothing hangs."""
+    with pytest.raises(FileNotFoundError):
+        await run_command(["no-such-program"], timeout=60)
+
+
+async def test_a_deadline_ends_the_whole_tree(tmp_path: Path, is_gone: Gone) -> None:
+    """A program that takes too long is killed with everything it started, and what it said is kept."""
+    for seconds in (1, 8, 64):  # more than once only on a machine that is very busy
+        with pytest.raises(CommandTimeoutError, match=f"sh took longer than {seconds} s and was stopped") as caught:
+            await run_command(
+                ["sh", "-c", f"{TREE.replace('wait;', 'echo working; wait;')}"], timeout=seconds, cwd=tmp_path
+            )
+        if caught.value.output:
+            break
+
+    assert caught.value.output == "working\n"
+    assert caught.value.code == "command_timeout"
+    assert all(is_gone(pid) for pid in tree(tmp_path))
+
+
+async def test_cancelling_ends_the_whole_tree(tmp_path: Path, is_gone: Gone, until: Until) -> None:
+    """When the caller is cancelled, the program and its children are gone before that is passed on."""
+    running = asyncio.ensure_future(run_command(["sh", "-c", TREE], timeout=1000, cwd=tmp_path))
+    assert await asyncio.to_thread(until, (tmp_path / "parent").exists)
+
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+
+    assert all(is_gone(pid) for pid in tree(tmp_path))
+
+
+@pytest.mark.parametrize("turns", range(4))
+async def test_cancelling_while_a_program_starts(tmp_path: Path, turns: int, is_gone: Gone) -> None:
+    """A caller that is cancelled while the program is being started leaves none behind, and does not hang."""
+    running = asyncio.ensure_future(
+        run_command(["sh", "-c", "echo $$ > started; sleep 1000"], timeout=1000, cwd=tmp_path)
+    )
+    for _ in range(turns):
+        await asyncio.sleep(0)
+
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+
+    started = tmp_path / "started"
+    pid = started.read_text(encoding="utf-8").strip() if started.exists() else ""
+    assert not pid or is_gone(int(pid))
+
+
+async def test_a_program_that_leaves_another_behind_has_ended(tmp_path: Path, is_gone: Gone) -> None:
+    """The end of the program counts, also when one that it left in the background keeps its output open."""
+    result = await run_command(["sh", "-c", "sleep 1000 & echo $!"], timeout=500)
+    left = int(result.output)
+    os.kill(left, signal.SIGKILL)
+
+    assert result.returncode == 0
+    assert is_gone(left)
+
+
+async def test_the_event_loop_goes_on_and_many_run_at_the_same_time(tmp_path: Path) -> None:
+    """Twenty programs that wait for each other all come to an end, so they run at the same time."""
+    script = 'touch "$0"; while [ $(ls | wc -l) -lt 20 ]; do sleep 0.02; done'
+
+    results = await asyncio.gather(
+        *(run_command(["sh", "-c", script, str(number)], timeout=300, cwd=tmp_path) for number in range(20))
+    )
+
+    assert [result.returncode for result in results] == [0] * 20
+
+
+def test_an_interrupt_ends_the_whole_tree(tmp_path: Path, is_gone: Gone, until: Until) -> None:
+    """Ctrl-C in a program that runs another one leaves nothing of it behind."""
+    code = (
+        "import asyncio, sys\n"
+        "from amplifier_foundation.sources.processes import run_command\n"
+        "asyncio.run(run_command(['sh', '-c', sys.argv[1]], timeout=1000))\n"
+    )
+    program = subprocess.Popen(
+        [sys.executable, "-c", code, TREE], cwd=tmp_path, stderr=subprocess.PIPE, start_new_session=True
+    )
+    try:
+        assert until(lambda: (tmp_path / "parent").exists())
+        program.send_signal(signal.SIGINT)
+        errors = program.communicate(timeout=60)[1]
+    finally:
+        program.kill()
+        program.wait()
+
+    assert b"KeyboardInterrupt" in errors
+    assert all(is_gone(pid) for pid in tree(tmp_path))
