@@ -17,7 +17,7 @@ from amplifier_core.events import ALL_EVENTS
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
 EXAMPLES = ROOT / "examples"
-PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md")])
+PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md"), ROOT / "amplifier-foundation" / "README.md"])
 #: Written by programs, from measurements.
 REPORTS = {DOCS / "benchmarks.md", DOCS / "reliability.md"}
 

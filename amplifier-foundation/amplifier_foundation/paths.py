@@ -35,12 +35,21 @@ class ProjectGoneError(FoundationError):
 
 def amplifier_home(environ: Mapping[str, str] | None = None) -> Path:
     """Return `$AMPLIFIER_HOME`, else `~/.amplifier`, absolute; raise NoHomeError when neither can be told."""
+    variables = os.environ if environ is None else environ
+    given = variables.get("AMPLIFIER_HOME")
+    if not given and variables.get("HOME") == "":
+        raise _no_home("HOME is empty")  # which would be taken for the root of the file system
     try:
         return kit_home(environ).absolute()
-    except (RuntimeError, FileNotFoundError) as error:
-        raise NoHomeError(
-            "there is no home directory to keep sessions in (HOME is not set): set HOME or AMPLIFIER_HOME"
-        ) from error
+    except RuntimeError as error:
+        raise _no_home(f"{given} is in the home of an unknown user" if given else "HOME is not set") from error
+    except FileNotFoundError as error:
+        where = "it is relative to the current folder, which does not exist any more"
+        raise _no_home(f"{given}: {where}" if given else f"HOME: {where}") from error
+
+
+def _no_home(why: str) -> NoHomeError:
+    return NoHomeError(f"there is no home directory to keep sessions in ({why}): set HOME or AMPLIFIER_HOME")
 
 
 def current_project() -> Path:

@@ -333,14 +333,21 @@ def _known_lock(
 
 def _pins(lock: BundleLock | None, fetcher: Fetcher, uses: Sequence[ModuleUse]) -> dict[str, PinRecord]:
     """Return what is known of the sources that the bundle uses: fetched now, or named by the lock."""
-    wanted = {use.source for use in uses}
+    from amplifier_foundation.sources.uri import without_secrets
+
+    wanted = {without_secrets(use.source) for use in uses}
     known = lock.sources if lock is not None else {}
     locked = {uri: PinRecord(commit=pin.commit, sha256=pin.sha256) for uri, pin in known.items() if uri in wanted}
     return locked | _pinned(fetcher)
 
 
 def _pinned(fetcher: Fetcher) -> dict[str, PinRecord]:
-    return {uri: PinRecord(commit=fetched.commit, sha256=fetched.sha256) for uri, fetched in fetcher.fetched.items()}
+    from amplifier_foundation.sources.uri import without_secrets
+
+    return {
+        without_secrets(uri): PinRecord(commit=fetched.commit, sha256=fetched.sha256)
+        for uri, fetched in fetcher.fetched.items()
+    }
 
 
 def _write_lock(composed: Composed) -> list[str]:

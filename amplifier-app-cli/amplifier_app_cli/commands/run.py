@@ -45,6 +45,7 @@ def run(prompt: str | None, resume: str | None, quiet: bool, **wishes: Any) -> N
     from amplifier_app_cli.collector import collect_nothing, collect_what_is_new
     from amplifier_app_cli.ui.diagnostics import show_warnings
 
+    _speak_utf8()
     text = _prompt(prompt)
     show_warnings()
     collect_nothing()
@@ -53,6 +54,15 @@ def run(prompt: str | None, resume: str | None, quiet: bool, **wishes: Any) -> N
     finally:
         collect_what_is_new()
     sys.exit(code)
+
+
+def _speak_utf8() -> None:
+    """Start over when Python was told to know ASCII alone: prompts and names of files would lose their characters."""
+    if sys.getfilesystemencoding() != "ascii" or not sys.executable:
+        return
+    import os
+
+    os.execv(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]])
 
 
 def _prompt(given: str | None) -> str:
@@ -75,7 +85,7 @@ async def _run(prompt: str, resume: str | None, quiet: bool, wishes: dict[str, A
         runtime = await _runtime(_options(wishes, quiet), resume, quiet)
     except FoundationError as error:
         return _failed(error)
-    except (ValueError, TypeError, OSError) as error:  # a plan that is none, or a disk that fails
+    except (ValueError, TypeError, OSError, RuntimeError) as error:  # a plan that is none, a disk or a `~` that fails
         return complain(exits.FAILURE, str(error))
     code = await _converse(runtime, prompt)
     if not quiet and runtime.was_opened:

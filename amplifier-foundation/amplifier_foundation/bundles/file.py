@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -78,7 +78,6 @@ class BundleFile:
     #: The root bundle this one is nested under.
     root: Document | None = None
     given_by_user: bool = False
-    warnings: list[str] = field(default_factory=list)
 
     @property
     def name(self) -> str:
@@ -107,7 +106,7 @@ class BundleFile:
 
         `namespaces` are those known beside its own. Raises BundleError with file and line.
         """
-        warnings = [*self.warnings, *check_bundle(self.document, self.owner)]
+        warnings = check_bundle(self.document, self.owner)
         document, data = self.document, self.document.data
         plan = anchor_sources(data, document, self.root_folder, on_missing=warnings.append if allow_missing else None)
         described = data.get("bundle") or {}

@@ -64,7 +64,11 @@ class BundleLoader:
     async def read(
         self, reference: Reference, parent: BundleFile | None, named_by: Namer, *, given_by_user: bool = False
     ) -> BundleFile:
-        """Return the one file that a path, an address or a name means, for the file that has the reference."""
+        """Return the one file that a path, an address or a name means, for the file that has the reference.
+
+        A name that the project gives its meaning is no file that the user gave.
+        """
+        asked_by = named_by
         text = overridden(reference.text, self._overrides) if reference.kind in ("uri", "name") else None
         if text is not None:
             key = reference.text if reference.text in self._overrides else reference.text.partition("#")[0]
@@ -77,6 +81,7 @@ class BundleLoader:
             named_by = _weaker(named_by, known.named_by)
             text = overridden(known.reference, self._overrides) or known.reference
             reference = parse_reference(text)
+        given_by_user = given_by_user and named_by == asked_by
         if reference.kind == "path":
             return self._read_path(reference.text, parent, named_by, given_by_user)
         if reference.kind == "uri":
@@ -93,10 +98,6 @@ class BundleLoader:
         if not is_inside(found, limit):
             raise BundleError(f"{found} lies outside of {limit}")
         return self._file(found, self._uri_below(found, brought_by), brought_by, named_by)
-
-    def named_by_project(self, path: Path) -> bool:
-        """Return whether a file is the project's own."""
-        return self._owner(path) == "project"
 
     def _read_path(self, text: str, parent: BundleFile | None, named_by: Namer, given_by_user: bool) -> BundleFile:
         if text.startswith("~/"):

@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 import time
 from pathlib import Path
-from typing import Any
 
 from amplifier_foundation.errors import FoundationError
 from amplifier_foundation.paths import Home
-from amplifier_foundation.sessions.index import IndexRow, SessionIndex
+from amplifier_foundation.sessions.index import IndexRow, Row, SessionIndex
 from amplifier_foundation.sessions.summary import Facts, SessionSummary, last_activity, read_facts, summary_of
 
 __all__ = ["SessionCatalog", "SessionsUnreadableError", "folder_names"]
@@ -50,7 +49,7 @@ class SessionCatalog:
     def read_all(self) -> list[SessionSummary]:
         """Return the sessions of all projects; those of one that cannot be read are left out with a warning."""
         found: list[SessionSummary] = []
-        known = self._index.load()
+        known = self._index.load_all()
         for sessions in self.places():
             try:
                 found += self._read(sessions, known.pop(sessions.parent.name, {}))
@@ -63,11 +62,11 @@ class SessionCatalog:
     def read(self, sessions: Path) -> list[SessionSummary]:
         """Return the sessions in the folder of one project; raises SessionsUnreadableError."""
         slug = sessions.parent.name
-        found = self._read(sessions, self._index.load(slug).get(slug, {}))
+        found = self._read(sessions, self._index.load(slug))
         self._note_index()
         return found
 
-    def _read(self, sessions: Path, rows: dict[str, tuple[Any, ...]]) -> list[SessionSummary]:
+    def _read(self, sessions: Path, rows: dict[str, Row]) -> list[SessionSummary]:
         """Return all sessions of a folder; only those that have changed since their row was kept are read."""
         slug, root, now = sessions.parent.name, str(sessions), time.time()
         found: list[SessionSummary] = []
@@ -76,7 +75,7 @@ class SessionCatalog:
             folder = f"{root}/{name}"
             stamp, updated, changed = _stamp(folder)
             row = rows.pop(name, None)
-            facts = row[1:] if row is not None and row[0] == stamp else read_facts(folder)
+            facts = row[3:] if row is not None and row[2] == stamp else read_facts(folder)
             if updated is None or facts is None:
                 continue  # deleted just now
             is_settled = abs(now - changed) >= self.settled

@@ -66,7 +66,6 @@ class Outline:
     problems: list[str] = field(default_factory=list)
     _places: dict[int, int] = field(default_factory=dict)
     _ends: dict[str, int] = field(default_factory=dict)
-    _begins: dict[str, int] = field(default_factory=dict)
     _between: set[int] = field(default_factory=set)
 
     def note(self, line: LogLine) -> None:
@@ -77,7 +76,6 @@ class Outline:
             self._places[seq] = place
         turn = line.get("turn_id")
         if isinstance(turn, str):
-            self._begins.setdefault(turn, place)
             self._ends[turn] = place
         at = milliseconds(line.ts)
         self.times.append(at)
@@ -112,15 +110,6 @@ class Outline:
         answers = set(map(id, self.responses()))
         return [mark for mark in self.marks if mark.event in _CLOSED or mark.event == _SUBMIT or id(mark) in answers]
 
-    def first_of_turn(self, submit: Mark) -> int:
-        """Return the place of the first line of the turn that a prompt was submitted in."""
-        if submit.turn is not None:
-            return self._begins[submit.turn]
-        place = submit.place
-        while place and place - 1 in self._between:
-            place -= 1
-        return place
-
     def end_of_turn(self, submit: Mark, limit: int) -> int:
         """Return the place behind the last line of a turn; `limit` is where the next one begins."""
         if submit.turn is not None:
@@ -150,7 +139,7 @@ class Placed:
     def lines_of_turn(self, messages: Sequence[Mapping[str, Any]], outline: Outline, turn: int) -> int:
         """Return how many lines of the log there were when a turn, counted from 1, had ended."""
         following = next((mark for mark in self.submits[turn:] if mark is not None), None)
-        limit = outline.lines if following is None else outline.first_of_turn(following)
+        limit = outline.lines if following is None else following.place
         submit = self.submits[turn - 1]
         if submit is not None:
             return outline.end_of_turn(submit, limit)
@@ -233,40 +222,30 @@ def _matched(asked: Sequence[Mapping[str, Any]], outline: Outline) -> list[Mark 
 
 def _match(message: Mapping[str, Any], submits: list[Mark], free: int, requested: list[int]) -> int | None:
     text, at = message_text(message), message_time(message)
-    if free >= len(submits):
-        return None
-    following = submits[free + 1] if free + 1 < len(submits) else None
-    if submits[free].prompt == text and following is None:
-        return free
+    rest = range(free, len(submits))
     if at is not None:
-        if submits[free].prompt == text and not _is_by(submits[free + 1], at):
+        if free + 1 < len(submits) and submits[free].prompt == text and not _is_by(submits[free + 1], at):
             return free  # by far the most common case
-        by_then = [index for index in range(free, len(submits)) if _is_by(submits[index], at)]
-        same = [index for index in by_then if submits[index].prompt == text]
-        if same or by_then:
-            return _earliest(same or by_then, submits)
-    pool = [index for index in range(free, len(submits)) if submits[index].prompt == text]
-    if not pool and at is None:
-        pool = list(range(free, len(submits)))
-    return next((index for index in pool if _was_answered(submits, index, requested)), pool[0] if pool else None)
+        by_then = [index for index in rest if _is_by(submits[index], at)]
+        if found := [index for index in by_then if submits[index].prompt == text] or by_then:
+            # The last one; of several in its millisecond, the first that was answered.
+            return _taken([index for index in found if submits[index].at == submits[found[-1]].at], submits, requested)
+    same = [index for index in rest if submits[index].prompt == text]
+    return _taken(same if same or at is not None else list(rest), submits, requested)
 
 
-def _earliest(found: list[int], submits: list[Mark]) -> int:
-    """Return the last of some prompts, or the first of those that were submitted in the same millisecond as it."""
-    latest = submits[found[-1]].at
-    return next(index for index in found if submits[index].at == latest)
+def _taken(found: list[int], submits: list[Mark], requested: list[int]) -> int | None:
+    """Return the first prompt after which a model was asked, else the first: one that a hook denied has no message."""
+    for index in found:
+        following = bisect_right(requested, submits[index].place)
+        end = submits[index + 1].place if index + 1 < len(submits) else None
+        if following < len(requested) and (end is None or requested[following] < end):
+            return index
+    return found[0] if found else None
 
 
 def _is_by(mark: Mark, at: int) -> bool:
     return mark.at is None or mark.at <= at
-
-
-def _was_answered(submits: list[Mark], index: int, requested: list[int]) -> bool:
-    """Tell whether a model was asked after a prompt: one that a hook denied leaves no message."""
-    following = bisect_right(requested, submits[index].place)
-    if following == len(requested):
-        return False
-    return index + 1 == len(submits) or requested[following] < submits[index + 1].place
 
 
 class _Turns:

@@ -18,7 +18,7 @@ from amplifier_foundation.sessions.summary import Facts
 if TYPE_CHECKING:
     import sqlite3
 
-__all__ = ["IndexRow", "SessionIndex"]
+__all__ = ["IndexRow", "Row", "SessionIndex"]
 
 #: Counts the forms of the table; a file of another form is made anew.
 _VERSION = 1
@@ -33,6 +33,10 @@ _PASSING = (
     *("SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_IOERR", "SQLITE_FULL"),
     *("SQLITE_PERM", "SQLITE_AUTH", "SQLITE_NOLFS", "SQLITE_PROTOCOL", "SQLITE_NOMEM", "SQLITE_INTERRUPT"),
 )
+
+
+#: A row as the index tells it: slug, id and stamp, and after them the facts in their order.
+Row = tuple[Any, ...]
 
 
 class IndexRow(NamedTuple):
@@ -56,20 +60,23 @@ class SessionIndex:
         #: Why the index is of no use at the moment, None when it is.
         self.problem: str | None = None
 
-    def load(self, slug: str | None = None) -> dict[str, dict[str, tuple[Any, ...]]]:
-        """Return the rows of one project, or of all, by slug and id: each is the stamp and after it the facts."""
-        rows: dict[str, dict[str, tuple[Any, ...]]] = {}
+    def load(self, slug: str) -> dict[str, Row]:
+        """Return the rows of one project by id."""
+        rows: dict[str, Row] = {}
         with self._guarded():
-            if not self._path.exists():
-                return rows
-            with closing(self._connected()) as connection:
-                found = (
-                    connection.execute(_SELECT)
-                    if slug is None
-                    else connection.execute(f"{_SELECT} WHERE slug = ?", (slug,))
-                )
-                for row in found:
-                    rows.setdefault(row[0], {})[row[1]] = row[2:]
+            if self._path.exists():
+                with closing(self._connected()) as connection:
+                    rows = {row[1]: row for row in connection.execute(f"{_SELECT} WHERE slug = ?", (slug,))}
+        return rows
+
+    def load_all(self) -> dict[str, dict[str, Row]]:
+        """Return the rows of all projects, by slug and id."""
+        rows: dict[str, dict[str, Row]] = {}
+        with self._guarded():
+            if self._path.exists():
+                with closing(self._connected()) as connection:
+                    for row in connection.execute(_SELECT):
+                        rows.setdefault(row[0], {})[row[1]] = row
         return rows
 
     def save(self, rows: Iterable[IndexRow], gone: Iterable[tuple[str, str]] = ()) -> None:

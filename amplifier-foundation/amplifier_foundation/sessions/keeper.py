@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
@@ -109,8 +110,12 @@ class SessionKeeper:
 
     def _tell(self, name: str, error: Exception) -> None:
         """Say that a file cannot be written, once for each reason: it is tried again every turn."""
-        reason = getattr(error, "strerror", None) or f"{type(error).__name__}: {error}"
-        known = f"{name}: {reason}"
+        if os.path.isdir(self._folder):
+            place = self._folder / name
+            reason = getattr(error, "strerror", None) or f"{type(error).__name__}: {error}"
+        else:  # the log has told why; one line for all files that would be in it
+            place, reason = self._folder, "there is no such folder, so the session cannot be resumed later"
+        known = f"{place}: {reason}"
         if known not in self._told:
             self._told.add(known)
-            logger.error("Cannot write %s: %s. The session goes on", self._folder / name, reason)
+            logger.error("Cannot write %s: %s. The session goes on", place, reason)

@@ -80,7 +80,7 @@ class Fetcher:
             from amplifier_foundation.sources.package import find_package
 
             return find_package(source)
-        pin = self._pins.get(uri)
+        pin = self._pins.get(uri) or self._pins.get(without_secrets(uri))  # a lock holds no password
         if pin is None and self._is_locked:
             raise NotLockedError(
                 f"{source.shown}: is not in the lock file, and only locked sources may be used: run once without "

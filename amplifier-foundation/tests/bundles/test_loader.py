@@ -6,6 +6,7 @@ import pytest
 
 from amplifier_foundation.bundles import BundleError
 from amplifier_foundation.bundles.bundle import BundleCycleError, BundleNotFoundError, IncludeError
+from amplifier_foundation.bundles.loader import locate
 from amplifier_foundation.sources.fetched import SourceError
 
 
@@ -169,6 +170,18 @@ async def test_addresses_that_cannot_be_had(place: Any) -> None:
     place.write("project/a.yaml", f"includes: ['{gone}']\n")
     with pytest.raises(IncludeError, match=r"a\.yaml:1: the include 'file://.*gone"):
         await place.loader().load("./a.yaml")
+
+
+def test_a_bundle_is_located_as_it_would_be_loaded(place: Any) -> None:
+    """Without reading anything, the file and the address of a bundle are those that loading it would use."""
+    file = place.write("project/b.yaml", "not: [read")
+    git = "git+https://host/x@main"
+    registry = place.registry({"name": str(file), "far": git})
+    for reference in ("./b.yaml", "b.yaml", "../project/b", str(file), "name", "over"):
+        assert locate(reference, registry, place.project, {"over": "./b.yaml"}) == (file, str(file))
+    assert locate("far", registry, place.project) == locate(git, registry, place.project) == (None, git)
+    assert locate("unknown", registry, place.project) == (None, "unknown")
+    assert locate("./gone", registry, place.project) == (None, "./gone")
 
 
 async def test_overrides_match_whole_names_and_addresses_only(place: Any) -> None:

@@ -63,6 +63,18 @@ async def test_bundle_that_the_projects_settings_name(place: Any) -> None:
     assert _words(await loader.load("over"))["x"][:2] == ("user", "project")
 
 
+async def test_a_name_the_project_gives_its_meaning_is_not_given_by_the_user(place: Any) -> None:
+    """The user who names a bundle trusts a path or an own name, not a file that the project put behind the name."""
+    place.write("home/bundles/mine.yaml", "")
+    assert _words(await place.loader().load("mine", given_by_user=True)) == {"mine": ("user", "user", True)}
+    place.write("project/.amplifier/bundles/mine.yaml", "")
+    assert _words(await place.loader().load("mine", given_by_user=True)) == {"mine": ("project", "project", False)}
+    path = str(place.home.bundles / "mine.yaml")
+    loader = place.loader({"added": path}, overrides={"over": path}, overridden_by={"over": "project"})
+    assert _words(await loader.load("added", given_by_user=True))["mine"][2]
+    assert not _words(await loader.load("over", given_by_user=True))["mine"][2]
+
+
 async def test_shared_file_keeps_both_words(place: Any) -> None:
     """A file that user and project both name takes part once for each, with the word of each."""
     place.write("elsewhere/top.yaml", "includes: [./shared.yaml, ../project/p.yaml]\n")

@@ -150,6 +150,17 @@ async def test_what_a_project_names_is_not_recorded(place: Any) -> None:
     assert not place.home.registry.exists()
 
 
+async def test_what_a_project_names_in_between_is_not_recorded(place: Any) -> None:
+    """A user's bundle that includes a project's is recorded without what the latter names."""
+    place.write("elsewhere/top.yaml", "includes: [../project/p.yaml, ./mine.yaml]\n")
+    place.write("elsewhere/mine.yaml", "")
+    place.write("elsewhere/x.yaml", "")
+    place.write("project/p.yaml", "includes: [../elsewhere/x.yaml]\n")
+    bundle = await place.loader().load(str(place.folder / "elsewhere" / "top.yaml"))
+    assert place.registry().record(bundle)
+    assert set(json.loads(place.home.registry.read_text())["bundles"]) == {"mine", "top"}
+
+
 async def test_unwritable_registry_is_a_warning(place: Any) -> None:
     """A registry that cannot be written is told, and nothing fails."""
     place.write("elsewhere/b.yaml", "")

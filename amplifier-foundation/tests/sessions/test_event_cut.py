@@ -91,15 +91,18 @@ async def test_a_denied_prompt_makes_no_message(tmp_path: Path, real_session: An
     async with real_session(tmp_path / "s", [{"text": "One."}, {"text": "Two."}]) as real:
         await real.say("go")
         unregister = real.session.coordinator.hooks.register(
-            "prompt:submit", lambda *_: HookResult(action="deny", reason="no")
+            "prompt:submit", lambda *_: HookResult(action="deny", reason="no"), priority=500
         )
         await real.say("go")
         unregister()
         await real.say("go")
     _assert_sound(real.ran)
-    outline = read_outline(real.ran.folder)
+    lines = list(read_log(real.ran.folder))
+    submits = [place for place, line in enumerate(lines) if line.event == "prompt:submit"]
     bare = [{**message, "metadata": {}} for message in real.ran.messages]
-    assert place_messages(bare, outline) == place_messages(real.ran.messages, outline)
+    for messages in (real.ran.messages, bare):
+        placed = place_messages(messages, read_outline(real.ran.folder))
+        assert [mark and mark.place for mark in placed.submits] == [submits[0], submits[2]]
 
 
 async def test_injected_and_changed_messages_are_placed(tmp_path: Path, real_session: Any) -> None:
@@ -166,6 +169,32 @@ def test_words_decide_between_prompts_of_one_moment(tmp_path: Path) -> None:
         folder = _log(tmp_path / asked, ("prompt:submit", {"prompt": "a"}), ("prompt:submit", {"prompt": "b"}))
         messages = [{"role": "user", "content": asked, **at}]
         assert place_messages(messages, read_outline(folder)).places == [place]
+
+
+async def test_what_a_person_says_meanwhile_comes_with_its_own_event(tmp_path: Path, real_session: Any) -> None:
+    """Words to a running turn are there from the event that says they were taken, between the answers around them."""
+    scenario = [_calls(("c", {})), {"text": "Seen."}]
+    async with real_session(tmp_path / "s", scenario, loop="loop-streaming") as real:
+        steer = real.session.coordinator.get_capability("session.steer")
+        real.session.coordinator.hooks.register("tool:post", lambda *_: steer("and now") and None)
+        await real.say("go")
+    lines = list(read_log(real.ran.folder))
+    makers = [lines[place].event for place in place_messages(real.ran.messages, read_outline(real.ran.folder)).places]
+    first = ["prompt:submit", "provider:response", "tool:post"]
+    assert makers == [*first, "orchestrator:steering_injected", "provider:response"]
+
+
+def test_answers_without_calls_are_told_apart(tmp_path: Path) -> None:
+    """Answers of one millisecond belong to their responses in order; one of several responses is found by its call."""
+    at = {"metadata": {"timestamp": "2026-01-01T00:00:00.000+00:00"}}
+    start: list[tuple[str, dict[str, Any]]] = [("prompt:submit", {"prompt": "go"}), ("provider:response", {})]
+    asked = {"role": "user", "content": "go", **at}
+    folder = _log(tmp_path / "a", *start, ("provider:response", {}))
+    said = [{"role": "assistant", "content": text, **at} for text in "ab"]
+    assert place_messages([asked, *said], read_outline(folder)).places == [0, 1, 2]
+    folder = _log(tmp_path / "b", *start, ("provider:response", {}), ("tool:pre", {"tool_call_id": "c"}))
+    call = {"role": "assistant", "content": "", "tool_calls": [{"id": "c", "tool": "look", "arguments": {}}]}
+    assert place_messages([asked, call], read_outline(folder)).places == [0, 2]
 
 
 def test_messages_stay_in_order_whatever_the_log_says(tmp_path: Path) -> None:

@@ -20,17 +20,17 @@ def test_rows_come_back(tmp_path: Path) -> None:
     """What was kept is there for another process, by project or for all, until it is said to be gone."""
     SessionIndex(tmp_path / "index.sqlite").save([ROW, ROW._replace(slug="-q", id="two")])
     found = SessionIndex(tmp_path / "index.sqlite")
-    assert found.load("-p") == {"-p": {"one": ("stamp", *FACTS)}}
-    assert set(found.load()) == {"-p", "-q"}
+    assert found.load("-p") == {"one": ("-p", "one", "stamp", *FACTS)}
+    assert set(found.load_all()) == {"-p", "-q"}
     found.save([ROW._replace(stamp="newer")], [("-q", "two")])
-    assert found.load() == {"-p": {"one": ("newer", *FACTS)}}
+    assert found.load_all() == {"-p": {"one": ("-p", "one", "newer", *FACTS)}}
     assert found.problem is None
 
 
 def test_nothing_is_made_for_nothing(tmp_path: Path) -> None:
     """Reading makes no file, and neither does keeping no rows."""
     index = SessionIndex(tmp_path / "home" / "index.sqlite")
-    assert index.load() == {}
+    assert index.load("-p") == {}
     index.save([])
     assert not (tmp_path / "home").exists()
 
@@ -78,10 +78,10 @@ def test_a_damaged_or_foreign_index_is_made_anew(tmp_path: Path, damage: Callabl
     SessionIndex(path).save([ROW._replace(id=f"{number}") for number in range(200)])
     damage(path)
     index = SessionIndex(path)
-    assert index.load() == {}
+    assert index.load("-p") == {}
     assert index.problem is not None
     index.save([ROW])
-    assert index.load() == {"-p": {"one": ("stamp", *FACTS)}}
+    assert index.load("-p") == {"one": ("-p", "one", "stamp", *FACTS)}
     assert index.problem is None
 
 
@@ -90,9 +90,9 @@ def test_an_empty_file_is_made_anew(tmp_path: Path) -> None:
     path = tmp_path / "index.sqlite"
     path.touch()
     index = SessionIndex(path)
-    assert index.load() == {}
+    assert index.load("-p") == {}
     index.save([ROW])
-    assert set(index.load()) == {"-p"}
+    assert set(index.load("-p")) == {"one"}
 
 
 @pytest.mark.parametrize("name", ["index.sqlite", "index.sqlite.lock"])
@@ -102,7 +102,7 @@ def test_an_index_that_cannot_be_made_is_done_without(tmp_path: Path, name: str)
     index = SessionIndex(tmp_path / "index.sqlite")
     index.save([ROW])
     assert str(tmp_path / "index.sqlite") in (index.problem or "")
-    assert index.load() == {}
+    assert index.load("-p") == {}
 
 
 def test_an_index_below_a_file_is_done_without(tmp_path: Path) -> None:
@@ -111,7 +111,7 @@ def test_an_index_below_a_file_is_done_without(tmp_path: Path) -> None:
     index = SessionIndex(tmp_path / "home" / "index.sqlite")
     index.save([ROW])
     assert index.problem is not None
-    assert index.load() == {}
+    assert index.load("-p") == {}
 
 
 def test_a_locked_index_is_read_and_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -122,13 +122,13 @@ def test_a_locked_index_is_read_and_not_written(tmp_path: Path, monkeypatch: pyt
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         index = SessionIndex(path)
-        assert set(index.load()["-p"]) == {"one"}
+        assert set(index.load("-p")) == {"one"}
         index.save([ROW._replace(id="two")])
         assert "locked" in (index.problem or "")
         other.execute("ROLLBACK")
-    assert set(index.load()["-p"]) == {"one"}
+    assert set(index.load("-p")) == {"one"}
     index.save([ROW._replace(id="two")])
-    assert set(index.load()["-p"]) == {"one", "two"}
+    assert set(index.load("-p")) == {"one", "two"}
 
 
 def test_odd_paths_are_paths(tmp_path: Path) -> None:
@@ -139,7 +139,7 @@ def test_odd_paths_are_paths(tmp_path: Path) -> None:
     index.save([ROW])
     assert index.problem is None
     assert (folder / "index.sqlite").exists()
-    assert set(index.load()) == {"-p"}
+    assert set(index.load("-p")) == {"one"}
 
 
 def test_text_that_utf8_cannot_carry_is_no_error(tmp_path: Path) -> None:
@@ -148,4 +148,4 @@ def test_text_that_utf8_cannot_carry_is_no_error(tmp_path: Path) -> None:
     index.save([ROW._replace(id="\udcff")])
     assert index.problem is not None
     index.save([ROW])
-    assert set(index.load()["-p"]) == {"one"}
+    assert set(index.load("-p")) == {"one"}

@@ -43,10 +43,10 @@ async def test_a_history_that_cannot_be_kept_costs_no_answer(
     runtime = _runtime(tmp_path)
     async with runtime:
 
-        async def broken() -> list[Any]:
+        def broken(position: int) -> list[Any]:
             raise KeyError("history")
 
-        monkeypatch.setattr(runtime.session.coordinator.get("context"), "get_messages", broken)
+        monkeypatch.setattr(runtime.session.coordinator.get("context"), "messages_since", broken)
         with caplog.at_level(logging.ERROR):
             for _ in range(3):
                 assert await runtime.execute("hello") == "The answer."

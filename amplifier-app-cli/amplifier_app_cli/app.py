@@ -1,0 +1,68 @@
+"""What every command needs to know: where the user's things are, and how to speak."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from amplifier_foundation.paths import Home
+    from amplifier_foundation.settings import Settings
+
+
+@dataclass
+class App:
+    """One run of the program. Nothing is looked up before it is asked for."""
+
+    is_quiet: bool = False
+    #: Nobody may be asked anything.
+    no_input: bool = False
+    is_verbose: bool = False
+    environ: dict[str, str] = field(default_factory=lambda: dict(os.environ))
+
+    @cached_property
+    def home(self) -> Home:
+        """Return the user's home; raises NoHomeError."""
+        from amplifier_foundation.paths import Home
+
+        return Home.find()
+
+    @cached_property
+    def project(self) -> Path:
+        """Return the folder the program runs in; raises ProjectGoneError."""
+        from amplifier_foundation.paths import current_project
+
+        return current_project()
+
+    @cached_property
+    def settings(self) -> Settings:
+        """Return the settings of the user and the project; raises SettingsError."""
+        from amplifier_foundation.settings import Settings
+
+        return Settings.load(self.home, self.project)
+
+    @property
+    def can_ask(self) -> bool:
+        """Return whether there is a person at a terminal who may be asked."""
+        import sys
+
+        return not self.no_input and sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
+
+    def inform(self, text: str) -> None:
+        """Say something that is no result, on standard error, unless the user wants quiet."""
+        from amplifier_app_cli.ui.say import say
+
+        if not self.is_quiet:
+            say(text)
+
+
+def current_app() -> App:
+    """Return the run that the current command belongs to."""
+    context = click.get_current_context(silent=True)
+    found = context.find_object(App) if context is not None else None
+    return found or App()

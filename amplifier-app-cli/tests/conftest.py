@@ -1,0 +1,48 @@
+"""What the tests of the program share: an empty project, an empty home, and the program in it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """Return an empty project folder."""
+    folder = tmp_path / "project"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> dict[str, str]:
+    """Return an environment with an empty home."""
+    home = tmp_path / "home"
+    home.mkdir()
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("AMPLIFIER")}
+    return {**kept, "HOME": str(home)}
+
+
+@pytest.fixture
+def amplifier(project: Path, environment: dict[str, str]) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Return a function that runs the program in the project."""
+
+    def run(*arguments: str, stdin: str | None = None, **more: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "amplifier_app_cli", *arguments],
+            cwd=project,
+            env={**environment, **more},
+            input=stdin,
+            stdin=subprocess.DEVNULL if stdin is None else None,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+
+    return run
