@@ -55,9 +55,10 @@ bench: $(VENV)/.ready $(PEER)/.ready ## measure side by side with the published 
 bench-exits: $(VENV)/.ready ## 1,000 runs of a one-emit program; writes docs/reliability.md
 	$(BIN)/python benchmarks/exits.py
 
-bench-kills: $(VENV)/.ready ## 500 SIGKILLs of a log writer and of whole runs; rewrites sections of docs/reliability.md
+bench-kills: $(VENV)/.ready ## 500 SIGKILLs each of a log writer, of runs, and of runs that are resumed; rewrites sections of docs/reliability.md
 	$(BIN)/python benchmarks/kills.py --kills 500
 	$(BIN)/python benchmarks/run_kills.py --kills 500
+	$(BIN)/python benchmarks/resume_kills.py --kills 500
 
 bench-histories: $(VENV)/.ready ## 100,000 histories through the pairing check; rewrites its section of docs/reliability.md
 	$(BIN)/python benchmarks/pairing_histories.py --count 100000

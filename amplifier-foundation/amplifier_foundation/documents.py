@@ -24,6 +24,8 @@ class Document:
     body: str = ""
     _node: Any = None
     _first_line: int = 1
+    #: The line on which the body starts.
+    body_line: int = 1
 
     def line(self, *keys: str | int) -> int:
         """Return the line of the entry that `keys` lead to, or of the nearest one around it that exists."""
@@ -65,7 +67,13 @@ def parse_document(path: Path, content: bytes) -> Document:
         raise DocumentError(f"{path}:{line}: not UTF-8 ({error.reason}): save the file as UTF-8") from error
     front, body, first_line = _split(path, text) if path.suffix.lower() == ".md" else (text, "", 1)
     data, node = _parse(path, front, first_line)
-    return Document(path, data, body.strip(), node, first_line)
+    return Document(path, data, body.strip(), node, first_line, _line_of_body(text, body))
+
+
+def _line_of_body(text: str, body: str) -> int:
+    """Return the line on which the first word of the body stands."""
+    blank = body[: len(body) - len(body.lstrip())]
+    return len(text[: len(text) - len(body)].splitlines()) + len(f"{blank}x".splitlines())
 
 
 def _split(path: Path, text: str) -> tuple[str, str, int]:

@@ -237,3 +237,20 @@ def test_any_bytes_are_read_or_refused(content: bytes) -> None:
         except DocumentError as error:
             if not str(error).startswith(f"{path}:"):
                 raise
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("---\na: 1\n---\nbody\n", 4),
+        ("---\na: 1\n---\n\n\n  body\n", 6),
+        ("---\r\na: 1\r\n---\r\n\r\nbody", 5),
+        ("body\nmore", 1),
+        ("\n\nbody", 3),
+    ],
+)
+def test_the_body_has_a_line(text: str, line: int) -> None:
+    """Where the instruction starts is known, blank lines before it left out."""
+    document = parse_document(Path("x.md"), text.encode())
+    assert document.body.startswith("body")
+    assert document.body_line == line

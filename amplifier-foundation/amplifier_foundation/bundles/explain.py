@@ -124,13 +124,17 @@ def _prompt(bundle: Bundle) -> Setting | None:
         return None
     winner = next((layer for layer in reversed(given) if layer.document.body == bundle.instruction), None)
     losers = {
-        str(layer.document.path): Loser(layer.document.body, layer.document.where(), layer.bundle)
+        str(layer.document.path): Loser(layer.document.body, _body_of(layer), layer.bundle)
         for layer in given
         if layer.document.body != bundle.instruction
     }
-    where = winner.document.where() if winner is not None else "in memory"
+    where = _body_of(winner) if winner is not None else "in memory"
     by = winner.bundle if winner is not None else bundle.name
     return Setting("instruction", bundle.instruction, where, by, tuple(losers.values()))
+
+
+def _body_of(layer: Layer) -> str:
+    return f"{layer.document.path}:{layer.document.body_line}"
 
 
 def _leaves(layer: Layer) -> Iterator[tuple[Keys, Any, Place]]:

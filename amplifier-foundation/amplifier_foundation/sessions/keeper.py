@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import os
 from datetime import UTC, datetime
-from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from amplifier_foundation.errors import FoundationError
 from amplifier_foundation.files import replace_file
 from amplifier_foundation.sessions.metadata import update_metadata
 from amplifier_foundation.sessions.transcript import Transcript
+from amplifier_foundation.sessions.usage import Usage
 from amplifier_kit.redaction import Redactor
 
 logger = logging.getLogger(__name__)
@@ -25,7 +26,6 @@ RECORD = "record.json"
 #: Before anything is shown to others and after everybody has changed what they change.
 _LAST = 900
 _PROMPT_SHOWN = 120
-_TOKENS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
 
 
 class SessionKeeper:
@@ -35,14 +35,20 @@ class SessionKeeper:
         """Keep the session of `folder`; `facts` are the metadata it starts with, those of earlier turns included."""
         self._folder = folder
         self._redactor = redactor
-        self._facts = facts
+        self._facts = dict(facts)
+        self._usage = Usage(self._facts.pop("usage", None))
         self._told: set[str] = set()
+        #: Whether the file has everything that the context had when it was asked last.
+        self._is_kept = True
+        #: For contexts that are asked in several steps: an older answer must not be written over a newer one.
+        self._asking = asyncio.Lock()
         self.transcript = Transcript(folder / "transcript.jsonl", lambda value: redactor.scrub(value).value)
 
     @property
     def turns(self) -> int:
         """Return how many turns the session has had."""
-        return int(self._facts.get("turn_count") or 0)
+        count = self._facts.get("turn_count")
+        return count if isinstance(count, int) else 0
 
     def connect(self, coordinator: Any) -> None:
         """Keep the conversation before every request and around every tool call, and count what is used."""
@@ -51,62 +57,73 @@ class SessionKeeper:
             await self.keep_messages(coordinator.get("context"))
 
         def count(event: str, data: dict[str, Any]) -> None:
-            self._count(data.get("usage"))
+            self._usage.add(data.get("usage"))
 
         for event in (PROVIDER_REQUEST, TOOL_PRE, TOOL_POST):
             coordinator.hooks.register(event, save, priority=_LAST, name="app-transcript")
         coordinator.hooks.register(LLM_RESPONSE, count, priority=_LAST, name="app-usage")
 
     def keep_record(self, composed: Composed) -> None:
-        """Write down what the session is made of, for whoever resumes it."""
+        """Write down what the session is made of, for whoever resumes it; another record is kept as its backup."""
         text = json.dumps(self._redactor.scrub(composed.to_record()).value, ensure_ascii=False, indent=1, default=str)
+        # A path that is no UTF-8 has halves of characters: their backslash form is the one of JSON too.
+        path, content = self._folder / RECORD, text.encode("utf-8", "backslashreplace") + b"\n"
         try:
-            replace_file(self._folder / RECORD, text.encode("utf-8", "replace") + b"\n")
+            known = path.read_bytes() if path.is_file() else None
+            if known == content:
+                return
+            if known is not None:
+                replace_file(path.with_name(f"{RECORD}.backup"), known)
+            replace_file(path, content)
         except OSError as error:
             self._tell(RECORD, error)
 
     def open_turn(self, prompt: str) -> None:
         """Note that a turn runs: a session whose notes say so tomorrow was cut off."""
         self._facts["turn_count"] = self.turns + 1
-        self._facts.setdefault("first_prompt", " ".join(prompt.split())[:_PROMPT_SHOWN])
+        self._facts.setdefault("first_prompt", shown_prompt(prompt))
         self._write({"incremental": True})
 
     async def close_turn(self, context: Any) -> None:
-        """Keep what the turn has left, however it ended."""
+        """Keep what the turn has left, however it ended; what cannot be kept is left for the log to tell."""
         await self.keep_messages(context)
-        self._write({"incremental": None})
+        self._write({"incremental": None if self._is_kept else True})
+
+    async def take_up(self, stored: list[Any], messages: list[Any], context: Any) -> None:
+        """Go on behind what the file holds, and write down what was added to it when the session was mended.
+
+        `messages` are what the context was given: `stored` itself, or that with repairs.
+        """
+        is_continued = messages[: len(stored)] == stored
+        # What was mended in the middle cannot be appended: a last message that nothing equals has it written anew.
+        self.transcript.take_up(stored if is_continued else [*stored, {"role": "mended"}])
+        await self.keep_messages(context)
 
     async def keep_messages(self, context: Any) -> None:
         """Append what is new in the conversation."""
         if context is None:
             return
+        self._is_kept = False
         try:
-            if hasattr(context, "messages_since") and hasattr(context, "message_count"):
-                self.transcript.follow(context.message_count, context.messages_since)
+            since, count = getattr(context, "messages_since", None), getattr(context, "message_count", None)
+            if callable(since) and isinstance(count, int):
+                self.transcript.follow(count, since)
             else:
-                self.transcript.update(await context.get_messages())
+                async with self._asking:
+                    self.transcript.update(await context.get_messages())
         except Exception as error:  # a context may raise anything, and an answer is worth more than its copy
             self._tell("transcript.jsonl", error)
+        else:
+            self._is_kept = True
 
     def _write(self, changes: dict[str, Any]) -> None:
         facts = {**self._facts, "last_updated": datetime.now(UTC).isoformat(timespec="milliseconds"), **changes}
+        if used := self._usage.facts:
+            facts["usage"] = used
         try:
             update_metadata(self._folder, facts, scrub=lambda value: self._redactor.scrub(value).value)
         except (OSError, FoundationError) as error:
             self._tell("metadata.json", error)
-
-    def _count(self, usage: Any) -> None:
-        """Add what one answer used; an answer without a price is counted as such, not as free."""
-        if not isinstance(usage, dict):
-            return
-        total: dict[str, Any] = self._facts.setdefault("usage", {})
-        for key in _TOKENS:
-            if isinstance(usage.get(key), int):
-                total[key] = total.get(key, 0) + usage[key]
-        try:
-            total["cost_usd"] = str(Decimal(str(total.get("cost_usd", "0"))) + Decimal(str(usage["cost_usd"])))
-        except (KeyError, InvalidOperation):
-            total["calls_without_price"] = total.get("calls_without_price", 0) + 1
 
     def _tell(self, name: str, error: Exception) -> None:
         """Say that a file cannot be written, once for each reason: it is tried again every turn."""
@@ -119,3 +136,8 @@ class SessionKeeper:
         if known not in self._told:
             self._told.add(known)
             logger.error("Cannot write %s: %s. The session goes on", place, reason)
+
+
+def shown_prompt(prompt: str) -> str:
+    """Return the beginning of a prompt in one line, for lists of sessions."""
+    return " ".join(prompt.split())[:_PROMPT_SHOWN]

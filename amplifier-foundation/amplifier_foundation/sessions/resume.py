@@ -9,11 +9,16 @@ from typing import Any
 
 from amplifier_foundation.composed import Composed, RecordError
 from amplifier_foundation.sessions.history import load_history, repaired
-from amplifier_foundation.sessions.keeper import RECORD
+from amplifier_foundation.sessions.keeper import RECORD, shown_prompt
 from amplifier_foundation.sessions.metadata import load_metadata
 from amplifier_foundation.sessions.recovery import recover
+from amplifier_foundation.sessions.turns import count_turns, message_text, starts_turn
+from amplifier_kit.pairing import tool_call_ids
 
 Message = dict[str, Any]
+
+#: Instructions are derived anew; one that a transcript of another program holds is not said again.
+_INSTRUCTIONS = ("system", "developer")
 
 
 @dataclass(frozen=True)
@@ -44,19 +49,39 @@ class SavedSession:
         named = self.metadata.get("working_dir")
         return Path(named) if isinstance(named, str) and Path(named).is_dir() else None
 
+    @property
+    def turn_count(self) -> int:
+        """Return how many turns there were; one that was cut off counts when its prompt is known."""
+        noted, there = self.metadata.get("turn_count"), count_turns(self.messages)
+        if not isinstance(noted, int) or isinstance(noted, bool) or noted < 0:
+            return there
+        # A turn is counted before its prompt is taken; the notes may know of turns that were cleared since.
+        return min(noted, max(there, noted - 1)) if self.metadata.get("incremental") else noted
+
+    @property
+    def first_prompt(self) -> str | None:
+        """Return what the session began with, None when nothing was said yet."""
+        noted = self.metadata.get("first_prompt")
+        if isinstance(noted, str) and noted:
+            return noted
+        spoken = next((message for message in self.messages if starts_turn(message)), None)
+        return shown_prompt(message_text(spoken)) if spoken is not None else None
+
 
 def load_session(folder: Path) -> SavedSession:
     """Return the session in `folder`, whatever state it was left in.
 
     A turn that was cut off is completed from the log, and calls without a result get one that says so. What is damaged
-    is told in `notes`; nothing on disk is changed. Raises OSError when the folder cannot be read at all.
+    is told in `notes`; nothing on disk is changed. Raises HistoryError when there is a conversation that cannot be read.
     """
     kept = load_metadata(folder)
     metadata = kept.data
     history = load_history(folder)
     notes = [*(note for note in (kept.damaged, kept.warning) if note), *history.problems]
-    messages = history.messages
-    if metadata.get("incremental") or _is_cut_off(messages):
+    stored = [message for message in history.messages if message["role"] not in _INSTRUCTIONS]
+    messages = stored
+    # Without notes nobody knows whether a turn was running.
+    if metadata.get("incremental") or not metadata or _is_cut_off(messages):
         messages, recovered = recover(messages, folder)
         notes += recovered
     mended = repaired(messages)
@@ -64,12 +89,12 @@ def load_session(folder: Path) -> SavedSession:
     recorded, problem = _recorded(folder)
     notes += [problem] if problem else []
     identity = str(metadata.get("session_id") or folder.name)
-    return SavedSession(identity, folder, mended.messages, history.messages, metadata, recorded, tuple(notes))
+    return SavedSession(identity, folder, mended.messages, stored, metadata, recorded, tuple(notes))
 
 
 def _is_cut_off(messages: list[Message]) -> bool:
     """Tell whether the conversation ends in the middle of a turn."""
-    return bool(messages) and (messages[-1].get("role") != "assistant" or bool(messages[-1].get("tool_calls")))
+    return bool(messages) and (messages[-1].get("role") != "assistant" or bool(tool_call_ids(messages[-1])))
 
 
 def _recorded(folder: Path) -> tuple[Composed | None, str]:
@@ -78,7 +103,7 @@ def _recorded(folder: Path) -> tuple[Composed | None, str]:
         content = json.loads(path.read_bytes())
     except FileNotFoundError:
         return None, ""
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         return None, f"{path}: what the session was made of cannot be read: {error}"
     if not isinstance(content, dict):
         return None, f"{path}: what the session was made of cannot be read: not a mapping"

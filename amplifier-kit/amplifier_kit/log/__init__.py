@@ -2,17 +2,49 @@
 
 One JSON object per line, schema `amplifier.log` 1.0.0 (`schema()`), in `events.jsonl` of a session's folder; large
 values lie in `blobs/` beside it, under the hash of their content. Only `prune_rotated` and `prune_blobs` ever delete.
+Names are imported when they are asked for: who only wants to know where a log lies does not pay for its writer.
 """
 
-from amplifier_kit.log.blobs import LIMIT, BlobError, BlobStore
-from amplifier_kit.log.line import LogLine
-from amplifier_kit.log.location import TEMPLATE, amplifier_home, log_path, project_slug
-from amplifier_kit.log.lock import SessionLogBusy
-from amplifier_kit.log.reader import LogReader, TornLine, read_log
-from amplifier_kit.log.retention import Pruned, prune_blobs, prune_rotated
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+# A function of the name of its file: imported now, so that the file cannot take the function's place later.
 from amplifier_kit.log.schema import schema, schema_path
-from amplifier_kit.log.verify import LogReport, Problem, verify_log
-from amplifier_kit.log.writer import MAX_BYTES, SessionLog
+
+if TYPE_CHECKING:
+    from amplifier_kit.log.blobs import LIMIT, BlobError, BlobStore
+    from amplifier_kit.log.line import LogLine
+    from amplifier_kit.log.location import TEMPLATE, amplifier_home, log_path, project_slug
+    from amplifier_kit.log.lock import SessionLogBusy
+    from amplifier_kit.log.reader import LogReader, TornLine, read_log
+    from amplifier_kit.log.retention import Pruned, prune_blobs, prune_rotated
+    from amplifier_kit.log.verify import LogReport, Problem, verify_log
+    from amplifier_kit.log.writer import MAX_BYTES, SessionLog
+
+_HOMES = {
+    "BlobError": "blobs",
+    "BlobStore": "blobs",
+    "LIMIT": "blobs",
+    "LogLine": "line",
+    "LogReader": "reader",
+    "LogReport": "verify",
+    "MAX_BYTES": "writer",
+    "Problem": "verify",
+    "Pruned": "retention",
+    "SessionLog": "writer",
+    "SessionLogBusy": "lock",
+    "TEMPLATE": "location",
+    "TornLine": "reader",
+    "amplifier_home": "location",
+    "log_path": "location",
+    "project_slug": "location",
+    "prune_blobs": "retention",
+    "prune_rotated": "retention",
+    "read_log": "reader",
+    "verify_log": "verify",
+}
 
 __all__ = [
     "LIMIT",
@@ -38,3 +70,10 @@ __all__ = [
     "schema_path",
     "verify_log",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    return value

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -14,5 +13,7 @@ def schema_path() -> Path:
 
 def schema() -> dict[str, Any]:
     """Return the schema of one line of version 1."""
+    import json
+
     read: dict[str, Any] = json.loads(schema_path().read_text(encoding="utf-8"))
     return read

@@ -15,32 +15,32 @@ from typing import Any
 
 import pytest
 
-#: A tool that says which version of its dependency it has.
+#: A tool whose name says what it was made of.
 TOOL = """
     __amplifier_module_type__ = "tool"
     {imports}
     from amplifier_core import ToolResult
 
     class Greet:
-        name = "greet"
+        name = "greet_" + {says}
         description = "Greet somebody"
         input_schema = {{"type": "object", "properties": {{}}}}
 
         async def execute(self, input):
-            return ToolResult(output={output})
+            return ToolResult(output="hello")
 
     async def mount(coordinator, config=None):
         await coordinator.mount("tools", Greet())
 """
 
 
-def tool_files(module: str, output: str = '"hello"', needs: str | None = None) -> dict[str, str]:
-    """Return the files of a module with one tool, `greet`, that may need a distribution."""
+def tool_files(module: str = "tool-greet", says: str = '"hello"', needs: str | None = None) -> dict[str, str]:
+    """Return the files of a module with the tool `greet_<says>`, an expression; it may need a distribution."""
     imports = f"import {needs.replace('-', '_')}" if needs else ""
     package = f"amplifier_module_{module.replace('-', '_')}"
     dependencies = json.dumps([needs] if needs else [])
     return {
-        f"{package}/__init__.py": textwrap.dedent(TOOL).format(imports=imports, output=output),
+        f"{package}/__init__.py": textwrap.dedent(TOOL).format(imports=imports, says=says),
         "pyproject.toml": f'[project]\nname = "amplifier-module-{module}"\nversion = "1.0"\n'
         f"dependencies = {dependencies}\n",
     }
@@ -102,7 +102,7 @@ def repository(project: Any, tmp_path: Path) -> Repository:
     folder.mkdir(parents=True)
     made = Repository(folder, dict(project.environment))
     made.git("init", "--quiet", "--initial-branch=main")
-    made.commit(tool_files("tool-greet"))
+    made.commit(tool_files())
     return made
 
 
@@ -115,7 +115,7 @@ def wheel(project: Any, tmp_path: Path) -> str:
     no_index.write_text("no-index = true\n", encoding="utf-8")
     info = "leaf_of_tests-1.5.dist-info"
     files = {
-        "leaf_of_tests.py": "VERSION = '1.5'\n",
+        "leaf_of_tests.py": "VERSION = 'whole'\n",
         f"{info}/METADATA": "Metadata-Version: 2.1\nName: leaf-of-tests\nVersion: 1.5\n",
         f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
     }
@@ -149,9 +149,10 @@ class HeldUp:
         file = self.folder / "calls"
         return [int(line) for line in file.read_text(encoding="utf-8").split()] if file.exists() else []
 
-    def wait_for_call(self) -> None:
-        """Return when it has been called."""
+    def wait_for_call(self, *callers: subprocess.Popen[str]) -> None:
+        """Return when one of the callers has called it; all of them must still be running then."""
         while not self.calls:
+            assert all(caller.poll() is None for caller in callers), [caller.communicate() for caller in callers]
             time.sleep(0.01)
 
     def let_go(self) -> None:
@@ -163,11 +164,12 @@ class HeldUp:
 HOLD = """\
 #!/bin/sh
 case " $* " in
-*{word}*)
-    for last; do :; done
+*" {word} "*)
+    {place}
     {spoil}
     echo $$ >> "{folder}/calls"
     while [ ! -e "{folder}/go" ]; do sleep 0.05; done
+    [ ! -d "$place" ] || find "$place" -mindepth 1 -delete
 esac
 exec "{program}" "$@"
 """
@@ -183,17 +185,20 @@ def hold_up(project: Any, tmp_path: Path) -> Iterator[Callable[[str], HeldUp]]:
         folder.mkdir()
         script = folder / name
         if name == "git":
-            spoil = 'printf "[project]\\nname = \\"half\\"\\n" > "$last/pyproject.toml"; mkdir "$last/amplifier_module_half"'
-            program, word = _which("git"), " clone "
+            place = "for place; do :; done"  # the last argument
+            spoil = 'echo > "$place/pyproject.toml"; mkdir "$place/.git" "$place/amplifier_module_tool_greet"'
+            program, word = _which("git"), "clone"
             project.environment["PATH"] = f"{folder}{os.pathsep}{project.environment['PATH']}"
         else:
             from uv import find_uv_bin
 
-            spoil, word, program = "target=${*#*--target }; echo half > \"${target%% *}/leaf_of_tests.py\"", " install ", find_uv_bin()
+            place = 'place="${*#*--target }"; place="${place%% *}"'
+            spoil = "echo 'VERSION = \"half\"' > \"$place/leaf_of_tests.py\""
+            program, word = find_uv_bin(), "install"
             # The package that says where uv is; the folder of modules is the first on the path.
             where = f"def find_uv_bin():\n    return {str(script)!r}\n"
             write(project.folder / "modules", {"uv/__init__.py": where})
-        script.write_text(HOLD.format(word=word, spoil=spoil, folder=folder, program=program), encoding="utf-8")
+        script.write_text(HOLD.format(word=word, place=place, spoil=spoil, folder=folder, program=program), encoding="utf-8")
         script.chmod(0o755)
         made.append(HeldUp(folder))
         return made[-1]

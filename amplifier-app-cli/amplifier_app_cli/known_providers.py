@@ -1,0 +1,113 @@
+"""The providers this program knows by name: their modules, the keys they need, and where local servers listen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final, NamedTuple
+
+#: The scripted model, which is no provider of answers but a stand-in until there is one.
+MOCK: Final = "provider-mock"
+_PREFIX: Final = "provider-"
+
+#: Tells whether a module can be loaded by its id alone.
+Installed = Callable[[str], bool]
+
+
+class KnownProvider(NamedTuple):
+    """One provider: what it is called, its module, and what has to be set for it."""
+
+    id: str
+    module: str
+    title: str
+    #: Variables that hold its credentials: any of these groups is enough, of a group every variable is needed.
+    keys: tuple[tuple[str, ...], ...] = ()
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """Return every variable that says something to this provider, the usual ones first."""
+        return tuple(dict.fromkeys(name for group in self.keys for name in group))
+
+    def found(self, environ: Mapping[str, str]) -> tuple[str, ...]:
+        """Return the variables of the first group that is set as a whole, none when no group is."""
+        for group in self.keys:
+            if all(environ.get(name, "").strip() for name in group):
+                return group
+        return ()
+
+    def missing(self, environ: Mapping[str, str]) -> tuple[str, ...]:
+        """Return what has still to be set, in the group that comes nearest; nothing when a group is set or none is."""
+        if not self.keys or self.found(environ):
+            return ()
+        unset = [tuple(name for name in group if not environ.get(name, "").strip()) for group in self.keys]
+        return min(unset, key=len)
+
+
+class LocalServer(NamedTuple):
+    """A program that serves models on this machine, and the provider that speaks with it."""
+
+    title: str
+    port: int
+    provider: str
+    #: Empty when the provider looks there by itself.
+    base_url: str = ""
+
+
+#: In the order in which keys are looked for.
+KNOWN: Final = (
+    KnownProvider("anthropic", "provider-anthropic", "Anthropic", (("ANTHROPIC_API_KEY",),)),
+    KnownProvider("openai", "provider-openai", "OpenAI", (("OPENAI_API_KEY",),)),
+    KnownProvider(
+        "azure-openai",
+        "provider-azure-openai",
+        "Azure OpenAI",
+        (("AZURE_OPENAI_API_KEY", "AZURE_OPENAI_ENDPOINT"),),
+    ),
+    KnownProvider("gemini", "provider-gemini", "Google Gemini", (("GEMINI_API_KEY",), ("GOOGLE_API_KEY",))),
+    KnownProvider("ollama", "provider-ollama", "Ollama, on this machine"),
+    KnownProvider("chat-completions", "provider-chat-completions", "Any server with the chat completions interface"),
+    KnownProvider("vllm", "provider-vllm", "vLLM"),
+    KnownProvider("local", "provider-local", "A small model inside the program"),
+    KnownProvider("mock", MOCK, "A scripted model: no network, no key"),
+)
+
+#: In the order in which they are looked for.
+SERVERS: Final = (
+    LocalServer("Ollama", 11434, "ollama"),
+    LocalServer("LM Studio", 1234, "chat-completions", "http://127.0.0.1:1234/v1"),
+    LocalServer("llama.cpp", 8080, "chat-completions", "http://127.0.0.1:8080/v1"),
+    LocalServer("vLLM", 8000, "vllm", "http://127.0.0.1:8000/v1"),
+)
+
+
+def known_provider(name: str) -> KnownProvider | None:
+    """Return the provider of that id or module, None for one that is not known."""
+    return next((known for known in KNOWN if name in (known.id, known.module)), None)
+
+
+def short_name(module: str) -> str:
+    """Return what people call the provider of a module."""
+    return module.removeprefix(_PREFIX)
+
+
+def is_installed(module: str) -> bool:
+    """Tell whether a module came with this program or was installed beside it."""
+    from importlib.metadata import entry_points
+
+    return bool(entry_points(group="amplifier.modules", name=module))
+
+
+def how_to_get(module: str) -> str:
+    """Return the end of a sentence that says a module is not there: what to do about it."""
+    if module == "provider-local":
+        return f"{module} comes with a later release"
+    if known_provider(module) is not None:
+        return (
+            f"{module} is not in this release: upgrade when a release has it (`uv tool upgrade amplifier`), "
+            f"or name a source of your own (`amplifier source add {module} URI --module`)"
+        )
+    return f"{module} is not installed: name a source for it (`amplifier source add {module} URI --module`)"
+
+
+def all_key_names() -> tuple[str, ...]:
+    """Return the variables of all known providers."""
+    return tuple(dict.fromkeys(name for known in KNOWN for name in known.variables))

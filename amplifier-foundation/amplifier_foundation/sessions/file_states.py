@@ -1,0 +1,307 @@
+"""Know what lies at a path, keep a copy of it, and put it back: files, links, modes, and folders that had to be made."""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import IO, Any, Literal
+
+__all__ = ["LARGEST", "CopyStore", "FileState", "put_back", "real_path", "route", "state_at"]
+
+#: Files with more bytes are not copied.
+LARGEST = 10 * 1024 * 1024
+_CHUNK = 1 << 20
+_MOST_LINKS = 40
+
+Kind = Literal["absent", "file", "link", "folder", "other"]
+
+
+@dataclass(frozen=True)
+class FileState:
+    """What lay at a path at one moment."""
+
+    #: Absolute, with the links of its folders followed; the last part may itself be a link.
+    path: Path
+    kind: Kind
+    #: Of a file: hash of its content, None when it was too large to be copied.
+    sha256: str | None = None
+    size: int = 0
+    mode: int = 0
+    mtime_ns: int = 0
+    #: Of a link: where it leads, as it says.
+    target: str = ""
+    #: Of something absent: the first of its folders that is absent too.
+    missing: str = ""
+
+    @property
+    def is_kept(self) -> bool:
+        """Return whether it can be put back as it was."""
+        return self.kind in ("absent", "link") or (self.kind == "file" and self.sha256 is not None)
+
+    def has_same_content(self, other: FileState) -> bool:
+        """Tell whether both are the same thing with the same content; modes and times may differ."""
+        if self.kind != other.kind:
+            return False
+        if self.kind == "link":
+            return self.target == other.target
+        if self.kind != "file":
+            return True
+        if self.sha256 is not None and other.sha256 is not None:
+            return self.sha256 == other.sha256
+        return (self.size, self.mtime_ns) == (other.size, other.mtime_ns)
+
+    def is_same(self, other: FileState) -> bool:
+        """Tell whether putting one in place of the other would change nothing."""
+        return self.has_same_content(other) and (self.kind != "file" or self.mode == other.mode)
+
+    def to_record(self) -> dict[str, Any]:
+        """Return plain data, without what is empty."""
+        record: dict[str, Any] = {"path": str(self.path), "kind": self.kind}
+        if self.kind == "file":
+            record |= {"sha256": self.sha256, "size": self.size, "mode": self.mode, "mtime_ns": self.mtime_ns}
+        return record | {key: value for key in ("target", "missing") if (value := getattr(self, key))}
+
+    @classmethod
+    def from_record(cls, record: dict[str, Any]) -> FileState:
+        """Return what a record says; raises KeyError, TypeError or ValueError for one that says something else."""
+        if record["kind"] not in ("absent", "file", "link", "folder", "other") or not os.path.isabs(record["path"]):
+            raise ValueError("not the state of a file")
+        return cls(**{**record, "path": Path(record["path"])})
+
+
+class CopyStore:
+    """Keep copies of files in one folder, each content once, under its hash; readable by their owner alone.
+
+    For one process at a time: the caller holds a lock.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        """Use a folder, which is made when the first copy is kept."""
+        self._folder = folder
+        self._unfinished = folder / "unfinished"
+
+    def path(self, sha256: str) -> Path:
+        """Return where the content of that hash lies."""
+        return self._folder / sha256
+
+    def keep(self, source: IO[bytes], largest: int | None) -> tuple[str | None, int]:
+        """Copy a file and return hash and size; no hash when it is larger than allowed. Raises OSError."""
+        import hashlib
+
+        self._unfinished.mkdir(parents=True, exist_ok=True, mode=0o700)
+        fresh = self._unfinished / f"{os.getpid()}-{time.monotonic_ns():x}"
+        digest, size = hashlib.sha256(), 0
+        try:
+            with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as copy:
+                for chunk in iter(lambda: source.read(_CHUNK), b""):
+                    size += len(chunk)
+                    if largest is not None and size > largest:
+                        return None, size
+                    digest.update(chunk)
+                    copy.write(chunk)
+                copy.flush()
+                os.fsync(copy.fileno())
+            final = self.path(digest.hexdigest())
+            if not _has_size(final, size):
+                os.replace(fresh, final)
+        finally:
+            fresh.unlink(missing_ok=True)
+        return digest.hexdigest(), size
+
+    def sweep(self) -> None:
+        """Delete what processes that died have left unfinished."""
+        try:
+            for left in list(self._unfinished.iterdir()):
+                left.unlink(missing_ok=True)
+        except FileNotFoundError:
+            pass  # nothing was ever copied
+
+    def write(self, sha256: str, target: IO[bytes]) -> None:
+        """Write the content of that hash; raises OSError, also when it is not what it was."""
+        import hashlib
+
+        digest = hashlib.sha256()
+        with open(self.path(sha256), "rb") as copy:
+            for chunk in iter(lambda: copy.read(_CHUNK), b""):
+                digest.update(chunk)
+                target.write(chunk)
+        if digest.hexdigest() != sha256:
+            raise OSError(None, "the copy is damaged", str(self.path(sha256)))
+
+
+def real_path(path: Path | str) -> Path:
+    """Return a path that is the same by whatever way it is named: absolute, the links of its folders followed."""
+    folder, name = os.path.split(os.path.abspath(path))
+    return Path(os.path.realpath(folder), name)
+
+
+def route(path: Path | str) -> list[Path]:
+    """Return the path and, when a link lies there, every further place it leads to: a write may touch any of them."""
+    places = [real_path(path)]
+    while len(places) < _MOST_LINKS:
+        try:
+            target = os.readlink(places[-1])
+        except OSError:
+            break  # no link
+        following = real_path(places[-1].parent / target)
+        if following in places:
+            break
+        places.append(following)
+    return places
+
+
+def state_at(path: Path, store: CopyStore | None, largest: int | None = LARGEST) -> FileState:
+    """Return what lies at a path, with its content copied into the store, if there is one.
+
+    A file larger than `largest` is neither copied nor hashed. Nothing but regular files is opened. Raises OSError.
+    """
+    try:
+        found = os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return FileState(path, "absent", missing=_first_missing(path))
+    if stat.S_ISLNK(found.st_mode):
+        return FileState(path, "link", target=os.readlink(path))
+    if not stat.S_ISREG(found.st_mode):
+        return FileState(path, "folder" if stat.S_ISDIR(found.st_mode) else "other")
+    # A pipe that takes the place of the file at this moment must not be waited for, and a link not followed.
+    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC), "rb") as file:
+        found = os.fstat(file.fileno())
+        state = FileState(
+            path, "file", size=found.st_size, mode=stat.S_IMODE(found.st_mode), mtime_ns=found.st_mtime_ns
+        )
+        if not stat.S_ISREG(found.st_mode):
+            return FileState(path, "other")
+        if largest is not None and found.st_size > largest:
+            return state
+        sha256, size = store.keep(file, largest) if store else (_hash(file), found.st_size)
+    return replace(state, sha256=sha256, size=size)
+
+
+class put_back:
+    """Prepare to put states back; nothing changes before `go`, and what cannot be done is known before.
+
+    Use as `with put_back(states, store) as prepared: prepared.go()`. Entering and `go` raise OSError; the states that
+    `done` has are in place then.
+    """
+
+    def __init__(self, states: list[FileState], store: CopyStore) -> None:
+        self._states = states
+        self._store = store
+        self._fresh: dict[Path, Path] = {}
+        self._made: list[Path] = []
+        self.done: list[FileState] = []
+
+    def __enter__(self) -> put_back:
+        try:
+            for state in self._states:
+                self._prepare(state)
+        except BaseException:
+            self._discard()
+            raise
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._discard()
+
+    def go(self) -> None:
+        """Put all in place, each at once."""
+        for state in self._states:
+            if state.kind == "absent":
+                state.path.unlink(missing_ok=True)
+                _remove_empty(state)
+            else:
+                os.replace(self._fresh[state.path], state.path)
+                del self._fresh[state.path]
+            self.done.append(state)
+        self._made.clear()
+
+    def _prepare(self, state: FileState) -> None:
+        parent = state.path.parent
+        if state.kind == "absent":
+            if parent.is_dir() and not os.access(parent, os.W_OK | os.X_OK):
+                raise PermissionError(13, "the folder is not writable", str(parent))
+            return
+        self._make(parent)
+        fresh = parent / f".{state.path.name[:100]}.{os.getpid()}-{time.monotonic_ns():x}.tmp"
+        self._fresh[state.path] = fresh
+        if state.kind == "link":
+            os.symlink(state.target, fresh)
+            return
+        assert state.sha256 is not None
+        with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as file:
+            self._store.write(state.sha256, file)
+            _keep_owner(state.path, file.fileno())
+            os.fchmod(file.fileno(), state.mode)
+            file.flush()
+            os.fsync(file.fileno())
+
+    def _make(self, folder: Path) -> None:
+        for missing in reversed([one for one in (folder, *folder.parents) if not os.path.lexists(one)]):
+            missing.mkdir(exist_ok=True)
+            self._made.append(missing)
+
+    def _discard(self) -> None:
+        for fresh in self._fresh.values():
+            try:
+                fresh.unlink(missing_ok=True)
+            except OSError:
+                continue  # whatever made this impossible is already being told
+        for folder in reversed(self._made):
+            _try_rmdir(folder)
+
+
+def _hash(file: IO[bytes]) -> str:
+    import hashlib
+
+    return hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]
+
+
+def _has_size(path: Path, size: int) -> bool:
+    try:
+        return path.stat().st_size == size
+    except FileNotFoundError:
+        return False
+
+
+def _first_missing(path: Path) -> str:
+    missing = [folder for folder in path.parents if not os.path.lexists(folder)]
+    return str(missing[-1]) if missing else ""
+
+
+def _keep_owner(path: Path, descriptor: int) -> None:
+    """Give the owner of the file that is replaced to the one that replaces it, where that is allowed."""
+    try:
+        found = os.lstat(path)
+        if (found.st_uid, found.st_gid) != (os.geteuid(), os.getegid()):
+            os.fchown(descriptor, found.st_uid, found.st_gid)
+    except OSError:
+        pass  # there is none, or only its owner's administrator may do that
+
+
+def _remove_empty(state: FileState) -> None:
+    """Remove the folders that were not there either, as long as nothing else lies in them."""
+    if state.missing:
+        for folder in _up_to(state.path.parent, Path(state.missing)):
+            if not _try_rmdir(folder):
+                return
+
+
+def _up_to(folder: Path, last: Path) -> Iterator[Path]:
+    for one in (folder, *folder.parents):
+        if one != last and last not in one.parents:
+            return
+        yield one
+
+
+def _try_rmdir(folder: Path) -> bool:
+    try:
+        folder.rmdir()
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False  # something lies in it
+    return True
