@@ -2,4 +2,4 @@
 
 from amplifier_app_cli.main import main
 
-main()
+main(prog_name="amplifier")

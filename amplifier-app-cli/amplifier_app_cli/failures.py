@@ -5,14 +5,21 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from amplifier_app_cli import exits
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 #: Exit codes by the stable code of a fault; every other one is a plain failure.
-_EXITS = {"module_activation": exits.MODULES, "modules_missing": exits.MODULES, "untrusted": exits.MODULES}
+_EXITS = {
+    "module_activation": exits.MODULES,
+    "modules_missing": exits.MODULES,
+    "untrusted": exits.MODULES,
+    "provider_choice": exits.USAGE,
+    "provider_missing": exits.USAGE,
+    "provider_unknown": exits.USAGE,
+}
 
 
 def exit_code_of(error: Exception) -> int:
@@ -20,6 +27,40 @@ def exit_code_of(error: Exception) -> int:
     from amplifier_foundation.errors import FoundationError
 
     return _EXITS.get(error.code, exits.FAILURE) if isinstance(error, FoundationError) else exits.FAILURE
+
+
+class Failure(NamedTuple):
+    """A fault in words, with its code for machines and its exit code."""
+
+    code: str
+    message: str
+    exit_code: int
+
+
+def described(error: Exception, *, anything: bool = False) -> Failure | None:
+    """Return a fault in words for the user; None for one that is ours, unless `anything` is to be described."""
+    from amplifier_core.llm_errors import LLMError
+    from amplifier_foundation.errors import FoundationError
+    from amplifier_foundation.log import SessionLogBusy
+    from amplifier_foundation.sessions import ModulesMissingError
+
+    if isinstance(error, ModulesMissingError):
+        listed = "\n".join(f"  - {failure}" for failure in error.failures)
+        hint = "" if error.is_fatal else "\nrun with --allow-missing-modules to go on"
+        return Failure(error.code, f"modules could not be loaded:\n{listed}{hint}", exits.MODULES)
+    if isinstance(error, FoundationError):
+        return Failure(error.code, str(error), exit_code_of(error))
+    if isinstance(error, LLMError):
+        return Failure("provider", f"the model failed: {type(error).__name__}: {error}", exits.PROVIDER)
+    if isinstance(error, SessionLogBusy):
+        return Failure("session_busy", str(error), exits.FAILURE)
+    if isinstance(error, OSError):
+        return Failure("os_error", str(error), exits.FAILURE)
+    if isinstance(error, (RuntimeError, ValueError, TypeError)) and not anything:
+        return Failure("plan_invalid", str(error), exits.FAILURE)
+    if isinstance(error, RuntimeError):
+        return Failure("failed", str(error) or type(error).__name__, exits.FAILURE)
+    return Failure("failed", f"{type(error).__name__}: {error}", exits.FAILURE) if anything else None
 
 
 def told(command: Function) -> Function:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    import socket
 
 #: How long a connect may take, in seconds: on one's own machine it is there at once or not at all.
 CONNECT: Final = 0.05
 #: How long a server that has taken the connection may take to say what it is.
 _ANSWER: Final = 0.5
-_MOST: Final = 65_536
+_MOST: Final = 1_000_000
 _ASK: Final = b"GET /v1/models HTTP/1.0\r\nHost: 127.0.0.1\r\nAccept: application/json\r\nConnection: close\r\n\r\n"
 
 
@@ -27,11 +30,9 @@ def serves_models(port: int) -> bool:
         return False
 
 
-def _answer(connection: object) -> bytes:
-    import socket
+def _answer(connection: socket.socket) -> bytes:
     import time
 
-    assert isinstance(connection, socket.socket)
     end = time.monotonic() + _ANSWER
     connection.settimeout(_ANSWER)
     connection.sendall(_ASK)

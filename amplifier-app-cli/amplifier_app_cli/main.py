@@ -9,31 +9,77 @@ import click
 from amplifier_app_cli import __version__
 from amplifier_app_cli.app import App
 from amplifier_app_cli.tree import Entry, LazyGroup
-from amplifier_app_cli.ui.streams import fill_standard_streams, never_fail_to_encode
+from amplifier_app_cli.ui.streams import fill_standard_streams, never_fail_to_encode, speak_utf8
 
 _COMMANDS: Final = {
     name: Entry(f"amplifier_app_cli.commands.{target}", summary)
     for name, target, summary in (
-        ("run", "run:run", "Run one prompt and print the answer."),
+        ("agents", "agents:agents", "Look at the agents that a session can hand work to."),
+        ("allowed-dirs", "dirs:allowed_dirs", "Say where the file tool may write."),
+        ("bundle", "bundle:bundle", "List, choose, explain, lock and update bundles."),
+        ("completion", "completion:completion", "Print the script that lets a shell complete commands."),
+        ("continue", "going_on:continue_", "Go on with the newest session of this project."),
+        ("denied-dirs", "dirs:denied_dirs", "Say where the file tool must not write."),
+        ("doctor", "doctor:doctor", "Check everything that a run needs."),
+        ("init", "init:init", "Set the program up: provider, key, model, bundle."),
+        ("keys", "keys:keys", "Keep API keys."),
         ("logs", "logs:logs", "Print the log of a session."),
+        ("module", "module:module", "List, add, check and update modules."),
+        ("provider", "provider:provider", "Choose, configure and try providers of models."),
+        ("reset", "reset:reset", "Delete what the program keeps in its home."),
+        ("resume", "going_on:resume", "Go on with a session of your choice."),
+        ("run", "run:run", "Run one prompt and print the answer."),
+        ("session", "session:session", "List, show, fork, mend and delete sessions, and take back what they wrote."),
+        ("settings", "settings:settings", "Look at settings and change them."),
+        ("source", "source:source", "Take modules and bundles from other places."),
+        ("tool", "tool:tool", "List the tools of a bundle, and run one by hand."),
+        ("trust", "trust:trust", "Trust what the files of a project name."),
+        ("update", "update:update", "Fetch newer states of what runs here."),
+        ("version", "version:version", "Print the version of the program and of its parts."),
     )
 }
 
 
-@click.group(cls=LazyGroup, entries=_COMMANDS)
+@click.group(cls=LazyGroup, entries=_COMMANDS, invoke_without_command=True)
 @click.version_option(__version__, prog_name="amplifier", message="%(prog)s %(version)s")
 @click.option("-q", "--quiet", is_flag=True, help="Print results only.")
 @click.option("--no-input", is_flag=True, help="Never ask anything: what would be asked is denied.")
 @click.option("-v", "--verbose", is_flag=True, help="Say more about what happens.")
+@click.option("--install-completion", metavar="[SHELL]", is_flag=False, flag_value="", help="Let your shell complete.")
 @click.pass_context
-def main(context: click.Context, quiet: bool, no_input: bool, verbose: bool) -> None:
-    """Run AI agents that say what they do.
+def main(context: click.Context, quiet: bool, no_input: bool, verbose: bool, install_completion: str | None) -> None:
+    """Run AI agents that say what they do. Without a command: chat.
 
     \b
     Examples:
+      amplifier
       amplifier run "What is in this folder?"
+      amplifier session list
       amplifier logs
     """
+    speak_utf8()
     fill_standard_streams()
     never_fail_to_encode()
     context.obj = App(quiet, no_input, verbose)
+    if install_completion is not None:
+        _install_completion(install_completion or None)
+    elif context.invoked_subcommand is None:
+        _chat(context)
+
+
+def _install_completion(shell: str | None) -> None:
+    from amplifier_app_cli.commands.completion import install_completion
+
+    click.echo(f"completion is in {install_completion(shell)}: start a new shell to use it", err=True)
+
+
+def _chat(context: click.Context) -> None:
+    """Talk, when somebody is there; else say how to use the program."""
+    app: App = context.obj
+    if not app.can_ask:
+        raise click.UsageError("a chat needs a terminal: for one prompt there is `amplifier run PROMPT`", context)
+    from amplifier_app_cli.running.command import run_to_exit
+    from amplifier_app_cli.running.request import RunRequest
+    from amplifier_app_cli.running.talk import talk
+
+    run_to_exit(lambda: talk(app, RunRequest()))

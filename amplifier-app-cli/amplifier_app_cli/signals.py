@@ -21,8 +21,8 @@ class Signals:
     The first SIGINT lets the current step end; a second one, or SIGTERM, stops at once; a third ends the process.
     """
 
-    def __init__(self, token: Any) -> None:
-        """Cancel `token`, the session's."""
+    def __init__(self, token: Any = None) -> None:
+        """Cancel `token`, the session's; without one, as while a session is being prepared, stop at once."""
         self._token = token
         self._received: list[int] = []
         #: Set when the answer is there: one signal then changes only the exit code, so that the session is closed.
@@ -54,10 +54,11 @@ class Signals:
             os.kill(os.getpid(), number)
         elif count == 1 and self.closing:
             return
-        elif count == 1 and number == signal.SIGINT:
+        elif count == 1 and number == signal.SIGINT and self._token is not None:
             self._token.request_graceful()
             say("\nstopping after the current step; press Ctrl-C again to stop at once")
         else:
-            self._token.request_immediate()
+            if self._token is not None:
+                self._token.request_immediate()
             if self._task is not None:
                 self._task.cancel()

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Final, TypedDict
 
 from amplifier_foundation.errors import FoundationError
+from amplifier_foundation.plain_data import plain, unplain
 
 _VERSION: Final = 1
+
+
+#: The section of the Python packages that bundles bring themselves.
+PACKAGES: Final = "packages"
 
 
 class RecordError(FoundationError):
@@ -31,12 +36,24 @@ class ModuleUse:
     #: The place in the plan: `tools`, `agents.explorer.tools`, `session`, or `packages` for a bundle's own package.
     section: str
     module: str
-    #: A source address, a path, or None when the module was found by its id.
+    #: A source address, or the path of a folder.
     source: str
     owner: str
     named_by: str
     given_by_user: bool
     #: `file:line` of the words that name it.
+    where: str
+
+
+@dataclass(frozen=True)
+class ValueUse:
+    """One value that a file of the project sets and that only a trusted project may set."""
+
+    #: What it does: `endpoint`, `variable` or `path`.
+    kind: str
+    #: Its dotted key.
+    key: str
+    #: `file:line` of the words that set it.
     where: str
 
 
@@ -61,10 +78,15 @@ class Composed:
     pins: dict[str, PinRecord] = field(default_factory=dict)
     #: Where the lock of the bundle lies.
     lock: str = ""
+    #: Where the fetched sources lie that files of the bundle were read from, by address.
+    roots: dict[str, str] = field(default_factory=dict)
+    #: What else but modules needs the project to be trusted.
+    values: tuple[ValueUse, ...] = ()
 
     def to_record(self) -> dict[str, Any]:
-        """Return the plain data to keep with a session."""
-        return {"record": _VERSION, **asdict(self), "modules": [asdict(use) for use in self.modules]}
+        """Return the data to keep with a session, such as JSON can carry."""
+        record = {**asdict(self), "modules": [*map(asdict, self.modules)], "values": [*map(asdict, self.values)]}
+        return {"record": _VERSION, **record, "plan": plain(self.plan)}
 
     def moved(self, before: str, now: str) -> Composed:
         """Return the same with every path in the folder `before` lying in `now` instead."""
@@ -76,7 +98,14 @@ class Composed:
                 return {key: move(item) for key, item in value.items()}
             return [move(item) for item in value] if isinstance(value, list) else value
 
-        return replace(self, plan=move(self.plan), context=move(self.context), namespaces=move(self.namespaces))
+        return replace(
+            self,
+            plan=move(self.plan),
+            context=move(self.context),
+            namespaces=move(self.namespaces),
+            roots=move(self.roots),
+            modules=tuple(replace(use, source=move(use.source)) for use in self.modules),
+        )
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any], where: str) -> Composed:
@@ -84,16 +113,33 @@ class Composed:
         version = record.get("record")
         if version != _VERSION:
             raise RecordError(f"{where}: written by another version of the program (record version {version!r})")
-        fields = {key: value for key, value in record.items() if key != "record"}
+        given = {key: value for key, value in record.items() if key != "record"}
         try:
-            fields["modules"] = tuple(ModuleUse(**use) for use in fields.get("modules", ()))
-            return cls(**fields)
-        except (TypeError, ValueError) as error:
+            given["plan"] = unplain(given["plan"])
+            given["modules"] = tuple(ModuleUse(**use) for use in given.get("modules", ()))
+            given["values"] = tuple(ValueUse(**use) for use in given.get("values", ()))
+            composed = cls(**given)
+            for part in fields(cls):
+                if not isinstance(getattr(composed, part.name), _KINDS[part.name]):
+                    raise TypeError(f"{part.name!r} is of the wrong kind")
+        except (TypeError, ValueError, KeyError, AttributeError) as error:
             raise RecordError(f"{where}: not a record of what a session is made of: {error}") from error
+        return composed
+
+
+_TEXTS: Final = ("reference", "name", "version", "uri", "instruction", "lock")
+_MAPPINGS: Final = ("plan", "context", "namespaces", "pins", "roots")
+_KINDS: Final[dict[str, type]] = {
+    **dict.fromkeys(_TEXTS, str),
+    **dict.fromkeys(_MAPPINGS, dict),
+    **dict.fromkeys(("modules", "values"), tuple),
+}
 
 
 def differences(recorded: Composed, current: Composed) -> list[str]:
     """Return, in readable lines and without secrets, how what a session was made of differs from what there is now."""
+    from amplifier_kit.redaction import Redactor
+
     lines: list[str] = []
     for what, was, would_be in (
         ("bundle", f"{recorded.name} {recorded.version}", f"{current.name} {current.version}"),
@@ -107,27 +153,74 @@ def differences(recorded: Composed, current: Composed) -> list[str]:
     lines += [
         f"{key}: {_shown(before, key)} when the session was made, {_shown(now, key)} now"
         for key in sorted({*before, *now})
-        if before.get(key) != now.get(key)
+        if before.get(key) != now.get(key) and repr(before.get(key)) != repr(now.get(key))
     ]
+    lines += _placed_differences(recorded, current)
     lines += _pin_differences(recorded, current)
     lines += [
         f"context: {name} {'is gone' if name in recorded.context else 'is new'}"
         for name in sorted(recorded.context.keys() ^ current.context.keys())
     ]
-    return lines
+    redactor = Redactor(rules=("secrets",))
+    return [redactor.scrub_text(line) for line in lines]
 
 
 def with_secrets_of(recorded: Composed, current: Composed) -> Composed:
-    """Return the recorded one with values that were masked in the record taken from what there is now."""
-    return replace(recorded, plan=_unmasked(recorded.plan, current.plan))
+    """Return the recorded one with what was masked in the record taken from what there is now, as far as it fits."""
+    now = {(use.section, use.module): use.source for use in current.modules}
+    modules = tuple(
+        replace(use, source=_unmasked(use.source, now.get((use.section, use.module)))) for use in recorded.modules
+    )
+    addresses = [*current.roots, *now.values()]
+    return replace(
+        recorded,
+        plan=_unmasked(recorded.plan, current.plan),
+        uri=_unmasked(recorded.uri, current.uri),
+        instruction=_unmasked(recorded.instruction, current.instruction),
+        context=_unmasked(recorded.context, current.context),
+        namespaces=_unmasked(recorded.namespaces, current.namespaces),
+        modules=modules,
+        pins={_address(uri, [*current.pins]): pin for uri, pin in recorded.pins.items()},
+        roots={_address(uri, addresses): root for uri, root in recorded.roots.items()},
+    )
+
+
+def masked_keys(composed: Composed) -> list[str]:
+    """Return the dotted keys of the plan whose values are masked: a record has no secrets."""
+    return [key for key, value in _leaves(composed.plan).items() if _is_masked(value)]
+
+
+def _address(uri: str, addresses: list[str]) -> str:
+    return next((address for address in addresses if _fits(uri, address)), uri) if _is_masked(uri) else uri
+
+
+def _is_masked(value: Any) -> bool:
+    from amplifier_kit.redaction import MASK, PII_MASK
+
+    if isinstance(value, list):
+        return any(map(_is_masked, value))
+    if isinstance(value, dict):
+        return any(map(_is_masked, value.values()))
+    return isinstance(value, str) and (MASK in value or PII_MASK in value)
+
+
+def _fits(masked: str, text: Any) -> bool:
+    """Tell whether a text is the masked one but for what was masked."""
+    import re
+
+    from amplifier_kit.redaction import MASK, PII_MASK
+
+    if not isinstance(text, str):
+        return False
+    parts = re.split("|".join(map(re.escape, (MASK, PII_MASK))), masked)
+    return re.fullmatch(".*".join(map(re.escape, parts)), text, re.DOTALL) is not None
 
 
 def _unmasked(recorded: Any, current: Any) -> Any:
     from amplifier_foundation.merge import module_key
-    from amplifier_kit.redaction import MASK
 
     if isinstance(recorded, str):
-        return current if MASK in recorded and isinstance(current, str) else recorded
+        return current if _is_masked(recorded) and _fits(recorded, current) else recorded
     if isinstance(recorded, dict):
         known = current if isinstance(current, dict) else {}
         return {key: _unmasked(value, known.get(key)) for key, value in recorded.items()}
@@ -140,6 +233,22 @@ def _unmasked(recorded: Any, current: Any) -> Any:
             for place, item in enumerate(recorded)
         ]
     return recorded
+
+
+def _placed_differences(recorded: Composed, current: Composed) -> list[str]:
+    """Return the modules whose folder was put in place of what the plan says, then or now."""
+    before, now = _placed(recorded), _placed(current)
+    return [
+        f"module {name}: from {before.get(name, 'where the plan says')} when the session was made, "
+        f"from {now.get(name, 'where the plan says')} now"
+        for name in sorted({*before, *now})
+        if before.get(name) != now.get(name)
+    ]
+
+
+def _placed(composed: Composed) -> dict[str, str]:
+    named = {value for value in _leaves(composed.plan).values() if isinstance(value, str)}
+    return {use.module: use.source for use in composed.modules if use.section != PACKAGES and use.source not in named}
 
 
 def _pin_differences(recorded: Composed, current: Composed) -> list[str]:

@@ -117,7 +117,9 @@ def lock_path(bundle_file: Path | None, name: str, uri: str, home: Home, project
             return real.with_name("bundle.lock" if real.stem == "bundle" else f"{real.stem}.bundle.lock")
     import hashlib
 
-    return home.locks / f"{_file_name(name)}-{hashlib.sha256(uri.encode('utf-8')).hexdigest()[:16]}.lock"
+    return (
+        home.locks / f"{_file_name(name)}-{hashlib.sha256(uri.encode('utf-8', 'surrogatepass')).hexdigest()[:16]}.lock"
+    )
 
 
 def find_lock(bundle_file: Path | None, uri: str, home: Home, project: Path) -> Path | None:

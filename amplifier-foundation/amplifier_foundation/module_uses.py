@@ -2,30 +2,58 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from amplifier_foundation.bundles.agents import agent_declared_by
 from amplifier_foundation.bundles.explain import named_at, origin_of
 from amplifier_foundation.bundles.layer import Layer, Namer
-from amplifier_foundation.composed import ModuleUse
+from amplifier_foundation.composed import PACKAGES, ModuleUse
 from amplifier_foundation.merge import module_key
 from amplifier_foundation.paths import Home
 from amplifier_foundation.settings import Settings
 from amplifier_foundation.settings.layers import override_origin
-from amplifier_foundation.settings.variables import VARIABLE
 from amplifier_foundation.sources.module_resolver import find_module_folder, module_variable
-from amplifier_foundation.trust import NamedModule, NamedSetting
+from amplifier_foundation.trust import NamedBy, NamedModule
 
 _SECTIONS = ("providers", "tools", "hooks")
 _SINGLE = ("orchestrator", "context")
-#: The section of the Python packages that bundles bring themselves.
-PACKAGES = "packages"
 
 
-class _Entry(NamedTuple):
+class _Word(NamedTuple):
+    """Whose a file is and on whose word it was read, where there is no layer."""
+
+    owner: str
+    named_by: str
+    given_by_user: bool = False
+
+
+@dataclass(frozen=True)
+class AgentFiles:
+    """The agents of a bundle as their files define them, before any setting, and whose those files are."""
+
+    definitions: Mapping[str, Mapping[str, Any]]
+    #: The files that agents were read from; one that is defined inline has none.
+    files: Mapping[str, Path]
+    is_project: Callable[[Path], bool]
+
+    def spoken_for(self, name: str, layers: Sequence[Layer]) -> tuple[NamedBy, str] | None:
+        """Return on whose word an agent is what it is, and where: a file of the project is on the project's.
+
+        Who puts it on the roster vouches for it otherwise. A name alone, though, may lead into a project that claims
+        the namespace of somebody else's bundle.
+        """
+        file = self.files.get(name)
+        if file is not None and self.is_project(file):
+            return _Word("project", "project"), str(file)
+        return agent_declared_by(layers, name)
+
+
+class ModuleEntry(NamedTuple):
+    """One module of a plan, wherever it stands."""
+
     #: The place in the plan, `tools` or `agents.explorer.tools`.
     section: str
     #: What tells the entry from others of its section.
@@ -38,6 +66,7 @@ def module_uses(
     plan: Mapping[str, Any],
     layers: Sequence[Layer],
     settings: Settings,
+    agents: AgentFiles,
     project: Path,
     home: Home,
     environ: Mapping[str, str],
@@ -48,8 +77,8 @@ def module_uses(
     more than a source. Raises ModuleFolderError when the variable names no folder.
     """
     uses: dict[tuple[str, str], ModuleUse] = {}
-    for entry in _entries(plan):
-        use = _placed(entry, project, home, environ) or _named(entry, layers, settings)
+    for entry in module_entries(plan):
+        use = _placed(entry, project, home, environ) or _named(entry, layers, settings, agents)
         if use is not None:
             uses.setdefault((use.module, use.source), use)
     return list(uses.values())
@@ -67,49 +96,6 @@ def package_uses(packages: Sequence[Path], layers: Sequence[Layer]) -> list[Modu
     return uses
 
 
-def provider_settings(plan: Mapping[str, Any], layers: Sequence[Layer]) -> Iterator[NamedSetting]:
-    """Yield every configured value of a provider in every file and agent, for the check of where credentials go."""
-    for layer in layers:
-        if not layer.given_by_user:
-            for keys, place in _configured(layer.document.data):
-                yield NamedSetting(".".join(keys), layer, layer.document.where(*place))
-    for name, agent in (plan.get("agents") or {}).items():
-        declared = agent_declared_by(layers, name)
-        if declared is not None and isinstance(agent, Mapping):
-            layer, where = declared
-            yield from (NamedSetting(".".join(("agents", name, *keys)), layer, where) for keys, _ in _configured(agent))
-
-
-def variables_used(layers: Sequence[Layer]) -> Iterator[NamedSetting]:
-    """Yield every value, in every file that the user has not given, that takes in a variable of the environment."""
-    for layer in layers:
-        if layer.given_by_user:
-            continue
-        for section in ("session", "orchestrator", "agents", *_SECTIONS):
-            for place in _variables(layer.document.data.get(section)):
-                yield NamedSetting(".".join(map(str, (section, *place))), layer, layer.document.where(section, *place))
-
-
-def _variables(value: Any) -> Iterator[tuple[str | int, ...]]:
-    """Yield the places of nested data that have a variable in them."""
-    if isinstance(value, str):
-        if "${" in value and any(not found["escape"] for found in re.finditer(VARIABLE, value)):
-            yield ()
-    elif isinstance(value, Mapping | list):
-        entries = value.items() if isinstance(value, Mapping) else enumerate(value)
-        for key, item in entries:
-            yield from ((key, *rest) for rest in _variables(item))
-
-
-def _configured(part: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], tuple[str | int, ...]]]:
-    """Yield the key in the plan and the place in the file of every configured value of the providers of a part."""
-    entries = part.get("providers")
-    for index, entry in enumerate(entries if isinstance(entries, list) else []):
-        config = entry.get("config") if isinstance(entry, Mapping) else None
-        for path in _paths(config):
-            yield ("providers", str(module_key(entry)), "config", *path), ("providers", index, "config", *path)
-
-
 def named_modules(uses: Sequence[ModuleUse]) -> list[NamedModule]:
     """Return the same modules in the form that the check of trust asks for."""
     return [
@@ -125,31 +111,37 @@ def named_modules(uses: Sequence[ModuleUse]) -> list[NamedModule]:
     ]
 
 
-def _entries(plan: Mapping[str, Any]) -> Iterator[_Entry]:
+def module_entries(plan: Mapping[str, Any]) -> Iterator[ModuleEntry]:
+    """Yield every module of a plan and of its agents."""
     yield from _entries_of(plan, "")
+    spawn = plan.get("spawn")
+    yield from _listed(spawn.get("tools") if isinstance(spawn, Mapping) else None, "spawn.tools")
     for name, agent in (plan.get("agents") or {}).items():
         if isinstance(agent, Mapping):
             yield from _entries_of(agent, f"agents.{name}.")
 
 
-def _entries_of(part: Mapping[str, Any], prefix: str) -> Iterator[_Entry]:
+def _entries_of(part: Mapping[str, Any], prefix: str) -> Iterator[ModuleEntry]:
     session = part.get("session")
     session = session if isinstance(session, Mapping) else {}
     for kind in _SINGLE:
         spec = session.get(kind)
         if isinstance(spec, str):
-            yield _Entry(f"{prefix}session", kind, spec, _text(session.get(f"{kind}_source")))
+            yield ModuleEntry(f"{prefix}session", kind, spec, _text(session.get(f"{kind}_source")))
         elif isinstance(spec, Mapping) and spec.get("module"):
-            yield _Entry(f"{prefix}session", kind, str(spec["module"]), _text(spec.get("source")))
+            yield ModuleEntry(f"{prefix}session", kind, str(spec["module"]), _text(spec.get("source")))
     for section in _SECTIONS:
-        entries = part.get(section)
-        for entry in entries if isinstance(entries, list) else []:
-            if isinstance(entry, Mapping) and entry.get("module"):
-                key = module_key(entry) or str(entry["module"])
-                yield _Entry(f"{prefix}{section}", key, str(entry["module"]), _text(entry.get("source")))
+        yield from _listed(part.get(section), f"{prefix}{section}")
 
 
-def _placed(entry: _Entry, project: Path, home: Home, environ: Mapping[str, str]) -> ModuleUse | None:
+def _listed(entries: Any, section: str) -> Iterator[ModuleEntry]:
+    for entry in entries if isinstance(entries, list) else []:
+        if isinstance(entry, Mapping) and entry.get("module"):
+            key = module_key(entry) or str(entry["module"])
+            yield ModuleEntry(section, key, str(entry["module"]), _text(entry.get("source")))
+
+
+def _placed(entry: ModuleEntry, project: Path, home: Home, environ: Mapping[str, str]) -> ModuleUse | None:
     """Return the module when a folder was put in its place."""
     found = find_module_folder(entry.module, project, home, environ)
     if found is None:
@@ -160,37 +152,27 @@ def _placed(entry: _Entry, project: Path, home: Home, environ: Mapping[str, str]
     return ModuleUse(entry.section, entry.module, str(folder), whose, whose, False, where)
 
 
-def _named(entry: _Entry, layers: Sequence[Layer], settings: Settings) -> ModuleUse | None:
+def _named(entry: ModuleEntry, layers: Sequence[Layer], settings: Settings, agents: AgentFiles) -> ModuleUse | None:
     """Return the module when a file gives its source."""
     if entry.source is None:
         return None
-    layer: Layer | None = origin_of(layers, entry.section, entry.key)
+    layer: NamedBy | None = origin_of(layers, entry.section, entry.key)
     where = named_at(layers, entry.section, entry.key)
     if entry.section.startswith("agents."):
         name = entry.section.removeprefix("agents.").rpartition(".")[0]
-        # Settings count most. A source in an agent's own file is there on the word of whoever put it on the roster.
-        decided = override_origin(settings, entry.module) or (
-            agent_declared_by(layers, name) if layer is None else None
-        )
+        # Settings count most. A source in an agent's own file is there on the word of whoever speaks for that file.
+        decided: tuple[NamedBy, str] | None = override_origin(settings, entry.module)
+        if decided is None and layer is None:
+            decided = agents.spoken_for(name, layers)
         if decided is not None:
             layer, where = decided
     return _use(entry.section, entry.module, entry.source, layer, where or entry.section)
 
 
-def _use(section: str, module: str, source: str, layer: Layer | None, where: str) -> ModuleUse:
+def _use(section: str, module: str, source: str, layer: NamedBy | None, where: str) -> ModuleUse:
     if layer is None:  # nobody knows who named it: it needs trust
         return ModuleUse(section, module, source, "project", "project", False, where)
     return ModuleUse(section, module, source, layer.owner, layer.named_by, layer.given_by_user, where)
-
-
-def _paths(value: Any) -> Iterator[tuple[str, ...]]:
-    """Yield the keys that lead to every value of nested mappings."""
-    if not isinstance(value, Mapping):
-        return
-    for key, item in value.items():
-        yield (str(key),)
-        for rest in _paths(item):
-            yield (str(key), *rest)
 
 
 def _text(value: Any) -> str | None:

@@ -6,11 +6,10 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
 from amplifier_foundation.errors import FoundationError
 from amplifier_kit.log.location import amplifier_home as kit_home
-from amplifier_kit.log.location import project_slug as kit_slug
+from amplifier_kit.log.location import project_slug
 
 __all__ = [
     "Home",
@@ -20,9 +19,6 @@ __all__ = [
     "current_project",
     "project_slug",
 ]
-
-#: More bytes than these no file system takes for the name of a folder.
-_LONGEST_NAME: Final = 255
 
 
 class NoHomeError(FoundationError):
@@ -65,17 +61,6 @@ def current_project() -> Path:
         raise ProjectGoneError(
             f"{named} does not exist any more (it was deleted while this shell stood in it): go to another folder"
         ) from error
-
-
-def project_slug(project: Path | str) -> str:
-    """Return the name of a project's folder; that of a path too long for a name is the end of it behind a hash."""
-    slug = kit_slug(project)
-    name = os.fsencode(slug)
-    if len(name) <= _LONGEST_NAME:
-        return slug
-    import hashlib
-
-    return f"-{hashlib.sha256(name).hexdigest()[:16]}-{name[-_LONGEST_NAME // 2 :].decode('utf-8', 'ignore')}"
 
 
 @dataclass(frozen=True)

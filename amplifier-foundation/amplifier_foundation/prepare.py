@@ -8,22 +8,16 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from amplifier_foundation.composed import Composed, ModuleUse, PinRecord, differences, with_secrets_of
-from amplifier_foundation.errors import FoundationError
-from amplifier_foundation.lock import BundleLock, LockError, Pin, find_lock, lock_path
-from amplifier_foundation.module_uses import (
-    PACKAGES,
-    module_uses,
-    named_modules,
-    package_uses,
-    provider_settings,
-    variables_used,
-)
+from amplifier_foundation.composed import PACKAGES, Composed, ModuleUse
+from amplifier_foundation.lock import Pin
+from amplifier_foundation.module_uses import AgentFiles, module_uses, named_modules, package_uses
 from amplifier_foundation.paths import Home
+from amplifier_foundation.pins import KnownPins, LockPaths, added_sources, fetched_pins, known_pins, used_pins
 from amplifier_foundation.prepared import Prepared
 from amplifier_foundation.settings import Settings
 from amplifier_foundation.settings.places import Key, find, parts_of
 from amplifier_foundation.trust import Refusal, TrustCheck, TrustStore, UntrustedError
+from amplifier_foundation.value_uses import value_uses
 
 if TYPE_CHECKING:
     from amplifier_foundation.bundles.bundle import Bundle
@@ -71,23 +65,31 @@ class Composition:
     settings: Settings
     #: Every file that had a say, later ones on top.
     layers: tuple[Layer, ...]
+    locks: LockPaths
+    #: The sources that no file of the bundle names: settings add them.
+    added: frozenset[str]
+    #: What has fetched the bundle, for its modules: the same source twice is the same state.
+    fetcher: Fetcher = field(repr=False)
     refusals: tuple[Refusal, ...] = ()
     warnings: tuple[str, ...] = ()
 
 
-async def prepare(options: Options) -> Prepared:
+async def prepare(options: Options, *, given_by_user: bool = True) -> Prepared:
     """Return a session's parts, ready to be run, and write down in the lock what was fetched for it.
+
+    `given_by_user` says that the bundle of the options is what the user named for this run, and thereby trusts.
 
     Raises UntrustedError, naming everything that is refused, before any module is fetched; ModuleActivationError with
     every module that cannot be had; SettingsError, BundleError, SourceError and LockError.
     """
-    composition = await compose(options)
+    composition = await compose(options, given_by_user=given_by_user)
     if composition.refusals:
         raise UntrustedError(composition.refusals, options.project)
-    prepared = await activate(composition.composed, options)
+    prepared = await activate(composition.composed, options, composition.fetcher)
     warnings = [*composition.warnings, *prepared.warnings]
     if not options.locked:
-        warnings += _write_lock(prepared.composed)
+        name, pins = prepared.composed.name, prepared.composed.pins
+        warnings += composition.locks.write(name, pins, composition.added, keep=options.allow_missing)
     return replace(prepared, warnings=tuple(dict.fromkeys(warnings)))
 
 
@@ -98,41 +100,30 @@ async def prepare_saved(saved: SavedSession, options: Options) -> Prepared:
     without a record, as other programs write it, gets the bundle that its notes name, as it is now. A bundle that the
     options name is used instead of the recorded one. Raises what `prepare` raises.
     """
-    options = replace(options, project=saved.project or options.project, session_folder=saved.folder)
-    recorded = _with_shipped_files(saved.recorded) if saved.recorded is not None else None
-    if options.bundle is not None or recorded is None:
-        prepared = await prepare(replace(options, bundle=options.bundle or saved.bundle))
-        return replace(prepared, warnings=(*_instead(saved, prepared.composed), *prepared.warnings))
-    told: list[str] = []
-    try:
-        current = (await compose(replace(options, bundle=recorded.reference))).composed
-        recorded = with_secrets_of(recorded, current)
-        told += [f"{line}: what was recorded is used" for line in differences(recorded, current)]
-    except FoundationError as error:
-        told.append(f"the bundle cannot be composed any more, what was recorded is used: {error}")
-    recorded = _with_session_settings(recorded, saved.folder)
-    refusals = _check(options).refuse_modules(named_modules(recorded.modules))
-    if refusals:
-        raise UntrustedError(refusals, options.project)
-    prepared = await activate(recorded, options)
-    return replace(prepared, warnings=(*told, *prepared.warnings))
+    from amplifier_foundation.recorded import prepare_recorded
+
+    return await prepare_recorded(saved, options)
 
 
-async def compose(options: Options) -> Composition:
+async def compose(options: Options, *, given_by_user: bool = True) -> Composition:
     """Return the bundle with its includes, the user's settings and all agents; of modules nothing is fetched.
+
+    `given_by_user` as for `prepare`.
 
     Raises SettingsError, BundleError, SourceError and LockError.
     """
-    from amplifier_foundation.bundles.loader import BundleLoader, is_path
-    from amplifier_foundation.bundles.shipped import shipped_uri
+    from amplifier_foundation.bundles.loader import BundleLoader, locate
     from amplifier_foundation.settings.layers import settings_layers
+    from amplifier_foundation.settings.plan import apply_settings
 
     settings = Settings.load(options.home, options.project, options.session_folder)
     reference, named_by = _chosen(options, settings)
     registry = _registry(options, settings)
     overrides = settings.get("sources.bundles") or {}
-    lock = None if options.update else _known_lock(reference, registry, overrides, options)
-    fetcher = _fetcher(options, lock.sources if lock is not None else {})
+    known = KnownPins()
+    if not options.update:
+        known = known_pins(*locate(reference, registry, options.project, overrides), options.home, options.project)
+    fetcher = make_fetcher(options, known.pins)
     loader = BundleLoader(
         fetcher,
         registry,
@@ -142,47 +133,70 @@ async def compose(options: Options) -> Composition:
         overridden_by=_namers(settings, "sources.bundles"),
         allow_missing=options.allow_missing,
     )
-    bundle = await loader.load(reference, named_by=named_by, given_by_user=options.bundle is not None)
-    bundle = await _with_app_bundles(bundle, loader, settings)
-    heard: list[str] = [*settings.warnings, *registry.warnings, *bundle.warnings, *fetcher.warnings]
-    plan = _plan(bundle, settings, options, heard)
-    layers = (*bundle.layers, *settings_layers(settings, plan))
-    uses = module_uses(plan, layers, settings, options.project, options.home, options.environ)
+    is_given = given_by_user and options.bundle is not None
+    alone = await loader.load(reference, named_by=named_by, given_by_user=is_given)
+    heard: list[str] = [*settings.warnings, *_shadowed(reference, alone)]
+    bundle = await _with_app_bundles(alone, loader, settings)
+    heard += [*registry.warnings, *bundle.warnings, *fetcher.warnings]
+    agents = _agents(bundle, loader, options, heard)
+    plan = apply_settings(_with_agents(bundle.mount_plan(), agents), settings.data)
+    of_settings = settings_layers(settings, plan)
+    layers = (*bundle.layers, *of_settings)
+    uses = module_uses(plan, layers, settings, agents, options.project, options.home, options.environ)
     uses += package_uses(bundle.packages, layers)
-    check = _check(options)
-    refusals = [
-        *check.refuse_modules(named_modules(uses)),
-        *check.refuse_endpoints(provider_settings(plan, layers)),
-        *check.refuse_variables(variables_used(layers)),
-    ]
-    composed = Composed(
+    added = added_sources(alone, agents.definitions, {*(use.source for use in uses), *fetcher.fetched})
+    values = value_uses(bundle.layers, of_settings, settings, agents, options.project)
+    values += known.chosen_by_project(added, options.home)
+    locks = LockPaths.of(bundle, options.home, options.project)
+    composed = replace(
+        _without_modules(reference, bundle),
+        plan=plan,
+        modules=tuple(uses),
+        pins=used_pins(known, fetcher, uses),
+        lock=str(locks.own),
+        roots={uri: str(fetched.root) for uri, fetched in loader.sources.items()},
+        values=tuple(values),
+    )
+    refusals, warnings = refused(composed, options), tuple(dict.fromkeys(heard))
+    return Composition(composed, bundle, settings, layers, locks, frozenset(added), fetcher, refusals, warnings)
+
+
+def _without_modules(reference: str, bundle: Bundle) -> Composed:
+    """Return what of a composed bundle is no module."""
+    from amplifier_foundation.bundles.loader import is_path
+    from amplifier_foundation.bundles.shipped import shipped_uri
+
+    return Composed(
         reference=str(bundle.file) if is_path(reference) else reference,
         name=bundle.name,
         version=bundle.version,
         uri=shipped_uri(bundle.uri),
-        plan=plan,
+        plan={},
         instruction=bundle.instruction,
         context={name: str(path) for name, path in bundle.context.items()},
         namespaces={name: str(path) for name, path in bundle.namespaces.items()},
-        modules=tuple(uses),
-        pins=_pins(lock, fetcher, uses),
-        lock=str(lock_path(bundle.file, bundle.name, bundle.uri, options.home, options.project)),
     )
-    return Composition(composed, bundle, settings, layers, tuple(refusals), tuple(dict.fromkeys(heard)))
 
 
-async def activate(composed: Composed, options: Options) -> Prepared:
+def refused(composed: Composed, options: Options) -> tuple[Refusal, ...]:
+    """Return everything in it that only a trusted project may have, unless this one is trusted."""
+    check = TrustCheck(TrustStore(options.home), options.project, options.trust)
+    return (*check.refuse_modules(named_modules(composed.modules)), *check.refuse_values(composed.values))
+
+
+async def activate(composed: Composed, options: Options, fetcher: Fetcher | None = None) -> Prepared:
     """Fetch the modules and install what they need, all at once; the result knows where everything lies.
 
-    Raises ModuleActivationError with every module that cannot be had; with `allow_missing` they are warnings.
+    Without a `fetcher` the pins of `composed` are used. Raises ModuleActivationError with every module that cannot be
+    had; with `allow_missing` they are warnings, but for content that is not what a lock says.
     """
     if not composed.modules:
         return Prepared(composed, options.home, options.project)
-    from amplifier_foundation.sources.activation import Activator, ModuleActivationError, enter
+    from amplifier_foundation.sources.activation import Activated, Activator, ModuleActivationError, enter
 
-    fetcher = _fetcher(options, {uri: Pin(pin["commit"], pin["sha256"] or "") for uri, pin in composed.pins.items()})
-    folders, failures = await _fetch(composed.modules, fetcher, options.project)
-    if failures and not options.allow_missing:
+    fetcher = fetcher or make_fetcher(options, recorded_pins(composed))
+    folders, failures, is_unsafe = await _fetch(composed.modules, fetcher, options.project)
+    if failures and (is_unsafe or not options.allow_missing):
         raise ModuleActivationError(failures)
     modules = [folder for use, folder in folders if use.section != PACKAGES]
     packages = [folder.path for use, folder in folders if use.section == PACKAGES]
@@ -190,9 +204,10 @@ async def activate(composed: Composed, options: Options) -> Prepared:
         options.home, offline=options.offline, environ=options.environ, on_progress=options.on_progress
     )
     activated = await activator.activate(modules, packages, allow_missing=options.allow_missing)
-    enter(activated)
+    # What these hold is imported once for the whole process; folders of modules are a session's own.
+    enter(Activated(site_folders=activated.site_folders))
     return Prepared(
-        replace(composed, pins=composed.pins | _pinned(fetcher)),
+        replace(composed, pins=composed.pins | fetched_pins(fetcher)),
         options.home,
         options.project,
         modules=activated.paths,
@@ -204,15 +219,19 @@ async def activate(composed: Composed, options: Options) -> Prepared:
 
 async def _fetch(
     uses: Sequence[ModuleUse], fetcher: Fetcher, project: Path
-) -> tuple[list[tuple[ModuleUse, ModuleFolder]], list[str]]:
-    """Return the folders of all modules that can be had, and a line for each that cannot; all at the same time."""
+) -> tuple[list[tuple[ModuleUse, ModuleFolder]], list[str], bool]:
+    """Return the folders of all modules that can be had, a line for each that cannot, and whether a lock forbids one.
+
+    All are fetched at the same time.
+    """
     import asyncio
 
     from amplifier_foundation.sources.activation import ModuleFolder
-    from amplifier_foundation.sources.fetched import SourceError
+    from amplifier_foundation.sources.fetched import NotLockedError, SourceError, SourceIntegrityError
 
     results = await asyncio.gather(*(fetcher.fetch(use.source, base=project) for use in uses), return_exceptions=True)
     folders, failures = [], []
+    is_unsafe = any(isinstance(result, NotLockedError | SourceIntegrityError) for result in results)
     for use, result in zip(uses, results, strict=True):
         if isinstance(result, SourceError):
             failures.append(f"{use.module} ({use.where}): {result}")
@@ -220,7 +239,7 @@ async def _fetch(
             raise result
         else:
             folders.append((use, ModuleFolder(use.module, result.path, result.is_local)))
-    return folders, failures
+    return folders, failures, is_unsafe
 
 
 # -- what the bundle is, and what may be used for it --
@@ -255,7 +274,8 @@ def _registry(options: Options, settings: Settings) -> BundleRegistry:
     return BundleRegistry(options.home, options.project, added, shipped_bundles(), added_by=added_by)
 
 
-def _fetcher(options: Options, pins: Mapping[str, Pin]) -> Fetcher:
+def make_fetcher(options: Options, pins: Mapping[str, Pin]) -> Fetcher:
+    """Return what fetches as the options say."""
     from amplifier_foundation.sources.fetcher import Fetcher
 
     return Fetcher(
@@ -269,8 +289,21 @@ def _fetcher(options: Options, pins: Mapping[str, Pin]) -> Fetcher:
     )
 
 
-def _check(options: Options) -> TrustCheck:
-    return TrustCheck(TrustStore(options.home), options.project, options.trust)
+def recorded_pins(composed: Composed) -> dict[str, Pin]:
+    """Return the states that sources had."""
+    return {uri: Pin(pin["commit"], pin["sha256"]) for uri, pin in composed.pins.items() if pin["sha256"]}
+
+
+def _shadowed(reference: str, bundle: Bundle) -> list[str]:
+    """Return what to tell of a project whose bundle is used in place of one of the product."""
+    from amplifier_foundation.bundles.shipped import shipped_bundles
+
+    shipped = shipped_bundles().get(reference)
+    if shipped is None or bundle.file == shipped or bundle.layers[-1].owner != "project":
+        return []
+    return [
+        f"bundle {reference!r} is the project's own, {bundle.file}, in place of the one that comes with the program"
+    ]
 
 
 async def _with_app_bundles(bundle: Bundle, loader: BundleLoader, settings: Settings) -> Bundle:
@@ -280,28 +313,20 @@ async def _with_app_bundles(bundle: Bundle, loader: BundleLoader, settings: Sett
     named_by = _namer(settings, "bundle.app")
     for reference in settings.get("bundle.app") or []:
         added = await loader.load(str(reference), named_by=named_by)
-        bundle = replace(
-            compose_bundles(bundle, added),
-            file=bundle.file,
-            name=bundle.name,
-            version=bundle.version,
-            description=bundle.description,
-            uri=bundle.uri,
-            base_path=bundle.base_path,
-            instruction=bundle.instruction or added.instruction,
-            namespaces={**added.namespaces, **bundle.namespaces},
-            warnings=(*bundle.warnings, *added.warnings),
-        )
+        bundle = compose_bundles(bundle, added, as_behavior=True)
     return bundle
 
 
-def _plan(bundle: Bundle, settings: Settings, options: Options, heard: list[str]) -> dict[str, Any]:
-    """Return the mount plan with the definitions of all agents and the settings laid over it."""
-    from amplifier_foundation.bundles.agents import resolve_agents
-    from amplifier_foundation.settings.plan import apply_settings
+def _with_agents(plan: dict[str, Any], agents: AgentFiles) -> dict[str, Any]:
+    return {**plan, "agents": agents.definitions} if agents.definitions else plan
 
-    plan = bundle.mount_plan()
-    agents = resolve_agents(
+
+def _agents(bundle: Bundle, loader: BundleLoader, options: Options, heard: list[str]) -> AgentFiles:
+    """Return the definitions of all agents."""
+    from amplifier_foundation.bundles.agents import resolve_agents
+
+    files: dict[str, Path] = {}
+    definitions = resolve_agents(
         bundle.agents,
         bundle.namespaces,
         bundle.name,
@@ -311,79 +336,6 @@ def _plan(bundle: Bundle, settings: Settings, options: Options, heard: list[str]
         agent_namespaces=bundle.agent_namespaces,
         layers=bundle.layers,
         allow_missing=options.allow_missing,
+        files=files,
     )
-    if agents:
-        plan["agents"] = agents
-    return apply_settings(plan, settings.data)
-
-
-# -- the lock --
-
-
-def _known_lock(
-    reference: str, registry: BundleRegistry, overrides: Mapping[str, str], options: Options
-) -> BundleLock | None:
-    """Return the lock that a bundle has from earlier, found before the bundle itself is read."""
-    from amplifier_foundation.bundles.loader import locate
-
-    file, uri = locate(reference, registry, options.project, overrides)
-    path = find_lock(file, uri, options.home, options.project)
-    return BundleLock.read(path) if path is not None else None
-
-
-def _pins(lock: BundleLock | None, fetcher: Fetcher, uses: Sequence[ModuleUse]) -> dict[str, PinRecord]:
-    """Return what is known of the sources that the bundle uses: fetched now, or named by the lock."""
-    from amplifier_foundation.sources.uri import without_secrets
-
-    wanted = {without_secrets(use.source) for use in uses}
-    known = lock.sources if lock is not None else {}
-    locked = {uri: PinRecord(commit=pin.commit, sha256=pin.sha256) for uri, pin in known.items() if uri in wanted}
-    return locked | _pinned(fetcher)
-
-
-def _pinned(fetcher: Fetcher) -> dict[str, PinRecord]:
-    from amplifier_foundation.sources.uri import without_secrets
-
-    return {
-        without_secrets(uri): PinRecord(commit=fetched.commit, sha256=fetched.sha256)
-        for uri, fetched in fetcher.fetched.items()
-    }
-
-
-def _write_lock(composed: Composed) -> list[str]:
-    """Write the lock; one that cannot be written costs no session, and is told."""
-    pins = {uri: Pin(pin["commit"], pin["sha256"]) for uri, pin in composed.pins.items() if pin["sha256"]}
-    try:
-        BundleLock(Path(composed.lock), composed.name, pins).write()
-    except LockError as error:
-        return [f"{error}; what was fetched is not pinned"]
-    return []
-
-
-def _with_shipped_files(recorded: Composed) -> Composed:
-    """Return what was recorded with the files of the product where they are now: an update may have moved them."""
-    from amplifier_foundation.bundles.shipped import SHIPPED_NAMESPACE
-
-    name, root = SHIPPED_NAMESPACE
-    before = recorded.namespaces.get(name)
-    return recorded if before is None or before == str(root) else recorded.moved(before, str(root))
-
-
-def _with_session_settings(recorded: Composed, folder: Path) -> Composed:
-    """Return what was recorded with the session's own settings laid over it: they were made for what comes now."""
-    from amplifier_foundation.settings.plan import apply_settings
-    from amplifier_foundation.settings.scopes import scope_file
-    from amplifier_foundation.settings.settings import read_settings_file
-
-    path = scope_file("session", Home(folder), None, folder)
-    document = read_settings_file(path)
-    return recorded if document is None else replace(recorded, plan=apply_settings(recorded.plan, document.data))
-
-
-def _instead(saved: SavedSession, current: Composed) -> list[str]:
-    """Return what to tell of a session that goes on with another bundle than the recorded one."""
-    if saved.recorded is not None:
-        return [f"{line}: what is now is used, as asked" for line in differences(saved.recorded, current)]
-    told = [f"the session has no record of what it was made of: bundle {current.name!r} is used as it is now"]
-    model = saved.metadata.get("model")
-    return told + ([f"model: the session used {model}"] if model else [])
+    return AgentFiles(definitions, files, loader.is_projects)

@@ -26,6 +26,8 @@ class Prepared:
     package_paths: tuple[Path, ...] = ()
     #: What the user should know, in readable lines.
     warnings: tuple[str, ...] = ()
+    #: Whether it was made from the record of the session, which then stays what it is.
+    is_recorded: bool = False
 
     @classmethod
     def from_plan(

@@ -186,10 +186,13 @@ class UntrustedError(FoundationError):
     def __init__(self, refusals: Sequence[Refusal], project: Path) -> None:
         self.refusals = tuple(refusals)
         self.project = project
+        import shlex
+
         listed = "\n".join(f"  {refusal}" for refusal in refusals)
+        command = f"amplifier trust {shlex.quote(str(project))}"
         super().__init__(
             f"the project {project} names what may only run in a trusted project:\n{listed}\n"
-            f"Look at these files. Then run `amplifier trust {project}`, or give `--trust` for one run."
+            f"Look at these files. Then run `{command}`, or give `--trust` for one run."
         )
 
 
@@ -220,13 +223,24 @@ class NamedModule:
     where: str | None = None
 
 
-@dataclass(frozen=True)
-class NamedSetting:
-    """One value of a plan by its dotted key, and the file that sets it."""
+class NamedValue(Protocol):
+    """One value that a project's file sets; `kind` is one of those that `TrustCheck.refuse_values` knows."""
 
-    key: str
-    layer: NamedBy | None
-    where: str
+    @property
+    def kind(self) -> str: ...
+    @property
+    def key(self) -> str: ...
+    @property
+    def where(self) -> str: ...
+
+
+#: What values of each kind do.
+_DOES: Final = {
+    "endpoint": "decides where credentials and prompts are sent",
+    "variable": "reads a variable of your environment",
+    "path": "leads out of the project",
+    "pin": "is a source that you name, in a state that the project chooses",
+}
 
 
 class TrustCheck:
@@ -248,24 +262,12 @@ class TrustCheck:
             if needs_trust(entry, self._project, self._store.home.path) and not self._trusted()
         ]
 
-    def refuse_endpoints(self, settings: Iterable[NamedSetting]) -> list[Refusal]:
-        """Return a refusal for each setting that says where credentials go and that an untrusted project sets."""
-        from amplifier_foundation.trust_rules import decides_where_credentials_go
-
+    def refuse_values(self, values: Iterable[NamedValue]) -> list[Refusal]:
+        """Return a refusal for each value, all of which the project sets, while the project is not trusted."""
         return [
-            Refusal(f"{setting.key} decides where credentials and prompts are sent", setting.where, self._why())
-            for setting in settings
-            if (setting.layer is None or setting.layer.named_by == "project")
-            and decides_where_credentials_go(setting.key)
-            and not self._trusted()
-        ]
-
-    def refuse_variables(self, settings: Iterable[NamedSetting]) -> list[Refusal]:
-        """Return a refusal for each value that an untrusted project takes from the user's environment."""
-        return [
-            Refusal(f"{setting.key} reads a variable of your environment", setting.where, self._why())
-            for setting in settings
-            if (setting.layer is None or setting.layer.named_by == "project") and not self._trusted()
+            Refusal(f"{value.key} {_DOES.get(value.kind, 'needs trust')}", value.where, self._why())
+            for value in values
+            if not self._trusted()
         ]
 
     def _trusted(self) -> bool:

@@ -45,7 +45,10 @@ def needs_trust(entry: NamedModule, project: Path, home: Path) -> bool:
 
 def described_module(entry: NamedModule) -> str:
     """Return what would run, for a message."""
-    where_from = entry.source or (str(entry.path) if entry.path is not None else "an unknown place")
+    from amplifier_foundation.sources.uri import without_secrets
+
+    place = str(entry.path) if entry.path is not None else "an unknown place"
+    where_from = without_secrets(entry.source) if entry.source else place
     return f"{entry.kind}: module {entry.key!r} from {where_from}"
 
 

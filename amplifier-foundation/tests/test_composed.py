@@ -7,7 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amplifier_foundation.composed import Composed, ModuleUse, RecordError, differences
+from amplifier_foundation.composed import (
+    Composed,
+    ModuleUse,
+    RecordError,
+    ValueUse,
+    differences,
+    masked_keys,
+    with_secrets_of,
+)
 
 PLAN = {
     "session": {"orchestrator": {"module": "loop-basic"}, "context": "context-simple"},
@@ -26,6 +34,8 @@ COMPOSED = Composed(
     modules=(ModuleUse("tools", "tool-a", "./modules/tool-a", "user", "user", False, "/b/mine.md:7"),),
     pins={"git+https://host/x@main": {"commit": "a" * 40, "sha256": "b" * 64}},
     lock="/b/bundle.lock",
+    roots={"git+https://host/x@main": "/cache/x-0123"},
+    values=(ValueUse("endpoint", "providers.p.config.base_url", "/b/mine.md:9"),),
 )
 
 
@@ -44,6 +54,11 @@ def test_a_record_says_what_was_recorded() -> None:
         ({"record": 1, "name": "x"}, "not a record"),
         ({**COMPOSED.to_record(), "modules": [{"nonsense": 1}]}, "not a record"),
         ({**COMPOSED.to_record(), "surprise": 1}, "not a record"),
+        ({**COMPOSED.to_record(), "values": [{"kind": 1}]}, "not a record"),
+        ({**COMPOSED.to_record(), "plan": []}, "'plan' is of the wrong kind"),
+        ({**COMPOSED.to_record(), "context": None}, "'context' is of the wrong kind"),
+        ({**COMPOSED.to_record(), "instruction": 5}, "'instruction' is of the wrong kind"),
+        ({**COMPOSED.to_record(), "plan": {"a": {"$date": "never"}}}, "not a record"),
     ],
 )
 def test_a_record_that_is_none_is_refused(record: dict[str, object], told: str) -> None:
@@ -104,11 +119,48 @@ def test_paths_of_the_product_move_with_it() -> None:
     moved = made.moved("/old/place", "/new")
     assert moved.plan == {"a": ["/new/x", "/old/placeholder", "see /old/place/x"]}
     assert moved.context == {"c": "/new/c.md"}
+    fetched = replace(COMPOSED, modules=(replace(COMPOSED.modules[0], source="/cache/x-0123/modules/t"),))
+    assert fetched.moved("/cache/x-0123", "/cache/x-4567").modules[0].source == "/cache/x-4567/modules/t"
+    assert fetched.moved("/cache/x-0123", "/cache/x-4567").roots == {"git+https://host/x@main": "/cache/x-4567"}
     assert moved.namespaces == {"amplifier": "/new"}
 
 
+def test_what_was_masked_is_taken_from_what_there_is() -> None:
+    """Masked values come back from what there is now where the rest of the text is the same, and only there."""
+    address = "git+https://me:TOKEN@host/x@main"
+    now = replace(
+        COMPOSED,
+        plan={"p": {"key": "Bearer abc", "other": "Bearer abc", "list": ["k1", "k2"]}},
+        instruction="Call 555-1234, always.",
+        modules=(replace(COMPOSED.modules[0], source=address),),
+        pins={address: {"commit": "a" * 40, "sha256": "b" * 64}},
+        roots={address: "/cache/x"},
+    )
+    masked = address.replace("TOKEN", "[REDACTED]")
+    recorded = replace(
+        now,
+        plan={"p": {"key": "Bearer [REDACTED]", "other": "Basic [REDACTED]", "list": ["[REDACTED]", "k2"]}},
+        instruction="Call [REDACTED:PII], always.",
+        modules=(replace(COMPOSED.modules[0], source=masked),),
+        pins={masked: now.pins[address]},
+        roots={masked: "/cache/x"},
+    )
+    back = with_secrets_of(recorded, now)
+    assert back == replace(now, plan={"p": {"key": "Bearer abc", "other": "Basic [REDACTED]", "list": ["k1", "k2"]}})
+    assert masked_keys(back) == ["p.other"]
+    assert masked_keys(now) == []
+
+
+def test_an_address_with_a_password_is_not_shown() -> None:
+    """A difference of addresses does not print what is secret in them."""
+    now = replace(COMPOSED, uri="git+https://me:ghp_0123456789abcdefghijABCDEFGHIJ012345@host/x@main")
+    [line] = differences(COMPOSED, now)
+    assert line.startswith("bundle source: ")
+    assert "ghp_" not in line
+
+
 _values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | st.dates() | st.binary(max_size=3),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(min_size=1, max_size=5), inner, max_size=3),
     max_leaves=10,
 )

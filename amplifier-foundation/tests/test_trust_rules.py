@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amplifier_foundation.bundles.layer import Layer, Namer, Owner
+from amplifier_foundation.composed import ValueUse
 from amplifier_foundation.documents import parse_document
 from amplifier_foundation.paths import Home
-from amplifier_foundation.trust import NamedModule, NamedSetting, TrustCheck, TrustStore, UntrustedError
+from amplifier_foundation.trust import NamedModule, TrustCheck, TrustStore, UntrustedError
 from amplifier_foundation.trust_rules import decides_where_credentials_go
 
 GIT = "git+https://example.invalid/tool@main"
@@ -158,9 +159,8 @@ def test_a_store_that_cannot_be_read_refuses(store: TrustStore, project: Path) -
         *("cafile", "ssl.ca_certs", "client.base_url", "api_key", "auth_token", "extra_headers.Authorization"),
     ],
 )
-def test_settings_that_redirect_credentials_need_trust(store: TrustStore, project: Path, name: str) -> None:
+def test_settings_that_redirect_credentials_need_trust(name: str) -> None:
     """An untrusted project cannot say where a provider sends keys and prompts, however the setting is spelled."""
-    layer = _layer(project, "project", "project")
     keys = [
         f"providers.provider-openai.config.{name}",
         f"agents.explorer.providers.provider-openai.config.{name}",
@@ -168,20 +168,27 @@ def test_settings_that_redirect_credentials_need_trust(store: TrustStore, projec
         f"overrides.provider-openai.config.{name}",
     ]
     for key in keys:
-        setting = NamedSetting(key, layer, "settings.yaml:3")
-        [refusal] = TrustCheck(store, project).refuse_endpoints([setting])
-        assert refusal.where == "settings.yaml:3"
-        assert key in refusal.what
-        assert TrustCheck(store, project, trust_all=True).refuse_endpoints([setting]) == []
+        assert decides_where_credentials_go(key)
 
 
-def test_who_may_redirect_credentials(store: TrustStore, project: Path) -> None:
-    """The user's own settings and the product may; when nobody knows who set it, it is refused."""
-    key = "providers.provider-openai.config.base_url"
-    for owner, named_by in (("user", "user"), ("product", "product"), ("fetched", "user")):
-        setting = NamedSetting(key, _layer(project, owner, named_by), "x")  # type: ignore[arg-type]
-        assert TrustCheck(store, project).refuse_endpoints([setting]) == []
-    assert TrustCheck(store, project).refuse_endpoints([NamedSetting(key, None, "x")])
+@pytest.mark.parametrize(
+    ("kind", "does"),
+    [
+        ("endpoint", "decides where credentials and prompts are sent"),
+        ("variable", "reads a variable of your environment"),
+        ("path", "leads out of the project"),
+        ("pin", "is a source that you name, in a state that the project chooses"),
+        ("of tomorrow", "needs trust"),
+    ],
+)
+def test_values_of_a_project_need_trust(store: TrustStore, project: Path, kind: str, does: str) -> None:
+    """Each value is refused by its key and place until the project is trusted, also one of a kind nobody knows."""
+    value = ValueUse(kind, "a.b", "settings.yaml:3")
+    [refusal] = TrustCheck(store, project).refuse_values([value])
+    assert (refusal.what, refusal.where) == (f"a.b {does}", "settings.yaml:3")
+    assert TrustCheck(store, project, trust_all=True).refuse_values([value]) == []
+    store.trust(project)
+    assert TrustCheck(store, project).refuse_values([value]) == []
 
 
 @pytest.mark.parametrize(

@@ -73,7 +73,7 @@ def test_both_streams_gone(project: Any) -> None:
 def test_interrupted_twice(project: Any) -> None:
     """The first SIGINT waits for the current step, the second does not; the log says so and is closed."""
     project.script([{"text": "late", "delay_ms": 60_000}])
-    process = project.start("run", "--bundle", "bundle.yaml", "go")
+    process = project.start("run", "--quiet", "--bundle", "bundle.yaml", "go")
     project.wait_for_event("llm:request")
     process.send_signal(signal.SIGINT)
     assert process.stderr is not None

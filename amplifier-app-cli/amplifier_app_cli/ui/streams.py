@@ -23,3 +23,9 @@ def never_fail_to_encode() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")
+
+
+def speak_utf8() -> None:
+    """Start over when Python was told to know ASCII alone: prompts and names of files would lose their characters."""
+    if sys.getfilesystemencoding() == "ascii" and sys.executable:
+        os.execv(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]])

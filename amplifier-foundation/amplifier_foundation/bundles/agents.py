@@ -52,6 +52,7 @@ def resolve_agents(
     agent_namespaces: Mapping[str, str] | None = None,
     layers: Sequence[Layer] = (),
     allow_missing: bool = False,
+    files: dict[str, Path] | None = None,
 ) -> dict[str, dict[str, Any]]:
     """Return the definition of every agent in a roster, by the names that callers use; the roster is not changed.
 
@@ -60,13 +61,14 @@ def resolve_agents(
     that of `agent_namespaces`, else `default_namespace`, then in `agents` of the home. A name that the project itself
     brings up is looked for in its `.amplifier/agents` before the home; other names are not, for whoever puts an agent
     on the roster vouches for its modules, and a project must not slip in others. `layers` are the bundle's files: they
-    tell who named an agent, and on which line.
+    tell who named an agent, and on which line. `files` gets the file of each agent that was read from one.
 
     Raises AgentError with the faults of all agents. With `allow_missing`, one that has no file is left out with a
     warning, and so is a module source of one that does not exist.
     """
+    known = files if files is not None else {}
     roster = _Roster(
-        namespaces, default_namespace, project, home, agent_namespaces or {}, layers, warnings, allow_missing
+        namespaces, default_namespace, project, home, agent_namespaces or {}, layers, warnings, allow_missing, known
     )
     definitions: dict[str, dict[str, Any]] = {}
     faults: list[str] = []
@@ -107,6 +109,7 @@ class _Roster:
     layers: Sequence[Layer]
     warnings: list[str]
     allow_missing: bool
+    files: dict[str, Path]
 
     def definition(self, name: Any, inline: Any) -> dict[str, Any]:
         """Return one agent's definition; raises BundleError."""
@@ -121,6 +124,7 @@ class _Roster:
         found = self._file(name, where, required=not any(key != "name" for key in given))
         if found is not None:
             given, where = {**self._load(*found), **given}, str(found[0])
+            self.files[name] = found[0]
         self.warnings.extend(f"{where}: {text}" for text in missing_texts(given))
         return given
 

@@ -71,16 +71,17 @@ class BundleLoader:
         asked_by = named_by
         text = overridden(reference.text, self._overrides) if reference.kind in ("uri", "name") else None
         if text is not None:
-            key = reference.text if reference.text in self._overrides else reference.text.partition("#")[0]
-            named_by = _weaker(named_by, self._overridden_by.get(key, "user"))
+            named_by = _weaker(named_by, self._overrider(reference.text))
             reference = parse_reference(text)
         if reference.kind == "name":
             known = self._registry.find(reference.text)
             if known is None:
                 raise BundleNotFoundError(self._unknown(reference.text))
             named_by = _weaker(named_by, known.named_by)
-            text = overridden(known.reference, self._overrides) or known.reference
-            reference = parse_reference(text)
+            text = overridden(known.reference, self._overrides)
+            if text is not None:
+                named_by = _weaker(named_by, self._overrider(known.reference))
+            reference = parse_reference(text or known.reference)
         given_by_user = given_by_user and named_by == asked_by
         if reference.kind == "path":
             return self._read_path(reference.text, parent, named_by, given_by_user)
@@ -154,6 +155,15 @@ class BundleLoader:
             self._documents[path] = read_bundle_file(path)
         return self._documents[path]
 
+    def is_projects(self, path: Path) -> bool:
+        """Return whether a file is the project's own."""
+        return self._owner(path) == "project"
+
+    def _overrider(self, text: str) -> Namer:
+        """Return on whose word something else takes the place of a name or an address."""
+        key = text if text in self._overrides else text.partition("#")[0]
+        return self._overridden_by.get(key, "user")
+
     def _owner(self, path: Path) -> Owner:
         """Return whose a file is by where it lies; what was downloaded is nobody's here."""
         if is_inside(path, SHIPPED_NAMESPACE[1]):
@@ -193,10 +203,12 @@ class BundleLoader:
 
 def _top_reference(text: str) -> Reference:
     """Return what a reference outside of any file means: there a file name with its suffix is a path."""
-    reference = parse_reference(text)
-    if reference.kind == "name" and text.lower().endswith(SUFFIXES):
-        return Reference("path", f"./{text}")
-    return reference
+    text = text.strip()
+    if text.lower().endswith(SUFFIXES) and "://" not in text and not text.startswith(("./", "../", "/", "~/")):
+        namespace = text.partition(":")[0]
+        if namespace == text or "/" in namespace or " " in namespace:  # else it is namespace:path
+            return Reference("path", f"./{text}")
+    return parse_reference(text)
 
 
 def _weaker(one: Namer, other: Namer) -> Namer:
@@ -223,9 +235,23 @@ def locate(
         if known is None:
             return None, reference
         parsed = parse_reference(overridden(known.reference, overrides or {}) or known.reference)
+    if parsed.kind == "uri" and parsed.text.startswith("file://"):
+        return _local_file(parsed.text), parsed.text
     if parsed.kind != "path":
         return None, parsed.text
-    found = existing_file(project / Path(parsed.text).expanduser())
+    text = parsed.text
+    found = existing_file(Path(text).expanduser() if text.startswith("~/") else project / text)
     if found is not None and ".." in found.parts:
         found = found.resolve()
     return found, str(found) if found is not None else reference
+
+
+def _local_file(uri: str) -> Path | None:
+    from amplifier_foundation.sources.fetched import SourceError
+    from amplifier_foundation.sources.local import find_file
+    from amplifier_foundation.sources.uri import parse_source
+
+    try:
+        return find_bundle_file(find_file(parse_source(uri), base=None, environ={}).path)
+    except (SourceError, BundleError):
+        return None  # loading it says what is wrong

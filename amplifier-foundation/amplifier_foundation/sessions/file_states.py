@@ -1,16 +1,16 @@
-"""Know what lies at a path, keep a copy of it, and put it back: files, links, modes, and folders that had to be made."""
+"""Know what lies at a path, keep a copy of it, and put it back: content, links, modes, and folders that were made."""
 
 from __future__ import annotations
 
 import os
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any, Literal
 
-__all__ = ["LARGEST", "CopyStore", "FileState", "put_back", "real_path", "route", "state_at"]
+__all__ = ["LARGEST", "CopyStore", "FileState", "Restoration", "real_path", "route", "state_at"]
 
 #: Files with more bytes are not copied.
 LARGEST = 10 * 1024 * 1024
@@ -135,7 +135,9 @@ class CopyStore:
 
 def real_path(path: Path | str) -> Path:
     """Return a path that is the same by whatever way it is named: absolute, the links of its folders followed."""
-    folder, name = os.path.split(os.path.abspath(path))
+    folder, name = os.path.split(path)
+    if name in ("", ".", ".."):
+        return Path(os.path.realpath(path))
     return Path(os.path.realpath(folder), name)
 
 
@@ -181,21 +183,22 @@ def state_at(path: Path, store: CopyStore | None, largest: int | None = LARGEST)
     return replace(state, sha256=sha256, size=size)
 
 
-class put_back:
+class Restoration:
     """Prepare to put states back; nothing changes before `go`, and what cannot be done is known before.
 
-    Use as `with put_back(states, store) as prepared: prepared.go()`. Entering and `go` raise OSError; the states that
-    `done` has are in place then.
+    Use as `with Restoration(states, store) as prepared: prepared.go()`. Entering raises OSError and leaves nothing; so
+    does `go`, and then the states in `done` are in place.
     """
 
-    def __init__(self, states: list[FileState], store: CopyStore) -> None:
+    def __init__(self, states: Sequence[FileState], store: CopyStore) -> None:
+        """Put back `states`, whose content the store has; each has a path of its own."""
         self._states = states
         self._store = store
         self._fresh: dict[Path, Path] = {}
         self._made: list[Path] = []
         self.done: list[FileState] = []
 
-    def __enter__(self) -> put_back:
+    def __enter__(self) -> Restoration:
         try:
             for state in self._states:
                 self._prepare(state)
@@ -212,12 +215,13 @@ class put_back:
         for state in self._states:
             if state.kind == "absent":
                 state.path.unlink(missing_ok=True)
-                _remove_empty(state)
             else:
                 os.replace(self._fresh[state.path], state.path)
                 del self._fresh[state.path]
             self.done.append(state)
         self._made.clear()
+        for state in self._states:
+            _remove_empty(state)
 
     def _prepare(self, state: FileState) -> None:
         parent = state.path.parent
@@ -284,7 +288,7 @@ def _keep_owner(path: Path, descriptor: int) -> None:
 
 def _remove_empty(state: FileState) -> None:
     """Remove the folders that were not there either, as long as nothing else lies in them."""
-    if state.missing:
+    if state.kind == "absent" and state.missing:
         for folder in _up_to(state.path.parent, Path(state.missing)):
             if not _try_rmdir(folder):
                 return

@@ -18,6 +18,7 @@ __all__ = [
     "Sound",
     "history_line",
     "load_history",
+    "load_ledger",
     "repaired",
     "store_history",
 ]
@@ -90,6 +91,15 @@ def load_history(folder: Path) -> History:
         f"{path} {'holds no message' if content is not None else 'is missing'}: {backup.name} is used instead"
     )
     return _parsed(backup, kept, problems, "backup")
+
+
+def load_ledger(folder: Path) -> list[Message]:
+    """Return what a context with a file of its own has kept there, nothing when there is none that can be read.
+
+    It is written with every message, so that after a crash it may go further than the transcript.
+    """
+    content = _content(folder / LEDGER, [])
+    return _parsed(folder / LEDGER, content, []).messages if content is not None else []
 
 
 class Sound(NamedTuple):

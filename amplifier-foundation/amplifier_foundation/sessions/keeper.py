@@ -6,6 +6,7 @@ import asyncio
 import json
 import logging
 import os
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -31,13 +32,20 @@ _PROMPT_SHOWN = 120
 class SessionKeeper:
     """Write the files of one session that are not its log. A file that cannot be written costs no answer."""
 
-    def __init__(self, folder: Path, redactor: Redactor, facts: dict[str, Any]) -> None:
-        """Keep the session of `folder`; `facts` are the metadata it starts with, those of earlier turns included."""
+    def __init__(
+        self, folder: Path, redactor: Redactor, facts: dict[str, Any], live_values: Iterable[str] = ()
+    ) -> None:
+        """Keep the session of `folder`; `facts` are the metadata it starts with, those of earlier turns included.
+
+        `live_values` are the secrets that must not be in a record; anything else must come back as it was.
+        """
         self._folder = folder
         self._redactor = redactor
         self._facts = dict(facts)
         self._usage = Usage(self._facts.pop("usage", None))
         self._told: set[str] = set()
+        # An address such as git@host looks like a person's, and is needed to go on.
+        self._record_redactor = Redactor(live_values, rules=("secrets",))
         #: Whether the file has everything that the context had when it was asked last.
         self._is_kept = True
         #: For contexts that are asked in several steps: an older answer must not be written over a newer one.
@@ -65,7 +73,8 @@ class SessionKeeper:
 
     def keep_record(self, composed: Composed) -> None:
         """Write down what the session is made of, for whoever resumes it; another record is kept as its backup."""
-        text = json.dumps(self._redactor.scrub(composed.to_record()).value, ensure_ascii=False, indent=1, default=str)
+        scrubbed = self._record_redactor.scrub(composed.to_record()).value
+        text = json.dumps(scrubbed, ensure_ascii=False, indent=1, default=str)
         # A path that is no UTF-8 has halves of characters: their backslash form is the one of JSON too.
         path, content = self._folder / RECORD, text.encode("utf-8", "backslashreplace") + b"\n"
         try:
@@ -89,15 +98,18 @@ class SessionKeeper:
         await self.keep_messages(context)
         self._write({"incremental": None if self._is_kept else True})
 
-    async def take_up(self, stored: list[Any], messages: list[Any], context: Any) -> None:
+    async def take_up(self, stored: list[Any], messages: list[Any], context: Any, *, was_cut_off: bool) -> None:
         """Go on behind what the file holds, and write down what was added to it when the session was mended.
 
-        `messages` are what the context was given: `stored` itself, or that with repairs.
+        `messages` are what the context was given: `stored` itself, or that with repairs. A session that was cut off is
+        whole again then.
         """
         is_continued = messages[: len(stored)] == stored
         # What was mended in the middle cannot be appended: a last message that nothing equals has it written anew.
         self.transcript.take_up(stored if is_continued else [*stored, {"role": "mended"}])
         await self.keep_messages(context)
+        if was_cut_off and self._is_kept:
+            self._write({"incremental": None}, is_activity=False)
 
     async def keep_messages(self, context: Any) -> None:
         """Append what is new in the conversation."""
@@ -116,12 +128,14 @@ class SessionKeeper:
         else:
             self._is_kept = True
 
-    def _write(self, changes: dict[str, Any]) -> None:
+    def _write(self, changes: dict[str, Any], *, is_activity: bool = True) -> None:
         facts = {**self._facts, "last_updated": datetime.now(UTC).isoformat(timespec="milliseconds"), **changes}
         if used := self._usage.facts:
             facts["usage"] = used
         try:
-            update_metadata(self._folder, facts, scrub=lambda value: self._redactor.scrub(value).value)
+            update_metadata(
+                self._folder, facts, scrub=lambda value: self._redactor.scrub(value).value, is_activity=is_activity
+            )
         except (OSError, FoundationError) as error:
             self._tell("metadata.json", error)
 

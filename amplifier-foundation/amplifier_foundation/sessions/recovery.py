@@ -52,7 +52,7 @@ def recover(messages: list[Message], folder: Path) -> tuple[list[Message], list[
     for message in _results(completed, turn, notes):
         completed.append(message)
         notes.append(f"the result of {message['name'] or 'a tool'} ({message['tool_call_id']}) was taken from the log")
-    answer = _answer(completed, turn, notes)
+    answer = _answer(prompt, completed, turn, notes)
     if answer is not None:
         completed.append(answer)
         notes.append("the answer was taken from the log")
@@ -113,14 +113,20 @@ def _is_missing(prompt: str, turn: _Turn, messages: list[Message]) -> bool:
     if not starts:
         return True
     last = messages[starts[-1]]
-    kept_at, submitted_at = message_time(last), milliseconds(turn.submit.ts)
-    if kept_at is not None and submitted_at is not None:
-        return kept_at < submitted_at
+    is_earlier = _is_earlier(last, turn)
+    if is_earlier is not None:
+        return is_earlier
     if count_turns(messages) > turn.before:
         return False
     if message_text(last) != prompt:
         return True
     return _is_answer(messages[-1]) and not turn.was_answered
+
+
+def _is_earlier(message: Message, turn: _Turn) -> bool | None:
+    """Tell whether a message is older than the prompt of a turn, None when one of them has no time."""
+    kept_at, submitted_at = message_time(message), milliseconds(turn.submit.ts)
+    return None if kept_at is None or submitted_at is None else kept_at < submitted_at
 
 
 def _results(messages: list[Message], turn: _Turn, notes: list[str]) -> Iterator[Message]:
@@ -143,12 +149,15 @@ def _results(messages: list[Message], turn: _Turn, notes: list[str]) -> Iterator
             yield tool_result(call, names.get(call, ""), content, **_marks(line))
 
 
-def _answer(messages: list[Message], turn: _Turn, notes: list[str]) -> Message | None:
-    """Return the answer when the turn had ended and the conversation has none."""
+def _answer(prompt: str, messages: list[Message], turn: _Turn, notes: list[str]) -> Message | None:
+    """Return the answer when the turn had ended and the conversation has the prompt alone."""
     if turn.end is None or not turn.was_asked or turn.end.get("status") != "completed":
         return None
     of_turn = _of_last_turn(messages)
-    if any(map(_is_answer, of_turn)) or not of_turn:
+    if not of_turn or any(map(_is_answer, of_turn)):
+        return None
+    is_earlier = _is_earlier(of_turn[0], turn)
+    if is_earlier or (is_earlier is None and message_text(of_turn[0]) != prompt):
         return None
     try:
         text = turn.end.expand(turn.end.data.get("response"))

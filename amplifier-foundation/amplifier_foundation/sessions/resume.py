@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from amplifier_foundation.composed import Composed, RecordError
-from amplifier_foundation.sessions.history import load_history, repaired
+from amplifier_foundation.sessions.history import load_history, load_ledger, repaired
 from amplifier_foundation.sessions.keeper import RECORD, shown_prompt
 from amplifier_foundation.sessions.metadata import load_metadata
 from amplifier_foundation.sessions.recovery import recover
@@ -72,16 +73,17 @@ def load_session(folder: Path) -> SavedSession:
     """Return the session in `folder`, whatever state it was left in.
 
     A turn that was cut off is completed from the log, and calls without a result get one that says so. What is damaged
-    is told in `notes`; nothing on disk is changed. Raises HistoryError when there is a conversation that cannot be read.
+    is told in `notes`; nothing on disk is changed. Raises HistoryError for a conversation that cannot be read.
     """
     kept = load_metadata(folder)
     metadata = kept.data
     history = load_history(folder)
     notes = [*(note for note in (kept.damaged, kept.warning) if note), *history.problems]
-    stored = [message for message in history.messages if message["role"] not in _INSTRUCTIONS]
-    messages = stored
+    messages = stored = conversation(history.messages)
     # Without notes nobody knows whether a turn was running.
     if metadata.get("incremental") or not metadata or _is_cut_off(messages):
+        ledger = conversation(load_ledger(folder))
+        messages = ledger if len(ledger) > len(stored) and says_same(stored, ledger) else stored
         messages, recovered = recover(messages, folder)
         notes += recovered
     mended = repaired(messages)
@@ -90,6 +92,21 @@ def load_session(folder: Path) -> SavedSession:
     notes += [problem] if problem else []
     identity = str(metadata.get("session_id") or folder.name)
     return SavedSession(identity, folder, mended.messages, stored, metadata, recorded, tuple(notes))
+
+
+def conversation(messages: Sequence[Message]) -> list[Message]:
+    """Return messages without the instructions among them."""
+    return [message for message in messages if message.get("role") and message["role"] not in _INSTRUCTIONS]
+
+
+def says_same(messages: Sequence[Message], others: Sequence[Message]) -> bool:
+    """Tell whether two histories say the same as far as both go, whatever else is noted about their messages."""
+    return all(
+        one.get("role") == other.get("role")
+        and one.get("tool_call_id") == other.get("tool_call_id")
+        and message_text(one) == message_text(other)
+        for one, other in zip(messages, others, strict=False)
+    )
 
 
 def _is_cut_off(messages: list[Message]) -> bool:

@@ -4,27 +4,30 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from amplifier_core import AmplifierSession
 from amplifier_core.events import MODULE_LOAD_FAILED
+from amplifier_foundation.budget import SessionBudget
 from amplifier_foundation.errors import FoundationError
+from amplifier_foundation.import_path import hold, of_other_session, was_used
 from amplifier_foundation.policy import project_policy
 from amplifier_foundation.prepared import Prepared
 from amplifier_foundation.prompt.system_prompt import SystemPrompt
+from amplifier_foundation.sessions.checkpoints import Checkpoints
 from amplifier_foundation.sessions.keeper import SessionKeeper
-from amplifier_foundation.sessions.resume import SavedSession
+from amplifier_foundation.sessions.resume import SavedSession, conversation, says_same
+from amplifier_foundation.sessions.usage import Usage, past_cost
 from amplifier_kit.log import SessionLog
 from amplifier_kit.redaction import Redactor, live_values_from_env, live_values_from_plan
 
 #: The app's policy on hanging modules; a plan may say otherwise.
 HOOK_TIMEOUT = 30.0
 READY_TIMEOUT = 10.0
-#: Notes about a session that the process which runs it keeps.
-_COUNTED = ("turn_count", "usage", "first_prompt")
 #: Said by this layer when files were put into the prompt.
 MENTIONS_RESOLVED = "mentions:resolved"
 
@@ -56,10 +59,12 @@ class SessionRuntime:
         display_system: Any = None,
         environ: Mapping[str, str] = os.environ,
         allow_missing_modules: bool = False,
+        budget: Mapping[str, Any] | None = None,
     ) -> None:
         """Prepare the session; nothing is loaded and no file is made before it is entered.
 
-        With `saved` it is that session that goes on, under its own id and in its own folder.
+        With `saved` it is that session that goes on, under its own id and in its own folder. Limits of `budget` count
+        more than those of the plan. Raises BudgetError for limits that are none.
         """
         self.prepared = prepared
         self.session_id = saved.session_id if saved else session_id or str(uuid.uuid4())
@@ -68,10 +73,14 @@ class SessionRuntime:
         self._allow_missing = allow_missing_modules
         self._failures: list[str] = []
         self._log: SessionLog | None = None
+        self._release: Callable[[], None] = lambda: None
         #: Whether the session came as far as having a log.
         self.was_opened = False
-        plan = _expanded(prepared, environ)
-        self.redactor = Redactor([*live_values_from_env(environ), *live_values_from_plan(plan)])
+        plan, missing = _expanded(prepared, environ)
+        #: What the user should know, in readable lines: values that are empty because their variable is not set.
+        self.warnings: tuple[str, ...] = tuple(missing)
+        secrets = [*live_values_from_env(environ), *live_values_from_plan(plan)]
+        self.redactor = Redactor(secrets)
         self.session = AmplifierSession(
             plan,
             session_id=self.session_id,
@@ -79,11 +88,20 @@ class SessionRuntime:
             display_system=display_system,
             is_resumed=saved is not None,
         )
-        self._keeper = SessionKeeper(self.folder, self.redactor, self._facts())
+        self._keeper = SessionKeeper(self.folder, self.redactor, self._facts(), secrets)
         self.prompt = self._system_prompt()
+        #: What this process may use for the session.
+        self.budget = SessionBudget({**_planned_budget(plan), **(budget or {})})
+        #: Where files are kept as they were before a tool writes them.
+        self.checkpoints = Checkpoints(self.folder)
 
     @property
-    def log_path(self) -> Any:
+    def model(self) -> str | None:
+        """Return the provider that answers, and its model where the plan names one."""
+        return _model(self.session.config)
+
+    @property
+    def log_path(self) -> Path:
         """Return where the session's log lies."""
         return self.folder / "events.jsonl"
 
@@ -100,7 +118,8 @@ class SessionRuntime:
             await self._connect(self._log)
             await self._initialize()
             await self._take_up()
-            self._keeper.keep_record(self.prepared.composed)
+            if not self.prepared.is_recorded:
+                self._keeper.keep_record(self.prepared.composed)
         except BaseException:
             await self._close()
             raise
@@ -114,6 +133,7 @@ class SessionRuntime:
     async def execute(self, prompt: str) -> Any:
         """Run one turn and keep the conversation, however the turn ends; @mentions in the prompt bring their files."""
         self._keeper.open_turn(prompt)
+        self.checkpoints.turn = self._keeper.turns
         try:
             return await self.session.execute(await self.prompt.expand_prompt(prompt))
         finally:
@@ -123,18 +143,32 @@ class SessionRuntime:
 
     async def _connect(self, log: SessionLog) -> None:
         coordinator, prepared = self.session.coordinator, self.prepared
+        self._release = hold((*prepared.package_paths, *prepared.modules.values()))
         coordinator.add_log_processor(self.redactor)
         coordinator.add_log_sink(log.write)
         for name, value in self._capabilities().items():
             coordinator.register_capability(name, value)
         coordinator.register_contributor("observability.events", "app", lambda: [MENTIONS_RESOLVED])
+        if self._saved is not None:
+            coordinator.register_contributor("session.cost", "session:past", _past_cost(self._saved))
         coordinator.register_policy("project", project_policy(prepared.project))
         coordinator.hooks.register(MODULE_LOAD_FAILED, self._on_load_failed, name="app-strict")
         self._keeper.connect(coordinator)
-        if prepared.modules:
+        self.budget.connect(coordinator)
+        if prepared.modules or was_used():
             from amplifier_foundation.sources.module_resolver import PreparedModules
 
-            await coordinator.mount("module-source-resolver", PreparedModules(prepared.modules))
+            await coordinator.mount("module-source-resolver", PreparedModules(prepared.modules, self._elsewhere))
+
+    async def _elsewhere(self, module_id: str, hint: Any) -> Path | None:
+        """Refuse a module that another session of this process brought; leave all others to what is installed."""
+        found = of_other_session(module_id, self.prepared.modules.values())
+        if found is None:
+            return None
+        raise ImportError(
+            f"module {module_id!r} is loaded from {found}, for another session of this process: run this one in a "
+            "process of its own"
+        )
 
     def _capabilities(self) -> dict[str, Any]:
         prepared = self.prepared
@@ -145,6 +179,7 @@ class SessionRuntime:
             "bundle_package_paths": [str(path) for path in prepared.package_paths],
             "mention_resolver": self.prompt.resolver,
             "mention_deduplicator": self.prompt.deduplicator,
+            "session.checkpoint": self.checkpoints,
         }
 
     async def _initialize(self) -> None:
@@ -166,15 +201,21 @@ class SessionRuntime:
         context = self.session.coordinator.get("context")
         if context is None:
             return
+        messages = self._saved.messages if self._saved is not None else []
         if hasattr(context, "set_system_prompt_factory"):
             # Asked at every request, so that the instruction is never summarised away and edits take effect.
             context.set_system_prompt_factory(self.prompt.__call__)
         elif text := await self.prompt():
-            await context.add_message({"role": "system", "content": text})
-        if self._saved is not None:
-            await context.set_messages(self._saved.messages)
-            self._keeper.transcript.take_up(self._saved.stored)
-            await self._keeper.keep_messages(context)
+            # In front of the history, which is set as a whole below.
+            messages = [{"role": "system", "content": text}, *messages]
+        if self._saved is None:
+            for message in messages:
+                await context.add_message(message)
+            return
+        await context.set_messages(messages)
+        await _add_what_is_missing(context, self._saved.messages)
+        was_cut_off = bool(self._saved.metadata.get("incremental"))
+        await self._keeper.take_up(self._saved.stored, self._saved.messages, context, was_cut_off=was_cut_off)
 
     # -- what it starts with --
 
@@ -190,13 +231,23 @@ class SessionRuntime:
         if self._saved is None:
             return facts
         known = self._saved.metadata
-        # Only what this process counts is written again: another one may have renamed the session meanwhile.
-        missing = {key: value for key, value in facts.items() if key not in known}
-        return missing | {key: value for key, value in known.items() if key in _COUNTED}
+        # Only what this process changes is written again: another one may have renamed the session meanwhile.
+        changed = {key: value for key, value in facts.items() if key not in known}
+        changed |= {
+            "turn_count": self._saved.turn_count,
+            "first_prompt": self._saved.first_prompt,
+            "model": facts["model"],
+        }
+        usage = Usage(known.get("usage"))
+        if self._saved.turn_count:
+            usage.begin(facts["created"])
+        changed["usage"] = usage.facts
+        composed = self.prepared.composed
+        if self._saved.bundle not in (None, composed.name, composed.reference):
+            changed |= {"bundle": facts["bundle"], "bundle_overrides": _overrides(known, facts)}
+        return {key: value for key, value in changed.items() if value is not None}
 
     def _system_prompt(self) -> SystemPrompt:
-        from pathlib import Path
-
         from amplifier_foundation.prompt.mention_resolver import MentionResolver
 
         composed, prepared = self.prepared.composed, self.prepared
@@ -215,25 +266,89 @@ class SessionRuntime:
         try:
             await self.session.cleanup()
         finally:
+            self._release()
             if self._log is not None:
                 self._log.close()
                 self._log = None
 
 
-def _expanded(prepared: Prepared, environ: Mapping[str, str]) -> dict[str, Any]:
-    """Return the plan with the values of its variables and the deadlines of this app."""
+def _expanded(prepared: Prepared, environ: Mapping[str, str]) -> tuple[dict[str, Any], list[str]]:
+    """Return the plan with the values of its variables and the deadlines of this app, and what is not set."""
     from amplifier_foundation.settings.plan import expand_plan
 
-    plan = expand_plan(prepared.composed.plan, environ).value
-    return {**plan, "session": {"hook_timeout": HOOK_TIMEOUT, "ready_timeout": READY_TIMEOUT} | plan.get("session", {})}
+    expanded = expand_plan(prepared.composed.plan, environ)
+    missing = [f"{one.key}: the variable {one.name} is not set, so this is empty" for one in expanded.missing]
+    plan, session = expanded.value, expanded.value.get("session")
+    if isinstance(session, dict):  # of anything else the kernel says what is wrong
+        plan = {**plan, "session": {"hook_timeout": HOOK_TIMEOUT, "ready_timeout": READY_TIMEOUT} | session}
+    return plan, list(dict.fromkeys(missing))
+
+
+async def _add_what_is_missing(context: Any, messages: list[dict[str, Any]]) -> None:
+    """Add the end of a history to a context that believes its own file, and whose file ends earlier.
+
+    One whose file goes further is mended at its end. Nothing is added when the two do not say the same as far as they
+    go: calls without a result are mended at every request, and a history put together from two would be nobody's.
+    """
+    held = conversation(await context.get_messages())
+    if len(held) > len(messages):
+        from amplifier_foundation.sessions.history import repaired
+
+        messages = repaired(held).messages
+    if len(held) < len(messages) and says_same(held, messages):
+        for message in messages[len(held) :]:
+            await context.add_message(message)
+
+
+def _past_cost(saved: SavedSession) -> Callable[[], Any]:
+    """Return what tells the cost of earlier turns; it is found out when somebody asks."""
+    known = dict(saved.metadata.get("usage") or {}) if isinstance(saved.metadata.get("usage"), dict) else None
+    since = datetime.now(UTC).isoformat()
+    told: list[dict[str, str] | None] = []
+
+    async def past() -> dict[str, str] | None:
+        import asyncio
+
+        if not told:
+            cost = await asyncio.to_thread(past_cost, known, saved.folder, since)
+            told.append({"cost_usd": str(cost)} if cost is not None else None)
+        return told[0]
+
+    return past
+
+
+def _overrides(known: Mapping[str, Any], facts: Mapping[str, Any]) -> list[Any]:
+    """Return the bundles that took the place of the session's own, this one added."""
+    before = known.get("bundle_overrides")
+    override = {"timestamp": facts["created"], "original": known.get("bundle"), "forced": facts["bundle"]}
+    return [*(before if isinstance(before, list) else []), override]
+
+
+def _planned_budget(plan: dict[str, Any]) -> dict[str, Any]:
+    session = plan.get("session")
+    budget = session.get("budget") if isinstance(session, dict) else None
+    return dict(budget) if isinstance(budget, Mapping) else {}
 
 
 def _model(plan: dict[str, Any]) -> str | None:
     """Return the model that the plan's first choice of provider is configured with, as `provider/model`."""
-    providers = [entry for entry in plan.get("providers") or [] if isinstance(entry, dict) and entry.get("module")]
+    listed = plan.get("providers")
+    providers = [
+        (entry, entry["config"] if isinstance(entry.get("config"), dict) else {})
+        for entry in (listed if isinstance(listed, list) else [])
+        if isinstance(entry, dict) and entry.get("module")
+    ]
     if not providers:
         return None
-    first = min(providers, key=lambda entry: (entry.get("config") or {}).get("priority", 100))
-    model = (first.get("config") or {}).get("default_model")
+    first, config = min(providers, key=lambda provider: _priority(provider[1].get("priority")))
+    model = config.get("default_model")
     name = str(first.get("id") or first["module"])
     return f"{name}/{model}" if model else name
+
+
+def _priority(given: Any) -> float:
+    """Return a priority as a number, whatever a variable has made of it."""
+    try:
+        return float(given)
+    except (TypeError, ValueError):
+        return 100.0

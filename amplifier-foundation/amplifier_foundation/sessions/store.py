@@ -256,7 +256,8 @@ class SessionStore:
         return list(found.values())
 
     def _at_path(self, text: str) -> SessionSummary:
-        path = Path(text).expanduser() if text else None
+        # Only `~/`: the home of another user, who may not exist, is no place for sessions.
+        path = Path(text).expanduser() if text.startswith("~/") else Path(text) if text else None
         if path is not None and len(path.parts) > 1:
             folder = path.parent if path.is_file() else path
             summary = read_summary(folder.absolute()) if folder.is_dir() else None

@@ -59,8 +59,8 @@ class Usage:
             self._sum[_COST] = str((self.cost or Decimal(0)) + cost)
 
 
-def past_cost(known: Any, folder: Path) -> Decimal | None:
-    """Return what a session has cost so far, None when nobody knows: from its metadata, and from the log before that.
+def past_cost(known: Any, folder: Path, now: str) -> Decimal | None:
+    """Return what a session had cost before `now`, None when nobody knows: by its metadata, and by the log before that.
 
     The log is read only for what the metadata does not cover: sessions of other programs count nothing. Costs that a
     fork has copied from its original are the original's. Raises OSError.
@@ -69,12 +69,12 @@ def past_cost(known: Any, folder: Path) -> Decimal | None:
     facts = counted.facts
     if facts and _SINCE not in facts:
         return counted.cost
-    before = _logged(folder, facts.get(_SINCE)).cost
+    before = _logged(folder, facts.get(_SINCE, now)).cost
     known_parts = [part for part in (before, counted.cost) if part is not None]
     return sum(known_parts, Decimal(0)) if known_parts else None
 
 
-def _logged(folder: Path, until: str | None) -> Usage:
+def _logged(folder: Path, until: str) -> Usage:
     """Return what the log says of answers before a time."""
     from amplifier_foundation.log import read_log
     from amplifier_foundation.sessions.event_cut import milliseconds

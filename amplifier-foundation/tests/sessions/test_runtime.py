@@ -1,7 +1,12 @@
 """One session, the way applications run it."""
 
+import asyncio
 import json
 import logging
+import shutil
+import sys
+import uuid
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -87,3 +92,137 @@ async def test_one_writer_at_a_time(tmp_path: Path) -> None:
         await again.execute("hello")
     numbers = [line.seq for line in read_log(again.folder)]
     assert numbers == list(range(1, len(numbers) + 1))
+
+
+async def test_a_variable_that_is_not_set_is_told(tmp_path: Path) -> None:
+    """What is empty because its variable is not set is told by key and name; what is set is never shown."""
+    config = {"responses": ["${GREETING:Hello.}"], "api_key": "${NO_KEY}", "note": "${SET} ${NO_NOTE}"}
+    plan = {**PLAN, "providers": [{"module": "provider-mock", "config": config}]}
+    prepared = Prepared.from_plan(plan, tmp_path / "home", tmp_path)
+    runtime = SessionRuntime(prepared, environ={"SET": "sk-very-secret-value"})
+    assert runtime.warnings == (
+        "providers.provider-mock.config.api_key: the variable NO_KEY is not set, so this is empty",
+        "providers.provider-mock.config.note: the variable NO_NOTE is not set, so this is empty",
+    )
+    assert _runtime(tmp_path).warnings == ()
+
+
+@pytest.mark.parametrize("priority", ["5", "high", None, 3])
+async def test_a_priority_may_come_from_a_variable(tmp_path: Path, priority: Any) -> None:
+    """The model in a session's notes is that of the provider with the smallest number, text or not."""
+    configs = {"one": {"default_model": "m1", "priority": 50}, "two": {"default_model": "m2", "priority": priority}}
+    entries = [
+        {"module": "provider-mock", "id": name, "instance_id": name, "config": config}
+        for name, config in {**configs, "odd": None}.items()
+    ]
+    async with _runtime(tmp_path, {**PLAN, "providers": entries}) as runtime:
+        await runtime.execute("hello")
+    metadata = json.loads((runtime.folder / "metadata.json").read_text())
+    assert metadata["model"] == ("two/m2" if priority in ("5", 3) else "one/m1")
+
+
+async def test_a_plan_that_is_none_is_told_by_the_kernel(tmp_path: Path) -> None:
+    """A session section that is no mapping is an error that says so."""
+    with pytest.raises(TypeError, match="'session' must be a dict"):
+        _runtime(tmp_path, {"session": ["x"]})
+
+
+async def test_modules_find_what_an_app_offers(tmp_path: Path) -> None:
+    """Where the session works, where its files go, and how mentions are resolved is known while modules are mounted."""
+    keys = ["session.working_dir", "session.dir", "amplifier.home", "bundle_package_paths", "mention_resolver"]
+    name, folder = _module(
+        tmp_path, "seen = {}", f"seen.update((key, coordinator.get_capability(key)) for key in {keys!r})"
+    )
+    plan = {**PLAN, "hooks": [*PLAN["hooks"], {"module": name}]}
+    prepared = replace(
+        Prepared.from_plan(plan, tmp_path / "home", tmp_path), modules={name: folder}, package_paths=(tmp_path / "src",)
+    )
+    async with SessionRuntime(prepared, environ={}) as runtime:
+        assert runtime.session.coordinator.get_capability("mention_deduplicator") is runtime.prompt.deduplicator
+    seen = sys.modules[f"amplifier_module_{name.replace('-', '_')}"].seen
+    assert seen == {
+        "session.working_dir": str(tmp_path),
+        "session.dir": runtime.folder,
+        "amplifier.home": tmp_path / "home",
+        "bundle_package_paths": [str(tmp_path / "src")],
+        "mention_resolver": runtime.prompt.resolver,
+    }
+
+
+def _module(tmp_path: Path, head: str = "", body: str = "pass") -> tuple[str, Path]:
+    """Write a hook module under a name that no other test has: a process loads a package once."""
+    name = f"hooks-x{uuid.uuid4().hex[:8]}"
+    package = tmp_path / name / f"amplifier_module_{name.replace('-', '_')}"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text(f"{head}\n\nasync def mount(coordinator, config=None):\n    {body}\n")
+    return name, tmp_path / name
+
+
+async def test_a_session_leaves_the_import_path_as_it_was(tmp_path: Path) -> None:
+    """Folders of modules are on the path while the session runs, behind everything else, and not for the next one."""
+    name, folder = _module(tmp_path)
+    prepared = replace(
+        Prepared.from_plan({**PLAN, "hooks": [{"module": name}]}, tmp_path / "home", tmp_path), modules={name: folder}
+    )
+    before = list(sys.path)
+    async with SessionRuntime(prepared, environ={}):
+        assert sys.path == [*before, str(folder)]
+    assert sys.path == before
+    missing = {**prepared.composed.plan, "hooks": [{"module": name}, {"module": "hooks-absent"}]}
+    with pytest.raises(ModulesMissingError):
+        async with SessionRuntime(replace(prepared, composed=replace(prepared.composed, plan=missing)), environ={}):
+            pass
+    assert sys.path == before
+
+
+async def test_two_modules_of_one_name_are_not_mixed_up(tmp_path: Path) -> None:
+    """A process that has loaded a module does not take it for another one of the same name: that session fails."""
+    name, folder = _module(tmp_path, "WHERE = 1")
+    other = tmp_path / "other" / name
+    shutil.copytree(folder, other)
+    plan = {**PLAN, "hooks": [{"module": name}]}
+    first = replace(Prepared.from_plan(plan, tmp_path / "home", tmp_path), modules={name: folder})
+    async with SessionRuntime(first, environ={}):
+        with pytest.raises(ModulesMissingError, match="already loaded from"):
+            async with SessionRuntime(replace(first, modules={name: other}), environ={}):
+                pass
+        with pytest.raises(ModulesMissingError, match="for another session of this process"):
+            async with SessionRuntime(replace(first, modules={}), environ={}):
+                pass
+    with pytest.raises(ModulesMissingError, match="for another session of this process"):
+        async with SessionRuntime(replace(first, modules={}), environ={}):
+            pass
+    async with SessionRuntime(first, environ={}):
+        pass
+
+
+async def test_a_session_that_cannot_start_lets_go_of_everything(tmp_path: Path) -> None:
+    """When bringing it up fails, or is cancelled, the log is closed and the session may be opened again."""
+    name, folder = _module(tmp_path, "import asyncio", "await asyncio.sleep(60)")
+    plan = {**PLAN, "hooks": [*PLAN["hooks"], {"module": name}]}
+    prepared = replace(Prepared.from_plan(plan, tmp_path / "home", tmp_path), modules={name: folder})
+    before = list(sys.path)
+    runtime = SessionRuntime(prepared, session_id="one", environ={})
+    starting = asyncio.create_task(runtime.__aenter__())
+    await asyncio.sleep(0.05)
+    assert runtime.was_opened
+    starting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await starting
+    assert sys.path == before
+    async with _runtime(tmp_path, session_id="one") as again:
+        assert await again.execute("hello") == "The answer."
+
+
+async def test_a_turn_that_fails_is_closed(tmp_path: Path) -> None:
+    """A turn that ends with an error has its prompt on disk, and the notes do not say that it still runs."""
+    scenario = tmp_path / "scenario.yaml"
+    scenario.write_text(json.dumps({"turns": []}))
+    plan = {**PLAN, "providers": [{"module": "provider-mock", "config": {"scenario": str(scenario)}}]}
+    async with _runtime(tmp_path, plan) as runtime:
+        with pytest.raises(Exception, match=r".+"):
+            await runtime.execute("hello")
+    metadata = json.loads((runtime.folder / "metadata.json").read_text())
+    assert "incremental" not in metadata
+    lines = (runtime.folder / "transcript.jsonl").read_text().splitlines()
+    assert [json.loads(line)["content"] for line in lines] == ["hello"]

@@ -10,6 +10,8 @@ from pathlib import Path
 TEMPLATE = "~/.amplifier/projects/{project}/sessions/{session_id}/events.jsonl"
 
 _HOME = "~/.amplifier"
+#: As many bytes as file systems take for one name.
+_LONGEST_NAME = 255
 
 
 def amplifier_home(environ: Mapping[str, str] | None = None) -> Path:
@@ -19,9 +21,18 @@ def amplifier_home(environ: Mapping[str, str] | None = None) -> Path:
 
 
 def project_slug(project: Path | str) -> str:
-    """Return the name of a project's folder: its path with dashes, `/home/ada/app` → `-home-ada-app`."""
+    """Return the name of a project's folder: its path with dashes, `/home/ada/app` → `-home-ada-app`.
+
+    That of a path too long for a name is the end of it behind a hash.
+    """
     slug = str(Path(project).resolve()).replace("/", "-").replace("\\", "-").replace(":", "")
-    return slug if slug.startswith("-") else f"-{slug}"
+    slug = slug if slug.startswith("-") else f"-{slug}"
+    name = os.fsencode(slug)
+    if len(name) <= _LONGEST_NAME:
+        return slug
+    import hashlib
+
+    return f"-{hashlib.sha256(name).hexdigest()[:16]}-{name[-_LONGEST_NAME // 2 :].decode('utf-8', 'ignore')}"
 
 
 def log_path(template: str, *, home: Path, project: Path | str, session_id: str) -> Path:

@@ -193,12 +193,14 @@ def hold_up(project: Any, tmp_path: Path) -> Iterator[Callable[[str], HeldUp]]:
             from uv import find_uv_bin
 
             place = 'place="${*#*--target }"; place="${place%% *}"'
-            spoil = "echo 'VERSION = \"half\"' > \"$place/leaf_of_tests.py\""
+            spoil = 'echo \'VERSION = "half"\' > "$place/leaf_of_tests.py"'
             program, word = find_uv_bin(), "install"
             # The package that says where uv is; the folder of modules is the first on the path.
             where = f"def find_uv_bin():\n    return {str(script)!r}\n"
             write(project.folder / "modules", {"uv/__init__.py": where})
-        script.write_text(HOLD.format(word=word, place=place, spoil=spoil, folder=folder, program=program), encoding="utf-8")
+        script.write_text(
+            HOLD.format(word=word, place=place, spoil=spoil, folder=folder, program=program), encoding="utf-8"
+        )
         script.chmod(0o755)
         made.append(HeldUp(folder))
         return made[-1]

@@ -10,9 +10,6 @@ from typing import Any
 
 import pytest
 
-from amplifier_foundation.paths import Home
-from amplifier_foundation.trust import TrustStore
-
 Write = Callable[[Path, Mapping[str, str]], None]
 Tool = Callable[..., dict[str, str]]
 
@@ -46,7 +43,6 @@ FILES = {
     "context.md": "Of the context.",
     "mentioned.md": "Of a mention.",
     "AGENTS.md": "Of the rules.",
-    "more words.md": "",
     "prompt.md": "From the prompt.",
 }
 PROMPT = "The prompt. @prompt.md"
@@ -55,7 +51,7 @@ NAMES = [
     " spaces at the ends ",
     "ünï-✓-日本",
     "e\u0301 and \u00e9",
-    "quote's \"double\"",
+    'quote\'s "double"',
     "-dash",
     "--help",
     "~",

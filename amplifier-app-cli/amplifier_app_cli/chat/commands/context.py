@@ -1,0 +1,58 @@
+"""`/context` and `/compact`."""
+
+from __future__ import annotations
+
+from inspect import isawaitable
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from amplifier_app_cli.chat.conversation import Conversation
+
+
+async def show(chat: Conversation, words: str) -> None:
+    """Say how many messages there are, and how much of the model's room the last request took."""
+    from amplifier_app_cli.chat.ledger import messages_of
+
+    lines = [f"{len(await messages_of(chat))} messages"]
+    kept = _asked(chat, "context.request_retention")
+    if kept:
+        lines.append(
+            f"last request: {kept['request_messages']} messages, about {kept['request_tokens']:,} of "
+            f"{kept['budget']:,} tokens ({kept['request_tokens'] / max(kept['budget'], 1):.0%})"
+        )
+        if kept.get("strategy_level"):
+            lines.append(f"made shorter: {kept['messages_removed']} removed, {kept['messages_truncated']} truncated")
+    used = _asked(chat, "context.foreground_usage")
+    if used:
+        lines.append(f"measured: {used['measured_tokens']:,} tokens")
+    assemble = chat.coordinator.get_capability("context.instruction_assembly")
+    if callable(assemble):
+        text = assemble()
+        lines.append(f"instructions: {len(await text if isawaitable(text) else text):,} characters")
+    chat.screen.show("\n".join(lines))
+
+
+async def compact(chat: Conversation, words: str) -> None:
+    """Ask the context to compact; one that does it by itself, at every request, has nothing to do now."""
+    from amplifier_app_cli.chat.ledger import keep, messages_of
+
+    context = chat.coordinator.get("context")
+    before = len(await messages_of(chat))
+    wanted = context.should_compact() if hasattr(context, "should_compact") else False
+    if await wanted if isawaitable(wanted) else wanted:
+        done = context.compact()
+        if isawaitable(done):
+            await done
+        await keep(chat)
+        chat.screen.show(f"{before} messages before, {len(await messages_of(chat))} now")
+        return
+    chat.screen.show(
+        "nothing to do: the conversation is kept whole, and what the model sees of it is made to fit at every request; "
+        "/context shows how full it is, /clear starts anew"
+    )
+
+
+def _asked(chat: Conversation, capability: str) -> dict[str, Any] | None:
+    ask = chat.coordinator.get_capability(capability)
+    told = ask() if callable(ask) else None
+    return told if isinstance(told, dict) else None

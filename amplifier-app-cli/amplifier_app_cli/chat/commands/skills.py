@@ -1,0 +1,96 @@
+"""`/skills` and `/skill`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from amplifier_app_cli.ui.plain import plain
+
+if TYPE_CHECKING:
+    from amplifier_app_cli.chat.conversation import Conversation
+
+_FILE = "SKILL.md"
+_LARGEST = 200_000
+
+
+class Skill(NamedTuple):
+    """One skill on disk."""
+
+    name: str
+    description: str
+    file: Path
+    body: str
+
+
+async def show(chat: Conversation, words: str) -> None:
+    """List the skills with where they come from."""
+    from amplifier_app_cli.ui.table import table
+
+    found = _all(chat)
+    if not found:
+        chat.screen.show("there are no skills: put them into .agents/skills/NAME/SKILL.md")
+        return
+    rows = [(skill.name, skill.description, str(skill.file.parent)) for skill in found.values()]
+    chat.screen.show(table(("SKILL", "DESCRIPTION", "FOLDER"), rows, chat.width - 1))
+
+
+async def use(chat: Conversation, words: str) -> None:
+    """Give the model a skill, with the prompt behind its name or with the next one."""
+    name, _, prompt = words.strip().partition(" ")
+    skill = find(chat, name)
+    if skill is None:
+        from amplifier_foundation.errors import did_you_mean
+
+        known = list(_all(chat))
+        hint = did_you_mean(name, known) if known else "there are none"
+        chat.screen.show(plain(f"there is no skill {name!r}: {hint}" if name else "which skill? /skill NAME"))
+        return
+    chat.preface = f'<skill name="{skill.name}" folder="{skill.file.parent}">\n{skill.body}\n</skill>\n\n'
+    if prompt.strip():
+        await chat.turn(prompt.strip())
+    else:
+        chat.screen.show(plain(f"the skill {skill.name} goes with your next prompt"))
+
+
+def find(chat: Conversation, name: str) -> Skill | None:
+    """Return the skill of that name."""
+    return _all(chat).get(name) if name else None
+
+
+def _all(chat: Conversation) -> dict[str, Skill]:
+    """Return all skills; the project's come before the user's, those before the product's."""
+    from amplifier_foundation.bundles.shipped import shipped_skills
+
+    prepared = chat.runtime.prepared
+    project, home = prepared.project, prepared.home.path
+    folders = [project / name / "skills" for name in (".amplifier", ".agents", ".claude")]
+    folders += [home / "skills", Path("~/.agents/skills").expanduser(), shipped_skills()]
+    found: dict[str, Skill] = {}
+    for folder in folders:
+        for skill in _in(folder):
+            found.setdefault(skill.name, skill)
+    return found
+
+
+def _in(folder: Path) -> list[Skill]:
+    from amplifier_foundation.documents import read_document
+    from amplifier_foundation.errors import FoundationError
+
+    skills: list[Skill] = []
+    try:
+        files = sorted(folder.glob(f"*/{_FILE}"))
+    except OSError:
+        return []
+    for file in files:
+        try:
+            if file.stat().st_size <= _LARGEST:
+                document = read_document(file)
+                skills.append(_skill(file, document.data, document.body or ""))
+        except (FoundationError, OSError, UnicodeError):
+            continue  # one that cannot be read is no skill
+    return skills
+
+
+def _skill(file: Path, data: dict[str, Any], body: str) -> Skill:
+    return Skill(str(data.get("name") or file.parent.name), str(data.get("description") or ""), file, body.strip())

@@ -1,0 +1,345 @@
+"""Run a chat: take input, run turns and commands, let the person steer, stop and answer meanwhile, and end well."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+from amplifier_app_cli import exits
+from amplifier_app_cli.chat.answer import AnswerView
+from amplifier_app_cli.chat.ink import Ink
+from amplifier_app_cli.chat.interrupts import TurnStop
+from amplifier_app_cli.chat.layout import duration, one_line
+from amplifier_app_cli.chat.progress import ToolProgress
+from amplifier_app_cli.chat.screen import Screen
+from amplifier_app_cli.chat.steering import Steering, told
+from amplifier_app_cli.chat.usage import UsageMeter
+from amplifier_app_cli.ui.plain import plain
+
+if TYPE_CHECKING:
+    from amplifier_app_cli.chat.commands import Commands
+    from amplifier_foundation.sessions import SessionRuntime
+
+_WORDS_TO_LEAVE: Final = ("exit", "quit", "/exit", "/quit")
+#: Seconds between two drawings of how long something takes.
+_TICK: Final = 0.5
+_SIGHUP_EXIT: Final = 129
+
+
+class Conversation:
+    """One chat with one session, from the first prompt to the last."""
+
+    def __init__(
+        self,
+        runtime: SessionRuntime,
+        screen: Screen,
+        *,
+        known_usage: Any = None,
+        show_thinking: bool = True,
+        is_trusted_now: bool = False,
+    ) -> None:
+        """Talk on `screen`; `known_usage` is what earlier turns used, as the session's metadata have it."""
+        coordinator = runtime.session.coordinator
+        self.runtime = runtime
+        self.coordinator = coordinator
+        self.screen = screen
+        self.answer = AnswerView(screen, show_thinking=show_thinking)
+        self.progress = ToolProgress(screen, self.scrub)
+        self.usage = UsageMeter(known_usage)
+        self.steering = Steering(coordinator)
+        self.commands: Commands | None = None
+        #: What goes before the next prompt, as a skill does.
+        self.preface = ""
+        #: What `/config` has taken out of the session, by category and name.
+        self.switched_off: dict[str, dict[str, Any]] = {}
+        #: Whether the project is trusted for this run alone.
+        self.is_trusted_now = is_trusted_now
+        self._inputs: asyncio.Queue[str | None] = asyncio.Queue()
+        self._stop: TurnStop | None = None
+        self._command: asyncio.Task[None] | None = None
+        self._started = 0.0
+        self._question: asyncio.Future[str | None] | None = None
+        self._label = ""
+        self._exit_code: int | None = None
+        self._wants_to_leave = False
+        self._has_no_input = False
+        screen.set_live(self._live, self._shown_label)
+
+    def scrub(self, value: Any) -> Any:
+        """Return a value without the secrets that are known."""
+        return self.runtime.redactor.scrub(value).value
+
+    @property
+    def loop(self) -> str:
+        """Return the module that runs the turns."""
+        spec = self.runtime.session.config["session"]["orchestrator"]
+        return str(spec.get("module") if isinstance(spec, dict) else spec)
+
+    def connect(self) -> None:
+        """Listen to the session."""
+        hooks = self.coordinator.hooks
+        self.answer.connect(hooks)
+        self.progress.connect(hooks)
+        self.usage.connect(hooks)
+        self.steering.connect()
+
+    # -- the run of things --
+
+    async def run(self, first_prompt: str | None = None) -> int:
+        """Take input until the person leaves; return the exit code."""
+        if first_prompt:
+            self._inputs.put_nowait(first_prompt)
+        listening = asyncio.create_task(self.screen.run(self))
+        listening.add_done_callback(lambda task: self._on_deaf(task))
+        try:
+            while self._exit_code is None:
+                if self.steering.next_prompts:
+                    await self._handle(self.steering.next_prompts.popleft(), is_known=True)
+                    continue
+                text = await self._next()
+                if text is None:
+                    break
+                await self._handle(text)
+        finally:
+            self.screen.close()
+            await asyncio.wait({listening})
+        return exits.OK if self._exit_code is None else self._exit_code
+
+    def leave(self, code: int = exits.OK) -> None:
+        """End the chat: a turn that runs is stopped at once, a question is refused."""
+        if self._exit_code is None:
+            self._exit_code = code
+        self._refuse_question()
+        if self._stop is not None:
+            self._stop.at_once()
+        elif self._command is not None:
+            self._command.cancel()
+        self._inputs.put_nowait(None)
+
+    def on_signal(self, number: int) -> None:
+        """Take a signal: SIGINT is a Ctrl-C, every other one ends the chat."""
+        if number == signal.SIGINT:
+            self.on_interrupt()
+            return
+        if self._exit_code is not None and self._stop is not None:
+            self._stop.at_once()
+        self.leave(exits.TERMINATED if number == signal.SIGTERM else _SIGHUP_EXIT)
+
+    async def _next(self) -> str | None:
+        """Return the next input, None when there is none any more."""
+        if self._has_no_input and self._inputs.empty():
+            return None
+        self.screen.refresh()
+        return await self._inputs.get()
+
+    async def _handle(self, text: str, *, is_known: bool = False) -> None:
+        """Do what an input says; one that `is_known` was typed, and echoed, during the last turn."""
+        stripped = text.strip()
+        if not stripped:
+            return
+        if is_known:
+            self.screen.show(self.screen.ink("dim", one_line(f"now asked: {text}", self.screen.width - 1)))
+        else:
+            self._echo(text)
+        if stripped in _WORDS_TO_LEAVE:
+            self.leave()
+        elif self._is_command(stripped) and self.commands is not None:
+            self._command = asyncio.create_task(self.commands.run(stripped))
+            await asyncio.wait({self._command})
+            self._command = None
+        else:
+            await self.turn(text)
+
+    async def turn(self, prompt: str) -> None:
+        """Run one turn and show it; whatever happens, the chat goes on."""
+        prompt, self.preface = self.preface + prompt, ""
+        self.usage.start_turn()
+        self.steering.start_turn()
+        self._started = time.monotonic()
+        running = asyncio.create_task(self.runtime.execute(prompt))
+        self._stop = TurnStop(self.coordinator.cancellation, running)
+        ticking = asyncio.create_task(self._tick())
+        answer, failure = "", ""
+        try:
+            await asyncio.wait({running})
+            if running.cancelled():
+                failure = "stopped"
+            elif (error := running.exception()) is not None:
+                failure = _described(error)
+            else:
+                answer = str(running.result() or "")
+        finally:
+            ticking.cancel()
+            stop, self._stop = self._stop, None
+            self._refuse_question()
+        self._close_turn(answer, failure, was_stopped=stop.over())
+
+    def _close_turn(self, answer: str, failure: str, *, was_stopped: bool) -> None:
+        ink = self.screen.ink
+        self.progress.clear()
+        if was_stopped or failure:
+            self.answer.close()
+        else:
+            self.answer.finish(answer)
+        if was_stopped:
+            self.screen.show(ink("bad", "stopped"))
+        elif failure:
+            self.screen.show(ink("bad", plain(f"amplifier: {self.scrub(failure)}")))
+        if lost := self.steering.end_turn(is_well=not was_stopped and not failure):
+            self.screen.show(told(lost, self.screen.width - 1))
+        if self.usage.turn.calls:
+            took = duration(time.monotonic() - self._started)
+            self.screen.show(ink("dim", one_line(f"{self.usage.turn.line()} · {took}", self.screen.width - 1)))
+
+    async def _tick(self) -> None:
+        while True:
+            self.screen.refresh()
+            await asyncio.sleep(_TICK)
+
+    # -- what the person does --
+
+    @property
+    def is_busy(self) -> bool:
+        """Tell whether a turn or a command runs, or a question waits."""
+        return any(part is not None for part in (self._stop, self._question, self._command))
+
+    @property
+    def is_working(self) -> bool:
+        """Tell whether a turn runs."""
+        return self._stop is not None
+
+    def on_line(self, text: str) -> None:
+        """Take an input: an answer to a question, a word to the model at work, a command, or the next prompt."""
+        self._wants_to_leave = False
+        if self._question is not None:
+            if not self._question.done():
+                self._question.set_result(text)
+        elif self._stop is None or not self.screen.is_interactive:
+            self._inputs.put_nowait(text)
+        elif text.strip():
+            self._during_turn(text)
+
+    def on_interrupt(self) -> None:
+        """Stop what runs; with nothing to stop, ask whether to leave, and leave the second time."""
+        self._refuse_question()
+        if self._stop is not None:
+            self.screen.show(self.screen.ink("dim", self._stop.press()))
+        elif self._command is not None:
+            self._command.cancel()
+            self.screen.show("stopped")
+        elif self._wants_to_leave:
+            self.leave(exits.INTERRUPTED)
+        else:
+            self._wants_to_leave = True
+            self.screen.show("press Ctrl-C again to leave, or Ctrl-D")
+
+    def on_end(self, *, is_final: bool) -> None:
+        """Leave; a turn that runs is finished first when the input has ended for good, else nothing happens."""
+        if self._question is not None:
+            self._refuse_question()
+        if is_final:
+            self._has_no_input = True
+            if self._stop is None and self._inputs.empty():
+                self._inputs.put_nowait(None)
+        elif self._stop is None:
+            self.leave()
+        elif self._question is None:
+            self.screen.show(self.screen.ink("dim", "a turn runs: Ctrl-C stops it"))
+
+    def _on_deaf(self, listening: asyncio.Task[None]) -> None:
+        """End the chat when input broke down: there is nobody to talk with."""
+        if not listening.cancelled() and (error := listening.exception()) is not None:
+            self.screen.show(plain(f"amplifier: the terminal cannot be read: {type(error).__name__}: {error}"))
+            self.leave(exits.FAILURE)
+
+    def _during_turn(self, text: str) -> None:
+        stripped = text.strip()
+        ink = self.screen.ink
+        self._echo(text)
+        if stripped in _WORDS_TO_LEAVE:
+            self.screen.show(ink("dim", "a turn runs: Ctrl-C stops it"))
+        elif self._is_command(stripped):
+            if self.commands is not None:
+                self.commands.run_during_turn(stripped)
+        else:
+            self.screen.show(ink("dim", one_line(self.steering.take(text), self.screen.width - 1)))
+
+    def _is_command(self, text: str) -> bool:
+        """Tell a command from a prompt that begins with a path."""
+        word = text.split(maxsplit=1)[0]
+        return word.startswith("/") and "/" not in word[1:] and len(word) > 1
+
+    def _echo(self, text: str) -> None:
+        """Leave what was said on the screen, above the answer."""
+        if self.screen.has_live_part:
+            lines = plain(text.strip("\n")).split("\n")
+            self.screen.show(
+                "\n".join([f"{self.screen.ink('bold', '>')} {lines[0]}", *(f"  {line}" for line in lines[1:])])
+            )
+
+    # -- being asked --
+
+    @property
+    def ink(self) -> Ink:
+        """Return how to emphasise text."""
+        return self.screen.ink
+
+    @property
+    def width(self) -> int:
+        """Return how many columns there are."""
+        return self.screen.width
+
+    def show(self, text: str) -> None:
+        """Show lines."""
+        self.answer.close()
+        self.screen.show(text)
+
+    async def ask(self, label: str) -> str | None:
+        """Return the next input as the answer to a question; None when there will be none."""
+        if self._has_no_input or self._exit_code is not None:
+            return None
+        self._question = asyncio.get_running_loop().create_future()
+        self._label = label
+        self.screen.hide_input()
+        try:
+            return await self._question
+        finally:
+            self._question = None
+            self.screen.restore_input()
+
+    def _refuse_question(self) -> None:
+        if self._question is not None and not self._question.done():
+            self._question.set_result(None)
+
+    # -- what stands around the input --
+
+    def _live(self) -> str:
+        if self._stop is None:
+            return ""
+        parts = [self.answer.live, self.progress.live, self._status()]
+        return "\n".join(part for part in parts if part)
+
+    def _status(self) -> str:
+        """Return how long the turn has taken, and what waits."""
+        state = "stopping" if self.coordinator.cancellation.is_cancelled else "working"
+        elapsed = f"{state} {int(time.monotonic() - self._started)} s"
+        parts = [part for part in (elapsed, self.steering.badge(), "Ctrl-C stops") if part]
+        return self.screen.ink("dim", one_line(" · ".join(parts), self.screen.width - 1))
+
+    def _shown_label(self) -> str:
+        if self._question is not None:
+            return "" if self._question.done() else self._label
+        if not self.screen.has_live_part and self._stop is not None:
+            return ""
+        pinned = self.coordinator.session_state.get("pinned_provider")
+        return self.screen.ink("bold", f"[{plain(str(pinned))}]> " if pinned else "> ")
+
+
+def _described(error: BaseException) -> str:
+    """Return a failure in words."""
+    from amplifier_app_cli.failures import described
+
+    known = described(error, anything=True) if isinstance(error, Exception) else None
+    return known.message if known is not None else f"{type(error).__name__}: {error}"

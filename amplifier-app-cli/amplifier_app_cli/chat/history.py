@@ -1,0 +1,58 @@
+"""Remember what was typed in a project, in a file that only its owner reads."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from prompt_toolkit.history import FileHistory
+
+from amplifier_app_cli.ui.say import say
+
+
+class ProjectHistory(FileHistory):
+    """Keep inputs in `path`, without secrets. A file that cannot be used costs no input; that is told once."""
+
+    def __init__(self, path: Path, scrub: Callable[[str], str]) -> None:
+        super().__init__(str(path))
+        self._path = path
+        self._scrub = scrub
+        self._is_told = False
+        #: What was stored last: the same input twice in a row is remembered once.
+        self._last: str | None = None
+
+    def load_history_strings(self) -> list[str]:
+        """Return what is remembered, the newest first."""
+        try:
+            loaded = list(super().load_history_strings())
+        except OSError as error:
+            self._tell(error)
+            return []
+        self._last = loaded[0] if loaded else None
+        return loaded
+
+    def append_string(self, string: str) -> None:
+        """Remember an input."""
+        kept = self._scrub(string)
+        if kept != self._last:
+            self._last = kept
+            super().append_string(kept)
+
+    def store_string(self, string: str) -> None:
+        """Write an input down; the file is made for its owner alone."""
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+            try:
+                os.fchmod(descriptor, 0o600)  # one that another program made may be open to all
+            finally:
+                os.close(descriptor)
+            super().store_string(string)
+        except OSError as error:
+            self._tell(error)
+
+    def _tell(self, error: OSError) -> None:
+        if not self._is_told:
+            self._is_told = True
+            say(f"amplifier: {self._path}: the history cannot be kept: {error.strerror or error}")

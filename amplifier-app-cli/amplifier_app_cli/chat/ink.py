@@ -1,0 +1,29 @@
+"""Emphasise text for a terminal, or leave it alone where that is not wanted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, Literal
+
+Tone = Literal["dim", "bold", "good", "bad", "note"]
+
+_CODES: Final[dict[Tone, str]] = {"dim": "2", "bold": "1", "good": "32", "bad": "31", "note": "36"}
+
+
+@dataclass(frozen=True)
+class Ink:
+    """Write in tones. Text that comes from models, tools and files is made plain before it gets here."""
+
+    is_styled: bool
+
+    @classmethod
+    def for_terminal(cls, environ: Mapping[str, str], *, is_terminal: bool) -> Ink:
+        """Return ink for a terminal: none where NO_COLOR or TERM=dumb forbid it, or where nobody looks."""
+        return cls(is_terminal and not environ.get("NO_COLOR") and environ.get("TERM", "") not in ("", "dumb"))
+
+    def __call__(self, tone: Tone, text: str) -> str:
+        """Return the text in a tone, line by line, so that a line can stand alone."""
+        if not self.is_styled or not text:
+            return text
+        return "\n".join(f"\x1b[{_CODES[tone]}m{line}\x1b[0m" if line else line for line in text.split("\n"))

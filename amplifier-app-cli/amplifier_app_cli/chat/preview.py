@@ -1,0 +1,98 @@
+"""Show what a tool would do before it does it: the change of a file as a diff, everything else as its input."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+_PATH_KEYS: Final = ("file_path", "path", "file")
+_CONTENT_KEYS: Final = ("content", "contents", "new_content", "file_text", "text")
+_EDIT_KEYS: Final = (("old_string", "new_string"), ("old_str", "new_str"), ("old_text", "new_text"))
+#: Beyond this a comparison takes longer than a person wants to wait.
+_MOST_CHARACTERS: Final = 1_000_000
+_MOST_LINES: Final = 20_000
+
+
+def preview(tool_input: Any, project: Path) -> list[str]:
+    """Return the lines to show for a tool's input; those of a diff begin with `+`, `-`, `@` or a blank."""
+    if not isinstance(tool_input, Mapping) or not tool_input:
+        return []
+    path = next((tool_input[key] for key in _PATH_KEYS if isinstance(tool_input.get(key), str)), None)
+    if path is not None:
+        change = _change(tool_input, path, project)
+        if change is not None:
+            return change
+    return json.dumps(dict(tool_input), ensure_ascii=False, indent=2, default=str).splitlines()
+
+
+def _change(tool_input: Mapping[str, Any], path: str, project: Path) -> list[str] | None:
+    """Return the diff that a write or an edit amounts to, None when the input is neither."""
+    content = next((tool_input[key] for key in _CONTENT_KEYS if isinstance(tool_input.get(key), str)), None)
+    edits = _edits(tool_input)
+    if content is None and not edits:
+        return None
+    old, problem = _read(path, project)
+    if problem:
+        return [f"{path}: {problem}", *_added(content, edits)]
+    if edits:
+        new = old or ""
+        for before, after, everywhere in edits:
+            if before not in new:
+                return [f"{path}: the text to replace is not in the file", *_added(None, edits)]
+            new = new.replace(before, after, -1 if everywhere else 1)
+    else:
+        new = content or ""
+    return _diff(path, old, new)
+
+
+def _edits(tool_input: Mapping[str, Any]) -> list[tuple[str, str, bool]]:
+    several = tool_input.get("edits")
+    found: list[tuple[str, str, bool]] = []
+    for one in several if isinstance(several, list) else [tool_input]:
+        for old, new in _EDIT_KEYS:
+            if isinstance(one, Mapping) and isinstance(one.get(old), str) and isinstance(one.get(new), str):
+                found.append((one[old], one[new], one.get("replace_all") is True))
+    return found
+
+
+def _read(path: str, project: Path) -> tuple[str | None, str]:
+    """Return the file as it is, None when there is none, or why it cannot be compared."""
+    try:
+        file = project / Path(path).expanduser()
+        if not file.exists():
+            return None, ""
+        if not file.is_file():
+            return None, "is no file"
+        if file.stat().st_size > _MOST_CHARACTERS:
+            return None, f"has {file.stat().st_size:,} bytes, too many to compare"
+        content = file.read_bytes()
+    except (OSError, RuntimeError, ValueError) as error:
+        return None, f"cannot be read: {error}"
+    if b"\0" in content:
+        return None, "is no text"
+    return content.decode("utf-8", "replace"), ""
+
+
+def _diff(path: str, old: str | None, new: str) -> list[str]:
+    import difflib
+
+    before, after = (old or "").splitlines(), new.splitlines()
+    if old == new:
+        return [f"{path}: nothing would change"]
+    if len(before) + len(after) > _MOST_LINES or len(new) > _MOST_CHARACTERS:
+        return [f"{path}: {len(before):,} lines now, {len(after):,} then: too many to compare"]
+    source = f"a/{path}" if old is not None else "(no such file yet)"
+    lines = list(difflib.unified_diff(before, after, source, f"b/{path}", lineterm=""))
+    return lines or [f"{path}: only the end of lines or of the file would change"]
+
+
+def _added(content: str | None, edits: list[tuple[str, str, bool]]) -> list[str]:
+    if content is not None:
+        return [f"+{line}" for line in content.splitlines()]
+    return [
+        line
+        for before, after, _ in edits
+        for line in (*(f"-{text}" for text in before.splitlines()), *(f"+{text}" for text in after.splitlines()))
+    ]

@@ -1,0 +1,192 @@
+"""A terminal that can draw: one prompt that stays at the bottom while lines appear above it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import select
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from prompt_toolkit import PromptSession
+from prompt_toolkit.buffer import Buffer
+from prompt_toolkit.completion import Completer
+from prompt_toolkit.document import Document
+from prompt_toolkit.filters import Condition
+from prompt_toolkit.formatted_text import ANSI
+from prompt_toolkit.history import History
+from prompt_toolkit.patch_stdout import patch_stdout
+
+from amplifier_app_cli.chat.completion import is_completable
+from amplifier_app_cli.chat.ink import Ink
+from amplifier_app_cli.chat.keys import chat_keys
+from amplifier_app_cli.chat.screen import Listener
+
+#: Seconds between two drawings of what changes by itself.
+_PACE = 0.05
+#: Lines that the live part leaves to the input and to what was said before.
+_LEFT_FREE = 8
+
+
+class PromptScreen:
+    """Show lines above a prompt that is always there.
+
+    One application runs for the whole chat. A prompt for each input would leave the terminal to itself in between, and
+    what is typed then, Ctrl-C above all, would mean something else.
+    """
+
+    has_live_part = True
+    is_interactive = True
+
+    def __init__(self, ink: Ink, history: History, completer: Completer) -> None:
+        self.ink = ink
+        self._live: Callable[[], str] = str
+        self._label: Callable[[], str] = str
+        self._listener: Listener | None = None
+        self._waiting: list[str] = []
+        self._timer: asyncio.TimerHandle | None = None
+        self._aside: Document | None = None
+        self._is_question = False
+        self._is_closed = False
+        self._session: PromptSession[Any] = PromptSession(
+            self._message,
+            multiline=True,
+            history=history,
+            completer=completer,
+            complete_in_thread=True,
+            complete_while_typing=Condition(
+                lambda: is_completable(self._session.default_buffer.document.text_before_cursor)
+            ),
+            search_ignore_case=True,
+            enable_suspend=True,
+            erase_when_done=True,
+            prompt_continuation=lambda width, number, wrapped: " " * width,
+        )
+
+    @property
+    def width(self) -> int:
+        """Return how many columns there are."""
+        return self._session.app.output.get_size().columns or 80
+
+    def show(self, text: str) -> None:
+        """Show lines above the prompt; all of one moment are drawn together."""
+        self._waiting.append(text)
+        if len(self._waiting) == 1:
+            try:
+                asyncio.get_running_loop().call_soon(self._flush)
+            except RuntimeError:  # nothing is drawn again where no loop runs
+                self._flush()
+
+    def write(self, text: str) -> None:
+        """Show a piece of a line on a line of its own: what can change belongs into the live part."""
+        self.show(text)
+
+    def refresh(self) -> None:
+        """Draw the live part again, soon."""
+        if self._timer is None and self._session.app.is_running:
+            self._timer = asyncio.get_running_loop().call_later(_PACE, self._redraw)
+
+    def set_live(self, live: Callable[[], str], label: Callable[[], str]) -> None:
+        """Ask these for what stands above the input and before it."""
+        self._live, self._label = live, label
+
+    def hide_input(self) -> None:
+        """Put half-written input aside."""
+        buffer = self._session.default_buffer
+        if not self._is_question and buffer.text:
+            self._aside = buffer.document
+        self._is_question = True
+        buffer.reset()
+        self.refresh()
+
+    def restore_input(self) -> None:
+        """Bring half-written input back, unless something else is being typed by now."""
+        buffer = self._session.default_buffer
+        if self._aside is not None and not buffer.text:
+            buffer.reset(self._aside)
+        self._aside, self._is_question = None, False
+        self.refresh()
+
+    async def run(self, listener: Listener) -> None:
+        """Hand over input until `close()` is called or the terminal is gone."""
+        self._listener = listener
+        self._session.key_bindings = chat_keys(listener, self._submit)
+        try:
+            for line in _typed_ahead():
+                listener.on_line(line)
+            with patch_stdout():
+                await self._session.prompt_async(
+                    handle_sigint=False, set_exception_handler=False, pre_run=self._end_if_closed
+                )
+        except EOFError:
+            listener.on_end(is_final=True)
+        finally:
+            if self._timer is not None:
+                self._timer.cancel()
+                self._timer = None
+            self._flush()
+
+    def close(self) -> None:
+        """End `run()`; if it has not begun, it ends when it begins."""
+        self._is_closed = True
+        app = self._session.app
+        if app.is_running and not app.is_done:
+            app.exit(result="")
+
+    def _end_if_closed(self) -> None:
+        if self._is_closed:
+            self._session.app.exit(result="")
+
+    def _submit(self, buffer: Buffer) -> None:
+        # What cannot be encoded could not be kept or sent anywhere later.
+        text = buffer.text.encode("utf-8", "replace").decode("utf-8")
+        assert self._listener is not None
+        if text.strip() and not self._is_question:
+            buffer.append_to_history()
+        buffer.reset()
+        self._listener.on_line(text)
+
+    def _message(self) -> ANSI:
+        live = self._live()
+        if live:
+            rows = self._session.app.output.get_size().rows
+            live = "\n".join(live.split("\n")[-max(rows - _LEFT_FREE, 3) :]) + "\n"
+        return ANSI(live + self._label())
+
+    def _redraw(self) -> None:
+        self._timer = None
+        self._session.app.invalidate()
+
+    def _flush(self) -> None:
+        if not self._waiting:
+            return
+        text = "".join(f"{lines}\n" for lines in self._waiting)
+        self._waiting = []
+        app = self._session.app
+        try:
+            if app.is_running and not app.is_done:
+                # Not run_in_terminal(): it makes the terminal read lines meanwhile, and Enter would be a Ctrl-J.
+                app.renderer.erase()
+            app.output.write_raw(text)
+            app.output.flush()
+            app.invalidate()
+        except OSError:
+            # The terminal is gone. Whoever runs this hears of it by SIGHUP or by the end of the input.
+            pass
+
+
+def _typed_ahead() -> list[str]:
+    """Return the lines that were typed before there was a prompt.
+
+    Until then the terminal reads lines and turns Enter into what Ctrl-J is at the prompt. Half a line stays where it
+    is, for the prompt to read.
+    """
+    descriptor = sys.stdin.fileno()
+    lines: list[str] = []
+    while select.select([descriptor], [], [], 0)[0]:
+        typed = os.read(descriptor, 65_536)
+        if not typed:
+            raise EOFError
+        lines += typed.decode("utf-8", "replace").splitlines()
+    return lines

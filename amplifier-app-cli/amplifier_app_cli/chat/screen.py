@@ -1,0 +1,82 @@
+"""What a chat needs of a terminal, whatever it can do: show lines, show what is not finished yet, hand over input."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from amplifier_app_cli.chat.ink import Ink
+
+
+class Listener(Protocol):
+    """Take what the person does."""
+
+    @property
+    def is_busy(self) -> bool:
+        """Tell whether something runs that Ctrl-C stops, whatever is typed already."""
+        ...
+
+    def on_line(self, text: str) -> None:
+        """Take a finished input, which may have several lines."""
+        ...
+
+    def on_interrupt(self) -> None:
+        """Take Ctrl-C at an empty input."""
+        ...
+
+    def on_end(self, *, is_final: bool) -> None:
+        """Take Ctrl-D, or with `is_final` the end of all input."""
+        ...
+
+
+class Screen(Protocol):
+    """A terminal. Everything that is shown has been made plain by whoever shows it."""
+
+    ink: Ink
+
+    @property
+    def width(self) -> int:
+        """Return how many columns there are."""
+        ...
+
+    @property
+    def is_interactive(self) -> bool:
+        """Tell whether a person types: what comes from a file or a program is prompts alone, one after the other."""
+        ...
+
+    @property
+    def has_live_part(self) -> bool:
+        """Tell whether what is not finished can be shown and changed later."""
+        ...
+
+    def show(self, text: str) -> None:
+        """Show finished lines."""
+        ...
+
+    def write(self, text: str) -> None:
+        """Show a piece of a line where there is no live part."""
+        ...
+
+    def refresh(self) -> None:
+        """Draw the live part and the prompt again, soon."""
+        ...
+
+    def set_live(self, live: Callable[[], str], label: Callable[[], str]) -> None:
+        """Ask `live` for what stands above the input and `label` for what stands before it, at every drawing."""
+        ...
+
+    def hide_input(self) -> None:
+        """Put half-written input aside: what is typed next answers a question."""
+        ...
+
+    def restore_input(self) -> None:
+        """Bring back what was put aside."""
+        ...
+
+    async def run(self, listener: Listener) -> None:
+        """Hand over input until `close()` is called or there is none any more."""
+        ...
+
+    def close(self) -> None:
+        """End `run()`."""
+        ...

@@ -1,0 +1,223 @@
+"""Start a chat: prepare the session, find out what the terminal can do, talk, and close everything."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+from amplifier_app_cli import exits
+from amplifier_app_cli.ui.say import complain, say
+
+if TYPE_CHECKING:
+    from amplifier_app_cli.app import App
+    from amplifier_app_cli.chat.conversation import Conversation
+    from amplifier_app_cli.chat.screen import Screen
+    from amplifier_foundation.prepare import Options
+    from amplifier_foundation.prepared import Prepared
+    from amplifier_foundation.sessions import SavedSession, SessionRuntime
+
+_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+#: Turns that are shown of a session that goes on.
+RECENT: Final = 3
+
+
+async def chat(
+    app: App,
+    options: Options,
+    *,
+    resume: SavedSession | None = None,
+    prepared: Prepared | None = None,
+    provider_line: str | None = None,
+    first_prompt: str | None = None,
+    show_thinking: bool = True,
+    recap_turns: int | None = RECENT,
+) -> int:
+    """Talk with a session until the person leaves, and return the exit code.
+
+    With `prepared` nothing is prepared here; `provider_line` says which provider answers and why. Of a session that
+    goes on, the last `recap_turns` turns are shown, all for None. 0 after Ctrl-D, exit or the end of input; 130 after
+    Ctrl-C twice at the prompt; 143 after SIGTERM; else the code of what went wrong. Whatever happens, the session is
+    closed.
+    """
+    with _Signals() as signals:
+        try:
+            parts = prepared or await _prepare(options, resume)
+            told = (*(resume.notes if resume else ()), *parts.warnings)
+            talk = _Talk(app, options, parts, resume, provider_line, show_thinking, recap_turns, told)
+            return await talk.run(signals, first_prompt)
+        except asyncio.CancelledError:
+            if signals.exit_code is None:
+                raise
+            return signals.exit_code
+        except Exception as error:
+            return _failed(error)
+
+
+async def _prepare(options: Options, resume: SavedSession | None) -> Prepared:
+    from amplifier_foundation.prepare import prepare, prepare_saved
+
+    return await prepare(options) if resume is None else await prepare_saved(resume, options)
+
+
+class _Talk:
+    """Everything that one chat consists of."""
+
+    def __init__(
+        self,
+        app: App,
+        options: Options,
+        prepared: Prepared,
+        saved: SavedSession | None,
+        provider_line: str | None,
+        show_thinking: bool,
+        recap_turns: int | None,
+        told: tuple[str, ...],
+    ) -> None:
+        self._app, self._options, self._prepared, self._saved = app, options, prepared, saved
+        self._provider_line, self._recap_turns, self._told = provider_line, recap_turns, told
+        self._show_thinking = show_thinking
+
+    async def run(self, signals: _Signals, first_prompt: str | None) -> int:
+        """Open the session, talk, close it."""
+        from amplifier_app_cli.chat.conversation import Conversation
+
+        runtime = self._runtime()
+        screen = self._screen(runtime)
+        known = self._saved.metadata.get("usage") if self._saved is not None else None
+        conversation = Conversation(
+            runtime,
+            screen,
+            known_usage=known,
+            show_thinking=self._show_thinking,
+            is_trusted_now=self._options.trust,
+        )
+        self._connect(conversation, runtime)
+        async with runtime:
+            self._greet(runtime, screen)
+            with signals.heard_by(conversation.on_signal):
+                code = await conversation.run(first_prompt)
+        if not self._app.is_quiet:
+            say(f"session: {runtime.session_id}; amplifier resume {runtime.session_id[:8]}")
+        return code
+
+    def _runtime(self) -> SessionRuntime:
+        from amplifier_foundation.sessions import SessionRuntime
+
+        return SessionRuntime(
+            self._prepared,
+            saved=self._saved,
+            environ=self._options.environ,
+            allow_missing_modules=self._options.allow_missing,
+        )
+
+    def _connect(self, conversation: Conversation, runtime: SessionRuntime) -> None:
+        from amplifier_app_cli.chat.approval import TerminalApproval
+        from amplifier_app_cli.chat.commands import Commands
+        from amplifier_app_cli.chat.display import TerminalDisplay
+
+        coordinator = runtime.session.coordinator
+        conversation.connect()
+        conversation.commands = Commands(conversation)
+        coordinator.display_system = TerminalDisplay(conversation.screen, conversation.scrub)
+        if self._app.no_input or not conversation.screen.is_interactive:
+            return  # nobody may be asked, or nobody is there: the kernel denies what would be asked
+        approval = TerminalApproval(conversation, self._prepared.project, conversation.scrub)
+        approval.connect(coordinator)
+        coordinator.approval_system = approval
+
+    def _screen(self, runtime: SessionRuntime) -> Screen:
+        """Return a screen that does what the terminal can."""
+        environ = self._app.environ
+        can_draw = sys.stdin.isatty() and sys.stdout.isatty() and environ.get("TERM", "") not in ("", "dumb")
+        if not can_draw:
+            from amplifier_app_cli.chat.line_screen import LineScreen
+
+            return LineScreen()
+        from amplifier_app_cli.chat.commands import Commands
+        from amplifier_app_cli.chat.completion import ChatCompleter
+        from amplifier_app_cli.chat.history import ProjectHistory
+        from amplifier_app_cli.chat.ink import Ink
+        from amplifier_app_cli.chat.project_files import ProjectFiles
+        from amplifier_app_cli.chat.prompt_screen import PromptScreen
+
+        prepared = self._prepared
+        history = ProjectHistory(
+            prepared.home.project(prepared.project) / "repl_history",
+            lambda text: str(runtime.redactor.scrub(text).value),
+        )
+        completer = ChatCompleter(Commands.listed, ProjectFiles(prepared.project))
+        return PromptScreen(Ink.for_terminal(environ, is_terminal=True), history, completer)
+
+    def _greet(self, runtime: SessionRuntime, screen: Screen) -> None:
+        from amplifier_app_cli.chat.banner import banner
+        from amplifier_app_cli.chat.recap import recap
+        from amplifier_app_cli.ui.plain import plain
+
+        if not self._app.is_quiet:
+            for line in dict.fromkeys((*self._told, *runtime.warnings)):
+                screen.show(plain(f"note: {line}"))
+            screen.show(
+                banner(
+                    runtime,
+                    screen.ink,
+                    screen.width,
+                    provider_line=self._provider_line,
+                    is_trusted_now=self._options.trust,
+                    is_resumed=self._saved is not None,
+                )
+            )
+        if self._saved is not None and (said := recap(self._saved.messages, screen, self._recap_turns)):
+            screen.show(said)
+
+
+class _Signals:
+    """Turn signals into whatever they mean at the time: before and after the talk, they end the chat."""
+
+    def __init__(self) -> None:
+        self._listener: Any = None
+        #: What stands for the first signal that nobody else took.
+        self.exit_code: int | None = None
+
+    def __enter__(self) -> _Signals:
+        self._loop = asyncio.get_running_loop()
+        self._task = asyncio.current_task()
+        for number in _SIGNALS:
+            self._loop.add_signal_handler(number, self._on_signal, number)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number in _SIGNALS:
+            self._loop.remove_signal_handler(number)
+
+    @contextmanager
+    def heard_by(self, listener: Any) -> Iterator[None]:
+        """Hand signals to `listener` for the length of a block."""
+        self._listener = listener
+        try:
+            yield
+        finally:
+            self._listener = None
+
+    def _on_signal(self, number: int) -> None:
+        if self._listener is not None:
+            self._listener(number)
+            return
+        if self.exit_code is not None:  # it was asked before, and closing takes too long for the person
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+        self.exit_code = 128 + number
+        if self._task is not None:
+            self._task.cancel()
+
+
+def _failed(error: Exception) -> int:
+    """Say why there is no chat and return the exit code that stands for it."""
+    from amplifier_app_cli.failures import described
+
+    known = described(error, anything=True)
+    return complain(known.exit_code, known.message) if known is not None else complain(exits.FAILURE, str(error))

@@ -1,0 +1,87 @@
+"""Let a person speak while the model works, and keep track of what it has not heard yet."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+from amplifier_app_cli.chat.layout import one_line
+
+CAPABILITY = "session.steer"
+
+
+class Steering:
+    """Hand what is typed during a turn to the session; a session that cannot take it gets it as the next prompt."""
+
+    def __init__(self, coordinator: Any) -> None:
+        self._coordinator = coordinator
+        self._waiting: deque[str] = deque()
+        #: Said before the turn was under way: a loop forgets what waits when it begins.
+        self._early: list[str] | None = None
+        #: What becomes the next prompts, in order.
+        self.next_prompts: deque[str] = deque()
+
+    def connect(self) -> None:
+        """Hear what reaches the model."""
+        hooks = self._coordinator.hooks
+        hooks.register("orchestrator:steering_injected", self._on_injected, priority=950, name="app-steering")
+        hooks.register("execution:start", self._on_started, priority=950, name="app-steering")
+
+    @property
+    def count(self) -> int:
+        """Return how many inputs wait."""
+        return len(self._waiting) + len(self.next_prompts)
+
+    def take(self, text: str) -> str:
+        """Hand over one input and return what became of it."""
+        steer = self._coordinator.get_capability(CAPABILITY)
+        if not callable(steer):
+            self.next_prompts.append(text)
+            return "this loop takes nothing while it works: it is your next prompt"
+        if self._early is not None:
+            self._early.append(text)
+        else:
+            try:
+                steer(text)
+            except (RuntimeError, ValueError) as error:
+                return f"not taken: {error}"
+        self._waiting.append(text)
+        return "goes to the model before its next step"
+
+    def start_turn(self) -> None:
+        """Hold back what is said until the turn is under way."""
+        self._early = []
+
+    def end_turn(self, *, is_well: bool) -> list[str]:
+        """Take what the model did not hear any more for the next prompts; after a stop or a failure, return it.
+
+        Nothing is sent by itself when something went wrong: the person may want to say something else then.
+        """
+        self._early = None
+        self.next_prompts.extendleft(reversed(self._waiting))
+        self._waiting.clear()
+        if is_well:
+            return []
+        lost = list(self.next_prompts)
+        self.next_prompts.clear()
+        return lost
+
+    def badge(self) -> str:
+        """Return how many inputs wait, in words; empty when none does."""
+        return f"{self.count} queued" if self.count else ""
+
+    def _on_started(self, event: str, data: dict[str, Any]) -> None:
+        early, self._early = self._early or [], None
+        steer = self._coordinator.get_capability(CAPABILITY)
+        for text in early:
+            steer(text)
+
+    def _on_injected(self, event: str, data: dict[str, Any]) -> None:
+        content = data.get("content")
+        if isinstance(content, str) and content in self._waiting:
+            self._waiting.remove(content)
+
+
+def told(lost: list[str], width: int) -> str:
+    """Return the lines that tell what was not heard."""
+    return "\n".join(one_line(f"not sent: {text}", width) for text in lost)

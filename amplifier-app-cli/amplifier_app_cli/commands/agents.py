@@ -1,0 +1,151 @@
+"""`amplifier agents`: who a session can hand work to."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from amplifier_app_cli.app import current_app
+from amplifier_app_cli.failures import told
+from amplifier_app_cli.ui.records import format_option, print_json
+
+if TYPE_CHECKING:
+    from amplifier_foundation.prepare import Composition
+
+_BUNDLE_OPTION: Final = click.option(
+    "-b", "-B", "--bundle", "bundle", help="Of this bundle; else of the one that runs here."
+)
+
+
+@click.group()
+def agents() -> None:
+    """Look at the agents that a session can hand work to.
+
+    \b
+    Examples:
+      amplifier agents list
+      amplifier agents show amplifier:explorer
+    """
+
+
+@agents.command("list")
+@_BUNDLE_OPTION
+@format_option
+@told
+def list_agents(bundle: str | None, output_format: str) -> None:
+    """List the agents of a bundle by the names that callers use.
+
+    \b
+    Examples:
+      amplifier agents list
+      amplifier agents list --bundle minimal
+    """
+    from amplifier_app_cli.commands.bundle.composing import compose_bundle
+    from amplifier_app_cli.ui.table import table, terminal_width
+
+    composition = compose_bundle(bundle)
+    rows = [_row(composition, name, agent) for name, agent in _roster(composition).items()]
+    if output_format == "json":
+        print_json(rows)
+    elif not rows:
+        hint = "name some under `agents` in a bundle, or include amplifier:behaviors/agents"
+        current_app().inform(f"there are none: {hint}")
+    else:
+        cells = [(row["name"], row["model_role"] or "-", row["description"]) for row in rows]
+        click.echo(table(("NAME", "MODEL", "DESCRIPTION"), cells, terminal_width()))
+
+
+@agents.command()
+@click.argument("name")
+@_BUNDLE_OPTION
+@format_option
+@told
+def show(name: str, bundle: str | None, output_format: str) -> None:
+    """Print the agent NAME: what it is told, and what it may use.
+
+    \b
+    Examples:
+      amplifier agents show amplifier:explorer
+    """
+    from amplifier_app_cli.commands.bundle.composing import compose_bundle
+    from amplifier_app_cli.commands.bundle.masking import safe
+    from amplifier_app_cli.ui.plain import plain
+    from amplifier_foundation.bundles.agents import AgentError
+    from amplifier_foundation.errors import did_you_mean
+
+    composition = compose_bundle(bundle)
+    roster = _roster(composition)
+    if name not in roster:
+        hint = did_you_mean(name, list(roster)) if roster else "there are none"
+        raise AgentError(f"the bundle {composition.bundle.name!r} has no agent {name!r}: {hint}")
+    definition = safe(f"agents.{name}", roster[name])
+    row = _row(composition, name, roster[name])
+    if output_format == "json":
+        print_json({**row, "definition": definition})
+    else:
+        click.echo(plain("\n".join(_lines(row, definition))))
+
+
+@agents.command()
+@format_option
+@told
+def dirs(output_format: str) -> None:
+    """List the folders that agents are looked for in.
+
+    \b
+    Examples:
+      amplifier agents dirs
+    """
+    from amplifier_app_cli.commands.bundle.composing import compose_bundle
+    from amplifier_app_cli.ui.table import table, terminal_width
+    from amplifier_foundation.bundles.agents import discover_agents
+
+    app = current_app()
+    composition = compose_bundle()
+    places = [("project", app.project / ".amplifier" / "agents"), ("user", app.home.path / "agents")]
+    roots = composition.composed.namespaces.items()
+    places += [(namespace, Path(root) / "agents") for namespace, root in roots if (Path(root) / "agents").is_dir()]
+    rows: list[dict[str, Any]] = [
+        {"name": name, "folder": str(folder), "exists": folder.is_dir(), "agents": list(discover_agents(folder))}
+        for name, folder in places
+    ]
+    if output_format == "json":
+        print_json(rows)
+        return
+    cells = [(row["name"], row["folder"], ", ".join(row["agents"]) if row["exists"] else "not there") for row in rows]
+    click.echo(table(("OF", "FOLDER", "AGENTS"), cells, terminal_width()))
+
+
+def _roster(composition: Composition) -> dict[str, Any]:
+    agents: dict[str, Any] = composition.composed.plan.get("agents") or {}
+    return agents
+
+
+def _row(composition: Composition, name: str, agent: Mapping[str, Any]) -> dict[str, Any]:
+    from amplifier_foundation.bundles.agents import agent_declared_by
+
+    declared = agent_declared_by(composition.layers, name)
+    meta = agent.get("meta")
+    meta = meta if isinstance(meta, Mapping) else {}
+    return {
+        "name": name,
+        "description": str(agent.get("description") or meta.get("description") or ""),
+        "model_role": agent.get("model_role") or meta.get("model_role"),
+        "where": declared[1] if declared is not None else None,
+    }
+
+
+def _lines(row: Mapping[str, Any], definition: Mapping[str, Any]) -> Iterator[str]:
+    yield f"{'name':<14}{row['name']}"
+    yield f"{'description':<14}{row['description']}"
+    yield f"{'named by':<14}{row['where'] or 'nobody knows'}"
+    for key, value in definition.items():
+        if key not in ("name", "description", "instruction", "meta") and value:
+            yield f"{key:<14}{value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)}"
+    if definition.get("instruction"):
+        yield ""
+        yield str(definition["instruction"])

@@ -1,0 +1,121 @@
+"""`amplifier bundle show`: what a session of a bundle is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from amplifier_app_cli.failures import told
+from amplifier_app_cli.ui.records import format_option, print_json
+
+if TYPE_CHECKING:
+    from amplifier_foundation.prepare import Composition
+
+
+@click.command()
+@click.argument("name", required=False)
+@format_option
+@told
+def show(name: str | None, output_format: str) -> None:
+    """Print what the bundle NAME (a name, a path or an address; else the one that runs here) is made of.
+
+    Everything it includes and your settings are in it. Nothing of it is run.
+
+    \b
+    Examples:
+      amplifier bundle show
+      amplifier bundle show minimal
+      amplifier bundle show ./my-bundle --format json
+    """
+    from amplifier_app_cli.commands.bundle.composing import compose_bundle
+
+    composition = compose_bundle(name)
+    if output_format == "json":
+        print_json(_record(composition))
+    else:
+        click.echo("\n".join(_lines(composition)))
+
+
+def _record(composition: Composition) -> dict[str, Any]:
+    from amplifier_app_cli.commands.bundle.masking import safe
+
+    bundle, composed = composition.bundle, composition.composed
+    return {
+        "name": bundle.name,
+        "version": bundle.version,
+        "description": bundle.description,
+        "reference": safe("reference", composed.reference),
+        "uri": safe("uri", composed.uri),
+        "file": str(bundle.file) if bundle.file is not None else None,
+        "files": [
+            {
+                "file": str(layer.document.path),
+                "bundle": layer.bundle,
+                "uri": safe("uri", layer.uri),
+                "owner": layer.owner,
+                "named_by": layer.named_by,
+            }
+            for layer in composition.layers
+        ],
+        "plan": {section: safe(section, part) for section, part in composed.plan.items()},
+        "context": composed.context,
+        "instruction": composed.instruction,
+        "lock": composed.lock,
+        "sources": {safe("uri", uri): dict(pin) for uri, pin in composed.pins.items()},
+        "needs_trust": [safe("refusal", str(refusal)) for refusal in composition.refusals],
+        "warnings": list(composition.warnings),
+    }
+
+
+def _lines(composition: Composition) -> Iterator[str]:
+    from amplifier_app_cli.ui.plain import plain
+    from amplifier_app_cli.ui.table import shortened, terminal_width
+
+    width = terminal_width()
+    for label, value in _facts(composition):
+        line = " ".join(plain(f"{label:<14}{value}").split("\n"))
+        yield (shortened(line, width) if width is not None else line).rstrip()
+
+
+def _facts(composition: Composition) -> Iterator[tuple[str, str]]:
+    from amplifier_app_cli.commands.bundle.masking import safe_text
+
+    bundle, composed = composition.bundle, composition.composed
+    plan = composed.plan
+    yield "name", f"{bundle.name} {bundle.version}"
+    if bundle.description:
+        yield "description", bundle.description
+    yield "from", safe_text("uri", str(bundle.file or composed.uri))
+    session = plan.get("session") or {}
+    for kind in ("orchestrator", "context"):
+        yield kind, _module(session.get(kind))
+    for section in ("providers", "tools", "hooks"):
+        yield from _rows(section, [_module(entry) for entry in plan.get(section) or []])
+    yield from _rows("agents", list(plan.get("agents") or {}))
+    yield from _rows("files", [str(path) for path in composed.context.values()])
+    yield from _rows("includes", list(dict.fromkeys(str(one.document.path) for one in bundle.layers[:-1])))
+    pins = composed.pins.items()
+    yield from _rows(
+        "sources", [f"{safe_text('uri', uri)} ({(pin['commit'] or 'no commit')[:12]})" for uri, pin in pins]
+    )
+    yield "instruction", composed.instruction.split("\n")[0] if composed.instruction else "none"
+    yield from _rows("needs trust", [safe_text("refusal", str(refusal)) for refusal in composition.refusals])
+
+
+def _rows(label: str, values: list[str]) -> Iterator[tuple[str, str]]:
+    """Yield one row for each value, the first with the label."""
+    for index, value in enumerate(values):
+        yield ("" if index else label), value
+
+
+def _module(entry: Any) -> str:
+    from amplifier_app_cli.commands.bundle.masking import safe_text
+
+    if not isinstance(entry, Mapping):
+        return str(entry or "none")
+    name = str(entry.get("module", "?"))
+    called = f" as {entry['id']}" if entry.get("id") else ""
+    source = f" from {safe_text('source', entry['source'])}" if entry.get("source") else ""
+    return f"{name}{called}{source}"

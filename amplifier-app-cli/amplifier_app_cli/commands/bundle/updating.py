@@ -1,0 +1,202 @@
+"""`amplifier bundle update`: fetch newer states of what bundles use, after saying which."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from amplifier_app_cli import exits
+from amplifier_app_cli.app import App, current_app
+from amplifier_app_cli.failures import told
+from amplifier_app_cli.ui.records import format_option, print_json
+
+if TYPE_CHECKING:
+    from amplifier_app_cli.commands.bundle.newer import SourceState
+    from amplifier_foundation.pins import LockPaths
+
+
+@dataclass
+class BundleUpdate:
+    """What there is to do for one bundle, and what came of it."""
+
+    #: What it was asked for as; None for the one that runs here.
+    name: str | None
+    bundle: str = ""
+    lock: str = ""
+    locks: LockPaths | None = None
+    sources: list[SourceState] = field(default_factory=list)
+    updated: bool = False
+    #: How its lock changed.
+    changes: list[str] = field(default_factory=list)
+    error: str | None = None
+    exit_code: int = exits.OK
+
+    @property
+    def has_work(self) -> bool:
+        """Return whether fetching again may bring something else."""
+        return self.error is None and any(source.may_change for source in self.sources)
+
+    def record(self) -> dict[str, Any]:
+        """Return it as plain data."""
+        return {key: value for key, value in asdict(self).items() if key not in ("name", "locks", "exit_code")}
+
+
+@click.command()
+@click.argument("name", required=False)
+@click.option("--all", "everything", is_flag=True, help="All bundles that have a name here.")
+@click.option("--check", "is_check", is_flag=True, help="Only say what is newer.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@click.option("--trust", is_flag=True, help="Trust what this project's files name, this once.")
+@format_option
+@told
+def update(name: str | None, everything: bool, is_check: bool, yes: bool, trust: bool, output_format: str) -> None:
+    """Fetch newer states of everything the bundle NAME (else the one that runs here) uses, and lock them.
+
+    Which commits change is said before anything is done.
+
+    \b
+    Examples:
+      amplifier bundle update --check
+      amplifier bundle update team --yes
+      amplifier bundle update --all --yes
+    """
+    if everything and name is not None:
+        raise click.UsageError("give a NAME or --all, not both")
+    names: list[str | None] = [*_all_names(current_app())] if everything else [name]
+    sys.exit(update_bundles(names, is_check=is_check, yes=yes, trust=trust, output_format=output_format))
+
+
+def update_bundles(names: Sequence[str | None], *, is_check: bool, yes: bool, trust: bool, output_format: str) -> int:
+    """Look what is newer, say it, ask, do it; return the exit code. One bundle that fails does not stop the others."""
+    from amplifier_app_cli.commands.bundle.composing import finished
+
+    app = current_app()
+    updates = [BundleUpdate(name) for name in names]
+    finished(_look(updates, app))
+    is_text = output_format == "text"
+    if is_text:
+        _print_newer(updates, app)
+    if any(one.has_work for one in updates) and not is_check:
+        ask(app, yes)
+        finished(_fetch([one for one in updates if one.has_work], trust))
+        if is_text:
+            _print_changes(updates)
+    if not is_text:
+        print_json([one.record() for one in updates])
+    for one in updates:
+        if one.error is not None:
+            from amplifier_app_cli.ui.say import complain
+
+            complain(exits.FAILURE, one.error)
+    failed = [one.exit_code for one in updates if one.error is not None]
+    if failed:
+        return failed[0]
+    return exits.FAILURE if any(source.status == "failed" for one in updates for source in one.sources) else exits.OK
+
+
+async def _look(updates: Sequence[BundleUpdate], app: App) -> None:
+    """Compose every bundle as it is now, and ask for its sources."""
+    from amplifier_app_cli.commands.bundle.composing import options_for, tell_warnings
+    from amplifier_app_cli.commands.bundle.newer import fetched_sources, look_for_newer
+    from amplifier_foundation.errors import FoundationError
+    from amplifier_foundation.prepare import compose
+
+    for one in updates:
+        try:
+            composition = await compose(options_for(one.name))
+        except FoundationError as error:
+            _fail(one, error)
+            continue
+        tell_warnings(composition.warnings)
+        one.bundle, one.lock, one.locks = composition.bundle.name, composition.composed.lock, composition.locks
+        sources = fetched_sources(composition)
+        one.sources = await look_for_newer(composition, sources, app.project, app.environ)
+
+
+async def _fetch(updates: Sequence[BundleUpdate], trust: bool) -> None:
+    from amplifier_app_cli.commands.bundle.composing import options_for, tell_warnings
+    from amplifier_app_cli.commands.bundle.pinned import read_pinned
+    from amplifier_foundation.errors import FoundationError
+    from amplifier_foundation.lock import differences
+    from amplifier_foundation.prepare import prepare
+
+    for one in updates:
+        assert one.locks is not None
+        try:
+            before = read_pinned(one.locks, one.bundle)
+            prepared = await prepare(options_for(one.name, update=True, trust=trust))
+            tell_warnings(prepared.warnings)
+            after = read_pinned(one.locks, one.bundle)
+        except FoundationError as error:
+            _fail(one, error)
+            continue
+        one.updated = True
+        one.changes = differences(before, after)
+
+
+def _fail(update: BundleUpdate, error: Exception) -> None:
+    from amplifier_app_cli.failures import exit_code_of
+
+    name = update.name or update.bundle
+    update.error = f"{name}: {error}" if name else str(error)
+    update.exit_code = exit_code_of(error)
+
+
+def ask(app: App, yes: bool) -> None:
+    """Ask whether to go on unless the user said so; raises UsageError when nobody is there to be asked."""
+    if yes:
+        return
+    if not app.can_ask:
+        raise click.UsageError("nobody can be asked whether to fetch these: give --yes")
+    if not click.confirm("Fetch these?", err=True):
+        sys.exit(exits.FAILURE)
+
+
+def _all_names(app: App) -> list[str]:
+    from amplifier_app_cli.commands.bundle.composing import known_bundles
+
+    return [known.name for known in known_bundles(app).list() if known.origin != "product"]
+
+
+def _print_newer(updates: Sequence[BundleUpdate], app: App) -> None:
+    """Print every source that may change, and say which bundles have none."""
+    from amplifier_app_cli.ui.table import table, terminal_width
+
+    rows = [
+        (one.bundle, source.uri, short(source.before), newer_text(source))
+        for one in updates
+        for source in one.sources
+        if source.may_change or source.status == "failed"
+    ]
+    if rows:
+        click.echo(table(("BUNDLE", "SOURCE", "NOW", "NEWER"), rows, terminal_width()))
+    for one in updates:
+        if one.error is None and not one.has_work:
+            count = len(one.sources)
+            app.inform(f"{one.bundle}: nothing newer ({count} sources)" if count else f"{one.bundle}: fetches nothing")
+    if not updates:
+        app.inform("no bundle was added: see `amplifier bundle add`")
+
+
+def _print_changes(updates: Sequence[BundleUpdate]) -> None:
+    from amplifier_app_cli.ui.plain import plain
+
+    for one in updates:
+        for line in one.changes:
+            click.echo(plain(f"{one.bundle}: {line}"))
+
+
+def short(commit: str | None) -> str:
+    """Return a commit as people write it."""
+    return commit[:12] if commit else "-"
+
+
+def newer_text(source: SourceState) -> str:
+    """Return, for people, what a source would become."""
+    if source.status == "failed":
+        return source.problem or "cannot be told"
+    return short(source.after) if source.after else "known when it is fetched"

@@ -1,0 +1,114 @@
+"""`amplifier bundle validate`: find what is wrong with a bundle before somebody runs it."""
+
+from __future__ import annotations
+
+import re
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from amplifier_app_cli import exits
+from amplifier_app_cli.app import App, current_app
+from amplifier_app_cli.failures import told
+from amplifier_app_cli.ui.records import format_option, print_json
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from amplifier_foundation.bundles.bundle import Bundle
+
+
+@click.command()
+@click.argument("path", type=click.Path())
+@click.option("--part", "is_part", is_flag=True, help="It is to be included: it needs no loop, context or provider.")
+@format_option
+@told
+def validate(path: str, is_part: bool, output_format: str) -> None:
+    """Check the bundle at PATH, a file or a folder, with everything it includes; exit with 1 when it has a fault.
+
+    Every key and value, every file it names, its agents, and whether it can run as it is. Your settings are left out.
+
+    \b
+    Examples:
+      amplifier bundle validate .
+      amplifier bundle validate behaviors/review.yaml --part
+    """
+    from amplifier_app_cli.commands.bundle.composing import finished
+
+    errors, warnings = finished(_validated(current_app(), path, is_part))
+    if output_format == "json":
+        print_json({"valid": not errors, "path": path, "errors": errors, "warnings": warnings})
+    else:
+        _print(path, errors, warnings)
+    sys.exit(exits.FAILURE if errors else exits.OK)
+
+
+def _print(path: str, errors: list[str], warnings: list[str]) -> None:
+    from amplifier_app_cli.ui.plain import plain
+
+    for word, texts in (("error", errors), ("warning", warnings)):
+        for text in texts:
+            click.echo(plain(f"{word}: {text}"))
+    click.echo(plain(f"{path}: {'not valid' if errors else 'valid'} ({len(errors)} errors, {len(warnings)} warnings)"))
+
+
+async def _validated(app: App, path: str, is_part: bool) -> tuple[list[str], list[str]]:
+    """Return the faults and the warnings, each with file and line where it has one."""
+    from amplifier_app_cli.commands.bundle.composing import known_bundles
+    from amplifier_foundation.bundles.bundle import BundleError
+    from amplifier_foundation.bundles.checks import validate, validate_completeness
+    from amplifier_foundation.bundles.loader import BundleLoader
+    from amplifier_foundation.sources.fetched import SourceError
+    from amplifier_foundation.sources.fetcher import Fetcher
+
+    fetcher = Fetcher(app.home, environ=app.environ, on_progress=app.inform)
+    overrides = app.settings.get("sources.bundles") or {}
+    loader = BundleLoader(fetcher, known_bundles(app), app.home, app.project, overrides=overrides)
+    warnings: list[str] = []
+    try:
+        bundle = await loader.load(str(_place(app, path)), given_by_user=True)
+        warnings += [*bundle.warnings, *fetcher.warnings]
+        _resolve_agents(app, bundle, warnings)
+    except (BundleError, SourceError) as error:
+        return str(error).splitlines(), warnings
+    result = validate(bundle, strict=True) if is_part else validate_completeness(bundle, strict=True)
+    warnings += [_placed(bundle, text) for text in result.warnings]
+    return [_placed(bundle, text) for text in result.errors], [*dict.fromkeys(warnings)]
+
+
+def _place(app: App, path: str) -> Path:
+    from pathlib import Path
+
+    return app.project / Path(path).expanduser()
+
+
+def _resolve_agents(app: App, bundle: Bundle, warnings: list[str]) -> None:
+    from amplifier_foundation.bundles.agents import resolve_agents
+
+    resolve_agents(
+        bundle.agents,
+        bundle.namespaces,
+        bundle.name,
+        app.project,
+        app.home,
+        warnings=warnings,
+        agent_namespaces=bundle.agent_namespaces,
+        layers=bundle.layers,
+    )
+
+
+def _placed(bundle: Bundle, text: str) -> str:
+    """Return a fault of the composed bundle with the line that is to be changed."""
+    from amplifier_foundation.bundles.explain import explain
+
+    context = re.match(r"context '(.+?)': ", text)
+    if context is not None:
+        where: Any = next((one.set_by for one in explain(bundle) if one.key == f"context.{context[1]}"), None)
+        if where is not None:
+            return f"{where}: {text}"
+    own = bundle.layers[-1].document if bundle.layers else None
+    if own is None:
+        return text
+    section = re.match(r"session|providers|tools|hooks|agents", text)
+    return f"{own.where(section[0] if section is not None else 'bundle')}: {text}"

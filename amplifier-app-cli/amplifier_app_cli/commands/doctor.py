@@ -1,0 +1,349 @@
+"""`amplifier doctor`: look at everything a run needs, and say what to do about what is wrong."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+
+import click
+
+from amplifier_app_cli import exits
+from amplifier_app_cli.app import current_app
+from amplifier_app_cli.failures import told
+from amplifier_app_cli.ui.records import format_option, print_json
+
+if TYPE_CHECKING:
+    from amplifier_app_cli.app import App
+    from amplifier_foundation.prepare import Composition
+
+#: Less free space than this is said; with less than the second number sessions cannot be kept.
+_LITTLE: Final = 1_000_000_000
+_TOO_LITTLE: Final = 50_000_000
+_OLDEST_PYTHON: Final = (3, 11)
+_OWNER_ONLY: Final = 0o077
+_WRITABLE_BY_OTHERS: Final = 0o022
+#: Programs that are used when they are there, and what for.
+_PROGRAMS: Final = {
+    "git": "bundles and modules from git sources",
+    "bwrap": "running commands in a sandbox (package bubblewrap)",
+    "rg": "fast search in files (package ripgrep)",
+}
+
+
+class Finding(NamedTuple):
+    """What one check found."""
+
+    check: str
+    status: Literal["ok", "warn", "fail"]
+    detail: str
+    remedy: str = ""
+
+
+@click.command()
+@format_option
+@told
+def doctor(output_format: str) -> None:
+    """Check everything that a run needs.
+
+    \b
+    Examples:
+      amplifier doctor
+      amplifier doctor --format json
+
+    Nothing is fetched. The exit code is 1 when a check fails; warnings do not count.
+    """
+    from amplifier_app_cli.stdout_guard import guarded_stdout
+
+    app = current_app()
+    with guarded_stdout():
+        findings = list(_findings(app))
+    failed = any(finding.status == "fail" for finding in findings)
+    if output_format == "json":
+        checks = [finding._asdict() for finding in findings]
+        print_json({"status": "fail" if failed else "ok", "checks": checks})
+    else:
+        _print(findings)
+    sys.exit(exits.FAILURE if failed else exits.OK)
+
+
+def _print(findings: list[Finding]) -> None:
+    from amplifier_app_cli.ui.plain import plain
+
+    width = max(len(finding.check) for finding in findings)
+    for finding in findings:
+        lines = plain(finding.detail).splitlines() or [""]
+        click.echo(f"{finding.status:<5} {finding.check:<{width}}  {lines[0]}")
+        for line in (*lines[1:], *([f"→ {plain(finding.remedy)}"] if finding.remedy else [])):
+            click.echo(f"{'':<5} {'':<{width}}  {line}")
+
+
+def _findings(app: App) -> Iterator[Finding]:
+    """Yield what every check finds; one that cannot be made is a failure of its own, and stops no other."""
+    checks: tuple[tuple[str, Callable[[App], Iterator[Finding]]], ...] = (
+        ("python", _python),
+        ("packages", _packages),
+        ("home", _home),
+        ("disk", _disk),
+        ("settings", _settings),
+        ("keys", _keys),
+        ("bundle", _bundle),
+        ("provider", _provider),
+        ("trust", _trust),
+        ("index", _index),
+        ("programs", _programs),
+    )
+    from amplifier_foundation.errors import FoundationError
+
+    for name, check in checks:
+        try:
+            yield from check(app)
+        except (FoundationError, OSError) as error:
+            yield Finding(name, "fail", str(error))
+
+
+def _python(app: App) -> Iterator[Finding]:
+    import platform
+
+    detail = f"{platform.python_version()} ({sys.executable})"
+    if sys.version_info < _OLDEST_PYTHON:
+        yield Finding("python", "fail", detail, "install Python 3.11 or newer, and the program with it")
+    else:
+        yield Finding("python", "ok", detail)
+
+
+def _packages(app: App) -> Iterator[Finding]:
+    from amplifier_app_cli import __version__
+    from amplifier_app_cli.commands.version import first_party_versions
+
+    versions = first_party_versions()
+    others = {name: version for name, version in versions.items() if version != __version__}
+    if others:
+        listed = ", ".join(f"{name} {version or 'not installed'}" for name, version in others.items())
+        remedy = "install the program anew, so that all its parts come from one release"
+        yield Finding("packages", "fail", f"the program is {__version__}, but: {listed}", remedy)
+    else:
+        yield Finding("packages", "ok", f"all {len(versions)} parts are {__version__}")
+
+
+def _home(app: App) -> Iterator[Finding]:
+    home = app.home.path
+    nearest = _nearest(home)
+    if not nearest.is_dir():
+        yield Finding("home", "fail", f"{nearest} is no folder", "move it away, or set AMPLIFIER_HOME")
+    elif not _is_writable(nearest):
+        yield Finding("home", "fail", f"{nearest} cannot be written", "change its owner, or set AMPLIFIER_HOME")
+    else:
+        yield Finding("home", "ok", str(home) if nearest == home else f"{home} (not there yet)")
+
+
+def _disk(app: App) -> Iterator[Finding]:
+    import shutil
+
+    from amplifier_app_cli.commands.reset import readable
+
+    free = shutil.disk_usage(_nearest(app.home.path)).free
+    status: Literal["ok", "warn", "fail"] = "fail" if free < _TOO_LITTLE else "warn" if free < _LITTLE else "ok"
+    remedy = "" if status == "ok" else "make room: `amplifier session cleanup`, `amplifier reset --remove cache`"
+    yield Finding("disk", status, f"{readable(free)} free at {_nearest(app.home.path)}", remedy)
+
+
+def _settings(app: App) -> Iterator[Finding]:
+    loaded = app.settings
+    for warning in loaded.warnings:
+        yield Finding("settings", "warn", warning)
+    for scope, document in loaded.documents:
+        mode = document.path.stat().st_mode & 0o777
+        if mode & _WRITABLE_BY_OTHERS and scope == "user":
+            yield Finding("settings", "warn", f"{document.path} can be changed by others ({mode:03o})", "chmod 600 it")
+    names = ", ".join(scope for scope, _ in loaded.documents) or "none, and none are needed"
+    yield Finding("settings", "ok", f"files: {names}")
+
+
+def _keys(app: App) -> Iterator[Finding]:
+    from amplifier_app_cli.known_providers import all_key_names
+    from amplifier_app_cli.scope_options import key_store
+
+    try:
+        mode = app.home.keys.stat().st_mode & 0o777
+    except (FileNotFoundError, NotADirectoryError):
+        mode = 0
+    store = key_store(app)
+    entries = store.list(all_key_names())  # which mends the mode, and warns
+    for warning in store.warnings:
+        yield Finding("keys", "warn", warning, "consider new keys" if mode & _OWNER_ONLY else "")
+    names = ", ".join(f"{entry.name} ({entry.where})" for entry in entries)
+    yield Finding("keys", "ok", names or "none")
+
+
+def _bundle(app: App) -> Iterator[Finding]:
+    """Compose the bundle and load every module of it; what an untrusted project names is not loaded."""
+    import asyncio
+
+    from amplifier_app_cli.provider_plan import environ_with_keys, options_of
+    from amplifier_foundation.errors import FoundationError
+    from amplifier_foundation.prepare import compose
+
+    environ, _ = environ_with_keys(app)
+    options = options_of(app, environ, offline=True)
+    try:
+        composition = asyncio.run(compose(options))
+    except FoundationError as error:
+        yield _unavailable("bundle", error)
+        return
+    for warning in composition.warnings:
+        yield Finding("bundle", "warn", warning)
+    yield Finding("bundle", "ok", f"{composition.composed.name} {composition.composed.version} composes")
+    if composition.refusals:
+        listed = "\n".join(f"{refusal.where}: {refusal.what}" for refusal in composition.refusals)
+        yield Finding(
+            "modules", "warn", f"not loaded, for the project is not trusted:\n{listed}", "`amplifier trust` shows more"
+        )
+        return
+    try:
+        modules, failures = asyncio.run(_load_all(composition, options))
+    except FoundationError as error:
+        yield _unavailable("modules", error)
+        return
+    for failure in failures:
+        yield Finding("modules", "fail", failure, "install it, name a source for it, or take it out of the bundle")
+    yield Finding("modules", "ok", f"{modules - len(failures)} of {modules} load")
+
+
+def _unavailable(check: str, error: Exception) -> Finding:
+    """Return what a bundle or module that cannot be had means: one that was never fetched is no fault."""
+    if getattr(error, "code", "") == "offline":
+        return Finding(check, "warn", str(error), "run it once with a network: this check fetches nothing")
+    return Finding(check, "fail", str(error))
+
+
+async def _load_all(composition: Composition, options: Any) -> tuple[int, list[str]]:
+    """Load every module of the plan without mounting any; return how many there are, and a line for each that fails."""
+    import logging
+
+    from amplifier_core import AmplifierSession
+    from amplifier_foundation.import_path import hold
+    from amplifier_foundation.prepare import activate
+    from amplifier_foundation.sources.module_resolver import PreparedModules
+
+    prepared = await activate(composition.composed, options)
+    session = AmplifierSession({"session": {"orchestrator": "none", "context": "none"}})
+    await session.coordinator.mount("module-source-resolver", PreparedModules(prepared.modules))
+    logging.getLogger("amplifier_core").addHandler(logging.NullHandler())  # what fails is in the findings
+    failures: list[str] = []
+    entries = _module_entries(composition.composed.plan)
+    release = hold((*prepared.package_paths, *prepared.modules.values()))
+    try:
+        for module, source in entries:
+            try:
+                await session.loader.load(module, {}, source_hint=source, coordinator=session.coordinator)
+            except Exception as error:  # whatever importing somebody's module raises
+                failures.append(f"{module}: {error}")
+    finally:
+        release()
+    return len(entries), failures
+
+
+def _module_entries(plan: dict[str, Any]) -> list[tuple[str, str | None]]:
+    """Return id and source of every module of a plan and of its agents, each once."""
+    found: dict[str, str | None] = {}
+    agents = [agent for agent in (plan.get("agents") or {}).values() if isinstance(agent, dict)]
+    for part in (plan, *agents):
+        session = part.get("session")
+        session = session if isinstance(session, dict) else {}
+        singles = [session.get("orchestrator"), session.get("context")]
+        lists = [part.get(section) or [] for section in ("providers", "tools", "hooks")]
+        entries = [*singles, *(entry for entries in lists if isinstance(entries, list) for entry in entries)]
+        for entry in entries:
+            if isinstance(entry, str):
+                found.setdefault(entry, None)
+            elif isinstance(entry, dict) and entry.get("module"):
+                found.setdefault(str(entry["module"]), entry.get("source"))
+    return list(found.items())
+
+
+def _provider(app: App) -> Iterator[Finding]:
+    from amplifier_app_cli.provider_plan import provider_plan
+
+    choice = provider_plan(app).choose(app)
+    said = f"{choice.provider}{f', model {choice.model}' if choice.model else ''} ({choice.why})"
+    yield Finding("provider", "warn" if choice.is_mock else "ok", said, choice.how_to_change if choice.is_mock else "")
+
+
+def _trust(app: App) -> Iterator[Finding]:
+    from amplifier_foundation.control_files import control_file_hashes
+    from amplifier_foundation.trust import TrustStore
+
+    state = TrustStore(app.home).state(app.project)
+    if state.problem is not None:
+        yield Finding("trust", "fail", state.problem)
+    elif state.state == "changed":
+        changed = ", ".join(state.changed)
+        yield Finding("trust", "warn", f"{app.project} was trusted; changed since: {changed}", "`amplifier trust`")
+    elif state.trusted:
+        yield Finding("trust", "ok", f"{app.project} is trusted")
+    else:
+        files = len(control_file_hashes(app.project))
+        detail = f"{app.project} is not trusted" + (f"; files that may name code: {files}" if files else "")
+        yield Finding("trust", "ok", detail)
+
+
+def _index(app: App) -> Iterator[Finding]:
+    from amplifier_foundation.sessions.index import SessionIndex
+
+    path = app.home.index
+    if not path.exists():
+        yield Finding("index", "ok", "none yet; it is made when sessions are listed")
+        return
+    index = SessionIndex(path)
+    sessions = sum(len(rows) for rows in index.load_all().values())
+    if index.problem is not None:
+        yield Finding(
+            "index", "warn", index.problem, "it is made anew when sessions are listed; lists are slower till then"
+        )
+    else:
+        yield Finding("index", "ok", f"{sessions} sessions")
+
+
+def _programs(app: App) -> Iterator[Finding]:
+    import shutil
+
+    uv = _find_uv(app)
+    missing = Finding(
+        "uv", "warn", "not found: it is for installing what modules need", "install uv; till then pip is used"
+    )
+    yield Finding("uv", "ok", uv) if uv else missing
+    for name, use in _PROGRAMS.items():
+        found = shutil.which(name, path=app.environ.get("PATH"))
+        missing = Finding(name, "warn", f"not found: it is for {use}", f"install {name} with your system's packages")
+        yield Finding(name, "ok", found) if found else missing
+
+
+def _find_uv(app: App) -> str | None:
+    """Return where uv is: beside the program as a package, else on the path."""
+    import shutil
+
+    try:
+        from uv import find_uv_bin
+
+        return str(find_uv_bin())
+    except (ImportError, FileNotFoundError):
+        return shutil.which("uv", path=app.environ.get("PATH"))
+
+
+def _nearest(path: Path) -> Path:
+    """Return the path, or the nearest one above it that exists."""
+    return next(each for each in (path, *path.parents) if os.path.lexists(each))
+
+
+def _is_writable(folder: Path) -> bool:
+    """Tell whether a file can be made in a folder, by making one: what permissions say is not all there is."""
+    import tempfile
+
+    try:
+        with tempfile.TemporaryFile(dir=folder):
+            return True
+    except OSError:
+        return False

@@ -1,0 +1,184 @@
+"""`amplifier init`: from nothing to a first answer, with questions or without."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from amplifier_app_cli import exits
+from amplifier_app_cli.app import current_app
+from amplifier_app_cli.failures import told
+
+if TYPE_CHECKING:
+    from amplifier_app_cli.app import App
+    from amplifier_app_cli.known_providers import KnownProvider
+
+
+@dataclass(frozen=True)
+class _Wishes:
+    """What the user wants; None for what stays as it is."""
+
+    provider: KnownProvider | None
+    model: str | None
+    key_from_env: str | None
+    key_stdin: bool
+    bundle: str | None
+
+
+@click.command()
+@click.option("-p", "--provider", help="The provider to use, as in `amplifier provider list`.")
+@click.option("-m", "--model", help="The model to use.")
+@click.option("--key-from-env", metavar="NAME", help="The key is in this variable, now and later; it is not copied.")
+@click.option("--key-stdin", is_flag=True, help="Read the key from standard input and keep it in keys.env.")
+@click.option("-B", "--bundle", help="The bundle to use when a run names none.")
+@click.option("-y", "--yes", "is_sure", is_flag=True, help="Ask nothing: what is not given stays as it is.")
+@told
+def init(
+    provider: str | None,
+    model: str | None,
+    key_from_env: str | None,
+    key_stdin: bool,
+    bundle: str | None,
+    is_sure: bool,
+) -> None:
+    """Set the program up: provider, key, model, bundle.
+
+    \b
+    Examples:
+      amplifier init
+      amplifier init --provider mock --yes
+      amplifier init --provider openai --model gpt-5 --key-from-env OPENAI_API_KEY --yes
+      pass show openai | amplifier init --provider openai --key-stdin --yes
+
+    At a terminal, what is not given is asked for. Doing it again changes nothing that is as wanted already.
+    """
+    app = current_app()
+    if key_from_env and key_stdin:
+        raise click.UsageError("give --key-from-env or --key-stdin, not both")
+    if (model or key_from_env or key_stdin) and provider is None and (is_sure or not app.can_ask):
+        raise click.UsageError("a model or a key needs --provider")
+    if not is_sure and not app.can_ask:
+        raise click.UsageError("there is nobody to ask: give --yes, with --provider, --model, --bundle as you like")
+    wishes = _Wishes(_known(provider), model, key_from_env, key_stdin, bundle)
+    if not is_sure:
+        wishes = _asked(app, wishes)
+    _check(app, wishes)
+    changed = [what for what, is_changed in _carried_out(app, wishes) if is_changed]
+    app.inform(f"changed: {', '.join(changed)}" if changed else "everything is as wanted already")
+    _say_what_is_next(app)
+
+
+def _known(name: str | None) -> KnownProvider | None:
+    from amplifier_app_cli.known_providers import KNOWN, known_provider
+    from amplifier_foundation.errors import did_you_mean
+
+    if name is None:
+        return None
+    known = known_provider(name)
+    if known is None:
+        raise click.UsageError(f"there is no provider {name!r}: {did_you_mean(name, [each.id for each in KNOWN])}")
+    return known
+
+
+def _asked(app: App, wishes: _Wishes) -> _Wishes:
+    """Ask for what was not given."""
+    from dataclasses import replace
+
+    from amplifier_app_cli.commands.provider.configuring import ask_for_type
+
+    provider = wishes.provider or _known(ask_for_type(app))
+    assert provider is not None
+    model = wishes.model
+    if model is None:
+        model = click.prompt("Model (empty for the provider's own choice)", default="", show_default=False, err=True)
+    bundle = wishes.bundle
+    if bundle is None:
+        bundle = click.prompt("Bundle", default=app.settings.get("bundle.active") or "default", err=True)
+        # The default needs no setting; it is written only to take the place of another one.
+        bundle = None if bundle == (app.settings.get("bundle.active") or "default") else bundle
+    return replace(wishes, provider=provider, model=model or None, bundle=bundle)
+
+
+def _check(app: App, wishes: _Wishes) -> None:
+    """End the command, before anything is written, when something that is wanted cannot be had."""
+    from amplifier_app_cli.provider_settings import ModuleMissingError, require_module
+    from amplifier_app_cli.ui.say import complain
+
+    if wishes.key_from_env and not app.environ.get(wishes.key_from_env, "").strip():
+        raise click.UsageError(f"{wishes.key_from_env} is not set in the environment")
+    if wishes.provider is not None:
+        try:
+            require_module(app, wishes.provider.module, None)
+        except ModuleMissingError as error:
+            sys.exit(complain(exits.USAGE, str(error)))
+    if wishes.bundle is not None:
+        import asyncio
+
+        from amplifier_foundation.prepare import Options, compose
+
+        asyncio.run(compose(Options(app.home, app.project, bundle=wishes.bundle, environ=app.environ)))
+
+
+def _carried_out(app: App, wishes: _Wishes) -> list[tuple[str, bool]]:
+    """Write what is wanted, and return what of it is different now."""
+    from amplifier_app_cli.commands.provider.configuring import keep_key
+    from amplifier_app_cli.provider_settings import ProviderEntry, write_entry
+    from amplifier_app_cli.scope_options import ScopeChoice, change_settings
+    from amplifier_foundation.settings.edit import set_value
+
+    user = ScopeChoice("user")
+    done: list[tuple[str, bool]] = []
+    known = wishes.provider
+    if known is not None:
+        is_given = wishes.key_from_env is not None
+        done.append(("key", keep_key(app, known, from_stdin=wishes.key_stdin, is_given=is_given)))
+        entry = ProviderEntry(known.module, known.module, None, _config(app, known, wishes))
+        done.append(("provider", write_entry(app, user, entry)))
+    if wishes.bundle is not None:
+        wanted = _reference(app, wishes.bundle)
+        edit = change_settings(app, user, lambda file, keys: set_value(file, "bundle.active", wanted, keys))
+        done.append(("bundle", edit.changed))
+    return done
+
+
+def _config(app: App, known: KnownProvider, wishes: _Wishes) -> dict[str, Any]:
+    """Return the settings of the provider: it comes before all others that are configured."""
+    from amplifier_app_cli.provider_choice import first_priority
+
+    entries = app.settings.get("config.providers") or []
+    config: dict[str, Any] = {
+        "priority": first_priority(entry for entry in entries if entry.get("module") != known.module)
+    }
+    if wishes.model is not None:
+        config["default_model"] = wishes.model
+    if wishes.key_from_env is not None and wishes.key_from_env not in known.variables:
+        config["api_key"] = f"${{{wishes.key_from_env}}}"
+    return config
+
+
+def _reference(app: App, bundle: str) -> str:
+    """Return what names the bundle from everywhere: a path is made absolute."""
+    from amplifier_foundation.bundles.loader import is_path
+
+    return str((app.project / bundle).resolve()) if is_path(bundle) and not bundle.startswith("~") else bundle
+
+
+def _say_what_is_next(app: App) -> None:
+    """Say which provider answers from now on, and what to run."""
+    from amplifier_app_cli.app import App
+    from amplifier_app_cli.provider_choice import ProviderChoiceError
+    from amplifier_app_cli.provider_plan import provider_plan
+
+    fresh = App(app.is_quiet, app.no_input, app.is_verbose, app.environ)  # which has not read the settings yet
+    found = provider_plan(fresh)
+    for warning in found.warnings:
+        app.inform(f"warning: {warning}")
+    try:
+        app.inform(found.choose(fresh).line)
+    except ProviderChoiceError as error:
+        app.inform(f"warning: {error}")
+    app.inform('next: amplifier run "What is in this folder?"')
+    app.inform("      amplifier doctor        checks everything")

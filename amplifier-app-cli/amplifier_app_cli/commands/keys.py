@@ -1,0 +1,163 @@
+"""`amplifier keys`: keep API keys, which are never given as arguments."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from amplifier_app_cli import exits
+from amplifier_app_cli.app import current_app
+from amplifier_app_cli.failures import told
+from amplifier_app_cli.ui.records import format_option, print_json
+
+if TYPE_CHECKING:
+    from amplifier_app_cli.app import App
+    from amplifier_foundation.settings import KeyStore
+
+
+@click.group()
+def keys() -> None:
+    """Keep API keys.
+
+    \b
+    Examples:
+      amplifier keys set OPENAI_API_KEY
+      pass show openai | amplifier keys set OPENAI_API_KEY
+      amplifier keys list
+      amplifier keys remove OPENAI_API_KEY
+
+    They lie in keys.env in the program's home, readable by you alone, or in the keyring of the system. A variable of
+    the same name in the environment wins.
+    """
+
+
+@keys.command(name="set")
+@click.argument("name")
+@click.argument("more", nargs=-1, metavar="")
+@click.option("--keyring", is_flag=True, help="Keep the value in the keyring of the system, not in the file.")
+@told
+def set_(name: str, more: tuple[str, ...], keyring: bool) -> None:
+    """Keep the key NAME.
+
+    \b
+    Examples:
+      amplifier keys set OPENAI_API_KEY
+      amplifier keys set OPENAI_API_KEY --keyring < key.txt
+
+    The value is asked for and not shown, or read from standard input. It is never an argument: those stay in the
+    history of the shell, and everybody on the machine can see them.
+    """
+    if more:
+        raise click.UsageError(
+            "the value of a key is never an argument, for it stays in the history of your shell: leave it out and type "
+            "it when asked, or pipe it in. Consider a new key in place of the one you have just typed"
+        )
+    from amplifier_foundation.settings.key_lines import check_name
+
+    app = current_app()
+    check_name(name)
+    store = _store(app)
+    store.set(name, read_secret(app, name), "keyring" if keyring else "file")
+    _warn(app, store)
+    app.inform(f"{name} is kept in {'the keyring' if keyring else store.path}")
+    if name in app.environ:
+        app.inform(f"{name} is set in the environment too, which wins")
+
+
+@keys.command(name="list")
+@format_option
+@told
+def list_(output_format: str) -> None:
+    """Print which keys there are.
+
+    \b
+    Examples:
+      amplifier keys list
+      amplifier keys list --format json
+
+    Values are not shown, only where each comes from and the last characters of long ones.
+    """
+    from amplifier_app_cli.known_providers import all_key_names
+
+    app = current_app()
+    store = _store(app)
+    entries = store.list(all_key_names())
+    _warn(app, store)
+    if output_format == "json":
+        print_json([entry._asdict() for entry in entries])
+        return
+    if not entries:
+        app.inform("no keys: `amplifier keys set NAME` keeps one, for example OPENAI_API_KEY")
+        return
+    from amplifier_app_cli.ui.table import table, terminal_width
+
+    rows = [(entry.name, entry.where, f"…{entry.tail}" if entry.tail else "") for entry in entries]
+    click.echo(table(("NAME", "FROM", "ENDS IN"), rows, terminal_width()))
+
+
+@keys.command()
+@click.argument("name")
+@click.option("-f", "--yes", "--force", "is_sure", is_flag=True, help="Do not ask.")
+@told
+def remove(name: str, is_sure: bool) -> None:
+    """Forget the key NAME.
+
+    \b
+    Examples:
+      amplifier keys remove OPENAI_API_KEY
+      amplifier keys remove OPENAI_API_KEY --yes
+    """
+    app = current_app()
+    store = _store(app)
+    _require(app, name, store)
+    if not is_sure:
+        if not app.can_ask:
+            raise click.UsageError(f"{name} would be forgotten, and there is nobody to ask: give --yes")
+        click.confirm(f"Forget {name}?", abort=True, err=True)
+    store.remove(name)
+    _warn(app, store)
+    app.inform(f"{name} is forgotten")
+    if name in app.environ:
+        app.inform(f"{name} is still set in the environment")
+
+
+def read_secret(app: App, name: str) -> str:
+    """Return a value that the user types unseen, or pipes in; raises UsageError when neither can be."""
+    if app.can_ask:
+        value: str = click.prompt(name, hide_input=True, err=True)
+    elif sys.stdin is None or sys.stdin.isatty():
+        raise click.UsageError(f"there is nobody to ask for {name}: pipe the value in")
+    else:
+        value = sys.stdin.buffer.read().decode("utf-8-sig", "surrogateescape")
+    value = value.strip("\r\n \t")
+    if not value:
+        raise click.UsageError(f"no value for {name}: standard input is empty")
+    return value
+
+
+def _require(app: App, name: str, store: KeyStore) -> None:
+    """End the command unless the key is kept here."""
+    names = [entry.name for entry in store.list()]
+    if name in names:
+        return
+    from amplifier_app_cli.ui.say import complain
+    from amplifier_foundation.errors import did_you_mean
+    from amplifier_foundation.settings.key_lines import check_name
+
+    check_name(name)
+    hint = "it is in the environment, which this program does not change" if name in app.environ else ""
+    hint = hint or (did_you_mean(name, names) if names else "no keys are kept")
+    sys.exit(complain(exits.FAILURE, f"there is no key {name!r} in {store.path}: {hint}"))
+
+
+def _store(app: App) -> KeyStore:
+    from amplifier_app_cli.scope_options import key_store
+
+    return key_store(app)
+
+
+def _warn(app: App, store: KeyStore) -> None:
+    for warning in store.warnings:
+        app.inform(f"warning: {warning}")

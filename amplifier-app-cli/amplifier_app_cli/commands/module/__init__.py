@@ -1,0 +1,34 @@
+"""`amplifier module`: the parts that sessions are made of, where they come from, and whether they keep their word."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import click
+
+from amplifier_app_cli.tree import Entry, LazyGroup
+
+_COMMANDS: Final = {
+    name: Entry(f"amplifier_app_cli.commands.module.{target}", summary)
+    for name, target, summary in (
+        ("add", "adding:add", "Add a module to every session."),
+        ("current", "listing:current", "List the modules of the bundle that runs here."),
+        ("list", "listing:list_modules", "List the modules there are."),
+        ("remove", "adding:remove", "Take an added module out again."),
+        ("show", "listing:show", "Print what is known of a module."),
+        ("update", "updating:update", "Fetch newer states of modules."),
+        ("validate", "validating:validate", "Check a module against its contract."),
+    )
+}
+
+
+@click.group(cls=LazyGroup, entries=_COMMANDS)
+def module() -> None:
+    """Work with modules: providers, tools, hooks, loops and contexts.
+
+    \b
+    Examples:
+      amplifier module list --type tool
+      amplifier module add tool-census --source ./modules/tool-census --project
+      amplifier module validate ./modules/tool-census
+    """

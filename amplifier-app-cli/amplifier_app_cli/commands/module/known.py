@@ -1,0 +1,159 @@
+"""Know modules: those that are installed, and those that the plan of a bundle names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from amplifier_foundation.errors import FoundationError
+
+if TYPE_CHECKING:
+    from amplifier_foundation.prepare import Composition
+
+#: The types of modules by the section of a plan that lists them.
+SECTIONS: Final = {"providers": "provider", "tools": "tool", "hooks": "hook"}
+_SINGLE: Final = ("orchestrator", "context")
+TYPES: Final = ("provider", "tool", "hook", "orchestrator", "context")
+
+
+class ModuleUnknownError(FoundationError):
+    """There is no module of that id."""
+
+    code = "module_not_found"
+
+
+@dataclass(frozen=True)
+class Installed:
+    """A module that is installed with the program."""
+
+    package: str
+    version: str
+    summary: str
+    #: `module:attribute` of its mount function.
+    entry_point: str
+    folder: str
+
+
+@dataclass(frozen=True)
+class Placed:
+    """One mention of a module in a plan."""
+
+    #: `tools`, `session`, `agents.explorer.tools`.
+    section: str
+    #: What tells it from others of the section.
+    key: str
+    #: `file:line` of the words that name it or its source.
+    where: str | None
+    source: str | None
+    config: Mapping[str, Any]
+
+
+@dataclass
+class KnownModule:
+    """Everything known of one module."""
+
+    id: str
+    type: str
+    installed: Installed | None = None
+    placed: list[Placed] = field(default_factory=list)
+
+    @property
+    def origin(self) -> str:
+        """Return, for people, where its code comes from."""
+        from amplifier_app_cli.commands.bundle.masking import safe_text
+
+        sources = list(dict.fromkeys(one.source for one in self.placed if one.source))
+        if sources:
+            return ", ".join(safe_text("source", source) for source in sources)
+        return f"{self.installed.package} {self.installed.version}" if self.installed else "not installed"
+
+    def record(self) -> dict[str, Any]:
+        """Return it as plain data, without secrets."""
+        from amplifier_app_cli.commands.bundle.masking import safe
+
+        return {
+            "id": self.id,
+            "type": self.type,
+            "from": self.origin,
+            "installed": None if self.installed is None else vars(self.installed),
+            "plan": [
+                {
+                    "section": one.section,
+                    "key": one.key,
+                    "where": one.where,
+                    "source": safe("source", one.source),
+                    "config": safe(f"{one.section}.{one.key}.config", dict(one.config)),
+                }
+                for one in self.placed
+            ],
+        }
+
+
+async def known_modules(composition: Composition | None) -> list[KnownModule]:
+    """Return the installed modules and those of a plan, sorted by type and id."""
+    known = await _installed()
+    for module_id, kind, placed in _placed(composition) if composition is not None else ():
+        known.setdefault(module_id, KnownModule(module_id, kind)).placed.append(placed)
+    return sorted(known.values(), key=lambda one: (TYPES.index(one.type) if one.type in TYPES else 9, one.id))
+
+
+async def _installed() -> dict[str, KnownModule]:
+    from importlib.metadata import entry_points
+
+    from amplifier_core.loader import ModuleLoader
+
+    types = {info.id: str(info.type) for info in await ModuleLoader().discover()}
+    known: dict[str, KnownModule] = {}
+    for entry in entry_points(group="amplifier.modules"):
+        package = entry.dist
+        described = (
+            Installed(
+                package.name,
+                package.version,
+                _summary(package.metadata),
+                entry.value,
+                str(package.locate_file("")),
+            )
+            if package is not None
+            else Installed("?", "?", "", entry.value, "?")
+        )
+        known.setdefault(entry.name, KnownModule(entry.name, types.get(entry.name, "tool"), described))
+    return known
+
+
+def _summary(metadata: Any) -> str:
+    return str(metadata["Summary"] or "") if "Summary" in metadata else ""
+
+
+def _placed(composition: Composition) -> Iterator[tuple[str, str, Placed]]:
+    """Yield id, type and place of every module of a plan."""
+    from amplifier_foundation.bundles.explain import named_at
+
+    uses = {(use.section, use.module): use for use in composition.composed.modules}
+    for section, key, kind, entry in _entries(composition.composed.plan):
+        module_id = str(entry.get("module"))
+        use = uses.get((section, module_id))
+        # A module that is fetched for one place serves the others too.
+        use = use or next((one for one in uses.values() if one.module == module_id), None)
+        where = use.where if use is not None else named_at(composition.layers, section, key)
+        source = use.source if use is not None else entry.get("source")
+        yield module_id, kind, Placed(section, key, where, source, entry.get("config") or {})
+
+
+def _entries(plan: Mapping[str, Any]) -> Iterator[tuple[str, str, str, Mapping[str, Any]]]:
+    parts: list[tuple[str, Any]] = [("", plan)]
+    parts += [(f"agents.{name}.", agent) for name, agent in (plan.get("agents") or {}).items()]
+    for prefix, part in parts:
+        if not isinstance(part, Mapping):
+            continue
+        session = part.get("session") or {}
+        for kind in _SINGLE:
+            spec = session.get(kind)
+            entry = {"module": spec, "source": session.get(f"{kind}_source")} if isinstance(spec, str) else spec
+            if isinstance(entry, Mapping) and entry.get("module"):
+                yield f"{prefix}session", kind, kind, entry
+        for section, kind in SECTIONS.items():
+            for entry in part.get(section) or []:
+                if isinstance(entry, Mapping) and entry.get("module"):
+                    yield f"{prefix}{section}", str(entry.get("id") or entry["module"]), kind, entry

@@ -1,0 +1,110 @@
+"""`amplifier module update`: fetch newer states of single modules, after saying which."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING
+
+import click
+
+from amplifier_app_cli import exits
+from amplifier_app_cli.app import current_app
+from amplifier_app_cli.failures import told
+from amplifier_app_cli.ui.records import format_option, print_json
+
+if TYPE_CHECKING:
+    from amplifier_foundation.prepare import Composition
+
+
+@click.command()
+@click.argument("module_id", metavar="[ID]", required=False)
+@click.option("--check-only", is_flag=True, help="Only say what is newer.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@click.option("--trust", is_flag=True, help="Trust what this project's files name, this once.")
+@format_option
+@told
+def update(module_id: str | None, check_only: bool, yes: bool, trust: bool, output_format: str) -> None:
+    """Fetch newer states of the modules (or of ID alone) of the bundle that runs here, and lock them.
+
+    The bundles they are named in stay as they are; `amplifier bundle update` fetches those too.
+
+    \b
+    Examples:
+      amplifier module update --check-only
+      amplifier module update tool-web --yes
+    """
+    from amplifier_app_cli.commands.bundle.composing import compose_bundle, finished
+    from amplifier_app_cli.commands.bundle.newer import fetched_sources, look_for_newer
+    from amplifier_app_cli.commands.bundle.updating import ask, newer_text, short
+    from amplifier_app_cli.ui.table import table, terminal_width
+    from amplifier_foundation.trust import UntrustedError
+
+    app = current_app()
+    composition = compose_bundle()
+    if composition.refusals and not (trust or check_only):
+        raise UntrustedError(composition.refusals, app.project)
+    sources = fetched_sources(composition, _wanted(composition, module_id))
+    states = finished(look_for_newer(composition, sources, app.project, app.environ))
+    changing = [state for state in states if state.may_change]
+    is_text = output_format == "text"
+    if is_text:
+        rows = [(one.uri, short(one.before), newer_text(one)) for one in states if one.may_change or one.problem]
+        if rows:
+            click.echo(table(("SOURCE", "NOW", "NEWER"), rows, terminal_width()))
+        if not changing:
+            app.inform(f"nothing newer ({len(states)} fetched sources)")
+    changes: list[str] = []
+    if changing and not check_only:
+        ask(app, yes)
+        changes = finished(_fetched(composition, {one.uri: sources[one.uri] for one in changing}))
+    if not is_text:
+        print_json({"sources": [asdict(state) for state in states], "changes": changes})
+    for line in changes if is_text else ():
+        click.echo(line)
+    sys.exit(exits.FAILURE if any(state.status == "failed" for state in states) else exits.OK)
+
+
+def _wanted(composition: Composition, module_id: str | None) -> list[str]:
+    """Return the ids of the modules meant; raises ModuleUnknownError for one that the plan fetches nothing for."""
+    from amplifier_app_cli.commands.module.known import ModuleUnknownError
+    from amplifier_foundation.errors import did_you_mean
+
+    known = list(dict.fromkeys(use.module for use in composition.composed.modules))
+    if module_id is None:
+        return known
+    if module_id not in known:
+        hint = did_you_mean(module_id, known) if known else "none of its modules has a source"
+        raise ModuleUnknownError(f"the bundle that runs here has no module {module_id!r} with a source: {hint}")
+    return [module_id]
+
+
+async def _fetched(composition: Composition, sources: Mapping[str, str]) -> list[str]:
+    """Fetch these sources anew, make the modules ready with them, and write the lock; return how that changed.
+
+    The lock is written last: when anything fails, what was pinned stays so.
+    """
+    import asyncio
+
+    from amplifier_app_cli.commands.bundle.composing import options_for, tell_warnings
+    from amplifier_app_cli.commands.bundle.pinned import read_pinned
+    from amplifier_foundation.composed import PinRecord
+    from amplifier_foundation.lock import LockError, differences
+    from amplifier_foundation.prepare import activate
+    from amplifier_foundation.sources.fetcher import Fetcher
+
+    app = current_app()
+    fetcher = Fetcher(app.home, refresh=True, environ=app.environ, on_progress=app.inform)
+    fetched = await asyncio.gather(*(fetcher.fetch(uri, base=app.project) for uri in sources.values()))
+    new = {
+        uri: PinRecord(commit=one.commit, sha256=one.sha256) for uri, one in zip(sources.values(), fetched, strict=True)
+    }
+    composed = replace(composition.composed, pins=composition.composed.pins | new)
+    prepared = await activate(composed, options_for())
+    tell_warnings([*fetcher.warnings, *prepared.warnings])
+    before = read_pinned(composition.locks, composed.name)
+    faults = composition.locks.write(composed.name, prepared.composed.pins, composition.added, keep=False)
+    if faults:
+        raise LockError("; ".join(faults))
+    return differences(before, read_pinned(composition.locks, composed.name))

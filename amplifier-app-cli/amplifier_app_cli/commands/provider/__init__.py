@@ -1,0 +1,36 @@
+"""`amplifier provider`: which models there are, which one answers, and whether it works."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import click
+
+from amplifier_app_cli.tree import Entry, LazyGroup
+
+_COMMANDS: Final = {
+    name: Entry(f"amplifier_app_cli.commands.provider.{target}", summary)
+    for name, target, summary in (
+        ("list", "listing:list_", "Print the known providers and the state of each."),
+        ("manage", "listing:manage", "Print the providers, and what can be done with them."),
+        ("install", "listing:install", "Say how to get the modules of providers."),
+        ("add", "configuring:add", "Configure a provider."),
+        ("edit", "configuring:edit", "Change the configuration of a provider."),
+        ("remove", "configuring:remove", "Take a provider out of the settings."),
+        ("test", "trial:test", "Send one tiny request to a provider."),
+        ("models", "trial:models", "Print the models of a provider."),
+    )
+}
+
+
+@click.group(cls=LazyGroup, entries=_COMMANDS)
+def provider() -> None:
+    """Choose, configure and try providers of models.
+
+    \b
+    Examples:
+      amplifier provider list
+      amplifier provider add openai --model gpt-5
+      amplifier provider test
+      amplifier run --provider openai "hello"
+    """

@@ -1,0 +1,274 @@
+"""`amplifier provider add`, `edit` and `remove`: what settings say about providers."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from amplifier_app_cli import exits
+from amplifier_app_cli.app import current_app
+from amplifier_app_cli.failures import told
+from amplifier_app_cli.scope_options import ScopeChoice, scope_options
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from amplifier_app_cli.app import App
+    from amplifier_app_cli.known_providers import KnownProvider
+    from amplifier_foundation.settings import KeyStore
+    from amplifier_foundation.settings.edit import Edit
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def _config_options(command: Function) -> Function:
+    """Add the options that make up a provider's configuration, as one mapping `config`."""
+
+    @click.option("-m", "--model", help="The model to use.")
+    @click.option("--priority", type=int, help="The provider with the lowest number answers.")
+    @click.option("--base-url", help="Where the provider's server is.")
+    @click.option("--key-from-env", metavar="NAME", help="Take the key from this variable, whatever it holds then.")
+    @click.option("--set", "pairs", multiple=True, metavar="KEY=VALUE", help="Any other setting (may be repeated).")
+    @functools.wraps(command)
+    def wrapped(
+        *arguments: Any,
+        model: str | None,
+        priority: int | None,
+        base_url: str | None,
+        key_from_env: str | None,
+        pairs: tuple[str, ...],
+        **options: Any,
+    ) -> Any:
+        config = {
+            "default_model": model,
+            "priority": priority,
+            "base_url": base_url,
+            "api_key": f"${{{key_from_env}}}" if key_from_env else None,
+        }
+        given = {key: value for key, value in config.items() if value is not None}
+        return command(*arguments, config={**given, **_parsed(pairs)}, **options)
+
+    return wrapped  # type: ignore[return-value]
+
+
+@click.command()
+@click.argument("type_", required=False, metavar="[TYPE]")
+@click.option("--id", "name", help="A name of its own, for a second provider of the same type.")
+@click.option("--source", metavar="URI", help="Where the module comes from, when it is not part of the program.")
+@click.option("--key-stdin", is_flag=True, help="Read the key from standard input and keep it.")
+@_config_options
+@scope_options
+@told
+def add(
+    type_: str | None,
+    name: str | None,
+    source: str | None,
+    key_stdin: bool,
+    config: dict[str, Any],
+    where: ScopeChoice,
+) -> None:
+    """Configure a provider.
+
+    \b
+    Examples:
+      amplifier provider add
+      amplifier provider add openai --model gpt-5
+      amplifier provider add chat-completions --id lab --base-url http://127.0.0.1:9000/v1
+
+    TYPE is one of `amplifier provider list`. At a terminal, what is not given is asked for.
+    """
+    from amplifier_app_cli.known_providers import known_provider
+    from amplifier_app_cli.provider_settings import (
+        ModuleMissingError,
+        ProviderEntry,
+        require_module,
+        settings_entry,
+        write_entry,
+    )
+    from amplifier_app_cli.ui.say import complain
+
+    app = current_app()
+    type_ = type_ or ask_for_type(app)
+    known = known_provider(type_)
+    if known is None and source is None:
+        _unknown(type_)
+    module = known.module if known is not None else type_
+    entry_name = name or module
+    if settings_entry(app, entry_name, where.scope or "user") is not None:
+        raise click.UsageError(f"{entry_name} is configured already: change it with `amplifier provider edit`")
+    try:
+        require_module(app, module, source)
+    except ModuleMissingError as error:
+        sys.exit(complain(exits.USAGE, str(error)))
+    if known is not None:
+        keep_key(app, known, from_stdin=key_stdin, is_given="api_key" in config)
+    write_entry(app, where, ProviderEntry(entry_name, module, source, config))
+    app.inform(f"{entry_name} is configured in {where.file(app)}; try it: `amplifier provider test {entry_name}`")
+
+
+@click.command()
+@click.argument("name")
+@click.option("--unset", "unset", multiple=True, metavar="KEY", help="Take a setting out (may be repeated).")
+@_config_options
+@scope_options
+@told
+def edit(name: str, unset: tuple[str, ...], config: dict[str, Any], where: ScopeChoice) -> None:
+    """Change the configuration of a provider.
+
+    \b
+    Examples:
+      amplifier provider edit openai --model gpt-5-mini
+      amplifier provider edit mock --priority 10 --project
+      amplifier provider edit openai --unset base_url
+
+    NAME is its id, its module, or its short name. At a terminal the model is asked for when nothing else is given.
+    """
+    from amplifier_app_cli.provider_settings import ProviderEntry, write_entry
+    from amplifier_app_cli.scope_options import change_settings
+
+    app = current_app()
+    key, module, scope = _named(app, name)
+    place = where if where.scope is not None or scope is None else ScopeChoice(scope)  # type: ignore[arg-type]
+    if not config and not unset:
+        if not app.can_ask:
+            raise click.UsageError(
+                "say what to change: --model, --priority, --base-url, --key-from-env, --set, --unset"
+            )
+        config = {"default_model": click.prompt("Model", err=True)}
+    changed = write_entry(app, place, ProviderEntry(key, module, None, config)) if config else False
+    for field in unset:
+        changed |= change_settings(app, place, _removal(key, "config", field)).changed
+    app.inform(f"{key} {'changed' if changed else 'is like that already'}: {place.file(app)}")
+
+
+@click.command()
+@click.argument("name")
+@click.option("-f", "--yes", "--force", "is_sure", is_flag=True, help="Do not ask.")
+@scope_options
+@told
+def remove(name: str, is_sure: bool, where: ScopeChoice) -> None:
+    """Take a provider out of the settings.
+
+    \b
+    Examples:
+      amplifier provider remove openai
+      amplifier provider remove lab --project --yes
+
+    Its key stays; `amplifier keys remove` forgets that.
+    """
+    from amplifier_app_cli.scope_options import change_settings
+    from amplifier_foundation.settings import SettingsError
+
+    app = current_app()
+    key, _, scope = _named(app, name)
+    if scope is None:
+        raise SettingsError(
+            f"{key} is not in settings but in the bundle: change the bundle, or choose another provider"
+        )
+    place = where if where.scope is not None else ScopeChoice(scope)  # type: ignore[arg-type]
+    if not is_sure:
+        if not app.can_ask:
+            raise click.UsageError(f"{key} would be taken out of the settings, and there is nobody to ask: give --yes")
+        click.confirm(f"Take {key} out of {place.file(app)}?", abort=True, err=True)
+    edit = change_settings(app, place, _removal(key))
+    if not edit.changed:
+        raise SettingsError(f"{key} is not in {edit.path}, but in the scope {scope}: add --scope {scope}")
+    app.inform(f"{key} is not in {edit.path} any more")
+
+
+def _removal(*inner: str) -> Callable[[Path, KeyStore], Edit]:
+    """Return the change of a settings file that takes out something of its providers."""
+    from amplifier_foundation.settings.edit import unset_value
+
+    return lambda file, keys: unset_value(file, ("config", "providers", *inner), keys)
+
+
+def ask_for_type(app: App) -> str:
+    """Return the provider that the user picks from those that can be used; raises UsageError with nobody to ask."""
+    from amplifier_app_cli.known_providers import KNOWN, is_installed
+    from amplifier_app_cli.ui.say import say
+
+    if not app.can_ask:
+        raise click.UsageError(f"say which provider: {', '.join(known.id for known in KNOWN)}")
+    for known in KNOWN:
+        say(f"  {known.id:<18}{known.title}{'' if is_installed(known.module) else ' (not in this release)'}")
+    usable = [known.id for known in KNOWN if is_installed(known.module)]
+    answer: str = click.prompt("Provider", type=click.Choice(usable), default=usable[0], err=True)
+    return answer
+
+
+def keep_key(app: App, known: KnownProvider, *, from_stdin: bool, is_given: bool) -> bool:
+    """See to it that a provider has its key: piped in, set already, or asked for; tell whether one was kept now.
+
+    Nobody to ask is no fault: what has to be set is said.
+    """
+    from amplifier_app_cli.provider_plan import environ_with_keys
+    from amplifier_app_cli.scope_options import key_store
+
+    store = key_store(app)
+    was_kept = False
+    if from_stdin:
+        if not known.variables:
+            raise click.UsageError(f"{known.id} needs no key: leave out --key-stdin")
+        was_kept = _keep(app, store, known.variables[0])
+    for variable in () if is_given else known.missing(environ_with_keys(app)[0]):
+        if app.can_ask:
+            was_kept |= _keep(app, store, variable)
+        else:
+            app.inform(f"{variable} is not set: `amplifier keys set {variable}` keeps it")
+    return was_kept
+
+
+def _keep(app: App, store: KeyStore, variable: str) -> bool:
+    from amplifier_app_cli.commands.keys import read_secret
+
+    value = read_secret(app, variable)
+    if store.load().get(variable) == value:
+        return False
+    store.set(variable, value)
+    app.inform(f"{variable} is kept in {store.path}")
+    return True
+
+
+def _named(app: App, name: str) -> tuple[str, str, str | None]:
+    """Return name, module and scope of the entry that the user means; no scope for one that is only in the bundle."""
+    from amplifier_app_cli.provider_choice import find_entry
+    from amplifier_app_cli.provider_plan import provider_plan
+    from amplifier_app_cli.provider_settings import settings_entry
+
+    entries = app.settings.get("config.providers") or []
+    entry = find_entry(name, entries) or find_entry(name, provider_plan(app).plan.get("providers") or [])
+    if entry is None:
+        from amplifier_foundation.errors import did_you_mean
+        from amplifier_foundation.settings import SettingsError
+
+        names = [str(known.get("id") or known.get("module")) for known in entries]
+        hint = did_you_mean(name, names) if names else "settings configure none: `amplifier provider add`"
+        raise SettingsError(f"there is no provider {name!r} in settings: {hint}")
+    key = str(entry.get("id") or entry["module"])
+    found = settings_entry(app, key)
+    return key, str(entry["module"]), found[0] if found is not None else None
+
+
+def _parsed(pairs: tuple[str, ...]) -> dict[str, Any]:
+    from amplifier_app_cli.commands.settings import parse_value
+
+    parsed: dict[str, Any] = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not key or not equals:
+            raise click.UsageError("--set needs KEY=VALUE")
+        parsed[key] = parse_value(value)
+    return parsed
+
+
+def _unknown(type_: str) -> None:
+    from amplifier_app_cli.known_providers import KNOWN
+    from amplifier_foundation.errors import did_you_mean
+
+    hint = did_you_mean(type_, [known.id for known in KNOWN])
+    raise click.UsageError(f"there is no provider {type_!r}: {hint} A module of your own needs --source URI")

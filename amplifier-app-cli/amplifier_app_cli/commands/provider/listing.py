@@ -1,0 +1,170 @@
+"""`amplifier provider list`, `manage` and `install`: what there is."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from amplifier_app_cli import exits
+from amplifier_app_cli.app import current_app
+from amplifier_app_cli.failures import told
+from amplifier_app_cli.ui.records import format_option, print_json
+
+if TYPE_CHECKING:
+    from amplifier_app_cli.app import App
+    from amplifier_app_cli.provider_choice import Choice
+    from amplifier_app_cli.provider_plan import ProviderPlan
+
+
+@click.command(name="list")
+@format_option
+@told
+def list_(output_format: str) -> None:
+    """Print the known providers and the state of each.
+
+    \b
+    Examples:
+      amplifier provider list
+      amplifier provider list --format json
+
+    That is: whether its module is installed, whether its key is set, whether settings or the bundle configure it, and
+    which one a run would use.
+    """
+    _print(current_app(), output_format)
+
+
+@click.command()
+@format_option
+@told
+def manage(output_format: str) -> None:
+    """Print the providers, and what can be done with them.
+
+    \b
+    Examples:
+      amplifier provider manage
+    """
+    app = current_app()
+    _print(app, output_format)
+    for hint in (
+        "amplifier provider add NAME       configure a provider",
+        "amplifier provider edit NAME      change its model, priority or address",
+        "amplifier provider test NAME      send it one tiny request",
+        "amplifier provider models NAME    print its models",
+        "amplifier provider remove NAME    take it out of the settings",
+        "amplifier keys set VARIABLE       keep its key",
+    ):
+        app.inform(hint)
+
+
+@click.command()
+@click.argument("names", nargs=-1, metavar="[NAME]...")
+@click.option("--all", "is_all", is_flag=True, help="Ask for all known providers.")
+@click.option("-q", "--quiet", is_flag=True, help="Say nothing of those that are there.")
+@click.option("--force", is_flag=True, help="Does nothing: modules come with the program. For older scripts.")
+@told
+def install(names: tuple[str, ...], is_all: bool, quiet: bool, force: bool) -> None:
+    """Say how to get the modules of providers.
+
+    \b
+    Examples:
+      amplifier provider install mock
+      amplifier provider install --all
+
+    Modules come with the program, so there is nothing to install for those of this release.
+    """
+    from amplifier_app_cli.known_providers import KNOWN, how_to_get, is_installed, known_provider
+    from amplifier_app_cli.ui.say import complain
+    from amplifier_foundation.errors import did_you_mean
+
+    if not names and not is_all:
+        raise click.UsageError("say which providers, or give --all")
+    code = exits.OK
+    for name in dict.fromkeys([*names, *(known.id for known in KNOWN if is_all)]):
+        known = known_provider(name)
+        if known is None:
+            raise click.UsageError(f"there is no provider {name!r}: {did_you_mean(name, [each.id for each in KNOWN])}")
+        if not is_installed(known.module):
+            code = complain(exits.USAGE, how_to_get(known.module))
+        elif not quiet:
+            current_app().inform(f"{known.module} is installed")
+    sys.exit(code)
+
+
+def _print(app: App, output_format: str) -> None:
+    from amplifier_app_cli.provider_plan import provider_plan
+
+    found = provider_plan(app)
+    choice, problem = _choice(app, found)
+    records = _records(app, found, choice)
+    for warning in (*found.warnings, *([problem] if problem else [])):
+        app.inform(f"warning: {warning}")
+    if output_format == "json":
+        print_json(records)
+        return
+    from amplifier_app_cli.ui.table import table, terminal_width
+
+    rows = [
+        (
+            record["id"],
+            record["module"],
+            "yes" if record["installed"] else "no",
+            _key_state(record),
+            ", ".join(f"{entry['name']} ({entry['where']})" for entry in record["configured"]) or "no",
+            "yes" if record["used"] else "",
+        )
+        for record in records
+    ]
+    click.echo(table(("PROVIDER", "MODULE", "INSTALLED", "KEY", "CONFIGURED", "USED"), rows, terminal_width()))
+    if choice is not None:
+        app.inform(choice.line)
+
+
+def _choice(app: App, found: ProviderPlan) -> tuple[Choice | None, str | None]:
+    from amplifier_app_cli.provider_choice import ProviderChoiceError
+
+    try:
+        return found.choose(app), None
+    except ProviderChoiceError as error:
+        return None, str(error)
+
+
+def _records(app: App, found: ProviderPlan, choice: Choice | None) -> list[dict[str, Any]]:
+    """Return the known providers in their order, then the others that the plan has."""
+    from amplifier_app_cli.known_providers import KNOWN, KnownProvider, is_installed, short_name
+
+    entries = [entry for entry in found.plan.get("providers") or [] if isinstance(entry, dict) and entry.get("module")]
+    modules = {known.module for known in KNOWN}
+    others = dict.fromkeys(str(entry["module"]) for entry in entries if entry["module"] not in modules)
+    listed = [*KNOWN, *(KnownProvider(short_name(module), module, module) for module in others)]
+    return [
+        {
+            "id": known.id,
+            "module": known.module,
+            "title": known.title,
+            "installed": is_installed(known.module),
+            "keys": list(known.variables),
+            "key_found": list(known.found(found.environ)),
+            "key_missing": list(known.missing(found.environ)),
+            "configured": [_configured(app, entry) for entry in entries if entry["module"] == known.module],
+            "used": choice is not None and choice.module == known.module,
+        }
+        for known in listed
+    ]
+
+
+def _configured(app: App, entry: dict[str, Any]) -> dict[str, Any]:
+    from amplifier_app_cli.provider_choice import is_in_settings
+
+    return {
+        "name": entry.get("id") or entry["module"],
+        "where": "settings" if is_in_settings(entry, app.settings) else "bundle",
+        "model": (entry.get("config") or {}).get("default_model"),
+    }
+
+
+def _key_state(record: dict[str, Any]) -> str:
+    if not record["keys"]:
+        return "not needed"
+    return " + ".join(record["key_found"]) or f"no ({' + '.join(record['key_missing'])})"

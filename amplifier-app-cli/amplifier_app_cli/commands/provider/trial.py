@@ -1,0 +1,112 @@
+"""`amplifier provider test` and `models`: ask a provider something, through its module."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from amplifier_app_cli import exits
+from amplifier_app_cli.app import current_app
+from amplifier_app_cli.failures import told
+from amplifier_app_cli.ui.records import format_option, print_json
+
+if TYPE_CHECKING:
+    from amplifier_app_cli.app import App
+    from amplifier_app_cli.provider_choice import Choice
+
+
+@click.command()
+@click.argument("name", required=False)
+@format_option
+@told
+def test(name: str | None, output_format: str) -> None:
+    """Send one tiny request to a provider.
+
+    \b
+    Examples:
+      amplifier provider test
+      amplifier provider test openai --format json
+
+    It goes through the provider's module, as every request of a session does. Without NAME it goes to the provider that
+    a run would use. It may cost a fraction of a cent.
+    """
+    from amplifier_app_cli.provider_trial import ask
+
+    app = current_app()
+    choice, answer = _asked(app, name, ask, output_format)
+    if output_format == "json":
+        print_json({"status": "ok", "provider": choice.provider, **vars(answer)})
+        return
+    from amplifier_app_cli.ui.plain import plain
+
+    spent = f"{answer.input_tokens or 0} tokens in, {answer.output_tokens or 0} out"
+    cost = f", ${answer.cost_usd}" if answer.cost_usd is not None else ""
+    click.echo(f"{choice.provider}: ok, model {answer.model or 'unknown'}, {answer.duration_ms} ms, {spent}{cost}")
+    app.inform(f"it said: {plain(answer.text)[:200] or '(nothing)'}")
+
+
+@click.command()
+@click.argument("name", required=False)
+@format_option
+@told
+def models(name: str | None, output_format: str) -> None:
+    """Print the models of a provider.
+
+    \b
+    Examples:
+      amplifier provider models
+      amplifier provider models mock --format json
+
+    Without NAME they are those of the provider that a run would use.
+    """
+    from amplifier_app_cli.provider_trial import models_of
+
+    app = current_app()
+    choice, found = _asked(app, name, models_of, output_format)
+    if output_format == "json":
+        print_json([{"provider": choice.provider, **model.model_dump(mode="json")} for model in found])
+        return
+    if not found:
+        app.inform(f"{choice.provider} lists no models")
+        return
+    from amplifier_app_cli.ui.table import table, terminal_width
+
+    rows = [(model.id, model.display_name, model.context_window, model.max_output_tokens) for model in found]
+    click.echo(table(("MODEL", "NAME", "CONTEXT", "OUTPUT"), rows, terminal_width()))
+
+
+class _ProviderFailed(Exception):
+    """The provider was there, and failed."""
+
+
+def _asked(app: App, name: str | None, question: Callable[[Any], Awaitable[Any]], output_format: str) -> Any:
+    """Return the provider that was chosen and what it said; ends the command when it fails."""
+    import asyncio
+
+    from amplifier_app_cli.stdout_guard import guarded_stdout
+    from amplifier_app_cli.ui.diagnostics import show_warnings
+
+    show_warnings()
+    try:
+        with guarded_stdout():
+            return asyncio.run(_ask(app, name, question))
+    except _ProviderFailed as error:
+        from amplifier_app_cli.ui.say import complain
+
+        if output_format == "json":
+            print_json({"status": "error", "code": "provider_failed", "error": str(error)})
+        sys.exit(complain(exits.PROVIDER, str(error)))
+
+
+async def _ask(app: App, name: str | None, question: Callable[[Any], Awaitable[Any]]) -> tuple[Choice, Any]:
+    from amplifier_app_cli.provider_trial import provider_brought_up
+
+    async with provider_brought_up(app, name) as (choice, provider):
+        app.inform(choice.line)
+        try:
+            return choice, await question(provider)
+        except Exception as error:  # whatever a module raises: it is the module that is tried
+            raise _ProviderFailed(f"{choice.provider} failed: {type(error).__name__}: {error}") from error

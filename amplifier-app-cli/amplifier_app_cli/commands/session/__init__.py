@@ -1,0 +1,39 @@
+"""`amplifier session`: what was said and done before."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import click
+
+from amplifier_app_cli.tree import Entry, LazyGroup
+
+_COMMANDS: Final = {
+    name: Entry(f"{__name__}.{target}", summary)
+    for name, target, summary in (
+        ("list", "listing:list_sessions", "List sessions, the most recently active first."),
+        ("show", "show:show", "Show one session: what it used, what it is made of, what came of it."),
+        ("fork", "copying:fork", "Copy a session, up to a turn or an event, to go another way."),
+        ("rename", "naming:rename", "Give a session a name."),
+        ("export", "copying:export", "Write a session to a file or to standard output."),
+        ("delete", "removing:delete", "Delete a session and those that it started."),
+        ("cleanup", "removing:cleanup", "Delete the sessions that were not active for long."),
+        ("repair", "mending:repair", "Mend the conversation of a session, or go back to where it was sound."),
+        ("restore", "restoring:restore", "Put files back that a session has written."),
+    )
+}
+
+
+@click.group(cls=LazyGroup, entries=_COMMANDS)
+def session() -> None:
+    """List, show, copy, mend and delete sessions, and take back what they wrote.
+
+    \b
+    Examples:
+      amplifier session list
+      amplifier session show 3f2a
+      amplifier session fork 3f2a --at-turn 2
+      amplifier session restore 3f2a --list
+
+    A session is named by its id, the beginning of its id, its name, or the path of its folder.
+    """

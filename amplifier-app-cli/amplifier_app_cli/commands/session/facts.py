@@ -1,0 +1,124 @@
+"""Put what is known of sessions into words and records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from amplifier_app_cli.app import App
+    from amplifier_foundation.sessions.store import SessionStore
+    from amplifier_foundation.sessions.summary import SessionSummary
+
+_SHORTEST_ID = 8
+
+
+def found_session(app: App, text: str) -> tuple[SessionStore, SessionSummary]:
+    """Return the store and the session that a text means; raises what `SessionStore.find` raises."""
+    from amplifier_foundation.sessions.store import SessionStore
+
+    store = SessionStore(app.home)
+    session = store.find(text, app.project)
+    tell_warnings(app, store.warnings)
+    return store, session
+
+
+def tell_warnings(app: App, warnings: Iterable[str]) -> None:
+    """Say what the user should know besides the result."""
+    for warning in warnings:
+        app.inform(f"warning: {warning}")
+
+
+def record_of(session: SessionSummary, metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """Return all that a list knows of a session, for programs."""
+    usage = _usage(metadata)
+    return {
+        "id": session.id,
+        "name": session.name,
+        "description": session.description,
+        "project": session.project,
+        "folder": str(session.folder),
+        "created": session.created and session.created.isoformat(),
+        "updated": session.updated.isoformat(),
+        "turn_count": session.turn_count,
+        "first_prompt": session.first_prompt,
+        "bundle": session.bundle,
+        "model": session.model,
+        "cost_usd": usage.get("cost_usd"),
+        "usage": usage or None,
+        "parent_id": session.parent_id,
+        "is_child": session.is_child,
+        "is_fork": is_fork(session),
+        "agent_name": session.agent_name,
+        "damaged": session.damaged,
+        "warning": session.warning,
+    }
+
+
+def is_fork(session: SessionSummary) -> bool:
+    """Tell whether a session continues a copy of another one."""
+    return session.parent_id is not None and not session.is_child
+
+
+def cost_text(metadata: Mapping[str, Any]) -> str:
+    """Return what a session cost: a plus stands for answers without a price, a dash for nothing known."""
+    usage = _usage(metadata)
+    try:
+        cost = float(usage["cost_usd"])
+    except (KeyError, TypeError, ValueError):
+        return "-"
+    if 0 < cost < 0.0001:
+        text = "<$0.0001"
+    elif cost and cost < 0.995:
+        text = f"${cost:.4f}"
+    else:
+        text = f"${cost:,.2f}"
+    return f"{text}+" if usage.get("calls_without_price") or "since" in usage else text
+
+
+def title(session: SessionSummary) -> str:
+    """Return what a session is called, or how it began, or why nobody knows."""
+    if session.damaged:
+        return f"(damaged) {session.damaged}"
+    if session.name:
+        return session.name
+    return f'"{session.first_prompt}"' if session.first_prompt else f"({session.warning or 'nothing was said'})"
+
+
+def when(moment: datetime | None) -> str:
+    """Return a time as the clock on the wall shows it."""
+    return moment.astimezone().strftime("%Y-%m-%d %H:%M") if moment is not None else "-"
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun, `1 turn` or `2 turns`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def size_text(size: int) -> str:
+    """Return a number of bytes in words."""
+    amount = float(size)
+    for unit in ("bytes", "kB", "MB"):
+        if amount < 1000:
+            return f"{amount:.0f} {unit}" if unit == "bytes" else f"{amount:.1f} {unit}"
+        amount /= 1000
+    return f"{amount:.1f} GB"
+
+
+def short_ids(sessions: Iterable[SessionSummary]) -> dict[str, str]:
+    """Return the beginning of each id that no other one has, for people."""
+    ids = sorted({session.id for session in sessions})
+    shortened: dict[str, str] = {}
+    for number, one in enumerate(ids):
+        length = _SHORTEST_ID
+        for other in (*ids[max(number - 1, 0) : number], *ids[number + 1 : number + 2]):
+            while length < len(one) and one[:length] == other[:length]:
+                length += 1
+        shortened[one] = one[:length]
+    return shortened
+
+
+def _usage(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    usage = metadata.get("usage")
+    return dict(usage) if isinstance(usage, dict) else {}

@@ -1,0 +1,91 @@
+"""`amplifier session repair`: make a conversation one that can be gone on with."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from amplifier_app_cli.app import current_app
+from amplifier_app_cli.failures import told
+from amplifier_app_cli.ui.records import format_option
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from amplifier_foundation.sessions.diagnosis import Diagnosis, Mended
+
+
+@click.command()
+@click.argument("session")
+@click.option("--rewind", "is_rewind", is_flag=True, help="Go back to the last turn before which all is well.")
+@format_option
+@told
+def repair(session: str, is_rewind: bool, output_format: str) -> None:
+    """Say what is wrong with the conversation of SESSION, and mend it.
+
+    \b
+    Examples:
+      amplifier session repair 3f2a
+      amplifier session repair 3f2a --rewind
+
+    The conversation before is kept beside it as transcript.jsonl.backup. Resuming a session mends it by itself; this is
+    for other programs that read the file, and for going back.
+    """
+    from amplifier_app_cli.commands.session.facts import counted, found_session
+    from amplifier_foundation.sessions.diagnosis import diagnose
+    from amplifier_foundation.sessions.history import load_history
+
+    app = current_app()
+    _, found = found_session(app, session)
+    history = load_history(found.folder)
+    diagnosis = diagnose(history.messages)
+    problems = [*(text for text in (found.damaged, found.warning) if text), *history.problems]
+    mended = _mended(found.folder, is_rewind)
+    if output_format == "json":
+        from amplifier_app_cli.ui.records import print_json
+
+        facts: dict[str, object] = {"status": diagnosis.status, "failure_modes": diagnosis.failure_modes}
+        facts |= {"orphaned_tool_ids": diagnosis.orphaned_tool_ids, "misplaced_tool_ids": diagnosis.misplaced_tool_ids}
+        facts |= {"incomplete_turns": diagnosis.incomplete_turns, "problems": problems}
+        done = {"actions": mended.actions, "messages": mended.messages, "turns": mended.turns}
+        print_json({"id": found.id, "found": facts, "done": done})
+        return
+    from amplifier_app_cli.ui.plain import plain
+
+    for line in (*problems, *_in_words(diagnosis)):
+        click.echo(plain(f"found: {line}"))
+    for line in mended.actions:
+        click.echo(plain(f"done: {line}"))
+    length = f"{counted(mended.messages, 'message')} of {counted(mended.turns, 'turn')}"
+    if mended.actions:
+        app.inform(f"the conversation has {length} now; the one before is kept as transcript.jsonl.backup")
+    else:
+        app.inform(f"the conversation is sound: {length}")
+    if found.damaged:
+        app.inform("the damaged metadata.json is left alone; resuming the session writes a new one")
+
+
+def _mended(folder: Path, is_rewind: bool) -> Mended:
+    from amplifier_foundation.sessions.diagnosis import repair, rewind
+    from amplifier_foundation.sessions.removal import SessionRunningError
+    from amplifier_kit.log.lock import SessionLogBusy
+
+    try:
+        return rewind(folder) if is_rewind else repair(folder)
+    except SessionLogBusy as error:
+        who = "another process" if error.pid is None else f"process {error.pid}"
+        raise SessionRunningError(
+            f"session {folder.name} cannot be mended while {who} runs it: wait for it, or end it"
+        ) from error
+
+
+def _in_words(diagnosis: Diagnosis) -> list[str]:
+    lines = [mode.replace("_", " ") for mode in diagnosis.failure_modes if mode != "incomplete_turns"]
+    if diagnosis.orphaned_tool_ids:
+        lines.append(f"calls without a result, or results without a call: {', '.join(diagnosis.orphaned_tool_ids)}")
+    if diagnosis.misplaced_tool_ids:
+        lines.append(f"results in the wrong place: {', '.join(diagnosis.misplaced_tool_ids)}")
+    if diagnosis.incomplete_turns:
+        lines.append(f"turns without an answer: {', '.join(map(str, diagnosis.incomplete_turns))}")
+    return lines

@@ -1,0 +1,171 @@
+"""`amplifier session delete` and `cleanup`: make room."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from amplifier_app_cli.app import current_app
+from amplifier_app_cli.failures import told
+from amplifier_app_cli.ui.records import format_option
+
+if TYPE_CHECKING:
+    from amplifier_app_cli.app import App
+    from amplifier_foundation.sessions.cleanup import Cleanup
+
+
+@click.command()
+@click.argument("session")
+@click.option("-f", "--force", "--yes", "is_sure", is_flag=True, help="Do not ask.")
+@format_option
+@told
+def delete(session: str, is_sure: bool, output_format: str) -> None:
+    """Delete SESSION and the sessions that it started. Its forks stay.
+
+    \b
+    Examples:
+      amplifier session delete 3f2a
+      amplifier session delete 3f2a --force
+
+    A session that runs is not deleted.
+    """
+    from amplifier_app_cli.commands.session.asking import make_sure
+    from amplifier_app_cli.commands.session.facts import counted, found_session, size_text, tell_warnings, title
+
+    app = current_app()
+    store, found = found_session(app, session)
+    started = len(store.descendants(found))
+    more = f" and {counted(started, 'session')} that it started" if started else ""
+    make_sure(
+        app,
+        f"Delete session {found.id}{more}: {title(found)}? It cannot be undone",
+        is_sure,
+        f"give --force to delete session {found.id}{more}",
+    )
+    removed = store.delete(found)
+    tell_warnings(app, removed.warnings)
+    if output_format == "json":
+        from amplifier_app_cli.ui.records import print_json
+
+        print_json({"deleted": list(removed.ids), "bytes": removed.bytes})
+    else:
+        app.inform(f"deleted session {found.id}{more} ({size_text(removed.bytes)})")
+
+
+@click.command()
+@click.option(
+    "-d",
+    "--days",
+    type=click.FloatRange(0, 36_500),
+    default=30,
+    show_default=True,
+    help="Delete what was not active for so many days.",
+)
+@click.option("--all-projects", is_flag=True, help="Those of all projects.")
+@click.option("--project", "project", metavar="PATH", help="Those of the project in this folder.")
+@click.option("--include-named", is_flag=True, help="Also those with a name, and damaged ones.")
+@click.option("--dry-run", is_flag=True, help="Show what would be deleted, and delete nothing.")
+@click.option("-f", "--force", "--yes", "is_sure", is_flag=True, help="Do not ask.")
+@format_option
+@told
+def cleanup(
+    days: float,
+    all_projects: bool,
+    project: str | None,
+    include_named: bool,
+    dry_run: bool,
+    is_sure: bool,
+    output_format: str,
+) -> None:
+    """Delete the sessions of this project that were not active for long.
+
+    \b
+    Examples:
+      amplifier session cleanup --dry-run
+      amplifier session cleanup --days 90 --all-projects --force
+
+    Kept are sessions that run, those with a name, and damaged ones.
+    """
+    if project is not None and all_projects:
+        raise click.UsageError("--project and --all-projects: give one of them")
+    from amplifier_app_cli.commands.session.asking import make_sure
+    from amplifier_app_cli.commands.session.facts import counted, size_text
+    from amplifier_foundation.sessions.cleanup import clean_up
+    from amplifier_foundation.sessions.store import SessionStore
+
+    app = current_app()
+    where = app.project if project is None else Path(project).expanduser().resolve()
+
+    def clean(*, dry_run: bool) -> Cleanup:
+        store = SessionStore(app.home)
+        return clean_up(
+            store, days=days, project=where, all_projects=all_projects, include_named=include_named, dry_run=dry_run
+        )
+
+    done = clean(dry_run=True)
+    if not dry_run and (done.removed or done.swept):
+        if not is_sure and app.can_ask:
+            _print_rows(done, to_stderr=True)
+        what = f"{counted(len(done.removed), 'session')} ({size_text(done.bytes)})"
+        make_sure(
+            app,
+            f"Delete {what}? It cannot be undone",
+            is_sure,
+            f"give --force to delete {what}, or look with --dry-run",
+        )
+        done = clean(dry_run=False)
+    _report(app, done, days, dry_run, output_format)
+
+
+def _report(app: App, done: Cleanup, days: float, dry_run: bool, output_format: str) -> None:
+    from amplifier_app_cli.commands.session.facts import counted, size_text, tell_warnings
+
+    tell_warnings(app, done.warnings)
+    if output_format == "json":
+        from amplifier_app_cli.ui.records import print_json
+
+        print_json(
+            {
+                "dry_run": dry_run,
+                "removed": [
+                    {
+                        "id": one.session.id,
+                        "ids": list(one.ids),
+                        "folder": str(one.session.folder),
+                        "updated": one.session.updated.isoformat(),
+                        "bytes": one.bytes,
+                    }
+                    for one in done.removed
+                ],
+                "kept": [{"id": session.id, "reason": reason} for session, reason in done.kept],
+                "swept": [str(path) for path in done.swept],
+                "bytes": done.bytes,
+                "warnings": list(done.warnings),
+            }
+        )
+        return
+    _print_rows(done)
+    for session, reason in done.kept:
+        app.inform(f"kept {session.id}: {reason}")
+    if not done.removed and not done.swept:
+        app.inform(f"nothing to delete: no session was left alone for {days:g} days, or all such are kept")
+        return
+    swept = f" and {counted(len(done.swept), 'leftover')} of crashes" if done.swept else ""
+    verb = "would delete" if dry_run else "deleted"
+    app.inform(f"{verb} {counted(len(done.removed), 'session')}{swept} ({size_text(done.bytes)})")
+
+
+def _print_rows(done: Cleanup, *, to_stderr: bool = False) -> None:
+    """Print what was deleted, or would be."""
+    from amplifier_app_cli.commands.session.facts import size_text, title, when
+    from amplifier_app_cli.ui.table import table, terminal_width
+
+    if done.removed:
+        rows = [
+            [one.session.id, when(one.session.updated), len(one.ids), size_text(one.bytes), title(one.session)]
+            for one in done.removed
+        ]
+        headings = ["ID", "LAST ACTIVE", "SESSIONS", "SIZE", "NAME OR FIRST PROMPT"]
+        click.echo(table(headings, rows, terminal_width()), err=to_stderr)

@@ -1,0 +1,210 @@
+"""`amplifier session restore`: take back what a session wrote into files."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from amplifier_app_cli.app import current_app
+from amplifier_app_cli.failures import told
+from amplifier_app_cli.ui.records import format_option
+
+if TYPE_CHECKING:
+    from amplifier_app_cli.app import App
+    from amplifier_foundation.sessions.checkpoints import Checkpoint, Checkpoints, FileState, Restored, RestorePlan
+
+
+@click.command()
+@click.argument("session")
+@click.argument("checkpoint", required=False)
+@click.option("--list", "is_list", is_flag=True, help="List the checkpoints; so does giving none.")
+@click.option("--last-turn", is_flag=True, help="Take back the newest turn that wrote files.")
+@click.option("--dry-run", is_flag=True, help="Show what would be put back, and change nothing.")
+@click.option("--force", is_flag=True, help="Put files back although somebody else has changed them since.")
+@click.option("-y", "--yes", "is_sure", is_flag=True, help="Do not ask.")
+@format_option
+@told
+def restore(
+    session: str,
+    checkpoint: str | None,
+    is_list: bool,
+    last_turn: bool,
+    dry_run: bool,
+    force: bool,
+    is_sure: bool,
+    output_format: str,
+) -> None:
+    """Put the files back that SESSION has written at CHECKPOINT and after it, as they were before.
+
+    \b
+    Examples:
+      amplifier session restore 3f2a --list
+      amplifier session restore 3f2a c4
+      amplifier session restore 3f2a --last-turn --yes
+
+    That is a checkpoint too: restore to it, and everything is as it was before. Files that somebody else has changed
+    since are not touched, unless by --force.
+    """
+    if sum((checkpoint is not None, is_list, last_turn)) > 1:
+        raise click.UsageError("CHECKPOINT, --list and --last-turn: give one of them")
+    from amplifier_app_cli.commands.session.facts import found_session, tell_warnings
+    from amplifier_foundation.sessions.checkpoints import Checkpoints
+
+    app = current_app()
+    _, found = found_session(app, session)
+    checkpoints = Checkpoints(found.folder)
+    if checkpoint is None and not last_turn:
+        _print_list(app, found.id, checkpoints.list(), output_format)
+        tell_warnings(app, checkpoints.problems)
+        return
+    if last_turn:
+        first = checkpoints.last_turn()
+        if first is None:
+            _say_nothing(app, found.id, output_format)
+            return
+        checkpoint = first.id
+    assert checkpoint is not None
+    _restore(app, checkpoints, checkpoint, dry_run, force, is_sure, output_format)
+
+
+def _restore(
+    app: App, checkpoints: Checkpoints, to: str, dry_run: bool, force: bool, is_sure: bool, output_format: str
+) -> None:
+    from amplifier_app_cli.commands.session.asking import make_sure
+    from amplifier_app_cli.commands.session.facts import counted, tell_warnings
+    from amplifier_foundation.sessions.checkpoints import RestoreConflictError
+
+    plan = checkpoints.plan(to)
+    tell_warnings(app, checkpoints.problems)
+    if dry_run:
+        _print_plan(app, plan, output_format)
+        return
+    reasons = (*plan.conflicts, *plan.impossible)
+    if reasons and not force:
+        raise RestoreConflictError(reasons)
+    if plan.changes and not is_sure and app.can_ask:
+        for state in plan.changes:
+            app.inform(f"  {_action(state)} {state.path}")
+    if plan.changes:
+        what = counted(len(plan.changes), "file")
+        make_sure(app, f"Change {what}?", is_sure, f"give --yes to change {what}, or look with --dry-run")
+    restored = checkpoints.restore(to, force=force)
+    _report(app, restored, output_format)
+
+
+def _print_list(app: App, session_id: str, known: list[Checkpoint], output_format: str) -> None:
+    from amplifier_app_cli.commands.session.facts import when
+
+    if output_format == "json":
+        from amplifier_app_cli.ui.records import print_json
+
+        print_json({"id": session_id, "checkpoints": [_record(one) for one in known]})
+        return
+    if not known:
+        app.inform(f"session {session_id} has written no files that could be put back")
+        return
+    from amplifier_app_cli.ui.table import table, terminal_width
+
+    rows = [[one.id, when(one.made), one.turn, one.tool, _state(one), _path(one)] for one in known]
+    click.echo(table(["CHECKPOINT", "TIME", "TURN", "TOOL", "STATE", "FILE"], rows, terminal_width()))
+
+
+def _print_plan(app: App, plan: RestorePlan, output_format: str) -> None:
+    if output_format == "json":
+        from amplifier_app_cli.ui.records import print_json
+
+        changes = [{"path": str(state.path), "action": _action(state)} for state in plan.changes]
+        conflicts, impossible = list(plan.conflicts), list(plan.impossible)
+        print_json({"to": plan.to.id, "changes": changes, "conflicts": conflicts, "impossible": impossible})
+        return
+    from amplifier_app_cli.ui.plain import plain
+
+    for state in plan.changes:
+        click.echo(plain(f"{_action(state)} {state.path}"))
+    for line in (*plan.conflicts, *plan.impossible):
+        app.inform(f"refused: {line}")
+    if not plan.changes:
+        app.inform("no file would change")
+
+
+def _report(app: App, restored: Restored, output_format: str) -> None:
+    from amplifier_app_cli.commands.session.facts import tell_warnings
+
+    if output_format == "json":
+        from amplifier_app_cli.ui.records import print_json
+
+        print_json(
+            {
+                "checkpoint": restored.checkpoint.id,
+                "restored_to": restored.checkpoint.restored_to,
+                "put_back": [str(path) for path in restored.put_back],
+                "removed": [str(path) for path in restored.removed],
+                "left": list(restored.left),
+            }
+        )
+        return
+    from amplifier_app_cli.ui.plain import plain
+
+    for path in restored.put_back:
+        click.echo(plain(f"put back {path}"))
+    for path in restored.removed:
+        click.echo(plain(f"removed {path}"))
+    tell_warnings(app, restored.left)
+    if restored.put_back or restored.removed:
+        app.inform(f"to take that back, restore to {restored.checkpoint.id}")
+    else:
+        app.inform("no file had to be changed")
+
+
+def _say_nothing(app: App, session_id: str, output_format: str) -> None:
+    if output_format == "json":
+        from amplifier_app_cli.ui.records import print_json
+
+        print_json({"checkpoint": None, "restored_to": None, "put_back": [], "removed": [], "left": []})
+    else:
+        app.inform(f"session {session_id} has written nothing that was not taken back already")
+
+
+def _action(state: FileState) -> str:
+    return "remove" if state.kind == "absent" else "put back"
+
+
+def _state(checkpoint: Checkpoint) -> str:
+    if checkpoint.restored_to is not None:
+        return f"restored to {checkpoint.restored_to}"
+    if checkpoint.is_undone:
+        return "taken back"
+    before = checkpoint.before[0] if checkpoint.before else None
+    if before is not None and not before.is_kept:
+        return "not kept"
+    return "created" if before is not None and before.kind == "absent" else "changed"
+
+
+def _path(checkpoint: Checkpoint) -> str:
+    files = len(checkpoint.before)
+    if checkpoint.restored_to is not None and files != 1:
+        return f"{files} files"
+    return str(checkpoint.path or "-")
+
+
+def _record(checkpoint: Checkpoint) -> dict[str, Any]:
+    after = {state.path: state for state in checkpoint.after or ()}
+    return {
+        "id": checkpoint.id,
+        "made": checkpoint.made.isoformat(),
+        "turn": checkpoint.turn,
+        "tool": checkpoint.tool,
+        "tool_call_id": checkpoint.tool_call_id,
+        "restored_to": checkpoint.restored_to,
+        "is_undone": checkpoint.is_undone,
+        "files": [
+            {
+                "path": str(state.path),
+                "is_kept": state.is_kept,
+                "before": state.to_record(),
+                "after": after[state.path].to_record() if state.path in after else None,
+            }
+            for state in checkpoint.before
+        ],
+    }

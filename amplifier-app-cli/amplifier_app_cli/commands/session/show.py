@@ -1,0 +1,258 @@
+"""`amplifier session show`: all that is known of one session."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from amplifier_app_cli.app import current_app
+from amplifier_app_cli.failures import told
+from amplifier_app_cli.ui.records import format_option
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from amplifier_foundation.sessions.store import SessionStore
+    from amplifier_foundation.sessions.summary import SessionSummary
+
+_SECTIONS = ("providers", "tools", "hooks")
+
+
+@dataclass
+class _Known:
+    """One session, and what its folder and the sessions beside it tell."""
+
+    session: SessionSummary
+    metadata: dict[str, Any]
+    state: str
+    size: int
+    made_of: dict[str, Any] | None
+    children: list[SessionSummary]
+    forks: list[SessionSummary]
+    lineage: list[SessionSummary]
+    checkpoints: int
+    problems: list[str] = field(default_factory=list)
+
+
+@click.command()
+@click.argument("session")
+@click.option("-T", "--with-transcript", is_flag=True, help="With the conversation.")
+@format_option
+@told
+def show(session: str, with_transcript: bool, output_format: str) -> None:
+    """Show SESSION: when it was, what it used and cost, what it is made of, what it started, and its forks.
+
+    \b
+    Examples:
+      amplifier session show 3f2a
+      amplifier session show "the garden" --with-transcript
+      amplifier session show 3f2a --format json | jq .usage
+    """
+    from amplifier_app_cli.commands.session.facts import found_session, tell_warnings
+
+    app = current_app()
+    store, found = found_session(app, session)
+    known = _known(store, found)
+    messages: list[dict[str, Any]] | None = None
+    if with_transcript:
+        from amplifier_foundation.sessions.history import load_history
+
+        history = load_history(found.folder)
+        known.problems += history.problems
+        messages = history.messages
+    if output_format == "json":
+        from amplifier_app_cli.ui.records import print_json
+
+        print_json(_record(known) | ({"messages": messages} if messages is not None else {}))
+    else:
+        for line in _lines(known):
+            click.echo(line)
+        if messages is not None:
+            from amplifier_app_cli.commands.session.transcript_view import print_messages
+
+            print_messages(messages, found.id)
+    tell_warnings(app, known.problems)
+
+
+def _known(store: SessionStore, session: SessionSummary) -> _Known:
+    from amplifier_foundation.sessions.checkpoints import CheckpointError, Checkpoints
+    from amplifier_foundation.sessions.metadata import load_metadata
+    from amplifier_foundation.sessions.removal import folder_bytes, is_running
+
+    metadata = load_metadata(session.folder).data
+    problems = [text for text in (session.damaged, session.warning) if text]
+    family = [one for one in store.list(tree_of=session) if one.parent_id == session.id]
+    family.sort(key=lambda one: (one.created or one.updated, one.id))
+    problems += store.warnings
+    made_of, problem = _made_of(session.folder)
+    problems += [problem] if problem else []
+    try:
+        checkpoints = sum(one.restored_to is None and not one.is_undone for one in Checkpoints(session.folder).list())
+    except CheckpointError as error:
+        checkpoints = 0
+        problems.append(str(error))
+    running = is_running(session.folder)
+    return _Known(
+        session,
+        metadata,
+        "running" if running else "cut off" if metadata.get("incremental") else "idle",
+        folder_bytes(session.folder),
+        made_of,
+        [one for one in family if one.is_child],
+        [one for one in family if not one.is_child],
+        store.lineage(session)[:-1],
+        checkpoints,
+        problems,
+    )
+
+
+def _made_of(folder: Path) -> tuple[dict[str, Any] | None, str | None]:
+    """Return the record of what a session is made of; None when there is none, with the reason when it is damaged."""
+    path = folder / "record.json"
+    try:
+        record = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        return None, None
+    except (OSError, ValueError, RecursionError) as error:
+        return None, f"{path}: what the session is made of cannot be read: {error}"
+    return (
+        (record, None) if isinstance(record, dict) else (None, f"{path}: it is no record of what a session is made of")
+    )
+
+
+# -- for programs --
+
+
+def _record(known: _Known) -> dict[str, Any]:
+    from amplifier_app_cli.commands.session.facts import record_of
+
+    return {
+        **record_of(known.session, known.metadata),
+        "state": known.state,
+        "bytes": known.size,
+        "metadata": known.metadata,
+        "made_of": known.made_of,
+        "children": [one.id for one in known.children],
+        "forks": [one.id for one in known.forks],
+        "lineage": [one.id for one in known.lineage],
+        "checkpoints": known.checkpoints,
+        "problems": known.problems,
+    }
+
+
+# -- for people --
+
+
+def _lines(known: _Known) -> Iterator[str]:
+    from amplifier_app_cli.commands.session.facts import size_text, when
+    from amplifier_app_cli.ui.plain import plain
+
+    session = known.session
+    facts = {
+        "Session": session.id,
+        "Name": session.name,
+        "About": session.description,
+        "First prompt": session.first_prompt,
+        "Project": session.project,
+        "Folder": f"{session.folder} ({size_text(known.size)})",
+        "Started": session.created and when(session.created),
+        "Last active": when(session.updated),
+        "State": known.state,
+        "Damaged": session.damaged,
+        "Turns": str(session.turn_count),
+        "Bundle": session.bundle,
+        "Model": session.model,
+        "Used": _used(known.metadata),
+        "Cost": _cost(known.metadata),
+        **_parts(known.made_of),
+        **_relations(known),
+    }
+    width = max(len(label) for label, value in facts.items() if value) + 2
+    for label, value in facts.items():
+        if value:
+            yield f"{label + ':':<{width}}{' '.join(plain(value).split())}"
+
+
+def _used(metadata: dict[str, Any]) -> str | None:
+    usage = metadata.get("usage")
+    if not isinstance(usage, dict):
+        return None
+    names = {
+        "input_tokens": "tokens in",
+        "output_tokens": "tokens out",
+        "cache_read_tokens": "read from cache",
+        "cache_write_tokens": "written to cache",
+    }
+    parts = [f"{usage[key]:,} {name}" for key, name in names.items() if isinstance(usage.get(key), int) and usage[key]]
+    return ", ".join(parts) or None
+
+
+def _cost(metadata: dict[str, Any]) -> str | None:
+    from amplifier_app_cli.commands.session.facts import cost_text, counted
+
+    usage = metadata.get("usage")
+    if not isinstance(usage, dict):
+        return None
+    unpriced = usage.get("calls_without_price")
+    known = cost_text(metadata).rstrip("+")
+    text = "not known" if known == "-" else known
+    if isinstance(unpriced, int) and unpriced:
+        text += f" ({counted(unpriced, 'answer')} without a price)"
+    return f"{text} (since {usage['since']})" if isinstance(usage.get("since"), str) else text
+
+
+def _parts(made_of: dict[str, Any] | None) -> dict[str, str | None]:
+    """Return what a session is made of, in words, by label."""
+    if made_of is None:
+        return {}
+    found = made_of.get("plan")
+    plan: dict[str, Any] = found if isinstance(found, dict) else {}
+    session = plan.get("session")
+    parts = session if isinstance(session, dict) else {}
+    agents, pins = plan.get("agents"), made_of.get("pins")
+    return {
+        "Made of": f"{made_of.get('name')} {made_of.get('version')} ({made_of.get('uri')})",
+        "  Loop": _module(parts.get("orchestrator")),
+        "  Context": _module(parts.get("context")),
+        **{f"  {section.capitalize()}": _modules(plan.get(section)) for section in _SECTIONS},
+        "  Agents": ", ".join(map(str, agents)) if isinstance(agents, dict) else None,
+        "  Fetched": ", ".join(map(str, pins)) if isinstance(pins, dict) else None,
+    }
+
+
+def _modules(entries: Any) -> str | None:
+    return ", ".join(filter(None, map(_module, entries))) if isinstance(entries, list) else None
+
+
+def _module(entry: Any) -> str | None:
+    if isinstance(entry, dict):
+        config = entry.get("config")
+        model = config.get("default_model") if isinstance(config, dict) else None
+        name = str(entry.get("id") or entry.get("module") or "")
+        return f"{name} ({model})" if model else name
+    return entry if isinstance(entry, str) else None
+
+
+def _relations(known: _Known) -> dict[str, str | None]:
+    from amplifier_app_cli.commands.session.facts import counted, is_fork
+
+    session, facts = known.session, known.metadata
+    relations: dict[str, str | None] = {}
+    if session.parent_id:
+        at = facts.get("forked_from_turn")
+        label = "Fork of" if is_fork(session) else "Started by"
+        relations[label] = f"{session.parent_id}{f', turn {at}' if at is not None else ''}"
+    relations["Agent"] = session.agent_name
+    relations |= {
+        "Children": ", ".join(f"{one.id} ({one.agent_name or 'agent'})" for one in known.children),
+        "Forks": ", ".join(f"{one.id}{f' ({one.name})' if one.name else ''}" for one in known.forks),
+    }
+    if known.checkpoints:
+        relations["Written"] = (
+            f"{counted(known.checkpoints, 'time')}; take it back with: amplifier session restore {session.id}"
+        )
+    return relations

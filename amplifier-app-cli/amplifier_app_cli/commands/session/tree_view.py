@@ -1,0 +1,102 @@
+"""Show sessions below those that they came from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from amplifier_foundation.sessions.summary import SessionSummary
+
+    #: The folder of a project's sessions, which all of them share, and the id: quicker than a path for each.
+    _Key = tuple[Path, str]
+
+
+def roots_of(sessions: Sequence[SessionSummary]) -> list[SessionSummary]:
+    """Return those sessions that come from none of the others, in their order.
+
+    Of sessions that come from each other in a circle, by damaged notes, the first stands for all.
+    """
+    below, known = _below(sessions), {_key(session) for session in sessions}
+    roots = [session for session in sessions if _parent(session) not in known]
+    reached = {_key(session) for root in roots for _, session in _walk(root, below)}
+    for session in sessions:
+        if _key(session) not in reached:
+            roots.append(session)
+            reached |= {_key(one) for _, one in _walk(session, below)}
+    return roots
+
+
+def print_tree(roots: Sequence[SessionSummary], sessions: Sequence[SessionSummary], form: str) -> None:
+    """Print some roots with all that came of them."""
+    below = _below(sessions)
+    if form == "json":
+        from amplifier_app_cli.ui.records import print_json
+
+        all_roots = roots_of(sessions)
+        print_json({"sessions": [_record(root, below, set()) for root in roots], "total": len(all_roots)})
+        return
+    from amplifier_app_cli.commands.session.facts import short_ids
+    from amplifier_app_cli.ui.plain import plain
+    from amplifier_app_cli.ui.table import shortened, terminal_width
+
+    width = terminal_width()
+    ids = short_ids(sessions) if width is not None else {}
+    for root in roots:
+        for branch, session in _walk(root, below):
+            line = " ".join(plain(_described(session, ids)).split())
+            click.echo(shortened(f"{branch}{line}", width) if width is not None else f"{branch}{line}")
+
+
+def _below(sessions: Sequence[SessionSummary]) -> dict[_Key, list[SessionSummary]]:
+    below: dict[_Key, list[SessionSummary]] = {}
+    for session in sorted(sessions, key=lambda one: (one.created or one.updated, one.id)):
+        if (parent := _parent(session)) is not None:
+            below.setdefault(parent, []).append(session)
+    return below
+
+
+def _key(session: SessionSummary) -> _Key:
+    return session.place, session.id
+
+
+def _parent(session: SessionSummary) -> _Key | None:
+    return (session.place, session.parent_id) if session.parent_id else None
+
+
+def _walk(root: SessionSummary, below: dict[_Key, list[SessionSummary]]) -> Iterator[tuple[str, SessionSummary]]:
+    """Yield a session and all that came of it, each with the branches that lead to it."""
+    seen = {_key(root)}
+    todo: list[tuple[str, str, SessionSummary]] = [("", "", root)]
+    while todo:
+        branch, stem, session = todo.pop()
+        yield branch, session
+        further = [one for one in below.get(_key(session), ()) if _key(one) not in seen]
+        seen |= {_key(one) for one in further}
+        for number, one in enumerate(reversed(further)):
+            is_last = number == 0
+            todo.append((f"{stem}{'└─ ' if is_last else '├─ '}", f"{stem}{'   ' if is_last else '│  '}", one))
+
+
+def _described(session: SessionSummary, ids: dict[str, str]) -> str:
+    from amplifier_app_cli.commands.session.facts import cost_text, counted, is_fork, title, when
+    from amplifier_foundation.sessions.metadata import load_metadata
+
+    facts = load_metadata(session.folder).data
+    kind = f"[{session.agent_name or 'agent'}] " if session.is_child else "[fork] " if is_fork(session) else ""
+    numbers = f"{when(session.updated)} {counted(session.turn_count, 'turn')} {cost_text(facts)}"
+    return f"{ids.get(session.id, session.id)} {kind}{numbers} {title(session)}"
+
+
+def _record(session: SessionSummary, below: dict[_Key, list[SessionSummary]], seen: set[_Key]) -> dict[str, Any]:
+    from amplifier_app_cli.commands.session.facts import record_of
+    from amplifier_foundation.sessions.metadata import load_metadata
+
+    seen.add(_key(session))
+    further = [one for one in below.get(_key(session), ()) if _key(one) not in seen]
+    record = record_of(session, load_metadata(session.folder).data)
+    return {**record, "children": [_record(one, below, seen) for one in further]}

@@ -1,0 +1,313 @@
+"""`amplifier settings`: look at settings and change them, one key at a time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from amplifier_app_cli.app import current_app
+from amplifier_app_cli.failures import told
+from amplifier_app_cli.scope_options import ScopeChoice, scope_options
+from amplifier_app_cli.ui.records import format_option, print_json
+
+if TYPE_CHECKING:
+    from amplifier_app_cli.app import App
+    from amplifier_foundation.settings import SettingOrigin, Settings
+
+
+@click.group()
+def settings() -> None:
+    """Look at settings and change them.
+
+    \b
+    Examples:
+      amplifier settings list
+      amplifier settings set bundle.active minimal
+      amplifier settings set config.providers.provider-mock.config.priority 10 --project
+      amplifier settings explain bundle.active
+
+    A key is names with dots between them; entries of module lists go by their id, else by their module; a name with a
+    dot in it stands in double quotes: 'bundle.added."my.bundle"'. Later ones win: user, project, local, session.
+    """
+
+
+@settings.command()
+@click.argument("key")
+@scope_options
+@format_option
+@told
+def get(key: str, where: ScopeChoice, output_format: str) -> None:
+    """Print the value of KEY.
+
+    \b
+    Examples:
+      amplifier settings get bundle.active
+      amplifier settings get config --scope user --format json
+
+    It is the value that all scopes together give, or the one of a single scope when one is named.
+    """
+    app = current_app()
+    parts = key_parts(key)
+    data = _data(app, where)
+    value = _shown(parts, _found(key, parts, data))
+    if output_format == "json":
+        print_json({"key": key, "value": value})
+    else:
+        click.echo(_text(value))
+
+
+@settings.command(name="set", context_settings={"ignore_unknown_options": True})  # a value may be -1
+@click.argument("key")
+@click.argument("value")
+@click.option("--string", "is_text", is_flag=True, help="Take VALUE as it is, also when it looks like a number.")
+@scope_options
+@format_option
+@told
+def set_(key: str, value: str, is_text: bool, where: ScopeChoice, output_format: str) -> None:
+    """Set KEY to VALUE.
+
+    \b
+    Examples:
+      amplifier settings set bundle.active minimal
+      amplifier settings set bundle.app '[./behaviors/extra.yaml]' --project
+      amplifier settings set overrides.loop-streaming.config.max_iterations 50 --local
+
+    VALUE is JSON, a list or mapping as YAML writes them on one line, or text. A secret in clear goes to the key store,
+    and the settings refer to it.
+    """
+    from amplifier_app_cli.scope_options import change_settings
+    from amplifier_foundation.settings.edit import set_value
+
+    if value.startswith("--"):
+        raise click.UsageError(f"there is no option {value}; if it is meant as the value, write it as JSON text")
+    app = current_app()
+    parts = key_parts(key)
+    wanted = value if is_text else parse_value(value)
+    edit = change_settings(app, where, lambda file, keys: set_value(file, parts, wanted, keys))
+    if edit.moved:
+        app.inform(
+            "a value that is typed as an argument may stay in the history of your shell: `amplifier keys set` asks"
+        )
+    _report(app, edit.changed, str(edit.path), key, output_format, [moved.variable for moved in edit.moved])
+
+
+@settings.command()
+@click.argument("key")
+@scope_options
+@format_option
+@told
+def unset(key: str, where: ScopeChoice, output_format: str) -> None:
+    """Take KEY out of a scope's settings.
+
+    \b
+    Examples:
+      amplifier settings unset bundle.active
+      amplifier settings unset config.providers.provider-mock --project
+
+    What weaker scopes say about it counts again.
+    """
+    from amplifier_app_cli.scope_options import change_settings
+    from amplifier_foundation.settings.edit import unset_value
+
+    app = current_app()
+    parts = key_parts(key)
+    edit = change_settings(app, where, lambda file, keys: unset_value(file, parts, keys))
+    if not edit.changed:
+        app.inform(f"{key} is not set in {edit.path}{_elsewhere(app, parts, where)}")
+    _report(app, edit.changed, str(edit.path), key, output_format, [])
+
+
+@settings.command(name="list")
+@scope_options
+@format_option
+@told
+def list_(where: ScopeChoice, output_format: str) -> None:
+    """Print every setting and its scope.
+
+    \b
+    Examples:
+      amplifier settings list
+      amplifier settings list --project --format json
+
+    With a scope, everything that this one says, whether a stronger one overrules it or not.
+    """
+    app = current_app()
+    origins = [origin for origin in _origins(app, where) if where.scope in (None, origin.scope)]
+    if output_format == "json":
+        print_json([_record(origin) for origin in origins])
+        return
+    if not origins:
+        app.inform("nothing is set: `amplifier settings set KEY VALUE` sets something, `amplifier init` helps to start")
+        return
+    from amplifier_app_cli.ui.table import table, terminal_width
+
+    rows = [(origin.key, _text(origin.value), origin.scope) for origin in origins]
+    click.echo(table(("KEY", "VALUE", "SCOPE"), rows, terminal_width()))
+
+
+@settings.command()
+@click.argument("key", required=False)
+@click.option("--session", metavar="ID", help="Count the settings of this session too.")
+@format_option
+@told
+def explain(key: str | None, session: str | None, output_format: str) -> None:
+    """Say which file and line set KEY.
+
+    \b
+    Examples:
+      amplifier settings explain bundle.active
+      amplifier settings explain --format json
+
+    What that overruled is said too. Without KEY, every setting is explained.
+    """
+    app = current_app()
+    choice = ScopeChoice("session" if session else None, session)
+    origins = _origins(app, choice)
+    if key is not None:
+        parts = ".".join(key_parts(key))
+        wanted = [origin for origin in origins if origin.key == parts or origin.key.startswith(f"{parts}.")]
+        if not wanted:
+            _found(key, key_parts(key), _settings(app, choice).data)
+        origins = wanted
+    if output_format == "json":
+        print_json([_record(origin) for origin in origins])
+        return
+    from amplifier_app_cli.ui.plain import plain
+
+    for origin in origins:
+        click.echo(plain(f"{origin.key} = {_text(origin.value)}\n  set by {origin.scope}: {origin.where}"))
+        for lost in origin.lost:
+            click.echo(plain(f"  instead of {_text(lost.value)} ({lost.scope}: {lost.where})"))
+    if not origins:
+        app.inform("nothing is set")
+
+
+def key_parts(key: str) -> tuple[str, ...]:
+    """Return the names of a dotted key; one in double quotes may have dots in it. Raises SettingsError."""
+    import re
+
+    from amplifier_foundation.settings.places import parts_of
+
+    names = re.findall(r'(?:^|\.)(?:"([^"]*)"|([^."]*))(?=\.|$)', key)
+    parts = tuple(quoted or bare for quoted, bare in names)
+    is_whole = ".".join(f'"{quoted}"' if quoted else bare for quoted, bare in names) == key
+    return parts if is_whole and all(parts) else parts_of(f"{key}.")  # which is refused with the key as it was given
+
+
+def parse_value(text: str) -> Any:
+    """Return what a value on the command line stands for.
+
+    That is JSON if it is JSON, a list or mapping if it starts like one, true, false and null in any case, and text
+    otherwise: `on` and `3.10.1` stay what they are. Raises SettingsError for a list or mapping that is malformed.
+    """
+    import json
+
+    try:
+        return json.loads(text, parse_constant=_no_constant)
+    except ValueError:
+        pass
+    words = {"true": True, "false": False, "null": None, "~": None}
+    if text.strip().lower() in words:
+        return words[text.strip().lower()]
+    if not text.lstrip().startswith(("[", "{")):
+        return text
+    from amplifier_foundation.errors import DocumentError
+    from amplifier_foundation.settings.errors import SettingsError
+
+    try:
+        return _from_yaml(text)
+    except DocumentError as error:
+        raise SettingsError(
+            f"the value is no list and no mapping: {error}: put text into quotes, or add --string"
+        ) from None
+
+
+def _from_yaml(text: str) -> Any:
+    from pathlib import Path
+
+    from amplifier_foundation.documents import parse_document
+
+    return parse_document(Path("the value"), f"value: {text}".encode()).data["value"]
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is no JSON")
+
+
+def _settings(app: App, where: ScopeChoice) -> Settings:
+    """Return the settings of all scopes that count, the session's too if one is named."""
+    folder = where.folder(app)
+    if folder is None:
+        return app.settings
+    from amplifier_foundation.settings import Settings
+
+    return Settings.load(app.home, app.project, folder)
+
+
+def _data(app: App, where: ScopeChoice) -> dict[str, Any]:
+    """Return the settings together, or those of one scope when one is named."""
+    loaded = _settings(app, where)
+    if where.scope is None:
+        return loaded.data
+    return next((document.data for scope, document in loaded.documents if scope == where.scope), {})
+
+
+def _origins(app: App, where: ScopeChoice) -> list[SettingOrigin]:
+    """Return every setting with its origin; of one scope, all that it says, whether it counts or not."""
+    loaded = _settings(app, where)
+    if where.scope is None:
+        return loaded.explain()
+    from dataclasses import replace
+
+    own = tuple(pair for pair in loaded.documents if pair[0] == where.scope)
+    return replace(loaded, data=own[0][1].data if own else {}, documents=own).explain()
+
+
+def _found(key: str, parts: tuple[str, ...], data: dict[str, Any]) -> Any:
+    """Return the value at a key; raises SettingsError with a hint when nothing is set there."""
+    from amplifier_foundation.errors import did_you_mean
+    from amplifier_foundation.settings.errors import SettingsError
+    from amplifier_foundation.settings.places import find, leaves
+
+    value = find(data, parts)
+    if value is not None:
+        return value
+    known = dict.fromkeys(".".join(at[:length]) for at, _, _ in leaves(data) for length in range(1, len(at) + 1))
+    hint = did_you_mean(key, list(known)) if known else "nothing is set at all"
+    raise SettingsError(f"{key} is not set: {hint}")
+
+
+def _shown(parts: tuple[str, ...], value: Any) -> Any:
+    from amplifier_foundation.settings.secrets import masked
+
+    return masked(parts, value)
+
+
+def _text(value: Any) -> str:
+    """Return a value for a person: text as it is, everything else as JSON."""
+    from amplifier_app_cli.ui.plain import plain
+
+    if isinstance(value, str):
+        return plain(value)
+    import json
+
+    return plain(json.dumps(value, ensure_ascii=False, default=str))
+
+
+def _record(origin: SettingOrigin) -> dict[str, Any]:
+    return {**origin._asdict(), "lost": [lost._asdict() for lost in origin.lost]}
+
+
+def _elsewhere(app: App, parts: tuple[str, ...], where: ScopeChoice) -> str:
+    from amplifier_foundation.settings.places import find
+
+    others = [scope for scope, document in app.settings.documents if find(document.data, parts) is not None]
+    return f", but in the scope {others[-1]}: add --scope {others[-1]}" if others else ""
+
+
+def _report(app: App, changed: bool, file: str, key: str, output_format: str, variables: list[str]) -> None:
+    if output_format == "json":
+        print_json({"key": key, "changed": changed, "file": file, "secrets_moved_to": variables})
+    elif changed:
+        app.inform(f"{file}: {key} changed")

@@ -1,0 +1,30 @@
+"""`amplifier tool`: what an agent can do, and doing it by hand."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import click
+
+from amplifier_app_cli.tree import Entry, LazyGroup
+
+_COMMANDS: Final = {
+    name: Entry(f"amplifier_app_cli.commands.tool.{target}", summary)
+    for name, target, summary in (
+        ("info", "listing:info", "Print what a tool does and takes."),
+        ("invoke", "invoking:invoke", "Run a tool by hand."),
+        ("list", "listing:list_tools", "List the tools of a bundle."),
+    )
+}
+
+
+@click.group(cls=LazyGroup, entries=_COMMANDS)
+def tool() -> None:
+    """Look at the tools of a bundle, and run one by hand.
+
+    \b
+    Examples:
+      amplifier tool list
+      amplifier tool info read_file
+      amplifier tool invoke read_file file_path=README.md
+    """

@@ -1,0 +1,192 @@
+"""`amplifier tool invoke`: run a tool by hand, under the rules that hold for a model."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from amplifier_app_cli import exits
+from amplifier_app_cli.app import App, current_app
+from amplifier_app_cli.failures import told
+from amplifier_app_cli.ui.records import print_json
+
+if TYPE_CHECKING:
+    from amplifier_app_cli.commands.tool.turn import Hearing
+    from amplifier_foundation.sessions import SessionRuntime
+
+
+@click.command()
+@click.argument("name")
+@click.argument("arguments", metavar="[KEY=VALUE]...", nargs=-1)
+@click.option("-b", "-B", "--bundle", "bundle", help="Of this bundle; else of the one that runs here.")
+@click.option("--trust", is_flag=True, help="Trust what this project's files name, this once.")
+@click.option(
+    "-o",
+    "--output",
+    "output_format",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="How to print the result.",
+)
+@told
+def invoke(name: str, arguments: Sequence[str], bundle: str | None, trust: bool, output_format: str) -> None:
+    """Run the tool NAME once and print what it answers.
+
+    A VALUE is JSON where it can be, else text. What a model would need permission for needs it here too: it is asked
+    for, and without a terminal refused with exit code 3. The session is logged like any other.
+
+    \b
+    Examples:
+      amplifier tool invoke read_file file_path=README.md
+      amplifier tool invoke grep pattern=TODO 'paths=["src", "docs"]' -o json
+    """
+    from amplifier_app_cli.commands.bundle.composing import finished
+    from amplifier_app_cli.stdout_guard import guarded_stdout
+    from amplifier_app_cli.ui.diagnostics import show_warnings
+
+    app = current_app()
+    given = _arguments(arguments)
+    show_warnings()
+    with guarded_stdout():
+        code, record = finished(_invoked(app, name, given, bundle, trust))
+    if output_format == "json":
+        print_json(record)
+    else:
+        _print(record)
+    if record["error"]:
+        from amplifier_app_cli.ui.say import complain
+
+        complain(code, f"{name}: {_why(record)}")
+    app.inform(f"log: {record['log']}")
+    sys.exit(code)
+
+
+def _arguments(given: Sequence[str]) -> dict[str, Any]:
+    """Return the input of a tool; raises UsageError for what is no KEY=VALUE."""
+    arguments: dict[str, Any] = {}
+    for text in given:
+        key, equals, value = text.partition("=")
+        if not equals or not key:
+            raise click.UsageError(f"{text!r} is no KEY=VALUE")
+        if key in arguments:
+            raise click.UsageError(f"{key!r} is given twice; a list is written as JSON: '{key}=[1, 2]'")
+        try:
+            arguments[key] = json.loads(value)
+        except ValueError:
+            arguments[key] = value
+    return arguments
+
+
+async def _invoked(
+    app: App, name: str, arguments: dict[str, Any], bundle: str | None, trust: bool
+) -> tuple[int, dict[str, Any]]:
+    """Run the tool in a session of its own, which is closed whatever happens; return exit code and result."""
+    from amplifier_app_cli.commands.tool.mounting import prepared_bundle
+    from amplifier_foundation.sessions import SessionRuntime
+
+    prepared = await prepared_bundle(bundle, trust=trust)
+    approval = _AtTerminal() if app.can_ask else None
+    return await _run(SessionRuntime(prepared, approval_system=approval), name, arguments)
+
+
+async def _run(runtime: SessionRuntime, name: str, arguments: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+    import asyncio
+
+    from amplifier_app_cli.commands.tool.mounting import find_tool, running
+    from amplifier_app_cli.commands.tool.turn import Hearing, InvokeLoop
+    from amplifier_app_cli.signals import Signals
+
+    coordinator = runtime.session.coordinator
+    hearing = Hearing(coordinator.hooks)
+    record: dict[str, Any] = {"status": "cancelled", "tool": name, "session_id": runtime.session_id}
+    record |= {"log": str(runtime.log_path), "result": None, "error": None}
+    with Signals(coordinator.cancellation) as signals:
+        try:
+            async with running(runtime):
+                find_tool(dict(coordinator.get("tools") or {}), name)
+                await coordinator.mount("orchestrator", InvokeLoop(name, arguments))
+                content = await _executed(runtime, name)
+                signals.closing = True
+        except asyncio.CancelledError:
+            return signals.exit_code or exits.INTERRUPTED, record
+    code, outcome = _outcome(hearing, content)
+    return signals.exit_code or code, {**record, **outcome}
+
+
+async def _executed(runtime: SessionRuntime, name: str) -> str:
+    from amplifier_app_cli.commands.tool.mounting import SessionFailedError
+
+    try:
+        # The arguments are in the call: in a prompt, an @ in them would bring files.
+        return str(await runtime.execute(f"Run the tool {name}."))
+    except RuntimeError as error:  # no provider is mounted: the kernel has no turn without one
+        raise SessionFailedError(str(error)) from error
+
+
+def _outcome(hearing: Hearing, content: str) -> tuple[int, dict[str, Any]]:
+    """Return the exit code and what is to be told of the call."""
+    if hearing.error is not None:
+        if hearing.status == "denied" and hearing.asked_because and hearing.denied_by == "kernel":
+            message = f"it needs permission ({hearing.asked_because}), and nobody is here to give it: use a terminal"
+            error = {"type": "approval_needed", "msg": message}
+            return exits.APPROVAL_NEEDED, {"status": "approval_needed", "error": error}
+        return exits.FAILURE, {"status": hearing.status, "error": hearing.error}
+    result = hearing.result
+    if result is None:  # a hook kept it back
+        return exits.FAILURE, {"status": "denied", "error": {"type": "denied", "msg": content}}
+    if result.get("success") is False:
+        error = result.get("error") or {"message": str(result.get("output") or "it failed and does not say why")}
+        return exits.FAILURE, {"status": "error", "result": result, "error": error}
+    return exits.OK, {"status": "success", "result": result, "error": None}
+
+
+def _print(record: dict[str, Any]) -> None:
+    """Print what the tool answered; a failure that has nothing else to say says it on standard error."""
+    from amplifier_app_cli.ui.plain import plain
+
+    output = (record["result"] or {}).get("output")
+    if output is not None and output != _why(record):
+        text = output if isinstance(output, str) else json.dumps(output, ensure_ascii=False, indent=2, default=str)
+        click.echo(plain(text))
+
+
+def _why(record: dict[str, Any]) -> str | None:
+    error = record["error"]
+    return str(error.get("msg") or error.get("message") or record["status"]) if error else None
+
+
+class _AtTerminal:
+    """Ask the person at the terminal."""
+
+    async def request_approval(self, prompt: str, options: list[str], timeout: float, default: str) -> str:
+        """Return what the person chose; no answer is a refusal."""
+        import asyncio
+        import threading
+
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[str] = loop.create_future()
+
+        def ask() -> None:
+            said = _confirmed(prompt)
+            try:
+                loop.call_soon_threadsafe(lambda: None if answer.done() else answer.set_result(said))
+            except RuntimeError:
+                pass  # the program ended meanwhile
+
+        # A thread that nobody waits for: Ctrl-C must not have to wait for an answer.
+        threading.Thread(target=ask, name="amplifier-approval", daemon=True).start()
+        return await answer
+
+
+def _confirmed(prompt: str) -> str:
+    from amplifier_app_cli.ui.plain import plain
+
+    try:
+        return "Allow" if click.confirm(plain(prompt), default=False, err=True) else "Deny"
+    except (click.Abort, OSError, ValueError):
+        return "Deny"

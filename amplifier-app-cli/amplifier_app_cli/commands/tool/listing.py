@@ -1,0 +1,103 @@
+"""`amplifier tool list` and `info`: what an agent of a bundle can do."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+
+from amplifier_app_cli.app import current_app
+from amplifier_app_cli.failures import told
+from amplifier_app_cli.ui.records import format_option, print_json
+
+
+@click.command("list")
+@click.option("-b", "-B", "--bundle", "bundle", help="Of this bundle; else of the one that runs here.")
+@click.option("--trust", is_flag=True, help="Trust what this project's files name, this once.")
+@format_option
+@told
+def list_tools(bundle: str | None, trust: bool, output_format: str) -> None:
+    """List the tools of a bundle, by the names that a model calls them.
+
+    Their modules are loaded, and nothing of them is run.
+
+    \b
+    Examples:
+      amplifier tool list
+      amplifier tool list --bundle minimal --format json
+    """
+    from amplifier_app_cli.ui.table import table, terminal_width
+
+    tools = _described(bundle, trust)
+    if output_format == "json":
+        print_json(tools)
+    elif not tools:
+        current_app().inform("the bundle has no tools: add one with `amplifier module add`, or name some in the bundle")
+    else:
+        rows = [(one["name"], one["action"], one["description"]) for one in tools]
+        click.echo(table(("NAME", "NEEDS", "DESCRIPTION"), rows, terminal_width()))
+
+
+@click.command()
+@click.argument("name")
+@click.option("-b", "-B", "--bundle", "bundle", help="Of this bundle; else of the one that runs here.")
+@click.option("--trust", is_flag=True, help="Trust what this project's files name, this once.")
+@format_option
+@told
+def info(name: str, bundle: str | None, trust: bool, output_format: str) -> None:
+    """Print what the tool NAME does, what it takes, and the permission it needs.
+
+    \b
+    Examples:
+      amplifier tool info read_file
+    """
+    from amplifier_app_cli.commands.tool.mounting import find_tool
+    from amplifier_app_cli.ui.plain import plain
+
+    tools = {one["name"]: one for one in _described(bundle, trust)}
+    found: dict[str, Any] = find_tool(tools, name)
+    if output_format == "json":
+        print_json(found)
+        return
+    lines = [
+        f"{label:<14}{found[key]}" for label, key in (("name", "name"), ("needs", "action"), ("package", "package"))
+    ]
+    schema = found["input_schema"]
+    required = schema.get("required") or []
+    for key, field in (schema.get("properties") or {}).items():
+        kind = field.get("type", "any") if isinstance(field, dict) else "any"
+        about = field.get("description", "") if isinstance(field, dict) else ""
+        lines.append(f"{'takes':<14}{key} ({kind}{', required' if key in required else ''}) {about}".rstrip())
+    click.echo(plain("\n".join([*lines, "", found["description"]])))
+
+
+def _described(bundle: str | None, trust: bool) -> list[dict[str, Any]]:
+    """Return what the tools of a bundle say of themselves; whatever they print meanwhile is no result."""
+    from amplifier_app_cli.commands.bundle.composing import finished
+    from amplifier_app_cli.stdout_guard import guarded_stdout
+    from amplifier_app_cli.ui.diagnostics import show_warnings
+
+    show_warnings()
+    with guarded_stdout():
+        return finished(_mounted(bundle, trust))
+
+
+async def _mounted(bundle: str | None, trust: bool) -> list[dict[str, Any]]:
+    from amplifier_app_cli.commands.tool.mounting import mounted_tools
+
+    async with mounted_tools(bundle, trust=trust) as tools:
+        return [_facts(name, tool) for name, tool in sorted(tools.items())]
+
+
+def _facts(name: str, tool: Any) -> dict[str, Any]:
+    schema = getattr(tool, "input_schema", None)
+    action = getattr(tool, "action", None)
+    return {
+        "name": name,
+        "description": str(getattr(tool, "description", "") or ""),
+        "action": action if isinstance(action, str) and action else f"tool.{name}",
+        "package": type(tool).__module__.partition(".")[0],
+        # As a model gets it: what JSON has no word for is left to `str`.
+        "input_schema": json.loads(json.dumps(schema, default=str)) if isinstance(schema, dict) else {},
+    }

@@ -1,0 +1,86 @@
+"""Bring up what a bundle's tools need."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+from amplifier_app_cli.app import current_app
+from amplifier_foundation.errors import FoundationError
+
+if TYPE_CHECKING:
+    from amplifier_foundation.prepared import Prepared
+
+#: What of a plan tools need to be looked at: neither a model nor anybody who listens.
+_PARTS: Final = ("session", "tools", "agents", "spawn")
+
+
+class ToolUnknownError(FoundationError):
+    """The bundle has no tool of that name."""
+
+    code = "tool_not_found"
+
+
+class SessionFailedError(FoundationError):
+    """The session that a tool needs cannot be brought up."""
+
+    code = "session_failed"
+
+
+async def prepared_bundle(bundle: str | None, *, trust: bool) -> Prepared:
+    """Return a bundle ready to be run, with the user's keys in the environment; raises what `prepare` raises."""
+    import os
+
+    from amplifier_app_cli.commands.bundle.composing import options_for, tell_warnings
+    from amplifier_foundation.prepare import prepare
+    from amplifier_foundation.settings.keys import KeyStore
+
+    app = current_app()
+    keys = KeyStore(app.home, os.environ)
+    keys.apply(os.environ)
+    tell_warnings(keys.warnings)
+    prepared = await prepare(options_for(bundle, trust=trust))
+    tell_warnings(prepared.warnings)
+    return prepared
+
+
+@asynccontextmanager
+async def mounted_tools(bundle: str | None, *, trust: bool) -> AsyncIterator[dict[str, Any]]:
+    """Give the tools of a bundle by name, mounted in a session of which nothing is kept."""
+    import tempfile
+    from dataclasses import replace
+    from pathlib import Path
+
+    from amplifier_foundation.paths import Home
+    from amplifier_foundation.sessions import SessionRuntime
+
+    prepared = await prepared_bundle(bundle, trust=trust)
+    plan = {name: part for name, part in prepared.composed.plan.items() if name in _PARTS}
+    with tempfile.TemporaryDirectory() as folder:
+        passing = replace(prepared, composed=replace(prepared.composed, plan=plan), home=Home(Path(folder)))
+        async with running(SessionRuntime(passing)) as runtime:
+            yield dict(runtime.session.coordinator.get("tools") or {})
+
+
+@asynccontextmanager
+async def running(runtime: Any) -> AsyncIterator[Any]:
+    """Enter a session; a plan that the kernel cannot run becomes a fault with a message."""
+    try:
+        await runtime.__aenter__()
+    except (ValueError, TypeError, RuntimeError) as error:
+        raise SessionFailedError(str(error) or type(error).__name__) from error
+    try:
+        yield runtime
+    finally:
+        await runtime.__aexit__(None, None, None)
+
+
+def find_tool(tools: dict[str, Any], name: str) -> Any:
+    """Return the tool of that name; raises ToolUnknownError with a hint."""
+    if name in tools:
+        return tools[name]
+    from amplifier_foundation.errors import did_you_mean
+
+    hint = did_you_mean(name, sorted(tools)) if tools else "it has none; see `amplifier module add`"
+    raise ToolUnknownError(f"the bundle has no tool {name!r}: {hint}")

@@ -1,0 +1,234 @@
+"""`amplifier trust`: let a project name the code that runs, after having seen what it names."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from amplifier_app_cli import exits
+from amplifier_app_cli.app import current_app
+from amplifier_app_cli.failures import told
+from amplifier_app_cli.ui.records import format_option, print_json
+
+if TYPE_CHECKING:
+    from amplifier_app_cli.app import App
+    from amplifier_foundation.trust import Refusal, Trust, TrustStore
+
+
+@dataclass(frozen=True)
+class _Sight:
+    """What trusting a folder would mean."""
+
+    folder: Path
+    trust: Trust
+    #: What its files name and what is refused without trust.
+    named: tuple[Refusal, ...]
+    #: The files that count with their content, by their path in the folder; a change of one ends the trust.
+    files: Mapping[str, str]
+    #: Files of bundles in the folder that no rule would find.
+    more: tuple[Path, ...]
+    #: What could not be looked at.
+    problems: tuple[str, ...]
+
+
+@click.command()
+@click.argument("path", required=False, type=click.Path(path_type=Path))
+@click.option("-B", "--bundle", help="Look at this bundle of the project too.")
+@click.option("--revoke", is_flag=True, help="Trust the project no longer.")
+@click.option("--list", "is_list", is_flag=True, help="Print which projects are trusted.")
+@click.option("-y", "--yes", "is_sure", is_flag=True, help="Do not ask.")
+@format_option
+@told
+def trust(
+    path: Path | None, bundle: str | None, revoke: bool, is_list: bool, is_sure: bool, output_format: str
+) -> None:
+    """Trust what the files of a project name.
+
+    \b
+    Examples:
+      amplifier trust
+      amplifier trust ../other --yes
+      amplifier trust --revoke
+      amplifier trust --list
+
+    They may then name modules to run and servers to send keys to. What they name now is shown first. When one of these
+    files changes, the project has to be trusted anew. PATH is the project, this folder when it is not given.
+    """
+    from amplifier_foundation.trust import TrustStore
+
+    if sum((revoke, is_list)) > 1:
+        raise click.UsageError("give --revoke or --list, not both")
+    app = current_app()
+    store = TrustStore(app.home)
+    if is_list:
+        _list(app, store, output_format)
+        return
+    folder = (app.project / path).resolve() if path is not None else app.project
+    if revoke:
+        _revoke(app, store, folder, output_format)
+        return
+    sight = _look(app, store, folder, bundle)
+    if sight.trust.trusted and sight.files.items() <= _known_files(store, folder).items():
+        app.inform(f"{folder} is trusted already")
+    else:
+        _show(sight)
+        _confirm(app, sight, is_sure, output_format)
+        _trust(app, store, sight)
+    if output_format == "json":
+        print_json(_record(sight, "trusted"))
+
+
+def _trust(app: App, store: TrustStore, sight: _Sight) -> None:
+    """Trust the folder as it was shown: what changed while somebody looked at it is not trusted along with it."""
+    from amplifier_foundation.trust import TrustStoreError
+
+    record = store.trust(sight.folder, files=list(sight.more))
+    if record.files != sight.files:
+        store.revoke(sight.folder)
+        raise TrustStoreError(f"{sight.folder} changed while it was looked at: it is not trusted; look again")
+    app.inform(f"{sight.folder} is trusted; files that end it when they change: {len(record.files)}")
+
+
+def _known_files(store: TrustStore, folder: Path) -> Mapping[str, str]:
+    return next((record.files for record in store.list() if record.path == folder), {})
+
+
+def _look(app: App, store: TrustStore, folder: Path, bundle: str | None) -> _Sight:
+    """Compose all that the project brings, and return what of it needs trust; raises ControlFileError."""
+    import asyncio
+
+    from amplifier_foundation.control_files import control_file_hashes
+    from amplifier_foundation.trust import TrustStoreError
+
+    if not folder.is_dir():
+        raise TrustStoreError(f"{folder}: not a folder, so there is nothing to trust")
+    named: dict[Refusal, None] = {}
+    more: dict[Path, None] = {}
+    problems: list[str] = []
+    for reference in _references(folder, bundle):
+        asyncio.run(_compose(app, folder, reference, named, more, problems))
+    relative = [path.relative_to(folder).as_posix() for path in more]
+    files = control_file_hashes(folder, relative)
+    return _Sight(folder, store.state(folder), tuple(named), files, tuple(more), tuple(dict.fromkeys(problems)))
+
+
+def _references(folder: Path, bundle: str | None) -> list[str | None]:
+    """Return the bundles that the project brings: the one in use, its own root, those in its folder of bundles."""
+    references: list[str | None] = [None, *([bundle] if bundle else [])]
+    if any((folder / name).is_file() for name in ("bundle.md", "bundle.yaml")):
+        references.append(str(folder))
+    own = folder / ".amplifier" / "bundles"
+    found = sorted(own.iterdir()) if own.is_dir() else []
+    # By name, as runs and settings say it: then it is the project that names what they name.
+    references += [
+        path.stem if path.is_file() else path.name
+        for path in found
+        if (path.suffix in (".md", ".yaml") and path.is_file())
+        or any((path / name).is_file() for name in ("bundle.md", "bundle.yaml"))
+    ]
+    return references
+
+
+async def _compose(
+    app: App,
+    folder: Path,
+    reference: str | None,
+    named: dict[Refusal, None],
+    more: dict[Path, None],
+    problems: list[str],
+) -> None:
+    from amplifier_foundation.errors import FoundationError
+    from amplifier_foundation.prepare import Options, compose
+
+    options = Options(app.home, folder, bundle=reference, environ=app.environ, allow_missing=True)
+    try:
+        composition = await compose(options)
+    except FoundationError as error:
+        problems.append(str(error))
+        return
+    named |= dict.fromkeys(composition.refusals)
+    problems += composition.warnings
+    for layer in composition.layers:
+        path = layer.document.path.resolve()
+        if path.is_relative_to(folder) and not path.is_relative_to(app.home.path.resolve()):
+            more[path] = None
+
+
+def _show(sight: _Sight) -> None:
+    """Say what would be trusted; this is for deciding, so it is said even when the user wants quiet."""
+    from amplifier_app_cli.ui.say import say
+
+    if sight.trust.state == "changed":
+        say(f"{sight.folder} was trusted; since then these changed: {', '.join(sight.trust.changed)}")
+    for problem in sight.problems:
+        say(f"note: {problem}")
+    if sight.named:
+        say(f"What {sight.folder} names, and would be allowed:")
+        for refusal in sight.named:
+            say(f"  {refusal.where}: {refusal.what}")
+    else:
+        say(f"{sight.folder} names nothing that needs trust now.")
+    if sight.files:
+        say(f"Files that count: {', '.join(sorted(sight.files))}")
+
+
+def _confirm(app: App, sight: _Sight, is_sure: bool, output_format: str) -> None:
+    if is_sure:
+        return
+    if not app.can_ask:
+        if output_format == "json":
+            print_json(_record(sight, sight.trust.state))
+        raise click.UsageError(f"{sight.folder} is not trusted, and there is nobody to ask: give --yes")
+    click.confirm("Trust it?", abort=True, err=True)
+
+
+def _revoke(app: App, store: TrustStore, folder: Path, output_format: str) -> None:
+    was_known = store.revoke(folder)
+    if output_format == "json":
+        print_json({"folder": str(folder), "state": "unknown", "was_trusted": was_known})
+    if was_known:
+        app.inform(f"{folder} is trusted no longer")
+        return
+    from amplifier_app_cli.ui.say import complain
+
+    sys.exit(complain(exits.FAILURE, f"{folder} was not trusted: `amplifier trust --list` prints what is"))
+
+
+def _list(app: App, store: TrustStore, output_format: str) -> None:
+    records = [(record, store.state(record.path)) for record in store.list()]
+    if output_format == "json":
+        print_json(
+            [
+                {
+                    "folder": str(record.path),
+                    "state": state.state,
+                    "trusted_at": record.trusted_at,
+                    "files": sorted(record.files),
+                    "changed": list(state.changed),
+                }
+                for record, state in records
+            ]
+        )
+        return
+    if not records:
+        app.inform("no project is trusted: `amplifier trust [PATH]` trusts one")
+        return
+    from amplifier_app_cli.ui.table import table, terminal_width
+
+    rows = [(record.path, state.state, record.trusted_at, len(record.files)) for record, state in records]
+    click.echo(table(("PROJECT", "STATE", "TRUSTED AT", "FILES"), rows, terminal_width()))
+
+
+def _record(sight: _Sight, state: str) -> dict[str, Any]:
+    return {
+        "folder": str(sight.folder),
+        "state": state,
+        "names": [{"what": refusal.what, "where": refusal.where} for refusal in sight.named],
+        "files": sorted(sight.files),
+        "problems": list(sight.problems),
+    }

@@ -1,0 +1,54 @@
+"""`amplifier update`: fetch newer states of what runs here, and say how the program itself is updated."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from amplifier_app_cli.app import current_app
+from amplifier_app_cli.failures import told
+from amplifier_app_cli.ui.records import format_option
+
+
+@click.command()
+@click.option("--check-only", is_flag=True, help="Only say what is newer.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@click.option("--trust", is_flag=True, help="Trust what this project's files name, this once.")
+@format_option
+@told
+def update(check_only: bool, yes: bool, trust: bool, output_format: str) -> None:
+    """Fetch newer states of everything that the bundle which runs here uses: bundles and modules.
+
+    Which commits change is said before anything is done. The program itself is updated by what installed it.
+
+    \b
+    Examples:
+      amplifier update --check-only
+      amplifier update --yes
+    """
+    from amplifier_app_cli.commands.bundle.updating import update_bundles
+
+    code = update_bundles([None], is_check=check_only, yes=yes, trust=trust, output_format=output_format)
+    current_app().inform(f"the program itself: {_how()}")
+    sys.exit(code)
+
+
+def _how() -> str:
+    """Return the command that updates the program, by what installed it."""
+    from importlib.metadata import PackageNotFoundError, distribution
+    from pathlib import Path
+
+    from amplifier_app_cli import __version__
+
+    if (Path(sys.prefix) / "uv-receipt.toml").is_file():
+        command = "uv tool upgrade amplifier"
+    elif "pipx" in Path(sys.prefix).parts:
+        command = "pipx upgrade amplifier"
+    else:
+        try:
+            installer = (distribution("amplifier").read_text("INSTALLER") or "").strip()
+        except PackageNotFoundError:
+            return f"version {__version__}, which is run from its source: update that"
+        command = "uv pip install --upgrade amplifier" if installer == "uv" else "pip install --upgrade amplifier"
+    return f"version {__version__}; `{command}` updates it"

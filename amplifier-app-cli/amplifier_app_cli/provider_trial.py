@@ -1,0 +1,128 @@
+"""Bring one provider up by itself, to ask it something: no session is kept, no log is written."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from amplifier_app_cli.app import App
+    from amplifier_app_cli.provider_choice import Choice
+    from amplifier_core.models import ModelInfo
+    from amplifier_foundation.prepared import Prepared
+
+#: A loop and a memory, which every session must have; they are not used.
+_SESSION: Final = {"orchestrator": {"module": "loop-basic"}, "context": {"module": "context-simple"}}
+_QUESTION: Final = "Say yes."
+#: Models that think use some of these before they say anything.
+_MOST_TOKENS: Final = 256
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a provider said to one small question, and what that took."""
+
+    text: str
+    model: str | None
+    duration_ms: int
+    input_tokens: int | None
+    output_tokens: int | None
+    #: None when the provider does not know it.
+    cost_usd: str | None
+
+
+@asynccontextmanager
+async def provider_brought_up(app: App, name: str | None) -> AsyncIterator[tuple[Choice, Any]]:
+    """Yield the provider of that name, or the one that a run would use, mounted and ready, and why it is that one.
+
+    The user's keys are put into the environment of this process, where modules look for them. Raises UntrustedError,
+    ModulesMissingError, ProviderChoiceError and what composing raises.
+    """
+    from amplifier_app_cli.provider_plan import environ_with_keys
+    from amplifier_core import AmplifierSession
+    from amplifier_core.events import MODULE_LOAD_FAILED
+    from amplifier_foundation.import_path import hold
+    from amplifier_foundation.sessions import ModulesMissingError
+    from amplifier_foundation.settings.plan import expand_plan
+    from amplifier_foundation.sources.module_resolver import PreparedModules
+
+    environ, warnings = environ_with_keys(app)
+    for warning in warnings:
+        app.inform(f"warning: {warning}")
+    os.environ.update({key: value for key, value in environ.items() if key not in os.environ})
+    choice, prepared = await _prepared(app, name, environ)
+    session = AmplifierSession(expand_plan(prepared.composed.plan, environ).value)
+    failures: list[str] = []
+    coordinator = session.coordinator
+    coordinator.hooks.register(MODULE_LOAD_FAILED, lambda _, data: failures.append(str(data["error"])), name="trial")
+    coordinator.register_capability("session.working_dir", str(app.project))
+    release = hold(prepared.modules.values())
+    try:
+        await coordinator.mount("module-source-resolver", PreparedModules(prepared.modules))
+        await session.initialize()
+        if failures:
+            raise ModulesMissingError([f"{choice.module}: {failure}" for failure in failures])
+        yield choice, next(iter(coordinator.get("providers").values()))
+    finally:
+        await session.cleanup()
+        release()
+
+
+async def _prepared(app: App, name: str | None, environ: dict[str, str]) -> tuple[Choice, Prepared]:
+    """Choose the provider, and get its module alone, if it did not come with the program."""
+    from dataclasses import replace
+
+    from amplifier_app_cli.provider_choice import apply, choose, find_entry, stands_in
+    from amplifier_app_cli.provider_plan import options_of
+    from amplifier_foundation.prepare import activate, compose
+    from amplifier_foundation.trust import UntrustedError
+
+    options = options_of(app, environ, offline=False)
+    composition = await compose(options)
+    if composition.refusals:
+        raise UntrustedError(composition.refusals, app.project)
+    composed = composition.composed
+    stand_in = stands_in(composition.layers)
+    choice = choose(composed.plan, composition.settings, environ, explicit=name, stand_in=stand_in)
+    entry = find_entry(choice.provider, apply(choice, composed.plan)["providers"])
+    needed = tuple(use for use in composed.modules if use.section == "providers" and use.module == choice.module)
+    plan = {"session": dict(_SESSION), "providers": [entry]}
+    return choice, await activate(replace(composed, plan=plan, modules=needed), options)
+
+
+async def ask(provider: Any) -> Answer:
+    """Send one tiny request and return the answer; raises LLMError."""
+    from amplifier_core import ChatRequest
+    from amplifier_core.message_models import Message
+
+    request = ChatRequest(
+        messages=[Message(role="user", content=_QUESTION)],
+        max_output_tokens=_MOST_TOKENS,
+        metadata={"stream": False},
+    )
+    started = time.monotonic()
+    response = await provider.complete(request)
+    usage = response.usage
+    return Answer(
+        text="".join(getattr(block, "text", "") for block in response.content).strip(),
+        model=(response.metadata or {}).get("model") or _default_model(provider),
+        duration_ms=round((time.monotonic() - started) * 1000),
+        input_tokens=usage.input_tokens if usage is not None else None,
+        output_tokens=usage.output_tokens if usage is not None else None,
+        cost_usd=str(usage.cost_usd) if usage is not None and usage.cost_usd is not None else None,
+    )
+
+
+async def models_of(provider: Any) -> list[ModelInfo]:
+    """Return the models that a provider lists; raises LLMError."""
+    listed: list[ModelInfo] = await provider.list_models()
+    return listed
+
+
+def _default_model(provider: Any) -> str | None:
+    model = provider.get_info().defaults.get("model")
+    return str(model) if model else None

@@ -1,0 +1,40 @@
+"""Read images that a prompt is about."""
+
+from __future__ import annotations
+
+import base64
+from pathlib import Path
+from typing import Any, Final
+
+from amplifier_foundation.errors import FoundationError
+
+#: Kinds that models take, by the bytes they start with.
+_KINDS: Final = (
+    (b"\x89PNG\r\n\x1a\n", "image/png"),
+    (b"\xff\xd8\xff", "image/jpeg"),
+    (b"GIF8", "image/gif"),
+    (b"RIFF", "image/webp"),
+)
+#: The largest that providers take.
+_LARGEST: Final = 20 * 1024 * 1024
+
+
+class ImageError(FoundationError):
+    """A file that was given as an image cannot be used as one."""
+
+    code = "image_invalid"
+
+
+def image_block(path: Path) -> dict[str, Any]:
+    """Return the content block of an image file; raises ImageError for a file that is none, or too large."""
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise ImageError(f"{path}: cannot be read: {error.strerror or error}") from error
+    kind = next((kind for start, kind in _KINDS if content.startswith(start)), None)
+    if kind is None or (kind == "image/webp" and content[8:12] != b"WEBP"):
+        raise ImageError(f"{path}: not an image that models take: give a PNG, JPEG, GIF or WebP file")
+    if len(content) > _LARGEST:
+        raise ImageError(f"{path}: {len(content):,} bytes are too many for a model, {_LARGEST:,} is the most")
+    data = base64.b64encode(content).decode("ascii")
+    return {"type": "image", "source": {"type": "base64", "media_type": kind, "data": data}}

@@ -1,0 +1,104 @@
+"""Count what happens in a turn, for the result: tool calls with their results, tokens, cost, and how it ended."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+_TOKENS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
+
+
+class Tally:
+    """Listen to a session's events; every call is found again by its id, whatever else runs at the same time."""
+
+    def __init__(self) -> None:
+        self._started = time.monotonic()
+        self._calls: dict[str, dict[str, Any]] = {}
+        self._usage: dict[str, int] = {}
+        self._cost = Decimal(0)
+        self._unpriced = 0
+        self._answers = 0
+        self.agents = 0
+        #: How the loop says that the turn ended; None when it has not said so.
+        self.status: str | None = None
+        #: Why, when it did not end well.
+        self.reason: str | None = None
+
+    def connect(self, hooks: Any) -> None:
+        """Listen to the events of a session."""
+        for event, listen in (
+            ("tool:pre", self._on_call),
+            ("tool:post", self._on_result),
+            ("tool:error", self._on_error),
+            ("llm:response", self._on_response),
+            ("delegate:agent_spawned", self._on_agent),
+            ("orchestrator:complete", self._on_complete),
+        ):
+            hooks.register(event, listen, priority=950, name=f"app-tally-{event}")
+
+    @property
+    def milliseconds(self) -> int:
+        """Return how long it has been since the start."""
+        return round((time.monotonic() - self._started) * 1000)
+
+    @property
+    def trace(self) -> list[dict[str, Any]]:
+        """Return the tool calls in the order they were made, each with its own result."""
+        return list(self._calls.values())
+
+    @property
+    def usage(self) -> dict[str, Any]:
+        """Return the tokens of all answers together; empty when there was none."""
+        return dict(self._usage)
+
+    @property
+    def cost(self) -> str | None:
+        """Return the cost in dollars; None when an answer has no known price: unknown is not free."""
+        return None if self._unpriced or not self._answers else str(self._cost)
+
+    def _on_call(self, event: str, data: dict[str, Any]) -> None:
+        call = str(data.get("tool_call_id") or f"call-{len(self._calls)}")
+        self._calls[call] = {
+            "type": "tool_call",
+            "tool": data.get("tool_name"),
+            "tool_call_id": call,
+            "arguments": data.get("tool_input"),
+            "result": None,
+            "timestamp": datetime.now(UTC).isoformat(timespec="milliseconds"),
+            "duration_ms": None,
+            "sequence": len(self._calls) + 1,
+        }
+
+    def _on_result(self, event: str, data: dict[str, Any]) -> None:
+        self._end(data, data.get("result"))
+
+    def _on_error(self, event: str, data: dict[str, Any]) -> None:
+        self._end(data, {"success": False, "error": data.get("error"), "status": data.get("status")})
+
+    def _end(self, data: dict[str, Any], result: Any) -> None:
+        call = self._calls.get(str(data.get("tool_call_id")))
+        if call is not None:
+            call["result"], call["duration_ms"] = result, data.get("duration_ms")
+
+    def _on_response(self, event: str, data: dict[str, Any]) -> None:
+        usage = data.get("usage")
+        self._answers += 1
+        if not isinstance(usage, dict):
+            self._unpriced += 1
+            return
+        for key in _TOKENS:
+            if isinstance(usage.get(key), int):
+                self._usage[key] = self._usage.get(key, 0) + usage[key]
+        try:
+            self._cost += Decimal(str(usage["cost_usd"]))
+        except (KeyError, InvalidOperation):
+            self._unpriced += 1
+
+    def _on_agent(self, event: str, data: dict[str, Any]) -> None:
+        self.agents += 1
+
+    def _on_complete(self, event: str, data: dict[str, Any]) -> None:
+        self.status = data.get("status")
+        self.reason = data.get("reason")

@@ -1,0 +1,79 @@
+"""What is shown before a tool runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from amplifier_app_cli.chat.preview import preview
+
+
+def test_change_of_a_file(tmp_path: Path) -> None:
+    """A write is shown as the difference to what the file holds."""
+    (tmp_path / "a.txt").write_text("one\ntwo\n", encoding="utf-8")
+    lines = preview({"file_path": "a.txt", "content": "one\n2\n"}, tmp_path)
+    assert lines == ["--- a/a.txt", "+++ b/a.txt", "@@ -1,2 +1,2 @@", " one", "-two", "+2"]
+
+
+def test_new_file(tmp_path: Path) -> None:
+    """A file that does not exist yet is all additions."""
+    lines = preview({"path": "new.txt", "content": "one\ntwo\n"}, tmp_path)
+    assert lines[0] == "--- (no such file yet)"
+    assert lines[-2:] == ["+one", "+two"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [("old_string", "new_string"), ("old_str", "new_str"), ("old_text", "new_text")]
+)
+def test_edit_of_a_file(tmp_path: Path, old: str, new: str) -> None:
+    """An edit is shown as the difference it makes, once or everywhere."""
+    (tmp_path / "a.txt").write_text("x\ny\nx\n", encoding="utf-8")
+    once = preview({"file_path": "a.txt", old: "x", new: "z"}, tmp_path)
+    assert once.count("+z") == 1
+    everywhere = preview({"file_path": "a.txt", old: "x", new: "z", "replace_all": True}, tmp_path)
+    assert everywhere.count("+z") == 2
+
+
+def test_several_edits(tmp_path: Path) -> None:
+    """Edits that come together are shown together."""
+    (tmp_path / "a.txt").write_text("x\ny\n", encoding="utf-8")
+    edits = [{"old_string": "x", "new_string": "1"}, {"old_string": "y", "new_string": "2"}]
+    assert preview({"file_path": "a.txt", "edits": edits}, tmp_path)[-2:] == ["+1", "+2"]
+
+
+def test_edit_that_does_not_fit(tmp_path: Path) -> None:
+    """An edit whose text is not in the file says so, and still shows what it would do."""
+    (tmp_path / "a.txt").write_text("x\n", encoding="utf-8")
+    lines = preview({"file_path": "a.txt", "old_string": "q", "new_string": "z"}, tmp_path)
+    assert lines == ["a.txt: the text to replace is not in the file", "-q", "+z"]
+
+
+def test_what_cannot_be_compared(tmp_path: Path) -> None:
+    """Binary files, folders and huge files are told, and the new content is shown."""
+    (tmp_path / "b.bin").write_bytes(b"\0\1")
+    assert preview({"path": "b.bin", "content": "text"}, tmp_path) == ["b.bin: is no text", "+text"]
+    (tmp_path / "d").mkdir()
+    assert preview({"path": "d", "content": "text"}, tmp_path)[0] == "d: is no file"
+    (tmp_path / "h.txt").write_bytes(b"x" * 1_000_001)
+    assert "too many to compare" in preview({"path": "h.txt", "content": "text"}, tmp_path)[0]
+    assert preview({"path": "n\0l", "content": "text"}, tmp_path)[-1] == "+text"
+
+
+def test_nothing_would_change(tmp_path: Path) -> None:
+    """A write of what is there already says so, also when only ends of lines differ."""
+    (tmp_path / "a.txt").write_bytes(b"one\r\n")
+    assert preview({"path": "a.txt", "content": "one\r\n"}, tmp_path) == ["a.txt: nothing would change"]
+    assert "only the end of lines" in preview({"path": "a.txt", "content": "one\n"}, tmp_path)[0]
+
+
+def test_other_input_is_shown_whole(tmp_path: Path) -> None:
+    """Everything else is the input itself; nothing of it is left out."""
+    assert preview({"command": "rm -r build", "cwd": "/"}, tmp_path) == [
+        "{",
+        '  "command": "rm -r build",',
+        '  "cwd": "/"',
+        "}",
+    ]
+    assert preview({}, tmp_path) == []
+    assert preview(None, tmp_path) == []

@@ -1,0 +1,200 @@
+"""The approval system with a real coordinator and a person who is scripted."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from amplifier_app_cli.chat.approval import TerminalApproval
+from amplifier_app_cli.chat.ink import Ink
+from amplifier_core import AmplifierSession, HookResult
+
+
+class _Person:
+    """Give answers in order; then say nothing for ever."""
+
+    ink = Ink(False)
+    width = 80
+
+    def __init__(self, *answers: str | None) -> None:
+        self.answers = list(answers)
+        self.seen: list[str] = []
+        self.asking = 0
+        self.was_asked = asyncio.Event()
+        self.most_at_once = 0
+
+    def show(self, text: str) -> None:
+        self.seen.append(text)
+
+    async def ask(self, label: str) -> str | None:
+        self.seen.append(label)
+        self.asking += 1
+        self.was_asked.set()
+        self.most_at_once = max(self.asking, self.most_at_once)
+        try:
+            await asyncio.sleep(0)
+            if not self.answers:
+                await asyncio.Event().wait()
+            return self.answers.pop(0)
+        finally:
+            self.asking -= 1
+
+    @property
+    def text(self) -> str:
+        return "\n".join(self.seen)
+
+
+def _asking(person: _Person, project: Path, **session: Any) -> Any:
+    """Return the coordinator of a session that asks for everything."""
+    plan = {"session": {"orchestrator": "loop-basic", "context": "context-simple", **session}}
+    coordinator = AmplifierSession(plan).coordinator
+    approval = TerminalApproval(person, project, lambda value: str(value).replace("hunter2", "***"))
+    approval.connect(coordinator)
+    coordinator.approval_system = approval
+    coordinator.register_policy("ask", lambda action, details: ("ask", "nobody knows"), 0)
+    return coordinator
+
+
+def _details(**tool_input: Any) -> dict[str, Any]:
+    return {"tool_name": "write", "tool_input": tool_input, "tool_call_id": "c"}
+
+
+@pytest.mark.parametrize(
+    ("answers", "granted"),
+    [
+        (["y"], True),
+        (["YES"], True),
+        (["n"], False),
+        ([None], False),
+        (["", "", ""], False),
+        (["yes please", "allow", "Allow"], False),
+        (["huh", "y"], True),
+        (["n allow"], False),
+        (["no, allow always"], False),
+    ],
+)
+async def test_only_a_clear_yes_is_one(tmp_path: Path, answers: list[str | None], granted: bool) -> None:
+    """Everything but y, yes, a and always is no consent, whatever words are in it."""
+    coordinator = _asking(_Person(*answers), tmp_path)
+    assert (await coordinator.authorize("filesystem.write", _details(path="a", content="b"))).granted is granted
+
+
+async def test_reason_reaches_the_model(tmp_path: Path) -> None:
+    """The words behind a no are the reason of the denial."""
+    coordinator = _asking(_Person("n, use the other file"), tmp_path)
+    answer = await coordinator.authorize("filesystem.write", _details(path="a", content="b"))
+    assert answer.reason == "not approved: Deny: use the other file"
+
+
+async def test_always_lasts_and_does_not_widen(tmp_path: Path) -> None:
+    """What was allowed always is not asked again; anything else is."""
+    person = _Person("a", "n")
+    coordinator = _asking(person, tmp_path)
+    assert (await coordinator.authorize("process.exec", _details(command="make"))).granted
+    again = await coordinator.authorize("process.exec", _details(command="make"))
+    assert (again.granted, again.reason) == (True, "approved: Allow always")
+    assert not (await coordinator.authorize("process.exec", _details(command="make install"))).granted
+    assert "write may process.exec with exactly this input" in person.text
+
+
+async def test_deny_of_a_policy_beats_always(tmp_path: Path) -> None:
+    """A policy that denies is not overruled by what a person has allowed."""
+    coordinator = _asking(_Person("a"), tmp_path)
+    assert (await coordinator.authorize("process.exec", _details(command="make"))).granted
+    coordinator.register_policy("strict", lambda action, details: "deny", 0)
+    assert not (await coordinator.authorize("process.exec", _details(command="make"))).granted
+
+
+async def test_questions_come_one_at_a_time(tmp_path: Path) -> None:
+    """Questions that come together wait for each other, and each answer belongs to its own."""
+    person = _Person("y", "n", "y")
+    coordinator = _asking(person, tmp_path)
+
+    async def ask(name: str) -> bool:
+        with coordinator.span(name):
+            return bool(await coordinator.authorize("process.exec", _details(command=name)))
+
+    assert await asyncio.gather(ask("one"), ask("two"), ask("three")) == [True, False, True]
+    assert person.most_at_once == 1
+    assert [person.text.count(f'"command": "{name}"') for name in ("one", "two", "three")] == [1, 1, 1]
+
+
+async def test_timeout_is_not_a_refusal(tmp_path: Path) -> None:
+    """Nobody answers: the call is denied, and the reason is the time, not a person."""
+    coordinator = _asking(_Person(), tmp_path, approval_timeout=0.05)
+    answer = await coordinator.authorize("process.exec", _details(command="make"))
+    assert not answer.granted
+    assert "timeout" in answer.reason
+
+
+async def test_next_question_after_a_timeout(tmp_path: Path) -> None:
+    """A question that ran out of time does not stand in the way of the next."""
+    person = _Person()
+    coordinator = _asking(person, tmp_path, approval_timeout=0.05)
+    await coordinator.authorize("process.exec", _details(command="make"))
+    person.answers = ["y"]
+    assert (await coordinator.authorize("process.exec", _details(command="make"))).granted
+    assert person.asking == 0
+
+
+async def test_cancelled_while_asking(tmp_path: Path) -> None:
+    """A session that is cancelled while a question waits takes the question back."""
+    person = _Person()
+    coordinator = _asking(person, tmp_path)
+    asking = asyncio.create_task(coordinator.authorize("process.exec", _details(command="make")))
+    await person.was_asked.wait()
+    asking.cancel()
+    await asyncio.wait({asking})
+    await asyncio.sleep(0)
+    assert asking.cancelled()
+    assert person.asking == 0
+
+
+async def test_nothing_is_shown_raw(tmp_path: Path) -> None:
+    """Escape sequences and secrets in a question are not shown."""
+    person = _Person("n")
+    coordinator = _asking(person, tmp_path)
+    await coordinator.authorize("process.exec", _details(command="echo \x1b[2Jhunter2"))
+    assert "\x1b" not in person.text
+    assert "hunter2" not in person.text
+    assert "***" in person.text
+
+
+async def test_long_previews_say_what_is_hidden(tmp_path: Path) -> None:
+    """A long diff is cut, says by how much, and v shows all of it before the answer."""
+    person = _Person("v", "y")
+    coordinator = _asking(person, tmp_path)
+    content = "".join(f"line {number}\n" for number in range(200))
+    assert (await coordinator.authorize("filesystem.write", _details(path="a", content=content))).granted
+    before = "\n".join(person.seen[: person.seen.index("Allow? [y/n/a/v] ")])
+    assert "more lines: v shows all" in before
+    assert "line 199" not in before
+    assert "line 199" in person.text
+
+
+async def test_hook_that_asks(tmp_path: Path) -> None:
+    """A hook's own question has its own options, which go by number, and nothing is remembered in its place."""
+    person = _Person("a", "2")
+    coordinator = _asking(person, tmp_path)
+    result = HookResult(
+        action="ask_user", approval_prompt="Sure?", approval_options=["Allow once", "Allow always", "Deny"]
+    )
+    left = await coordinator.process_hook_result(result, "tool:pre", "hook")
+    assert left.action == "continue"
+    assert "1. Allow once" in person.text
+    assert "that is no answer" in person.text
+    assert coordinator.approval_system.rules == []
+
+
+async def test_question_of_a_hook_shows_the_call(tmp_path: Path) -> None:
+    """A hook that asks about a tool call has the call's input shown."""
+    person = _Person("n")
+    coordinator = _asking(person, tmp_path)
+    with coordinator.span("tool:run"):
+        await coordinator.hooks.emit("tool:pre", _details(command="make"))
+        result = HookResult(action="ask_user", approval_prompt="Sure?")
+        assert (await coordinator.process_hook_result(result, "tool:pre", "hook")).action == "deny"
+    assert '"command": "make"' in person.text

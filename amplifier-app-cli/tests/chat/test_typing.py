@@ -1,0 +1,171 @@
+"""Typing at the prompt: several lines, pasting, what was typed before, and completion."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+_ANSWERS = "{turns: [{text: Yes.}], repeat: true}"
+
+
+def _users(chat: Any) -> list[str]:
+    return [text for role, text in chat.transcript if role == "user"]
+
+
+def _end(chat: Any) -> None:
+    chat.send("\x04")
+    assert chat.end() == 0
+    assert chat.events[-1]["event"] == "session:end"
+
+
+def test_banner_says_what_one_talks_with(start: Callable[..., Any], scripted: Callable[..., str]) -> None:
+    """Session, bundle, provider with a reason, trust and the way out are said before the first prompt."""
+    chat = start("--bundle", scripted(_ANSWERS))
+    assert chat.folder.name in chat.text
+    for said in ("bundle: scripted", "provider: provider-mock (", "not trusted", "Ctrl-D leaves."):
+        assert said in chat.text
+    _end(chat)
+
+
+def test_new_line_and_submit(start: Callable[..., Any], scripted: Callable[..., str]) -> None:
+    """Ctrl-J makes a new line, Enter sends all of them as one prompt."""
+    chat = start("--bundle", scripted(_ANSWERS))
+    chat.send("one\ntwo\nthree")
+    chat.wait_for("> one", "three")
+    assert "Yes." not in chat.text
+    chat.send("\r")
+    chat.wait_for_prompt("Yes.")
+    _end(chat)
+    assert _users(chat) == ["one\ntwo\nthree"]
+
+
+def test_paste_is_one_input(start: Callable[..., Any], scripted: Callable[..., str]) -> None:
+    """What is pasted is one input, whatever line ends it has, and is sent by Enter alone."""
+    chat = start("--bundle", scripted(_ANSWERS))
+    chat.send("\x1b[200~first\r\nsecond\rthird\nfourth\x1b[201~")
+    chat.wait_for("> first", "fourth")
+    assert "Yes." not in chat.text
+    chat.send("\r")
+    chat.wait_for_prompt("Yes.")
+    _end(chat)
+    assert _users(chat) == ["first\nsecond\nthird\nfourth"]
+
+
+def test_blank_input_is_no_prompt(start: Callable[..., Any], scripted: Callable[..., str]) -> None:
+    """Enter on nothing, or on blanks, asks nobody anything."""
+    chat = start("--bundle", scripted(_ANSWERS))
+    chat.send("\r   \r")
+    chat.line("real")
+    chat.wait_for_prompt("Yes.")
+    _end(chat)
+    assert _users(chat) == ["real"]
+
+
+def test_typed_before_the_prompt(start: Callable[..., Any], scripted: Callable[..., str]) -> None:
+    """What is typed while the program starts is the first prompt."""
+    chat = start("--bundle", scripted(_ANSWERS), is_ready=False)
+    chat.send("early\r")
+    chat.wait_for_prompt("Yes.")
+    _end(chat)
+    assert _users(chat) == ["early"]
+
+
+def test_history_is_kept_for_the_project(
+    start: Callable[..., Any], scripted: Callable[..., str], environment: dict[str, str]
+) -> None:
+    """Inputs come back with the arrow key, in the next chat too; the file is the owner's alone."""
+    bundle = scripted(_ANSWERS)
+    os.umask(0o022)
+    chat = start("--bundle", bundle)
+    chat.line("remember this")
+    chat.wait_for_prompt("Yes.")
+    _end(chat)
+    [file] = Path(environment["HOME"]).glob(".amplifier/projects/*/repl_history")
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    chat = start("--bundle", bundle)
+    chat.send("\x1b[A")
+    chat.wait_for("> remember this")
+    chat.send("\r")
+    chat.wait_for_prompt("Yes.")
+    _end(chat)
+    assert _users(chat) == ["remember this"]
+
+
+def test_history_holds_no_secrets(
+    start: Callable[..., Any], scripted: Callable[..., str], environment: dict[str, str]
+) -> None:
+    """A secret of the environment that is typed does not get into the history file."""
+    chat = start("--bundle", scripted(_ANSWERS), ACME_API_KEY="opensesame-1234567890")
+    chat.line("is opensesame-1234567890 a good key?")
+    chat.wait_for_prompt("Yes.")
+    _end(chat)
+    [file] = Path(environment["HOME"]).glob(".amplifier/projects/*/repl_history")
+    text = file.read_text(encoding="utf-8")
+    assert "a good key?" in text
+    assert "opensesame" not in text
+
+
+def test_history_search(start: Callable[..., Any], scripted: Callable[..., str]) -> None:
+    """Ctrl-R finds what was typed before."""
+    chat = start("--bundle", scripted(_ANSWERS))
+    for number, text in enumerate(("the quick fox", "a lazy dog"), start=1):
+        chat.line(text)
+        chat.wait_until(lambda number=number: chat.text.count("out ·") == number)
+        chat.wait_for_prompt("out ·")
+    chat.send("\x12quick")
+    chat.wait_for("the quick fox\n", "quick")
+    chat.send("\r\r")
+    chat.wait_until(lambda: _users(chat)[-1:] == ["the quick fox"] and len(_users(chat)) == 3)
+    chat.wait_for_prompt("Yes.")
+    _end(chat)
+
+
+def test_files_are_completed_behind_an_at_sign(
+    start: Callable[..., Any], scripted: Callable[..., str], project: Path
+) -> None:
+    """`@` offers files of the project, and the chosen one comes along with the prompt."""
+    (project / "src").mkdir()
+    (project / "src" / "window.txt").write_text("a broken window", encoding="utf-8")
+    chat = start("--bundle", scripted("turns: [{text: Yes., expect: {contains: a broken window}}]"))
+    chat.send("look at @wind")
+    chat.wait_for("src/window.txt")
+    chat.send("\t")
+    chat.wait_for("> look at @src/window.txt")
+    chat.send("\r")
+    chat.send("\r")
+    chat.wait_for_prompt("Yes.")
+    _end(chat)
+
+
+def test_commands_are_completed(start: Callable[..., Any], scripted: Callable[..., str]) -> None:
+    """A slash at the beginning offers the commands with what they are for."""
+    chat = start("--bundle", scripted(_ANSWERS))
+    chat.send("/sta")
+    chat.wait_for("Say what this session is")
+    chat.send("\t\r\r")
+    chat.wait_for_prompt("conversation: 0 turns")
+    _end(chat)
+
+
+def test_path_at_the_beginning_is_a_prompt(start: Callable[..., Any], scripted: Callable[..., str]) -> None:
+    """A prompt that begins with a path is no command."""
+    chat = start("--bundle", scripted(_ANSWERS))
+    chat.line("/etc/hosts says what?")
+    chat.wait_for_prompt("Yes.")
+    _end(chat)
+    assert _users(chat) == ["/etc/hosts says what?"]
+
+
+@pytest.mark.parametrize("text", ["日本語の文章", "e\u0301té 🎉", "a\tb"])
+def test_any_script_can_be_typed(start: Callable[..., Any], scripted: Callable[..., str], text: str) -> None:
+    """Wide, combined and odd characters reach the model as they were pasted."""
+    chat = start("--bundle", scripted(_ANSWERS))
+    chat.send(f"\x1b[200~{text}\x1b[201~\r")
+    chat.wait_for_prompt("Yes.")
+    _end(chat)
+    assert _users(chat) == [text]

@@ -1,0 +1,201 @@
+"""`amplifier session list`."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pexpect
+import pytest
+from click.testing import Result
+
+Program = Callable[..., subprocess.CompletedProcess[str]]
+Give = Callable[..., Result]
+Made = Callable[..., Path]
+
+ONE = "11111111-0000-4000-8000-000000000001"
+TWO = "22222222-0000-4000-8000-000000000002"
+THREE = "33333333-0000-4000-8000-000000000003"
+CHILD = "0000000000000000-1111111111111111_explorer"
+#: What a list must do without.
+HEAVY = ("pydantic", "asyncio", "prompt_toolkit", "rich", "yaml", "amplifier_core.models", "anthropic", "openai", "mcp")
+
+
+def test_a_session_that_ran_is_listed(program: Program) -> None:
+    """After a run the list has its id, bundle, turns and prompt on standard output, as a real process."""
+    assert program("run", "hello there").returncode == 0
+    result = program("session", "list")
+    assert result.returncode == 0, result.stderr
+    heading, line = result.stdout.splitlines()
+    assert heading.split()[:3] == ["ID", "LAST", "ACTIVE"]
+    assert len(line.split()[0]) == 36
+    assert '"hello there"' in line
+    assert result.stderr == ""
+
+
+def test_json_has_everything_in_full(give: Give, made: Made, project: Path) -> None:
+    """Programs get full ids, paths, ISO times, usage and cost, and how many there are in all."""
+    prompt = "p" * 150
+    folder = made(ONE, prompt, name="garden", usage={"input_tokens": 7, "cost_usd": "0.0123"})
+    made(TWO, "older", age=60)
+    result = give("list", "-n", "1", "--format", "json")
+    document = json.loads(result.stdout)
+    (record,) = document["sessions"]
+    assert document["total"] == 2
+    assert record["updated"].endswith("+00:00")
+    expected = {"id": ONE, "name": "garden", "project": str(project), "folder": str(folder), "turn_count": 1}
+    expected |= {"first_prompt": prompt, "bundle": "garden", "model": "provider-mock/m", "cost_usd": "0.0123"}
+    expected |= {"usage": {"input_tokens": 7, "cost_usd": "0.0123"}, "created": "2026-01-01T00:00:00+00:00"}
+    expected |= {"parent_id": None, "is_child": False, "is_fork": False, "damaged": None}
+    assert expected.items() <= record.items()
+
+
+@pytest.mark.parametrize(
+    ("usage", "shown"),
+    [
+        (None, "-"),
+        ({"input_tokens": 5, "calls_without_price": 2}, "-"),
+        ({"cost_usd": "0"}, "$0.00"),
+        ({"cost_usd": "0.00001"}, "<$0.0001"),
+        ({"cost_usd": "0.0123"}, "$0.0123"),
+        ({"cost_usd": "12.345", "calls_without_price": 1}, "$12.35+"),
+        ({"cost_usd": "garbage"}, "-"),
+    ],
+)
+def test_cost_is_shown_as_far_as_it_is_known(give: Give, made: Made, usage: object, shown: str) -> None:
+    """What is free, what is not known, and what is only a part of it look different."""
+    made(ONE, "x", bundle="bundle:b", model="m", **({"usage": usage} if usage else {}))
+    assert give("list").stdout.splitlines()[1].split()[4] == shown
+
+
+def test_the_newest_come_first_and_the_rest_is_counted(give: Give, made: Made) -> None:
+    """A limit cuts the list, says so on standard error, and 0 means all."""
+    for number, session_id in enumerate((ONE, TWO, THREE)):
+        made(session_id, "x", age=number * 60)
+    result = give("list", "--limit", "2")
+    assert [line.split()[0] for line in result.stdout.splitlines()[1:]] == [ONE, TWO]
+    assert "2 of 3 sessions" in result.stderr
+    assert len(give("list", "-n", "0").stdout.splitlines()) == 4
+    assert give("list", "-n", "-1").exit_code == 2
+
+
+def test_an_empty_list_says_what_to_do(give: Give, made: Made, tmp_path: Path) -> None:
+    """Without sessions standard output is empty, or an empty list for programs, and standard error helps."""
+    result = give("list")
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert "amplifier run" in result.stderr
+    assert "--all-projects" in result.stderr
+    assert json.loads(give("list", "--format", "json").stdout) == {"sessions": [], "total": 0}
+
+
+def test_other_projects_are_listed_when_asked_for(give: Give, made: Made, tmp_path: Path) -> None:
+    """`--project` shows those of one folder, which need not exist, and `--all-projects` all, with their folder."""
+    other = tmp_path / "gone project"
+    made(ONE, "here")
+    made(TWO, "there", working_dir=str(other))
+    assert ONE in (here := give("list").stdout)
+    assert TWO not in here
+    assert TWO in give("list", "--project", str(other)).stdout
+    everything = give("list", "--all-projects").stdout
+    assert ONE in everything
+    assert str(other) in everything
+    assert give("list", "--all-projects", "--project", str(other)).exit_code == 2
+
+
+def test_damaged_sessions_are_shown(give: Give, made: Made) -> None:
+    """A session whose metadata are garbage is in the list, with the reason."""
+    folder = made(ONE, "x")
+    (folder / "metadata.json").write_text("{not json", encoding="utf-8")
+    assert f"(damaged) {folder}/metadata.json:1 is damaged" in give("list").stdout
+    (record,) = json.loads(give("list", "--format", "json").stdout)["sessions"]
+    assert record["id"] == ONE
+    assert "is damaged" in record["damaged"]
+
+
+def test_names_cannot_steer_the_terminal(give: Give, made: Made) -> None:
+    """Escapes in names, prompts and models are taken out of the text, and escaped in JSON."""
+    made(ONE, "x", name="a\x1b[31mred\x9b2J", model="m\x1b]0;title\x07", first_prompt="p")
+    for arguments in (("list",), ("list", "--tree"), ("list", "--format", "json"), ("show", ONE)):
+        output = give(*arguments).stdout
+        assert not {"\x1b", "\x9b", "\x07"} & set(output)
+    assert "ared2J" in give("list").stdout
+
+
+def test_a_tree_shows_what_came_of_a_session(give: Give, made: Made) -> None:
+    """Started sessions and forks stand below where they came from, in text and as nested records."""
+    made(ONE, "root")
+    made(CHILD, "look", parent_id=ONE, agent_name="explorer")
+    made(TWO, "root", parent_id=ONE, forked_from_turn=1, forked_at="2026-01-02T00:00:00+00:00", name="copy")
+    made("0000000000000000-2222222222222222_deep", "x", parent_id=CHILD, agent_name="deep")
+    made(THREE, "other", age=60)
+    assert CHILD not in give("list").stdout
+    lines = give("list", "--tree").stdout.splitlines()
+    assert [line[: line.index("2026")].rstrip() for line in lines] == [
+        ONE,
+        f"├─ {CHILD} [explorer]",
+        "│  └─ 0000000000000000-2222222222222222_deep [deep]",
+        f"└─ {TWO} [fork]",
+        THREE,
+    ]
+    document = json.loads(give("list", "-t", ONE[:4], "--format", "json").stdout)
+    (root,) = document["sessions"]
+    assert [one["id"] for one in root["children"]] == [CHILD, TWO]
+    assert root["children"][1]["is_fork"] is True
+    assert len(give("list", "-t", CHILD).stdout.splitlines()) == 2
+    assert give("list", "--tree", "none").exit_code == 1
+
+
+def test_a_tree_that_goes_in_circles_ends(give: Give, made: Made) -> None:
+    """Sessions whose notes say that they come from each other are all shown, once each."""
+    made(ONE, "x", parent_id=TWO)
+    made(TWO, "x", parent_id=ONE)
+    output = give("list", "--tree").stdout
+    assert (output.count(ONE), output.count(TWO)) == (1, 1)
+    assert json.loads(give("list", "--tree", "--format", "json").stdout)["total"] == 1
+
+
+def test_failures_are_one_line_and_a_record(give: Give, home: object, environment: dict[str, str]) -> None:
+    """A folder that cannot be read ends the command with 1, a line on standard error, and a record for programs."""
+    projects = Path(environment["HOME"]) / ".amplifier/projects"
+    projects.parent.mkdir()
+    projects.write_text("in the way", encoding="utf-8")
+    result = give("list", "--format", "json")
+    assert result.exit_code == 1
+    assert result.stderr.startswith("amplifier: ")
+    assert json.loads(result.stdout)["code"] == "sessions_unreadable"
+
+
+def test_a_list_imports_nothing_heavy(program: Program, made: Made, project: Path, environment: dict[str, str]) -> None:
+    """Listing sessions imports no model, no event loop, no terminal library, no YAML and no SDK."""
+    made(ONE, "x", usage={"cost_usd": "1"})
+    result = program("session", "list", PYTHONPROFILEIMPORTTIME="1")
+    assert ONE in result.stdout
+    imported = {line.rpartition("|")[2].strip() for line in result.stderr.splitlines() if "|" in line}
+    assert "amplifier_foundation.sessions.store" in imported
+    assert not [name for name in imported for heavy in HEAVY if f"{name}.".startswith(f"{heavy}.")]
+
+
+def test_on_a_terminal_ids_are_short_and_lines_fit(project: Path, environment: dict[str, str], made: Made) -> None:
+    """A person sees ids long enough to be told apart, and no line is wider than the terminal."""
+    import sys
+
+    made("aaaaaaaa-1000-4000-8000-000000000001", "x " * 100)
+    made("aaaaaaaa-2000-4000-8000-000000000002", "日本語" * 40)
+    code = "from amplifier_app_cli.commands.session import session; session(prog_name='amplifier session')"
+    output, status = pexpect.run(
+        f'{sys.executable} -c "{code}" list',
+        cwd=str(project),
+        env={**environment, "COLUMNS": "80"},
+        encoding="utf-8",
+        withexitstatus=True,
+        timeout=60,
+    )
+    assert status == 0
+    lines = output.splitlines()
+    assert {line.split()[0] for line in lines[1:]} == {"aaaaaaaa-1", "aaaaaaaa-2"}
+    from amplifier_app_cli.ui.table import columns
+
+    assert max(columns(line) for line in lines) <= 80
+    assert "\x1b" not in output

@@ -1,0 +1,131 @@
+"""Completion of commands in bash, zsh and fish, and putting it in place."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+import pytest
+
+from amplifier_app_cli.commands.completion import completion_script, install_completion
+
+Amplifier = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the empty home folder of a user."""
+    folder = tmp_path / "a user"
+    folder.mkdir()
+    monkeypatch.setenv("HOME", str(folder))
+    return folder
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_script(amplifier: Amplifier, shell: str) -> None:
+    """The script is on standard output, alone, and is one that the shell understands."""
+    result = amplifier("completion", shell)
+    assert result.returncode == 0
+    assert result.stdout == f"{completion_script(shell)}\n"
+    assert f"_AMPLIFIER_COMPLETE={shell}_complete" in result.stdout
+    found = shutil.which(shell)
+    if found is not None:
+        subprocess.run([found, "-n"], input=result.stdout, text=True, check=True, timeout=60)
+
+
+def test_unknown_shell(amplifier: Amplifier) -> None:
+    """A shell without completion is a usage error."""
+    assert amplifier("completion", "tcsh").returncode == 2
+
+
+def test_bash_completes_commands(project: Path, environment: dict[str, str], tmp_path: Path) -> None:
+    """After the script a real bash completes the name of a command."""
+    bash = shutil.which("bash")
+    if bash is None:
+        pytest.skip("there is no bash")
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    code = "import sys; from amplifier_app_cli.main import main; sys.exit(main())"
+    (folder / "amplifier").write_text(f"#!{sys.executable}\n{code}\n")  # as an installed program has it
+    (folder / "amplifier").chmod(0o755)
+    words = "COMP_WORDS=(amplifier versi); COMP_CWORD=1; _amplifier_completion amplifier"
+    code = f'{completion_script("bash")}\n{words}\necho "${{COMPREPLY[@]}}"'
+    result = subprocess.run(
+        [bash, "-c", code],
+        cwd=project,
+        env={**environment, "PATH": f"{folder}:{environment['PATH']}"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert result.stdout.split() == ["version"], result.stderr
+
+
+@pytest.mark.parametrize(("shell", "settings"), [("bash", ".bashrc"), ("zsh", ".zshrc")])
+def test_install_for_shells_with_settings(
+    user: Path, capsys: pytest.CaptureFixture[str], shell: str, settings: str
+) -> None:
+    """The script is written, and one block in the shell's settings reads it; what stood there stays."""
+    (user / settings).write_text("alias ll='ls -l'")
+    script = install_completion(shell)
+    assert script.read_text() == f"{completion_script(shell)}\n"
+    text = (user / settings).read_text()
+    assert text.startswith("alias ll='ls -l'\n")
+    assert f'"$HOME/{script.relative_to(user)}"' in text
+    said = capsys.readouterr().err
+    assert str(script) in said
+    assert str(user / settings) in said
+
+
+def test_install_twice_changes_nothing(user: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Installing again leaves every file as it is and says so; an older block is replaced where it stands."""
+    install_completion("bash")
+    before = {path: path.read_bytes() for path in user.rglob("*") if path.is_file()}
+    capsys.readouterr()
+    install_completion("bash")
+    assert {path: path.read_bytes() for path in user.rglob("*") if path.is_file()} == before
+    assert "already" in capsys.readouterr().err
+    text = (user / ".bashrc").read_text()
+    (user / ".bashrc").write_text(f"first\n{text.replace('completion.bash', 'old.bash')}last\n")
+    install_completion("bash")
+    assert (user / ".bashrc").read_text() == f"first\n{text}last\n"
+
+
+def test_install_for_fish(user: Path) -> None:
+    """Fish reads scripts from a folder of its own; nothing else is written."""
+    script = install_completion("fish")
+    assert script == user / ".config/fish/completions/amplifier.fish"
+    assert [path for path in user.rglob("*") if path.is_file()] == [script]
+
+
+def test_install_for_the_users_shell(user: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a name the user's own shell is taken; one that is not known, or none, is a usage error."""
+    monkeypatch.setenv("SHELL", "/usr/bin/fish")
+    assert install_completion().name == "amplifier.fish"
+    monkeypatch.setenv("SHELL", "/bin/dash")
+    with pytest.raises(click.UsageError, match="dash"):
+        install_completion()
+    monkeypatch.delenv("SHELL")
+    with pytest.raises(click.UsageError, match="SHELL is not set"):
+        install_completion()
+
+
+def test_nothing_outside_of_the_home_is_written(user: Path, tmp_path: Path) -> None:
+    """Settings of a shell that lead out of the home are left alone; links inside of it stay links."""
+    outside = tmp_path / "bashrc"
+    outside.write_text("mine\n")
+    (user / ".bashrc").symlink_to(outside)
+    with pytest.raises(click.UsageError, match="by hand"):
+        install_completion("bash")
+    assert outside.read_text() == "mine\n"
+    (user / "dots").mkdir()
+    (user / "dots/zshrc").write_text("mine\n")
+    (user / ".zshrc").symlink_to(user / "dots/zshrc")
+    install_completion("zsh")
+    assert (user / ".zshrc").is_symlink()
+    assert (user / "dots/zshrc").read_text().startswith("mine\n#")

@@ -1,0 +1,168 @@
+"""`amplifier init`: with questions and without, once and again."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pexpect
+import pytest
+from click.testing import CliRunner, Result
+
+from amplifier_app_cli.app import App
+from amplifier_app_cli.commands.init import init
+from amplifier_app_cli.known_providers import all_key_names
+from amplifier_foundation.documents import read_document
+
+Run = Callable[..., Result]
+Amplifier = Callable[..., subprocess.CompletedProcess[str]]
+SECRET = "sk-abcdefghijklmnopqrstuvwx123456"
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return an empty home of the program, and an environment without keys."""
+    path = tmp_path / "amplifier"
+    monkeypatch.setenv("AMPLIFIER_HOME", str(path))
+    for name in all_key_names():
+        monkeypatch.delenv(name, raising=False)
+    return path
+
+
+@pytest.fixture
+def run(home: Path, project: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Return a function that runs the command in the project."""
+    monkeypatch.chdir(project)
+
+    def invoke(*arguments: str, stdin: str = "") -> Result:
+        return CliRunner().invoke(init, list(arguments), input=stdin, obj=App(), catch_exceptions=False)
+
+    return invoke
+
+
+@pytest.fixture
+def openai(project: Path) -> None:
+    """Put a module in place of the one that this release does not have."""
+    package = project / ".amplifier/modules/provider-openai/amplifier_module_provider_openai"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("async def mount(coordinator, config=None): ...\n")
+
+
+def _data(home: Path) -> Any:
+    return read_document(home / "settings.yaml").data
+
+
+def test_from_nothing_to_an_answer(amplifier: Amplifier) -> None:
+    """After init the program answers, and init has said what to run."""
+    result = amplifier("init", "--provider", "mock", "--model", "m", "--bundle", "minimal", "--yes")
+    assert (result.returncode, result.stdout) == (0, ""), result.stderr
+    assert "provider: mock, model m (configured in settings)" in result.stderr
+    assert "next: amplifier run" in result.stderr
+    assert amplifier("run", "hello").returncode == 0
+
+
+def test_again_changes_nothing(run: Run, home: Path) -> None:
+    """The same wishes again leave every file as it is."""
+    arguments = ("--provider", "mock", "--model", "m", "--bundle", "minimal", "--yes")
+    assert "changed: provider, bundle" in run(*arguments).stderr
+    before = {path: path.read_bytes() for path in home.rglob("*") if path.is_file()}
+    assert "as wanted already" in run(*arguments).stderr
+    assert {path: path.read_bytes() for path in home.rglob("*") if path.is_file()} == before
+
+
+def test_nothing_wanted(run: Run, home: Path) -> None:
+    """With --yes alone nothing is written, and the provider that answers is told."""
+    result = run("--yes")
+    assert result.exit_code == 0
+    assert "provider: mock" in result.stderr
+    assert not (home / "settings.yaml").exists()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        (),
+        ("--provider", "mock"),
+        ("--model", "m", "--yes"),
+        ("--provider", "mok", "--yes"),
+        ("--provider", "local", "--yes"),
+        ("--provider", "mock", "--key-from-env", "A", "--key-stdin", "--yes"),
+        ("--provider", "mock", "--key-from-env", "NOT_SET_ANYWHERE", "--yes"),
+        ("--provider", "mock", "--key-stdin", "--yes"),
+    ],
+)
+def test_what_cannot_be_done(run: Run, home: Path, arguments: tuple[str, ...]) -> None:
+    """Unclear or impossible wishes, and questions with nobody to ask, are usage errors; nothing is written."""
+    assert run(*arguments, stdin=SECRET).exit_code == 2
+    assert not (home / "settings.yaml").exists()
+
+
+def test_bundle_that_is_none(run: Run, home: Path) -> None:
+    """A bundle that cannot be composed is not chosen."""
+    assert run("--bundle", "none-such", "--yes").exit_code == 1
+    assert not (home / "settings.yaml").exists()
+
+
+def test_bundle_by_its_path(run: Run, home: Path, project: Path) -> None:
+    """A bundle that is given by a path is found from everywhere."""
+    (project / "mine.yaml").write_text("bundle: {name: mine}\nincludes: [minimal]\n")
+    assert run("--bundle", "./mine.yaml", "--yes").exit_code == 0
+    assert _data(home)["bundle"]["active"] == str(project / "mine.yaml")
+
+
+@pytest.mark.usefixtures("openai")
+def test_key_from_standard_input(run: Run, home: Path) -> None:
+    """A key that is piped in is kept under the provider's name; again with the same one nothing changes."""
+    arguments = ("--provider", "openai", "--key-stdin", "--yes")
+    result = run(*arguments, stdin=f"{SECRET}\n")
+    assert result.exit_code == 0, result.output
+    assert f'OPENAI_API_KEY="{SECRET}"' in (home / "keys.env").read_text()
+    assert SECRET not in (home / "settings.yaml").read_text()
+    assert SECRET not in result.output
+    assert "as wanted already" in run(*arguments, stdin=f"{SECRET}\n").stderr
+
+
+@pytest.mark.usefixtures("openai")
+def test_key_from_a_variable(run: Run, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A key stays in the environment: settings refer to a variable of another name, and to the usual one not at all."""
+    monkeypatch.setenv("MY_KEY", SECRET)
+    monkeypatch.setenv("OPENAI_API_KEY", SECRET)
+    assert run("--provider", "openai", "--key-from-env", "OPENAI_API_KEY", "--yes").exit_code == 0
+    assert _data(home)["config"]["providers"] == [{"module": "provider-openai", "config": {"priority": 0}}]
+    assert run("--provider", "openai", "--key-from-env", "MY_KEY", "--yes").exit_code == 0
+    (entry,) = _data(home)["config"]["providers"]
+    assert entry["config"]["api_key"] == "${MY_KEY}"
+    assert not (home / "keys.env").exists()
+
+
+@pytest.mark.usefixtures("openai")
+def test_the_last_choice_answers(run: Run) -> None:
+    """The provider that was chosen last comes before all others."""
+    run("--provider", "mock", "--yes")
+    assert "provider: openai (configured in settings)" in run("--provider", "openai", "--yes").stderr
+    assert "provider: mock (configured in settings)" in run("--provider", "mock", "--yes").stderr
+
+
+def test_questions_at_a_terminal(project: Path, environment: dict[str, str]) -> None:
+    """At a terminal provider, model and bundle are asked for, one after the other."""
+    child = pexpect.spawn(
+        sys.executable,
+        ["-m", "amplifier_app_cli", "init"],
+        cwd=str(project),
+        env=environment,
+        encoding="utf-8",
+        timeout=60,
+    )
+    for question, answer in (("Provider", "mock"), ("Model", "m"), ("Bundle", "minimal")):
+        child.expect(f"{question}.*: ")
+        child.sendline(answer)
+    child.expect("next: amplifier run")
+    child.expect(pexpect.EOF)
+    child.close()
+    assert child.exitstatus == 0
+    data = _data(Path(environment["HOME"]) / ".amplifier")
+    assert data["bundle"] == {"active": "minimal"}
+    assert data["config"]["providers"][0]["config"] == {"priority": 0, "default_model": "m"}

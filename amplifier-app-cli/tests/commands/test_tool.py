@@ -1,0 +1,261 @@
+"""`amplifier tool`: looking at tools and running one by hand, as real processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pexpect
+import pytest
+
+from amplifier_kit.pairing import check_pairing
+
+Amplifier = Callable[..., subprocess.CompletedProcess[str]]
+
+_MODULE = '''\
+"""Tools for tests."""
+
+import asyncio
+import os
+from pathlib import Path
+
+from amplifier_core import ToolResult
+
+print("noise at import")
+
+
+class Tool:
+    input_schema = {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}
+
+    def __init__(self, name, action, answer):
+        self.name, self.description, self.answer = name, f"This is {name}.", answer
+        if action:
+            self.action = action
+
+    async def execute(self, input):
+        print("noise at work")
+        os.write(1, b"noise at the descriptor\\n")
+        return await self.answer(input)
+
+
+async def census(input):
+    if "path" not in input:
+        return ToolResult(success=False, error={"message": "census needs a path"})
+    return ToolResult(output={"files": len(list(Path(input["path"]).iterdir())), "given": input})
+
+
+async def escape(input):
+    return ToolResult(output="\\x1b[2Jclear")
+
+
+async def crash(input):
+    raise OSError("the disk is on fire")
+
+
+async def sleep(input):
+    Path("started").touch()
+    await asyncio.sleep(60)
+
+
+async def mount(coordinator, config=None):
+    for tool in (
+        Tool("census", "filesystem.read", census),
+        Tool("escape", "filesystem.read", escape),
+        Tool("crash", "filesystem.read", crash),
+        Tool("sleep", "filesystem.read", sleep),
+        Tool("write", "filesystem.write", census),
+        Tool("plain", None, census),
+    ):
+        await coordinator.mount("tools", tool, name=tool.name)
+'''
+
+
+@pytest.fixture(autouse=True)
+def _tools(project: Path, environment: dict[str, str]) -> None:
+    """Put the tools into the user's home, so that they need no trust, and add them to every session."""
+    home = Path(environment["HOME"]) / ".amplifier"
+    package = home / "own" / "tool-things" / "amplifier_module_tool_things"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text(_MODULE, encoding="utf-8")
+    (home / "settings.yaml").write_text(
+        f"bundle: {{active: minimal}}\nmodules: {{tools: [{{module: tool-things, source: {package.parent}}}]}}\n",
+        encoding="utf-8",
+    )
+
+
+def _events(record: dict[str, Any]) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in Path(record["log"]).read_text(encoding="utf-8").splitlines()]
+
+
+def _names(record: dict[str, Any]) -> list[str]:
+    return [event["event"] for event in _events(record)]
+
+
+def test_list_and_info(amplifier: Amplifier, environment: dict[str, str]) -> None:
+    """Tools are listed by the names that models use, with the permission each needs; no session is left behind."""
+    result = amplifier("tool", "list", "--format", "json")
+    assert result.returncode == 0, result.stderr
+    tools = {one["name"]: one for one in json.loads(result.stdout)}
+    assert sorted(tools) == ["census", "crash", "escape", "plain", "sleep", "write"]
+    assert tools["write"]["action"] == "filesystem.write"
+    assert tools["plain"]["action"] == "tool.plain"
+    assert json.loads(amplifier("tool", "info", "census", "--format", "json").stdout) == tools["census"]
+    assert "path (string, required)" in amplifier("tool", "info", "census").stdout
+    assert not (Path(environment["HOME"]) / ".amplifier" / "projects").exists()
+
+
+def test_bundle_without_tools_says_what_to_do(amplifier: Amplifier, environment: dict[str, str]) -> None:
+    """An empty list is empty on standard output, and gives a hint."""
+    (Path(environment["HOME"]) / ".amplifier" / "settings.yaml").unlink()
+    result = amplifier("tool", "list", "-b", "minimal")
+    assert (result.returncode, result.stdout) == (0, "")
+    assert "amplifier module add" in result.stderr
+
+
+def test_invoke_prints_the_answer_alone(amplifier: Amplifier) -> None:
+    """Values are JSON where they can be; whatever the module prints is not in the result."""
+    result = amplifier("tool", "invoke", "census", "path=.", "depth=2", "word=two", 'list=["a"]', "flag=true")
+    assert result.returncode == 0, result.stderr
+    answer = json.loads(result.stdout)
+    assert answer["given"] == {"path": ".", "depth": 2, "word": "two", "list": ["a"], "flag": True}
+    assert "noise at work" in result.stderr
+
+
+def test_invoked_call_is_logged_and_can_be_taken_up(amplifier: Amplifier) -> None:
+    """The log has the whole turn and the session's end, the transcript pairs, and the session goes on."""
+    result = amplifier("tool", "invoke", "census", "path=.", "-o", "json")
+    record = json.loads(result.stdout)
+    assert record["status"] == "success"
+    assert record["result"]["output"]["given"] == {"path": "."}
+    names = _names(record)
+    assert names[0] == "session:start"
+    assert names[-1] == "session:end"
+    assert [name for name in names if name.startswith("tool:")] == ["tool:pre", "tool:post"]
+    transcript = Path(record["log"]).with_name("transcript.jsonl").read_text(encoding="utf-8").splitlines()
+    messages = [json.loads(line) for line in transcript]
+    assert not check_pairing(messages)
+    assert [message["role"] for message in messages] == ["user", "assistant", "tool", "assistant"]
+    assert amplifier("run", "--resume", record["session_id"], "go on").returncode == 0
+
+
+def test_arguments_bring_no_files(amplifier: Amplifier, project: Path) -> None:
+    """An @ in a value is text for the tool: it mentions nothing."""
+    (project / "notes.md").write_text("the secret of the notes", encoding="utf-8")
+    record = json.loads(amplifier("tool", "invoke", "census", "path=.", "about=@notes.md", "-o", "json").stdout)
+    assert "the secret of the notes" not in Path(record["log"]).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("tool", ["write", "plain"])
+def test_what_needs_permission_is_refused_without_a_terminal(amplifier: Amplifier, tool: str) -> None:
+    """A call that the project's policy would ask for ends with 3, says so, and did not happen."""
+    result = amplifier("tool", "invoke", tool, "path=.", "-o", "json")
+    assert result.returncode == 3
+    record = json.loads(result.stdout)
+    assert record["status"] == "approval_needed"
+    assert "needs permission" in result.stderr
+    assert "noise at work" not in result.stderr
+    assert _names(record)[-1] == "session:end"
+    assert "approval:denied" in _names(record)
+
+
+def test_reading_outside_of_the_project_needs_permission(amplifier: Amplifier) -> None:
+    """The policy looks at the arguments: a path that leads out is asked for."""
+    assert amplifier("tool", "invoke", "census", "path=/").returncode == 3
+
+
+def test_person_at_the_terminal_is_asked(project: Path, environment: dict[str, str]) -> None:
+    """At a terminal yes runs the tool, and no ends with 1."""
+    for answer, code in (("y", 0), ("n", 1)):
+        child = pexpect.spawn(
+            sys.executable,
+            ["-m", "amplifier_app_cli", "tool", "invoke", "write", "path=."],
+            cwd=str(project),
+            env={**environment, "TERM": "dumb"},
+            encoding="utf-8",
+            timeout=60,
+        )
+        child.expect("Allow filesystem.write")
+        child.sendline(answer)
+        child.expect(pexpect.EOF)
+        child.close()
+        assert child.exitstatus == code, child.before
+
+
+def test_failures_have_a_message_and_exit_code(amplifier: Amplifier) -> None:
+    """A tool that fails, one that crashes and one that is not there end with 1 and say why."""
+    for arguments, said in (
+        (("census",), "census needs a path"),
+        (("crash", "path=."), "the disk is on fire"),
+        (("cenus", "path=."), "did you mean 'census'?"),
+    ):
+        result = amplifier("tool", "invoke", *arguments)
+        assert result.returncode == 1, arguments
+        assert result.stdout == ""
+        assert said in result.stderr
+
+
+@pytest.mark.parametrize("argument", ["path", "=x", "path=1"])
+def test_bad_arguments_are_mistakes_of_usage(amplifier: Amplifier, argument: str) -> None:
+    """What is no KEY=VALUE, or a key twice, ends with 2 before anything is loaded."""
+    result = amplifier("tool", "invoke", "census", "path=.", argument)
+    assert result.returncode == 2
+    assert "noise" not in result.stderr
+
+
+def test_answer_cannot_steer_the_terminal(amplifier: Amplifier) -> None:
+    """Escapes in an answer are not printed raw, in no form."""
+    for form in ("text", "json"):
+        result = amplifier("tool", "invoke", "escape", "path=.", "-o", form)
+        assert "clear" in result.stdout
+        assert "\x1b" not in result.stdout
+
+
+def test_project_that_is_not_trusted_runs_nothing(amplifier: Amplifier, project: Path) -> None:
+    """A module that the project names is refused with 6, and --trust allows it once."""
+    package = project / "modules" / "tool-own" / "amplifier_module_tool_own"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text(_MODULE, encoding="utf-8")
+    (project / "bundle.yaml").write_text(
+        "bundle: {name: own}\nincludes: [minimal]\ntools: [{module: tool-own, source: ./modules/tool-own}]\n",
+        encoding="utf-8",
+    )
+    for command in (("list",), ("info", "census"), ("invoke", "census", "path=.")):
+        result = amplifier("tool", *command, "-b", ".")
+        assert result.returncode == 6
+        assert "amplifier trust" in result.stderr
+        assert "noise" not in result.stderr
+        assert amplifier("tool", *command, "-b", ".", "--trust").returncode == 0
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_signals_close_the_session(project: Path, environment: dict[str, str], number: int, code: int) -> None:
+    """A tool that runs is stopped by a signal (two for Ctrl-C), and the session is closed in the log."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "amplifier_app_cli", "tool", "invoke", "sleep", "path=."],
+        cwd=project,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    deadline = time.monotonic() + 60
+    while not (project / "started").exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    process.send_signal(number)
+    if number == signal.SIGINT:
+        time.sleep(0.3)
+        os.kill(process.pid, number)
+    process.communicate(timeout=60)
+    assert process.returncode == code
+    (log,) = (Path(environment["HOME"]) / ".amplifier" / "projects").glob("*/sessions/*/events.jsonl")
+    names = [json.loads(line)["event"] for line in log.read_text(encoding="utf-8").splitlines()]
+    assert names[-1] == "session:end"
+    assert "execution:end" in names

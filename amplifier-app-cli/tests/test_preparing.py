@@ -1,0 +1,58 @@
+"""The program is stopped while it fetches what a session needs."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+#: A `git` that says it was started, and whose id, and then waits.
+GIT = '#!/bin/sh\necho $$ > "$STARTED.tmp"\nmv "$STARTED.tmp" "$STARTED"\nexec sleep 600\n'
+BUNDLE = """\
+bundle: {name: slow}
+session: {orchestrator: {module: loop-basic}, context: {module: context-simple}}
+providers: [{module: provider-mock}]
+tools: [{module: tool-slow, source: 'git+https://host.invalid/slow@main'}]
+"""
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_stopped_while_fetching(
+    project: Path, environment: dict[str, str], tmp_path: Path, number: int, code: int
+) -> None:
+    """One signal ends it with its exit code, what it has started ends with it, and nothing half-made is left."""
+    (project / "bundle.yaml").write_text(BUNDLE)
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    (folder / "git").write_text(GIT)
+    (folder / "git").chmod(0o755)
+    started = tmp_path / "started"
+    process = subprocess.Popen(
+        [sys.executable, "-m", "amplifier_app_cli", "run", "--bundle", "bundle.yaml", "hello"],
+        cwd=project,
+        env={**environment, "PATH": f"{folder}:{environment['PATH']}", "STARTED": str(started)},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stderr is not None
+        assert "fetching" in process.stderr.readline()
+        while not started.exists():
+            assert process.poll() is None
+        process.send_signal(number)
+        out, error = process.communicate(timeout=30)
+    finally:
+        process.kill()
+        process.wait()
+    assert (process.returncode, out) == (code, "")
+    assert "Traceback" not in error
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(started.read_text()), 0)
+    assert not list((tmp_path / "home").rglob("*.tmp"))
+    assert not (project / "bundle.lock").exists()

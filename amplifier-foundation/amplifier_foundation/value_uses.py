@@ -1,0 +1,153 @@
+"""Find the values in a project's files that only a trusted project may set: endpoints, variables, ways out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from amplifier_foundation.bundles.layer import Layer
+from amplifier_foundation.composed import ValueUse
+from amplifier_foundation.documents import Document
+from amplifier_foundation.merge import module_key
+from amplifier_foundation.module_uses import AgentFiles
+from amplifier_foundation.settings import Settings
+from amplifier_foundation.settings.variables import VARIABLE
+
+_SECTIONS: Final = ("providers", "tools", "hooks")
+#: What of an agent configures modules; the rest is text for models.
+_AGENT_PARTS: Final = ("session", "provider_preferences", *_SECTIONS)
+_PLAN_PARTS: Final = ("session", "orchestrator", "spawn", *_SECTIONS)
+#: Places of settings that end up in a plan.
+_SETTINGS: Final = (("config", "providers"), ("modules",), ("overrides",))
+#: Names of settings that say where a module reads or writes.
+_PATHS: Final = re.compile(
+    r"(^|_)(cwd|dirs?|director(y|ies)|files?|folders?|paths?|record|roots?|scenario|template)(_|$)"
+)
+
+Place = tuple[str | int, ...]
+
+
+class _Part(NamedTuple):
+    """A part of one file of the project, or of what such a file brings."""
+
+    #: What stands before the keys of the part, in a message.
+    prefix: tuple[str, ...]
+    data: Any
+    #: The file's folder, which relative paths start from.
+    folder: Path
+    #: The document that `data` is part of, below `place`; None when lines are not known.
+    document: Document | None
+    place: Place
+    where: str = ""
+
+    def at(self, keys: Place) -> str:
+        return self.document.where(*self.place, *keys) if self.document is not None else self.where
+
+
+def value_uses(
+    layers: Sequence[Layer], of_settings: Sequence[Layer], settings: Settings, agents: AgentFiles, project: Path
+) -> list[ValueUse]:
+    """Return every value that a file of the project sets, or one that it brought, and that needs trust.
+
+    `layers` are the bundle's, `of_settings` those of settings. What the user gives for this very run is the user's.
+    """
+    parts = [*_of_layers(layers), *_of_settings(settings), *_of_agents(layers, agents)]
+    found = [use for part in parts for use in _uses(part, project)]
+    found += _endpoints([*layers, *of_settings])
+    return list(dict.fromkeys(found))
+
+
+def _of_layers(layers: Sequence[Layer]) -> Iterator[_Part]:
+    for layer in layers:
+        document = layer.document
+        if layer.named_by == "project" and not layer.given_by_user:
+            for section in _PLAN_PARTS:
+                yield _Part((section,), document.data.get(section), document.path.parent, document, (section,))
+
+
+def _of_settings(settings: Settings) -> Iterator[_Part]:
+    for scope, document in settings.documents:
+        for keys in _SETTINGS if scope in ("project", "local") else ():
+            data: Any = document.data
+            for key in keys:
+                data = data.get(key) if isinstance(data, Mapping) else None
+            yield _Part(keys, data, document.path.parent, document, keys)
+
+
+def _of_agents(layers: Sequence[Layer], agents: AgentFiles) -> Iterator[_Part]:
+    for name, agent in agents.definitions.items():
+        spoken = agents.spoken_for(name, layers)
+        # When nobody knows who put it on the roster, it is taken for the project's.
+        if spoken is not None and (spoken[0].named_by != "project" or spoken[0].given_by_user):
+            continue
+        where = spoken[1] if spoken is not None else f"agents.{name}"
+        folder = agents.files.get(name, Path(where)).parent
+        for section in _AGENT_PARTS:
+            yield _Part(("agents", name, section), agent.get(section), folder, None, (), where)
+
+
+def _uses(part: _Part, project: Path) -> Iterator[ValueUse]:
+    """Yield the variables and the ways out of a part; of an agent the endpoints too, which no layer shows."""
+    for keys, names, value in _values(part.data):
+        shown = ".".join((*part.prefix, *names))
+        if isinstance(value, str) and _has_variable(value):
+            yield ValueUse("variable", shown, part.at(keys))
+        if isinstance(value, str) and _names_a_path(names) and _leads_out(value, part, project):
+            yield ValueUse("path", shown, part.at(keys))
+    if part.prefix[0] == "agents":
+        yield from _endpoints_in(part)
+
+
+def _endpoints(layers: Sequence[Layer]) -> Iterator[ValueUse]:
+    for layer in layers:
+        document = layer.document
+        if layer.named_by == "project" and not layer.given_by_user:
+            data = document.data.get("providers")
+            yield from _endpoints_in(_Part(("providers",), data, document.path.parent, document, ("providers",)))
+
+
+def _endpoints_in(part: _Part) -> Iterator[ValueUse]:
+    """Yield what decides where credentials go; of nested values the outermost."""
+    from amplifier_foundation.trust_rules import decides_where_credentials_go
+
+    told: list[Place] = []
+    for keys, names, _ in _values(part.data):
+        shown = ".".join((*part.prefix, *names))
+        if decides_where_credentials_go(shown) and not any(keys[: len(one)] == one for one in told):
+            told.append(keys)
+            yield ValueUse("endpoint", shown, part.at(keys))
+
+
+def _values(value: Any, keys: Place = (), names: tuple[str, ...] = ()) -> Iterator[tuple[Place, tuple[str, ...], Any]]:
+    """Yield all values in nested data: the keys to each in the file, the same by the names of modules, and itself."""
+    if keys:
+        yield keys, names, value
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from _values(item, (*keys, key), (*names, str(key)))
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _values(item, (*keys, index), (*names, module_key(item) or str(index)))
+
+
+def _has_variable(text: str) -> bool:
+    return "${" in text and any(not found["escape"] for found in re.finditer(VARIABLE, text))
+
+
+def _names_a_path(names: tuple[str, ...]) -> bool:
+    """Tell whether a module's setting, or one around it, says where it reads or writes; what it denies harms nobody."""
+    inner = names[names.index("config") + 1 :] if "config" in names else ()
+    return any(_PATHS.search(name) for name in inner) and not any(name.startswith("denied") for name in inner)
+
+
+def _leads_out(text: str, part: _Part, project: Path) -> bool:
+    from amplifier_foundation.bundles.anchors import is_inside
+
+    if not text.startswith(("/", "~")) and ".." not in text.split("/"):
+        return False
+    try:
+        return not is_inside(part.folder / Path(text).expanduser(), project)
+    except (OSError, RuntimeError, ValueError):
+        return True  # the home of somebody else, or a name that no file can have
