@@ -8,7 +8,7 @@ PROJECTS := pyproject.toml $(PACKAGES:%=%/pyproject.toml) $(wildcard modules/*/p
 PEER   := .peer-venv
 
 .DEFAULT_GOAL := help
-.PHONY: help run embed test lint format bench bench-exits bench-kills bench-histories bench-secrets dist clean
+.PHONY: help run embed test lint format reference bench bench-exits bench-kills bench-histories bench-secrets pictures dist clean
 
 help: ## say what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -49,11 +49,15 @@ format: $(VENV)/.ready ## rewrite the sources in house style
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+reference: $(VENV)/.ready ## write docs/cli.md from the program
+	$(BIN)/python docs/make_cli_reference.py
+
 bench: $(VENV)/.ready $(PEER)/.ready ## measure side by side with the published kernel; writes docs/benchmarks.md
 	$(BIN)/python benchmarks/run.py --peer $(PEER)/bin/python
 
-bench-exits: $(VENV)/.ready ## 1,000 runs of a one-emit program; writes docs/reliability.md
+bench-exits: $(VENV)/.ready ## 1,000 runs each of a one-emit program and of `amplifier run`; writes docs/reliability.md
 	$(BIN)/python benchmarks/exits.py
+	$(BIN)/python benchmarks/run_exits.py
 
 bench-kills: $(VENV)/.ready ## 500 SIGKILLs each of a log writer, of runs, and of runs that are resumed; rewrites sections of docs/reliability.md
 	$(BIN)/python benchmarks/kills.py --kills 500
@@ -65,6 +69,9 @@ bench-histories: $(VENV)/.ready ## 100,000 histories through the pairing check; 
 
 bench-secrets: $(VENV)/.ready ## 30 planted secrets, none on disk; rewrites its section of docs/reliability.md
 	$(BIN)/python benchmarks/planted_secrets.py
+
+pictures: $(VENV)/.ready ## take the pictures of the documentation (needs tmux)
+	$(BIN)/python docs/make_pictures.py
 
 dist: $(VENV)/.ready ## build every wheel and source distribution into dist/
 	rm -rf dist

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import functools
+import os
 import sys
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
+
+import click
 
 from amplifier_app_cli import exits
 
@@ -16,6 +19,7 @@ _EXITS = {
     "module_activation": exits.MODULES,
     "modules_missing": exits.MODULES,
     "untrusted": exits.MODULES,
+    "image_invalid": exits.USAGE,
     "provider_choice": exits.USAGE,
     "provider_missing": exits.USAGE,
     "provider_unknown": exits.USAGE,
@@ -39,28 +43,47 @@ class Failure(NamedTuple):
 
 def described(error: Exception, *, anything: bool = False) -> Failure | None:
     """Return a fault in words for the user; None for one that is ours, unless `anything` is to be described."""
-    from amplifier_core.llm_errors import LLMError
-    from amplifier_foundation.errors import FoundationError
-    from amplifier_foundation.log import SessionLogBusy
-    from amplifier_foundation.sessions import ModulesMissingError
-
-    if isinstance(error, ModulesMissingError):
-        listed = "\n".join(f"  - {failure}" for failure in error.failures)
-        hint = "" if error.is_fatal else "\nrun with --allow-missing-modules to go on"
-        return Failure(error.code, f"modules could not be loaded:\n{listed}{hint}", exits.MODULES)
-    if isinstance(error, FoundationError):
-        return Failure(error.code, str(error), exit_code_of(error))
-    if isinstance(error, LLMError):
-        return Failure("provider", f"the model failed: {type(error).__name__}: {error}", exits.PROVIDER)
-    if isinstance(error, SessionLogBusy):
-        return Failure("session_busy", str(error), exits.FAILURE)
-    if isinstance(error, OSError):
-        return Failure("os_error", str(error), exits.FAILURE)
+    known = _known(error)
+    if known is not None:
+        return known
     if isinstance(error, (RuntimeError, ValueError, TypeError)) and not anything:
         return Failure("plan_invalid", str(error), exits.FAILURE)
     if isinstance(error, RuntimeError):
         return Failure("failed", str(error) or type(error).__name__, exits.FAILURE)
     return Failure("failed", f"{type(error).__name__}: {error}", exits.FAILURE) if anything else None
+
+
+def _known(error: Exception) -> Failure | None:
+    """Return the words for a fault of a kind that says what is wrong."""
+    from amplifier_foundation.errors import FoundationError
+
+    if isinstance(error, FoundationError):
+        failures = getattr(error, "failures", None)
+        if error.code == "modules_missing" and failures:
+            listed = "\n".join(f"  - {failure}" for failure in failures)
+            hint = "" if getattr(error, "is_fatal", False) else "\nrun with --allow-missing-modules to go on"
+            return Failure(error.code, f"modules could not be loaded:\n{listed}{hint}", exits.MODULES)
+        return Failure(error.code, str(error), exit_code_of(error))
+    if isinstance(error, OSError):
+        return Failure("os_error", _said_by_system(error), exits.FAILURE)
+    # Whoever raises these has imported them: a command that does not is spared it.
+    if _is_of(error, "amplifier_core.llm_errors", "LLMError"):
+        return Failure("provider", f"the model failed: {type(error).__name__}: {error}", exits.PROVIDER)
+    if _is_of(error, "amplifier_kit.log.lock", "SessionLogBusy"):
+        return Failure("session_busy", str(error), exits.FAILURE)
+    return None
+
+
+def _is_of(error: Exception, module: str, name: str) -> bool:
+    kind = getattr(sys.modules.get(module), name, None)
+    return isinstance(kind, type) and isinstance(error, kind)
+
+
+def _said_by_system(error: OSError) -> str:
+    """Return what the system says, with the file it says it of."""
+    if error.filename is None or not error.strerror:
+        return str(error)
+    return f"{os.fsdecode(error.filename) if isinstance(error.filename, bytes) else error.filename}: {error.strerror}"
 
 
 def told(command: Function) -> Function:
@@ -72,20 +95,29 @@ def told(command: Function) -> Function:
 
     @functools.wraps(command)
     def guarded(*arguments: Any, **options: Any) -> Any:
-        from amplifier_foundation.errors import FoundationError
-
         try:
             return command(*arguments, **options)
-        except (FoundationError, OSError) as error:
-            if isinstance(error, BrokenPipeError):
-                raise  # click ends quietly: the reader has seen enough
+        except click.ClickException:
+            raise  # click tells it
+        except BrokenPipeError:
+            raise  # click ends quietly: the reader has seen enough
+        except Exception as error:
+            failure = _known(error)
+            if failure is None:
+                raise
             from amplifier_app_cli.ui.say import complain
 
-            if options.get("output_format") == "json":
+            if options.get("output_format") == "json" and not _is_about_stdout(error):
                 from amplifier_app_cli.ui.records import print_json
 
-                code = error.code if isinstance(error, FoundationError) else "os_error"
-                print_json({"status": "error", "code": code, "error": str(error)})
-            sys.exit(complain(exit_code_of(error), str(error)))
+                print_json({"status": "error", "code": failure.code, "error": failure.message})
+            sys.exit(complain(failure.exit_code, failure.message))
 
     return guarded  # type: ignore[return-value]
+
+
+def _is_about_stdout(error: Exception) -> bool:
+    """Tell whether it may be standard output itself that cannot be written: then nothing more is."""
+    import errno
+
+    return isinstance(error, OSError) and error.filename is None and error.errno in (errno.ENOSPC, errno.EIO)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Final
 
 import click
 
 from amplifier_app_cli import __version__
 from amplifier_app_cli.app import App
-from amplifier_app_cli.tree import Entry, LazyGroup
+from amplifier_app_cli.program import Program
+from amplifier_app_cli.systems import refuse_other_systems
+from amplifier_app_cli.tree import Entry
 from amplifier_app_cli.ui.streams import fill_standard_streams, never_fail_to_encode, speak_utf8
 
 _COMMANDS: Final = {
@@ -40,7 +43,7 @@ _COMMANDS: Final = {
 }
 
 
-@click.group(cls=LazyGroup, entries=_COMMANDS, invoke_without_command=True)
+@click.group(cls=Program, entries=_COMMANDS, invoke_without_command=True)
 @click.version_option(__version__, prog_name="amplifier", message="%(prog)s %(version)s")
 @click.option("-q", "--quiet", is_flag=True, help="Print results only.")
 @click.option("--no-input", is_flag=True, help="Never ask anything: what would be asked is denied.")
@@ -57,6 +60,7 @@ def main(context: click.Context, quiet: bool, no_input: bool, verbose: bool, ins
       amplifier session list
       amplifier logs
     """
+    refuse_other_systems()
     speak_utf8()
     fill_standard_streams()
     never_fail_to_encode()
@@ -76,7 +80,7 @@ def _install_completion(shell: str | None) -> None:
 def _chat(context: click.Context) -> None:
     """Talk, when somebody is there; else say how to use the program."""
     app: App = context.obj
-    if not app.can_ask:
+    if not app.can_ask or not sys.stdout.isatty():
         raise click.UsageError("a chat needs a terminal: for one prompt there is `amplifier run PROMPT`", context)
     from amplifier_app_cli.running.command import run_to_exit
     from amplifier_app_cli.running.request import RunRequest

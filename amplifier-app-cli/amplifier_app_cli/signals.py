@@ -10,7 +10,9 @@ from typing import Any
 from amplifier_app_cli import exits
 from amplifier_app_cli.ui.say import say
 
-_NUMBERS = (signal.SIGINT, signal.SIGTERM)
+#: What each signal is for scripts.
+_CODES = {signal.SIGINT: exits.INTERRUPTED, signal.SIGTERM: exits.TERMINATED, signal.SIGHUP: exits.HUNG_UP}
+_NUMBERS = tuple(_CODES)
 #: The signal that no longer waits for the session to be closed.
 _LAST = 3
 
@@ -18,12 +20,12 @@ _LAST = 3
 class Signals:
     """While entered, turn signals into cancellation of the session that the current task runs.
 
-    The first SIGINT lets the current step end; a second one, or SIGTERM, stops at once; a third ends the process.
+    The first SIGINT lets the current step end; a second one, SIGTERM or SIGHUP stops at once; a third ends the process.
     """
 
     def __init__(self, token: Any = None) -> None:
-        """Cancel `token`, the session's; without one, as while a session is being prepared, stop at once."""
-        self._token = token
+        """Cancel `token`, the session's; while there is none, as while a session is being prepared, stop at once."""
+        self.token = token
         self._received: list[int] = []
         #: Set when the answer is there: one signal then changes only the exit code, so that the session is closed.
         self.closing = False
@@ -33,7 +35,7 @@ class Signals:
         """Return the exit code that stands for the first signal, None when there was none."""
         if not self._received:
             return None
-        return exits.TERMINATED if self._received[0] == signal.SIGTERM else exits.INTERRUPTED
+        return _CODES[signal.Signals(self._received[0])]
 
     def __enter__(self) -> Signals:
         self._task = asyncio.current_task()
@@ -54,11 +56,11 @@ class Signals:
             os.kill(os.getpid(), number)
         elif count == 1 and self.closing:
             return
-        elif count == 1 and number == signal.SIGINT and self._token is not None:
-            self._token.request_graceful()
+        elif count == 1 and number == signal.SIGINT and self.token is not None:
+            self.token.request_graceful()
             say("\nstopping after the current step; press Ctrl-C again to stop at once")
         else:
-            if self._token is not None:
-                self._token.request_immediate()
+            if self.token is not None:
+                self.token.request_immediate()
             if self._task is not None:
                 self._task.cancel()

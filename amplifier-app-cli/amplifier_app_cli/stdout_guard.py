@@ -6,7 +6,10 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TextIO
+from typing import Any, TextIO
+
+#: Whether code that is not ours may have been loaded, which may still print when the interpreter ends.
+_was_used = False
 
 
 @contextmanager
@@ -14,8 +17,10 @@ def guarded_stdout() -> Iterator[TextIO]:
     """Yield a stream for the result, while descriptor 1 and `sys.stdout` lead to standard error.
 
     A module that prints, a library that writes to the descriptor and a child process that inherits it cannot get into
-    what a program reads. Everything is put back at the end, whatever happens.
+    what a program reads. Everything is put back at the end, whatever happens; `seal_stdout` is for what comes later.
     """
+    global _was_used
+    _was_used = True
     sys.stdout.flush()
     own = os.dup(1)
     result = os.fdopen(own, "w", encoding=sys.stdout.encoding or "utf-8", errors="replace")
@@ -26,12 +31,37 @@ def guarded_stdout() -> Iterator[TextIO]:
         yield result
     finally:
         sys.stdout = replaced
-        try:
-            result.flush()
-        except (OSError, ValueError):
-            pass  # nobody reads it any more
+        # What somebody wrote to the stream itself, by its other name, belongs where the descriptor still leads.
+        _flush(replaced)
+        _flush(result)
         os.dup2(own, 1)
         try:
             result.close()
-        except OSError:
-            pass
+        except (OSError, ValueError):
+            pass  # nobody reads it any more
+
+
+def seal_stdout() -> None:
+    """Say that the result is complete: what is printed from now on, by code that runs at exit, goes to standard error.
+
+    To be called once, when a command is over. Output that cannot be written is thrown away, so that the interpreter
+    does not try again and end with an exit code of its own; returns nothing, since whoever wrote it has been told.
+    """
+    if sys.stdout is None or sys.stdout is not sys.__stdout__:
+        return  # not ours: somebody else reads it
+    if not _flush(sys.stdout):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, 1)
+        os.close(nowhere)
+    elif _was_used:
+        os.dup2(2, 1)
+        sys.stdout = sys.stderr
+
+
+def _flush(stream: TextIO | Any) -> bool:
+    """Return whether everything that was written could be passed on."""
+    try:
+        stream.flush()
+    except (OSError, ValueError):
+        return False
+    return True

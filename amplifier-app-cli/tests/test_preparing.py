@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -20,9 +21,10 @@ tools: [{module: tool-slow, source: 'git+https://host.invalid/slow@main'}]
 """
 
 
+@pytest.mark.parametrize("form", ["text", "stream-json"])
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_stopped_while_fetching(
-    project: Path, environment: dict[str, str], tmp_path: Path, number: int, code: int
+    project: Path, environment: dict[str, str], tmp_path: Path, number: int, code: int, form: str
 ) -> None:
     """One signal ends it with its exit code, what it has started ends with it, and nothing half-made is left."""
     (project / "bundle.yaml").write_text(BUNDLE)
@@ -32,7 +34,7 @@ def test_stopped_while_fetching(
     (folder / "git").chmod(0o755)
     started = tmp_path / "started"
     process = subprocess.Popen(
-        [sys.executable, "-m", "amplifier_app_cli", "run", "--bundle", "bundle.yaml", "hello"],
+        [sys.executable, "-m", "amplifier_app_cli", "run", "--bundle", "bundle.yaml", "hello", "--output-format", form],
         cwd=project,
         env={**environment, "PATH": f"{folder}:{environment['PATH']}", "STARTED": str(started)},
         stdin=subprocess.DEVNULL,
@@ -50,7 +52,10 @@ def test_stopped_while_fetching(
     finally:
         process.kill()
         process.wait()
-    assert (process.returncode, out) == (code, "")
+    assert process.returncode == code
+    records = [json.loads(line) for line in out.splitlines()]
+    expected = [] if form == "text" else [("session", None), ("result", "cancelled")]
+    assert [(record["type"], record.get("status")) for record in records] == expected
     assert "Traceback" not in error
     with pytest.raises(ProcessLookupError):
         os.kill(int(started.read_text()), 0)

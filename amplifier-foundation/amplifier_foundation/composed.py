@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
-from typing import Any, Final, TypedDict
+from typing import Any, Final, NamedTuple, TypedDict
 
 from amplifier_foundation.errors import FoundationError
 from amplifier_foundation.plain_data import plain, unplain
@@ -29,8 +29,7 @@ class PinRecord(TypedDict):
     sha256: str | None
 
 
-@dataclass(frozen=True)
-class ModuleUse:
+class ModuleUse(NamedTuple):
     """One module that is not installed with the program: where it comes from, and on whose word."""
 
     #: The place in the plan: `tools`, `agents.explorer.tools`, `session`, or `packages` for a bundle's own package.
@@ -45,8 +44,7 @@ class ModuleUse:
     where: str
 
 
-@dataclass(frozen=True)
-class ValueUse:
+class ValueUse(NamedTuple):
     """One value that a file of the project sets and that only a trusted project may set."""
 
     #: What it does: `endpoint`, `variable` or `path`.
@@ -85,7 +83,11 @@ class Composed:
 
     def to_record(self) -> dict[str, Any]:
         """Return the data to keep with a session, such as JSON can carry."""
-        record = {**asdict(self), "modules": [*map(asdict, self.modules)], "values": [*map(asdict, self.values)]}
+        record = {
+            **asdict(self),
+            "modules": [use._asdict() for use in self.modules],
+            "values": [use._asdict() for use in self.values],
+        }
         return {"record": _VERSION, **record, "plan": plain(self.plan)}
 
     def moved(self, before: str, now: str) -> Composed:
@@ -104,7 +106,7 @@ class Composed:
             context=move(self.context),
             namespaces=move(self.namespaces),
             roots=move(self.roots),
-            modules=tuple(replace(use, source=move(use.source)) for use in self.modules),
+            modules=tuple(use._replace(source=move(use.source)) for use in self.modules),
         )
 
     @classmethod
@@ -169,7 +171,7 @@ def with_secrets_of(recorded: Composed, current: Composed) -> Composed:
     """Return the recorded one with what was masked in the record taken from what there is now, as far as it fits."""
     now = {(use.section, use.module): use.source for use in current.modules}
     modules = tuple(
-        replace(use, source=_unmasked(use.source, now.get((use.section, use.module)))) for use in recorded.modules
+        use._replace(source=_unmasked(use.source, now.get((use.section, use.module)))) for use in recorded.modules
     )
     addresses = [*current.roots, *now.values()]
     return replace(

@@ -34,6 +34,13 @@ def replace_file(path: Path, content: bytes, *, mode: int = 0o600) -> None:
         raise
 
 
+def make_private(folder: Path) -> None:
+    """Make a folder and those above it that are missing, each for its owner alone; raises OSError."""
+    if not folder.is_dir():
+        make_private(folder.parent)
+        folder.mkdir(mode=0o700, exist_ok=True)
+
+
 @contextmanager
 def locked(path: Path, timeout: float = LOCK_TIMEOUT) -> Iterator[None]:
     """Hold the lock file `path` while the block runs; a process that dies lets go of it.

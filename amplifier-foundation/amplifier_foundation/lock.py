@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from amplifier_foundation.errors import DocumentError, FoundationError, did_you_mean
 from amplifier_foundation.files import replace_file
@@ -26,8 +26,7 @@ class LockError(FoundationError):
     code = "lock_invalid"
 
 
-@dataclass(frozen=True)
-class Pin:
+class Pin(NamedTuple):
     """What one source was: its commit, when it has commits, and the hash of its content."""
 
     commit: str | None

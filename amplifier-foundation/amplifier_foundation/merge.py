@@ -12,16 +12,14 @@ Everything else is replaced by the later value. Nothing is shared between what g
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 Keys = tuple[str, ...]
 #: Stands for any one key in a place.
 ANY: Final = "*"
 
 
-@dataclass(frozen=True)
-class MergePolicy:
+class MergePolicy(NamedTuple):
     """One row of the table above."""
 
     name: str

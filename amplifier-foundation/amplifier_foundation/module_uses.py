@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from amplifier_foundation.bundles.agents import agent_declared_by
-from amplifier_foundation.bundles.explain import named_at, origin_of
 from amplifier_foundation.bundles.layer import Layer, Namer
 from amplifier_foundation.composed import PACKAGES, ModuleUse
 from amplifier_foundation.merge import module_key
@@ -30,8 +28,7 @@ class _Word(NamedTuple):
     given_by_user: bool = False
 
 
-@dataclass(frozen=True)
-class AgentFiles:
+class AgentFiles(NamedTuple):
     """The agents of a bundle as their files define them, before any setting, and whose those files are."""
 
     definitions: Mapping[str, Mapping[str, Any]]
@@ -156,6 +153,8 @@ def _named(entry: ModuleEntry, layers: Sequence[Layer], settings: Settings, agen
     """Return the module when a file gives its source."""
     if entry.source is None:
         return None
+    from amplifier_foundation.bundles.explain import named_at, origin_of
+
     layer: NamedBy | None = origin_of(layers, entry.section, entry.key)
     where = named_at(layers, entry.section, entry.key)
     if entry.section.startswith("agents."):

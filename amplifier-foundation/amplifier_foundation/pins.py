@@ -8,9 +8,8 @@ does not share it, and a file that somebody else can write does not say in which
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from amplifier_foundation.composed import ModuleUse, PinRecord, ValueUse
 from amplifier_foundation.lock import BundleLock, LockError, Pin, find_lock, lock_path
@@ -22,8 +21,7 @@ if TYPE_CHECKING:
     from amplifier_foundation.sources.fetcher import Fetcher
 
 
-@dataclass(frozen=True)
-class KnownPins:
+class KnownPins(NamedTuple):
     """What earlier runs have written down."""
 
     own: BundleLock | None = None
@@ -45,8 +43,7 @@ class KnownPins:
         return [ValueUse("pin", uri, str(own.path)) for uri in sorted(added) if uri in own.sources and uri not in known]
 
 
-@dataclass(frozen=True)
-class LockPaths:
+class LockPaths(NamedTuple):
     """Where the locks of a bundle lie."""
 
     own: Path

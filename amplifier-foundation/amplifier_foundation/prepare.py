@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 #: The bundle of a session for which nobody names one.
 DEFAULT = "default"
+#: Returns the plan that an app would run, of a composed plan and the files that it was composed of.
+Adjust = Callable[[dict[str, Any], tuple["Layer", ...]], dict[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -90,19 +92,20 @@ async def prepare(options: Options, *, given_by_user: bool = True) -> Prepared:
     if not options.locked:
         name, pins = prepared.composed.name, prepared.composed.pins
         warnings += composition.locks.write(name, pins, composition.added, keep=options.allow_missing)
-    return replace(prepared, warnings=tuple(dict.fromkeys(warnings)))
+    return replace(prepared, warnings=tuple(dict.fromkeys(warnings)), layers=composition.layers)
 
 
-async def prepare_saved(saved: SavedSession, options: Options) -> Prepared:
+async def prepare_saved(saved: SavedSession, options: Options, *, adjust: Adjust | None = None) -> Prepared:
     """Return the parts that a session was made of, as they were recorded, ready to go on.
 
     What bundle, settings and lock would give now is compared, and every difference is one of the `warnings`. A session
     without a record, as other programs write it, gets the bundle that its notes name, as it is now. A bundle that the
-    options name is used instead of the recorded one. Raises what `prepare` raises.
+    options name is used instead of the recorded one. An app that changes plans before it runs them says how with
+    `adjust`: the plan of now is compared as the app would run it. Raises what `prepare` raises.
     """
     from amplifier_foundation.recorded import prepare_recorded
 
-    return await prepare_recorded(saved, options)
+    return await prepare_recorded(saved, options, adjust)
 
 
 async def compose(options: Options, *, given_by_user: bool = True) -> Composition:

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from amplifier_foundation.composed import Composed
 from amplifier_foundation.paths import Home
+
+if TYPE_CHECKING:
+    from amplifier_foundation.bundles.layer import Layer
 
 
 @dataclass(frozen=True)
@@ -28,6 +31,8 @@ class Prepared:
     warnings: tuple[str, ...] = ()
     #: Whether it was made from the record of the session, which then stays what it is.
     is_recorded: bool = False
+    #: Every file that had a say in it, later ones on top; none for what was made from a record.
+    layers: tuple[Layer, ...] = field(default=(), repr=False)
 
     @classmethod
     def from_plan(

@@ -10,26 +10,37 @@ from amplifier_foundation.composed import Composed, ModuleUse, differences, mask
 from amplifier_foundation.errors import FoundationError
 from amplifier_foundation.module_uses import module_entries
 from amplifier_foundation.paths import Home
-from amplifier_foundation.prepare import Options, activate, compose, make_fetcher, prepare, recorded_pins, refused
+from amplifier_foundation.prepare import (
+    Adjust,
+    Options,
+    activate,
+    compose,
+    make_fetcher,
+    prepare,
+    recorded_pins,
+    refused,
+)
 from amplifier_foundation.prepared import Prepared
 from amplifier_foundation.trust import UntrustedError
 
 if TYPE_CHECKING:
+    from amplifier_foundation.bundles.layer import Layer
     from amplifier_foundation.sessions.resume import SavedSession
 
 
-async def prepare_recorded(saved: SavedSession, options: Options) -> Prepared:
+async def prepare_recorded(saved: SavedSession, options: Options, adjust: Adjust | None = None) -> Prepared:
     """Do what `prepare.prepare_saved` says."""
     told = _moved_away(saved, options.project)
     options = replace(options, project=saved.project or options.project, session_folder=saved.folder)
     if options.bundle is not None or saved.recorded is None:
         is_given = options.bundle is not None
         prepared = await prepare(replace(options, bundle=options.bundle or saved.bundle), given_by_user=is_given)
-        told += _instead(saved, prepared.composed)
+        told += _instead(saved, _adjusted(prepared.composed, prepared.layers, adjust))
         return replace(prepared, warnings=tuple(dict.fromkeys((*told, *prepared.warnings))))
     recorded = _with_session_settings(_with_shipped_files(saved.recorded), saved.folder)
     try:
-        current = (await compose(replace(options, bundle=recorded.reference), given_by_user=False)).composed
+        composition = await compose(replace(options, bundle=recorded.reference), given_by_user=False)
+        current = _adjusted(composition.composed, composition.layers, adjust)
         recorded = with_secrets_of(recorded, current)
         told += [f"{line}: what was recorded is used" for line in differences(recorded, current)]
     except FoundationError as error:
@@ -43,6 +54,11 @@ async def prepare_recorded(saved: SavedSession, options: Options) -> Prepared:
         raise UntrustedError(refusals, options.project)
     prepared = await activate(await _in_recorded_state(recorded, options), options)
     return replace(prepared, warnings=tuple(dict.fromkeys((*told, *prepared.warnings))), is_recorded=True)
+
+
+def _adjusted(composed: Composed, layers: tuple[Layer, ...], adjust: Adjust | None) -> Composed:
+    """Return what is composed now as the app would run it."""
+    return composed if adjust is None else replace(composed, plan=adjust(composed.plan, layers))
 
 
 async def _in_recorded_state(recorded: Composed, options: Options) -> Composed:

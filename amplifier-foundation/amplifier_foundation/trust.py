@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, Literal, Protocol
+from typing import Any, Final, Literal, NamedTuple, Protocol
 
 from amplifier_foundation.control_files import ControlFileError, control_file_hashes
 from amplifier_foundation.errors import FoundationError
@@ -21,8 +21,7 @@ class TrustStoreError(FoundationError):
     code = "trust_store"
 
 
-@dataclass(frozen=True)
-class Trust:
+class Trust(NamedTuple):
     """Whether a folder is trusted, and if not any more, why."""
 
     state: Literal["trusted", "changed", "unknown"]
@@ -165,8 +164,7 @@ def _decoded(data: Any) -> dict[str, TrustedFolder]:
     return records
 
 
-@dataclass(frozen=True)
-class Refusal:
+class Refusal(NamedTuple):
     """One thing that is not done because an untrusted project asks for it."""
 
     what: str
@@ -207,8 +205,7 @@ class NamedBy(Protocol):
     def given_by_user(self) -> bool: ...
 
 
-@dataclass(frozen=True)
-class NamedModule:
+class NamedModule(NamedTuple):
     """A module of a plan, and the file that names it."""
 
     #: The place in the plan: `tools`, `session`, `agents.explorer.tools`.

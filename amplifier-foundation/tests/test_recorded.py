@@ -3,6 +3,7 @@
 import json
 import os
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -223,3 +224,24 @@ async def test_the_record_of_a_session_stays_what_it_was(home: Home, project: Pa
         assert ((folder / "record.json").read_bytes() == before) is not bool(more)
     assert (folder / "record.json.backup").read_bytes() == before
     assert json.loads((folder / "record.json").read_text())["plan"]["providers"][0]["config"]["responses"] == ["Other."]
+
+
+async def test_what_an_app_changes_itself_is_no_difference(home: Home, project: Path) -> None:
+    """The plan of now is compared as the app would run it; what the app changes otherwise than before is told."""
+
+    def with_priority(plan: dict[str, Any], layers: tuple[Any, ...]) -> dict[str, Any]:
+        assert [layer.owner for layer in layers] == ["project"]
+        [provider] = plan["providers"]
+        return {**plan, "providers": [{**provider, "config": {**provider["config"], "priority": 0}}]}
+
+    options = _options(home, project, bundle="./bundle.yaml")
+    prepared = await prepare(options)
+    plan = with_priority(prepared.composed.plan, prepared.layers)
+    async with SessionRuntime(replace(prepared, composed=replace(prepared.composed, plan=plan)), environ={}) as runtime:
+        await runtime.execute("hello")
+    saved = load_session(runtime.folder)
+    assert (await prepare_saved(saved, _options(home, project), adjust=with_priority)).warnings == ()
+    [told] = (await prepare_saved(saved, _options(home, project))).warnings
+    assert "priority: 0 when the session was made, not set now" in told
+    forced = await prepare_saved(saved, options, adjust=with_priority)
+    assert not [line for line in forced.warnings if "priority" in line]

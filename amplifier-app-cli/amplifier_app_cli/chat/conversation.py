@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 _WORDS_TO_LEAVE: Final = ("exit", "quit", "/exit", "/quit")
 #: Seconds between two drawings of how long something takes.
 _TICK: Final = 0.5
-_SIGHUP_EXIT: Final = 129
 
 
 class Conversation:
@@ -125,7 +124,7 @@ class Conversation:
             return
         if self._exit_code is not None and self._stop is not None:
             self._stop.at_once()
-        self.leave(exits.TERMINATED if number == signal.SIGTERM else _SIGHUP_EXIT)
+        self.leave(exits.TERMINATED if number == signal.SIGTERM else exits.HUNG_UP)
 
     async def _next(self) -> str | None:
         """Return the next input, None when there is none any more."""

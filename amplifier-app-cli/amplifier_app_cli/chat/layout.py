@@ -19,7 +19,7 @@ def wrapped(text: str, width: int) -> list[str]:
     for line in text.split("\n"):
         piece = ""
         for character in line.expandtabs(4):
-            if piece and columns(piece) + columns(character) > width:
+            while piece and columns(piece) + columns(character) > width:
                 end = piece.rfind(" ") + 1 or len(piece)
                 lines.append(piece[:end])
                 piece = piece[end:]

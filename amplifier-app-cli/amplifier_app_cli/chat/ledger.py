@@ -27,7 +27,7 @@ async def replace(chat: Conversation, messages: list[Message]) -> None:
 async def keep(chat: Conversation) -> None:
     """Write down the conversation as it is now, between two turns."""
     # The runtime keeps it around every turn; what changes it in between has to say so.
-    await chat.runtime._keeper.keep_messages(chat.coordinator.get("context"))
+    await chat.runtime.keep()
 
 
 def name_of(chat: Conversation) -> str | None:

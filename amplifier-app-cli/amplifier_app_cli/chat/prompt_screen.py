@@ -92,7 +92,8 @@ class PromptScreen:
         self._live, self._label = live, label
 
     def hide_input(self) -> None:
-        """Put half-written input aside."""
+        """Put half-written input aside; what is asked stands on the screen before one is asked to answer."""
+        self._flush()
         buffer = self._session.default_buffer
         if not self._is_question and buffer.text:
             self._aside = buffer.document

@@ -8,7 +8,15 @@ from typing import Any
 import click
 
 from amplifier_app_cli.app import current_app
-from amplifier_app_cli.running.command import output_options, read_prompt, request_of, run_options, run_to_exit
+from amplifier_app_cli.running.command import (
+    answer,
+    converse,
+    format_of,
+    output_options,
+    read_prompt,
+    request_of,
+    run_options,
+)
 
 
 @click.command()
@@ -19,18 +27,7 @@ from amplifier_app_cli.running.command import output_options, read_prompt, reque
 @click.option("--image", "images", multiple=True, type=click.Path(path_type=Path), help="Image that it is about.")
 @output_options
 @run_options
-@click.option("-q", "--quiet", is_flag=True, help="Print the answer only.")
-@click.option("-v", "--verbose", is_flag=True, help="Say more about what happens.")
-def run(
-    prompt: str | None,
-    mode: str,
-    images: tuple[Path, ...],
-    output_format: str,
-    as_json: bool,
-    quiet: bool,
-    verbose: bool,
-    **wishes: Any,
-) -> None:
+def run(prompt: str | None, mode: str, **wishes: Any) -> None:
     """Run PROMPT (or standard input, with - or none) and print the answer.
 
     \b
@@ -40,18 +37,13 @@ def run(
       amplifier run --resume 3f2a "And now?"
       amplifier run --json "List the tests" | jq -r 'select(.type == "result").response'
       cat question.txt | amplifier run
+
+    \b
+    Exit codes: 0 done, 1 failed, 2 used wrongly, 4 the prompt was denied,
+    5 a limit was reached, 6 modules missing or not trusted, 7 the model
+    failed, 130 and 143 stopped by Ctrl-C and SIGTERM.
     """
     app = current_app()
-    app.is_quiet, app.is_verbose = app.is_quiet or quiet, app.is_verbose or verbose
-    request = request_of(wishes, images=images)
     if mode == "chat":
-        from amplifier_app_cli.running.talk import talk
-
-        run_to_exit(lambda: talk(app, request, first_prompt=prompt))
-    text = read_prompt(prompt)
-    from amplifier_app_cli.running.once import run_once
-    from amplifier_app_cli.stdout_guard import guarded_stdout
-
-    chosen = "stream-json" if as_json else output_format
-    with guarded_stdout() as out:
-        run_to_exit(lambda: run_once(app, request, text, chosen, out))
+        converse(app, wishes, request_of(app, wishes), first_prompt=prompt)
+    answer(app, format_of(wishes), lambda: (request_of(app, wishes), read_prompt(prompt)))

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Coroutine
-from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
 
+from amplifier_app_cli.app import App
 from amplifier_app_cli.running.formats import FORMATS
 from amplifier_app_cli.running.request import RunRequest
+
+if TYPE_CHECKING:
+    from amplifier_app_cli.failures import Failure
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -22,11 +25,13 @@ _OPTIONS = (
     click.option("--offline", is_flag=True, help="Fetch and install nothing."),
     click.option("--trust", is_flag=True, help="Trust what this project's files name, for this run."),
     click.option("--allow-missing-modules", is_flag=True, help="Go on when a module cannot be loaded."),
-    click.option("--max-usd", type=float, help="Stop before the session costs more dollars."),
+    click.option("--max-usd", type=click.FloatRange(0), help="Stop before the session costs more dollars."),
     click.option("--max-total-tokens", type=click.IntRange(0), help="Stop before it uses more tokens."),
     click.option("--max-turns", type=click.IntRange(0), help="Stop before it asks the model more often."),
-    click.option("--max-seconds", type=float, help="Stop before it takes longer."),
+    click.option("--max-seconds", type=click.FloatRange(0), help="Stop before it takes longer."),
     click.option("--max-tool-calls", type=click.IntRange(0), help="Stop before it calls tools more often."),
+    click.option("-q", "--quiet", is_flag=True, help="Print the answer only."),
+    click.option("-v", "--verbose", is_flag=True, help="Say more: files, modules, and what took how long."),
 )
 _BUDGET = {
     "max_usd": "usd",
@@ -56,13 +61,72 @@ def output_options(command: Function) -> Function:
     )(command)
 
 
-def request_of(wishes: dict[str, Any], *, images: tuple[Path, ...] = ()) -> RunRequest:
-    """Return the request that options make; raises UsageError for options that contradict each other."""
+def request_of(app: App, wishes: dict[str, Any]) -> RunRequest:
+    """Return the request that options make, and let the app know how much to say.
+
+    Raises UsageError for options that contradict each other.
+    """
     if wishes.get("model") and not wishes.get("provider"):
         raise click.UsageError("--model needs --provider: the same model may be had from several")
-    budget = {name: wishes.pop(option) for option, name in _BUDGET.items() if wishes.get(option) is not None}
+    app.is_quiet = app.is_quiet or bool(wishes.get("quiet"))
+    app.is_verbose = app.is_verbose or bool(wishes.get("verbose"))
+    budget = {name: wishes[option] for option, name in _BUDGET.items() if wishes.get(option) is not None}
     known = {name: value for name, value in wishes.items() if name in RunRequest.__dataclass_fields__}
-    return RunRequest(**known, budget=budget, images=images)
+    return RunRequest(**known, budget=budget)
+
+
+def format_of(wishes: dict[str, Any]) -> str:
+    """Return the format of the result."""
+    return "stream-json" if wishes["as_json"] else str(wishes["output_format"])
+
+
+def answer(app: App, output_format: str, asked: Callable[[], tuple[RunRequest, str]]) -> NoReturn:
+    """Run what `asked` returns, the request and its prompt, print the result, and leave the program.
+
+    A mistake of the user's that `asked` raises is told in the format of the result as well.
+    """
+    from amplifier_app_cli.stdout_guard import guarded_stdout
+
+    with guarded_stdout() as out:
+        try:
+            request, prompt = asked()
+        except Exception as error:
+            failure = _mistake(error)
+            if failure is None:
+                raise
+            from amplifier_app_cli.running.outcome import Outcome
+            from amplifier_app_cli.running.printers import printer_for
+            from amplifier_app_cli.running.tally import Tally
+            from amplifier_app_cli.ui.say import complain
+
+            printer_for(output_format, out, Tally()).finish(Outcome.failed(*failure))
+            if isinstance(error, click.ClickException):
+                raise  # click says it, with how to use the command
+            sys.exit(complain(failure.exit_code, failure.message))
+        from amplifier_app_cli.running.once import run_once
+
+        run_to_exit(lambda: run_once(app, request, prompt, output_format, out))
+
+
+def _mistake(error: Exception) -> Failure | None:
+    from amplifier_app_cli.failures import Failure, described
+
+    if isinstance(error, click.ClickException):
+        return Failure("usage", error.format_message(), error.exit_code)
+    return described(error)
+
+
+def converse(app: App, wishes: dict[str, Any], request: RunRequest, **more: Any) -> NoReturn:
+    """Chat, and leave the program; raises UsageError without a terminal, and for options that a chat does not have."""
+    if format_of(wishes) != "text":
+        raise click.UsageError("a chat has no --output-format and no --json: they are for one prompt")
+    if request.images:
+        raise click.UsageError("a chat takes no --image: it is for one prompt")
+    if request.budget:
+        raise click.UsageError("a chat has no --max-… limits: set session.budget in the bundle instead")
+    from amplifier_app_cli.running.talk import talk
+
+    run_to_exit(lambda: talk(app, request, **more))
 
 
 def read_prompt(given: str | None) -> str:
@@ -79,17 +143,22 @@ def read_prompt(given: str | None) -> str:
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
-def run_to_exit(work: Callable[[], Coroutine[Any, Any, int]]) -> None:
+def run_to_exit(work: Callable[[], Coroutine[Any, Any, int]]) -> NoReturn:
     """Run the coroutine that `work` makes, and leave the program with its exit code."""
     import asyncio
 
+    from amplifier_app_cli import exits
     from amplifier_app_cli.collector import collect_nothing, collect_what_is_new
     from amplifier_app_cli.ui.diagnostics import show_warnings
+    from amplifier_app_cli.ui.say import complain
 
     show_warnings()
     collect_nothing()
     try:
         code = asyncio.run(work())
+    except SystemExit as error:
+        # Nothing of ours ends the process from in there: its exit code would be taken for that of the run.
+        code = complain(exits.FAILURE, f"a module tried to end the program with exit code {error.code!r}")
     finally:
         collect_what_is_new()
     sys.exit(code)

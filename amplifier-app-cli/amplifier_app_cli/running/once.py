@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TextIO
 
 from amplifier_app_cli import exits
 from amplifier_app_cli.app import App
 from amplifier_app_cli.failures import described
-from amplifier_app_cli.running.printers import Facts, Printer, printer_for
+from amplifier_app_cli.running.details import file_details, timing_details
+from amplifier_app_cli.running.outcome import Facts, Outcome
+from amplifier_app_cli.running.printers import Printer, printer_for
 from amplifier_app_cli.running.request import Parts, RunRequest, make_parts
 from amplifier_app_cli.running.tally import Tally
 from amplifier_app_cli.signals import Signals
@@ -18,105 +20,126 @@ from amplifier_app_cli.ui.say import complain, say
 if TYPE_CHECKING:
     from amplifier_foundation.sessions import SessionRuntime
 
-_NO_SESSION = Facts(None, None, None, "")
-
 
 async def run_once(app: App, request: RunRequest, prompt: str, output_format: str, out: TextIO) -> int:
     """Run the prompt, print the result to `out`, and return the exit code; whatever happens, the session is closed."""
     tally = Tally()
-    signals = Signals()
-    try:
-        with signals:  # fetching and installing may take long, and start processes of their own
-            parts = await make_parts(app, request)
-        runtime = _runtime(app, request, parts)
-    except asyncio.CancelledError:
-        code = signals.exit_code or exits.INTERRUPTED
-        printer = printer_for(output_format, out, _NO_SESSION, tally, lambda value: value)
-        printer.fail("cancelled", "the run was stopped", code, status="cancelled")
-        return code
-    except Exception as error:
-        failure = described(error)
-        if failure is None:
+    printer = printer_for(output_format, out, tally)
+    run = _Run(app, request, printer, tally)
+    with Signals() as signals:
+        try:
+            outcome = await run.to_end(prompt, signals)
+        except BaseException as error:
+            # A fault of ours, or a module that ends the process: whoever reads the records hears of it all the same.
+            printer.finish(Outcome.failed("failed", f"{type(error).__name__}: {error}", exits.FAILURE))
             raise
-        printer = printer_for(output_format, out, _NO_SESSION, tally, lambda value: value)
-        printer.fail(failure.code, failure.message, failure.exit_code)
-        return complain(failure.exit_code, failure.message)
-    for note in (*parts.notes, *runtime.warnings):
-        say(f"note: {note}")  # a difference is never silent, whatever is quiet
-    app.inform(parts.provider_line)
-    printer = printer_for(output_format, out, _facts(runtime), tally, lambda value: runtime.redactor.scrub(value).value)
-    code = await _converse(app, runtime, printer, tally, prompt, request.images)
-    if runtime.was_opened:
-        app.inform(f"log: {runtime.log_path}")
-    return code
+        if signals.exit_code is not None:
+            outcome = replace(outcome, exit_code=signals.exit_code)
+    printer.finish(outcome)
+    if outcome.error is not None and outcome.status != "cancelled":
+        complain(outcome.exit_code, outcome.error)
+    run.say_goodbye()
+    if printer.failure is not None and outcome.exit_code == exits.OK:
+        return complain(exits.FAILURE, f"the answer could not be printed: {printer.failure}")
+    return outcome.exit_code
 
 
-def _runtime(app: App, request: RunRequest, parts: Parts) -> SessionRuntime:
-    from amplifier_foundation.sessions import SessionRuntime
+class _Run:
+    """The way of one prompt through one session."""
 
-    return SessionRuntime(
-        parts.prepared,
-        saved=parts.saved,
-        allow_missing_modules=request.allow_missing_modules,
-        budget=request.budget,
-    )
+    def __init__(self, app: App, request: RunRequest, printer: Printer, tally: Tally) -> None:
+        self._app, self._request, self._printer, self._tally = app, request, printer, tally
+        self._runtime: SessionRuntime | None = None
+        self._prepared_after: int | None = None
 
+    async def to_end(self, prompt: str, signals: Signals) -> Outcome:
+        """Return how it ended; raises only what is nobody's fault but ours."""
+        try:
+            parts = await make_parts(self._app, self._request)
+            runtime = self._runtime = self._bring(parts)
+        except asyncio.CancelledError:
+            return Outcome.stopped(signals.exit_code)
+        except Exception as error:
+            failure = described(error)
+            if failure is None:
+                raise
+            return Outcome.failed(*failure)
+        self._prepared_after = self._tally.milliseconds
+        self._say_what_runs(parts, runtime)
+        signals.token = runtime.session.coordinator.cancellation
+        return await self._converse(runtime, prompt, parts, signals)
 
-def _facts(runtime: SessionRuntime) -> Facts:
-    composed = runtime.prepared.composed
-    return Facts(runtime.session_id, composed.name, runtime.model, str(runtime.prepared.project))
+    def say_goodbye(self) -> None:
+        """Say where the log is, and for whom wants to know, what took how long."""
+        if self._app.is_verbose:
+            for line in timing_details(self._prepared_after, self._tally):
+                self._app.inform(line)
+        if self._runtime is not None and self._runtime.was_opened:
+            self._app.inform(f"log: {self._runtime.log_path}")
 
+    def _bring(self, parts: Parts) -> SessionRuntime:
+        from amplifier_foundation.sessions import SessionRuntime
 
-async def _converse(
-    app: App, runtime: SessionRuntime, printer: Printer, tally: Tally, prompt: str, images: tuple[Path, ...]
-) -> int:
-    coordinator = runtime.session.coordinator
-    tally.connect(coordinator.hooks)
-    printer.connect(coordinator.hooks)
-    printer.start()
-    with Signals(coordinator.cancellation) as signals:
+        return SessionRuntime(
+            parts.prepared,
+            saved=parts.saved,
+            allow_missing_modules=self._request.allow_missing_modules,
+            budget=self._request.budget,
+        )
+
+    def _say_what_runs(self, parts: Parts, runtime: SessionRuntime) -> None:
+        for note in (*parts.notes, *runtime.warnings):
+            say(f"note: {note}")  # a difference is never silent, whatever is quiet
+        if self._app.is_verbose:
+            for line in file_details(self._app, parts.prepared):
+                self._app.inform(line)
+        self._app.inform(parts.provider_line)
+
+    async def _converse(self, runtime: SessionRuntime, prompt: str, parts: Parts, signals: Signals) -> Outcome:
+        coordinator = runtime.session.coordinator
+        self._tally.connect(coordinator.hooks)
+        facts = Facts(runtime.session_id, runtime.prepared.composed.name, runtime.model, str(runtime.prepared.project))
+        self._printer.start(facts, coordinator.hooks, lambda value: runtime.redactor.scrub(value).value)
         try:
             async with runtime:
-                await _show_images(coordinator.get("context"), images)
-                answer = await runtime.execute(prompt)
+                await _show_images(coordinator.get("context"), parts.images)
+                answer = str(await runtime.execute(prompt))
                 signals.closing = True
-                code, status = _ending(runtime, tally, signals.exit_code)
-                printer.finish(str(answer), status)
+                outcome = self._ending(runtime, answer, signals.exit_code)
+                if outcome.response is not None:
+                    self._printer.answer(outcome.response)
         except asyncio.CancelledError:
-            code = signals.exit_code or exits.INTERRUPTED
-            printer.fail("cancelled", "the run was stopped", code, status="cancelled")
-            return code
+            return Outcome.stopped(signals.exit_code)
         except Exception as error:
             if signals.exit_code is not None:
-                printer.fail("cancelled", "the run was stopped", signals.exit_code, status="cancelled")
-                return signals.exit_code
+                return Outcome.stopped(signals.exit_code)
             failure = described(error, anything=True)
             assert failure is not None
-            printer.fail(failure.code, failure.message, failure.exit_code)
-            return complain(failure.exit_code, failure.message)
-    if printer.failure is not None:
-        return complain(exits.FAILURE, f"the answer could not be printed: {printer.failure}")
-    if code == exits.BUDGET_EXHAUSTED:
-        complain(code, f"{runtime.budget.exhausted}; go on with `amplifier run --resume {runtime.session_id}`")
-    return signals.exit_code or code
+            return Outcome.failed(*failure)
+        return outcome
+
+    def _ending(self, runtime: SessionRuntime, answer: str, stopped: int | None) -> Outcome:
+        """Return how a turn ended that came to its end."""
+        tally = self._tally
+        if stopped is not None or tally.status == "cancelled":
+            return Outcome.stopped(stopped, answer)
+        if tally.reason == "denied":
+            return _refused(runtime, answer, is_first=not tally.answers)
+        return Outcome(tally.status or "success", exits.OK, response=answer)
 
 
-def _ending(runtime: SessionRuntime, tally: Tally, stopped: int | None) -> tuple[int, str]:
-    """Return the exit code and the status of a turn that came to its end."""
-    if stopped is not None:
-        return stopped, "cancelled"
-    if runtime.budget.exhausted is not None and tally.reason == "denied":
-        return exits.BUDGET_EXHAUSTED, "budget_exhausted"
-    if tally.reason == "denied":
-        return exits.PROMPT_DENIED, "denied"
-    return exits.OK, tally.status or "success"
+def _refused(runtime: SessionRuntime, answer: str, *, is_first: bool) -> Outcome:
+    """Return the end of a turn that was not allowed to go on: by the budget, or by a hook."""
+    if runtime.budget.exhausted is not None:
+        hint = f"go on with `amplifier run --resume {runtime.session_id}`"
+        message = f"{runtime.budget.exhausted}; {hint}"
+        return Outcome("budget_exhausted", exits.BUDGET_EXHAUSTED, error=message, error_type="budget_exhausted")
+    if is_first:
+        return Outcome("denied", exits.PROMPT_DENIED, error=answer, error_type="prompt_denied")
+    return Outcome("denied", exits.FAILURE, error=answer, error_type="denied")
 
 
-async def _show_images(context: Any, images: tuple[Path, ...]) -> None:
+async def _show_images(context: Any, images: tuple[dict[str, Any], ...]) -> None:
     """Put images before the prompt, as a message of their own."""
-    if not images:
-        return
-    from amplifier_app_cli.running.images import image_block
-
-    blocks = [image_block(path) for path in images]
-    await context.add_message({"role": "user", "content": blocks})
+    if images:
+        await context.add_message({"role": "user", "content": list(images)})

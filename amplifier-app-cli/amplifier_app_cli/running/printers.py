@@ -2,47 +2,32 @@
 
 from __future__ import annotations
 
-import json
+import os
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Protocol, TextIO
 
+from amplifier_app_cli.running.outcome import Facts, Outcome
 from amplifier_app_cli.running.tally import Tally
-from amplifier_app_cli.ui.plain import plain_json
+from amplifier_app_cli.ui.records import json_text
 from amplifier_app_cli.ui.stream import AnswerStream
 
 Scrub = Callable[[Any], Any]
 
 
-@dataclass(frozen=True)
-class Facts:
-    """What is known of a run before its first answer."""
-
-    #: None when the run came to nothing before there was a session.
-    session_id: str | None
-    bundle: str | None
-    model: str | None
-    project: str
-
-
 class Printer(Protocol):
     """Show one run."""
 
-    def connect(self, hooks: Any) -> None:
-        """Listen to the session."""
+    def start(self, facts: Facts, hooks: Any, scrub: Scrub) -> None:
+        """Say that there is a session, and listen to it; of its data, nothing is shown that `scrub` takes out."""
         ...
 
-    def start(self) -> None:
-        """Say that the session is there."""
+    def answer(self, text: str) -> None:
+        """Show the answer as soon as it is there."""
         ...
 
-    def finish(self, answer: str, status: str) -> None:
-        """Show the answer of a run that came to an end."""
-        ...
-
-    def fail(self, code: str, message: str, exit_code: int, status: str = "error") -> None:
-        """Show that there is no answer, and why."""
+    def finish(self, outcome: Outcome) -> None:
+        """Show how it ended; called once, at the very end, also when there never was a session."""
         ...
 
     @property
@@ -51,13 +36,13 @@ class Printer(Protocol):
         ...
 
 
-def printer_for(name: str, out: TextIO, facts: Facts, tally: Tally, scrub: Scrub) -> Printer:
+def printer_for(name: str, out: TextIO, tally: Tally) -> Printer:
     """Return the printer of a format."""
     if name == "text":
         return TextPrinter(out)
     if name == "stream-json":
-        return StreamPrinter(out, facts, tally, scrub)
-    return JsonPrinter(out, facts, tally, scrub, with_trace=name == "json-trace")
+        return StreamPrinter(out, tally)
+    return JsonPrinter(out, tally, with_trace=name == "json-trace")
 
 
 class TextPrinter:
@@ -66,18 +51,15 @@ class TextPrinter:
     def __init__(self, out: TextIO) -> None:
         self._stream = AnswerStream(out)
 
-    def connect(self, hooks: Any) -> None:
+    def start(self, facts: Facts, hooks: Any, scrub: Scrub) -> None:
         """Listen to the session's streaming events."""
         self._stream.connect(hooks)
 
-    def start(self) -> None:
-        """Say nothing: the answer speaks for itself."""
-
-    def finish(self, answer: str, status: str) -> None:
+    def answer(self, text: str) -> None:
         """Show what was not streamed, and end the line."""
-        self._stream.finish(answer)
+        self._stream.finish(text)
 
-    def fail(self, code: str, message: str, exit_code: int, status: str = "error") -> None:
+    def finish(self, outcome: Outcome) -> None:
         """End the line that was begun."""
         self._stream.finish("")
 
@@ -99,52 +81,55 @@ class _JsonLines:
         """Write one record; a reader that went away ends the writing, not the run."""
         if self._is_over:
             return
-        text = plain_json(json.dumps(record, ensure_ascii=False, indent=indent, default=str))
+        text = json_text(record, indent=indent, encoding=self._out.encoding)
         try:
             self._out.write(f"{text}\n")
             self._out.flush()
         except BrokenPipeError:
-            self._is_over = True
+            self._give_up()
         except OSError as error:
-            self._is_over, self.failure = True, error
+            self.failure = error
+            self._give_up()
+
+    def _give_up(self) -> None:
+        """Write nothing more, and let what is left in the buffer go nowhere."""
+        self._is_over = True
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        try:
+            os.dup2(nowhere, self._out.fileno())
+        finally:
+            os.close(nowhere)
 
 
 class JsonPrinter:
     """One JSON object at the end: the answer, or why there is none."""
 
-    def __init__(self, out: TextIO, facts: Facts, tally: Tally, scrub: Scrub, *, with_trace: bool) -> None:
+    def __init__(self, out: TextIO, tally: Tally, *, with_trace: bool) -> None:
         self._lines = _JsonLines(out)
-        self._facts, self._tally, self._scrub, self._with_trace = facts, tally, scrub, with_trace
+        self._tally, self._with_trace = tally, with_trace
+        self._facts = Facts()
+        self._scrub: Scrub = _as_it_is
 
-    def connect(self, hooks: Any) -> None:
-        """Listen to nothing: the tally does."""
+    def start(self, facts: Facts, hooks: Any, scrub: Scrub) -> None:
+        """Say nothing before the end; the tally listens."""
+        self._facts, self._scrub = facts, scrub
 
-    def start(self) -> None:
+    def answer(self, text: str) -> None:
         """Say nothing before the end."""
 
-    def finish(self, answer: str, status: str) -> None:
+    def finish(self, outcome: Outcome) -> None:
         """Print the object."""
         facts = self._facts
         record: dict[str, Any] = {
-            "status": status,
-            "response": answer,
+            "status": outcome.status,
+            **_of(outcome),
             "session_id": facts.session_id,
             "bundle": facts.bundle,
             "model": facts.model,
             "timestamp": _now(),
             "usage": self._tally.usage,
             "cost_usd": self._tally.cost,
-        }
-        self._lines.write({**record, **self._trace()}, indent=2)
-
-    def fail(self, code: str, message: str, exit_code: int, status: str = "error") -> None:
-        """Print the object of a run without an answer."""
-        record = {
-            "status": status,
-            "error": message,
-            "error_type": code,
-            "session_id": self._facts.session_id,
-            "timestamp": _now(),
+            "exit_code": outcome.exit_code,
         }
         self._lines.write({**record, **self._trace()}, indent=2)
 
@@ -165,48 +150,56 @@ class JsonPrinter:
 
 
 class StreamPrinter:
-    """One JSON object per line, as it happens: first the session, last the result."""
+    """One JSON object per line, as it happens: first the session, last the result.
+
+    A run that fails before there is a session has a first record too, whose `session_id` is null.
+    """
 
     _EVENTS = ("tool:pre", "tool:post", "tool:error", "llm:response", "approval:required", "approval:denied")
 
-    def __init__(self, out: TextIO, facts: Facts, tally: Tally, scrub: Scrub) -> None:
+    def __init__(self, out: TextIO, tally: Tally) -> None:
         self._lines = _JsonLines(out)
-        self._facts, self._tally, self._scrub = facts, tally, scrub
+        self._tally = tally
+        self._facts: Facts | None = None
+        self._scrub: Scrub = _as_it_is
+        self._is_over = False
 
-    def connect(self, hooks: Any) -> None:
-        """Listen to the pieces of answers and to the events a reader may want to act on."""
+    def start(self, facts: Facts, hooks: Any, scrub: Scrub) -> None:
+        """Print the first record; listen to the pieces of answers and to the events a reader may want to act on."""
+        self._scrub = scrub
+        self._open(facts)
         hooks.register("llm:stream_block_delta", self._delta, priority=950, name="app-stream-json")
         for event in self._EVENTS:
             hooks.register(event, self._event, priority=950, name=f"app-stream-json-{event}")
 
-    def start(self) -> None:
-        """Print the first record, with the session's id."""
-        facts = self._facts
+    def answer(self, text: str) -> None:
+        """Say nothing: the last record has it."""
+
+    def finish(self, outcome: Outcome) -> None:
+        """Print the last record."""
+        if self._facts is None:
+            self._open(Facts())
+        assert self._facts is not None
+        self._write(
+            "result",
+            status=outcome.status,
+            **_of(outcome),
+            session_id=self._facts.session_id,
+            usage=self._tally.usage,
+            cost_usd=self._tally.cost,
+            duration_ms=self._tally.milliseconds,
+            exit_code=outcome.exit_code,
+        )
+        self._is_over = True
+
+    def _open(self, facts: Facts) -> None:
+        self._facts = facts
         self._write(
             "session",
             session_id=facts.session_id,
             bundle=facts.bundle,
             model=facts.model,
             working_dir=facts.project,
-        )
-
-    def finish(self, answer: str, status: str) -> None:
-        """Print the last record."""
-        self._result(status, response=answer)
-
-    def fail(self, code: str, message: str, exit_code: int, status: str = "error") -> None:
-        """Print the last record of a run without an answer."""
-        self._result(status, error=message, error_type=code, exit_code=exit_code)
-
-    def _result(self, status: str, **more: Any) -> None:
-        self._write(
-            "result",
-            status=status,
-            session_id=self._facts.session_id,
-            usage=self._tally.usage,
-            cost_usd=self._tally.cost,
-            duration_ms=self._tally.milliseconds,
-            **more,
         )
 
     def _delta(self, event: str, data: dict[str, Any]) -> None:
@@ -219,12 +212,23 @@ class StreamPrinter:
         self._write("event", event=event, session_id=data.get("session_id"), data=self._scrub(facts))
 
     def _write(self, kind: str, **fields: Any) -> None:
-        self._lines.write({"type": kind, "timestamp": _now(), **fields})
+        if not self._is_over:
+            self._lines.write({"type": kind, "timestamp": _now(), **fields})
 
     @property
     def failure(self) -> OSError | None:
         """Return why records could not be printed."""
         return self._lines.failure
+
+
+def _of(outcome: Outcome) -> dict[str, Any]:
+    """Return the answer, and what went wrong: what there is of them."""
+    fields = {"response": outcome.response, "error": outcome.error, "error_type": outcome.error_type}
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _as_it_is(value: Any) -> Any:
+    return value
 
 
 def _now() -> str:

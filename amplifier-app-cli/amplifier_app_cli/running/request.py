@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,9 +11,12 @@ from typing import TYPE_CHECKING, Any
 from amplifier_app_cli.app import App
 
 if TYPE_CHECKING:
+    from amplifier_app_cli.provider_choice import Choice
+    from amplifier_foundation.bundles.layer import Layer
     from amplifier_foundation.prepare import Options
     from amplifier_foundation.prepared import Prepared
     from amplifier_foundation.sessions import SavedSession
+    from amplifier_foundation.settings import Settings
 
 
 @dataclass(frozen=True)
@@ -60,6 +63,8 @@ class Parts:
     provider_line: str
     #: What the user should know.
     notes: tuple[str, ...]
+    #: Content blocks of the images that the prompt is about.
+    images: tuple[dict[str, Any], ...] = ()
 
 
 def load_keys(app: App) -> None:
@@ -75,42 +80,75 @@ def load_keys(app: App) -> None:
 async def make_parts(app: App, request: RunRequest) -> Parts:
     """Prepare the session that the request asks for, a new one or one that goes on. Raises FoundationError."""
     from amplifier_foundation.prepare import prepare, prepare_saved
-    from amplifier_foundation.sessions import load_session
-    from amplifier_foundation.sessions.store import SessionStore
 
+    images = _images(request)
     load_keys(app)
     options = request.options(app)
-    saved = None
-    if request.resume is not None:
-        saved = load_session(SessionStore(app.home).find(request.resume, app.project).folder)
-        prepared = await prepare_saved(saved, options)
-    else:
+    if request.resume is None:
         prepared = await prepare(options)
-    prepared, line = _with_provider(app, request, prepared, saved)
-    notes = (*(saved.notes if saved else ()), *prepared.warnings)
-    return Parts(prepared, saved, line, notes)
+        prepared, line = _with_provider(request, prepared, app.settings)
+        return Parts(prepared, None, line, prepared.warnings, images)
+    from amplifier_foundation.sessions import load_session
+    from amplifier_foundation.sessions.store import SessionStore
+    from amplifier_foundation.settings import Settings
+
+    saved = load_session(SessionStore(app.home).find(request.resume, app.project).folder)
+    settings = Settings.load(app.home, saved.project or app.project, saved.folder)
+    prepared = await prepare_saved(saved, options, adjust=lambda plan, layers: _as_run_now(plan, layers, settings))
+    prepared, line = _with_provider(request, prepared, settings)
+    return Parts(prepared, saved, line, (*saved.notes, *prepared.warnings), images)
 
 
-def _with_provider(
-    app: App, request: RunRequest, prepared: Prepared, saved: SavedSession | None
-) -> tuple[Prepared, str]:
+def _images(request: RunRequest) -> tuple[dict[str, Any], ...]:
+    if not request.images:
+        return ()
+    from amplifier_app_cli.running.images import image_block
+
+    return tuple(image_block(path) for path in request.images)
+
+
+def _with_provider(request: RunRequest, prepared: Prepared, settings: Settings) -> tuple[Prepared, str]:
     """Return the session with the provider that answers first in line, and the line that says why."""
-    from amplifier_app_cli.provider_choice import apply, choose
-
     plan = prepared.composed.plan
-    choice = choose(plan, app.settings, os.environ, explicit=request.provider, model=request.model)
-    is_asked_for = request.provider is not None or request.model is not None or request.max_tokens is not None
-    if saved is not None and saved.recorded is not None and not is_asked_for:
-        # What was recorded answers; that it is another one than would be chosen now is told as a difference.
-        return prepared, choice.line
-    if is_asked_for or not _answers_already(choice.provider, plan):
+    if request.provider is not None:
+        from amplifier_app_cli.provider_choice import apply, choose
+
+        choice = choose(plan, settings, os.environ, explicit=request.provider, model=request.model)
         plan = apply(choice, plan)
+    elif prepared.is_recorded and plan.get("providers"):
+        choice = _recorded(plan)
+    else:
+        plan, choice = _chosen(plan, prepared.layers, settings)
     if request.max_tokens is not None:
-        plan = {
-            **plan,
-            "providers": [_limited(entry, choice.provider, request.max_tokens) for entry in plan["providers"]],
-        }
+        limited = [_limited(entry, choice.provider, request.max_tokens) for entry in plan["providers"]]
+        plan = {**plan, "providers": limited}
     return replace(prepared, composed=replace(prepared.composed, plan=plan)), choice.line
+
+
+def _chosen(plan: dict[str, Any], layers: Sequence[Layer], settings: Settings) -> tuple[dict[str, Any], Choice]:
+    """Return the plan with the provider that is chosen when nobody asks for one, and the choice."""
+    from amplifier_app_cli.provider_choice import apply, choose, stands_in
+
+    choice = choose(plan, settings, os.environ, stand_in=stands_in(layers))
+    return (plan if _answers_already(choice.provider, plan) else apply(choice, plan)), choice
+
+
+def _as_run_now(plan: dict[str, Any], layers: Sequence[Layer], settings: Settings) -> dict[str, Any]:
+    """Return the plan as a new session would run it, to be compared with what was recorded."""
+    from amplifier_app_cli.provider_choice import ProviderChoiceError
+
+    try:
+        return _chosen(plan, layers, settings)[0]
+    except ProviderChoiceError:
+        return plan  # a new session would be refused; this one has its provider
+
+
+def _recorded(plan: dict[str, Any]) -> Choice:
+    """Return the provider that answers in a recorded plan: what would be chosen now does not matter."""
+    from amplifier_app_cli.provider_choice import choose
+
+    choice = choose(plan, {}, {}, stand_in=False)
+    return replace(choice, why="as recorded with the session", how_to_change="change it with --provider NAME")
 
 
 def _answers_already(provider: str, plan: Mapping[str, Any]) -> bool:
@@ -120,6 +158,6 @@ def _answers_already(provider: str, plan: Mapping[str, Any]) -> bool:
 
 
 def _limited(entry: dict[str, Any], provider: str, max_tokens: int) -> dict[str, Any]:
-    if provider not in (entry.get("id"), entry.get("module")):
+    if provider != (entry.get("id") or entry.get("module")):
         return entry
     return {**entry, "config": {**(entry.get("config") or {}), "max_tokens": max_tokens}}

@@ -19,8 +19,11 @@ class Tally:
         self._usage: dict[str, int] = {}
         self._cost = Decimal(0)
         self._unpriced = 0
-        self._answers = 0
+        #: Answers of the model.
+        self.answers = 0
         self.agents = 0
+        #: Milliseconds until the model said something; None when it has not.
+        self.first_words: int | None = None
         #: How the loop says that the turn ended; None when it has not said so.
         self.status: str | None = None
         #: Why, when it did not end well.
@@ -32,6 +35,7 @@ class Tally:
             ("tool:pre", self._on_call),
             ("tool:post", self._on_result),
             ("tool:error", self._on_error),
+            ("llm:stream_block_delta", self._on_words),
             ("llm:response", self._on_response),
             ("delegate:agent_spawned", self._on_agent),
             ("orchestrator:complete", self._on_complete),
@@ -56,7 +60,7 @@ class Tally:
     @property
     def cost(self) -> str | None:
         """Return the cost in dollars; None when an answer has no known price: unknown is not free."""
-        return None if self._unpriced or not self._answers else str(self._cost)
+        return None if self._unpriced or not self.answers else str(self._cost)
 
     def _on_call(self, event: str, data: dict[str, Any]) -> None:
         call = str(data.get("tool_call_id") or f"call-{len(self._calls)}")
@@ -82,9 +86,14 @@ class Tally:
         if call is not None:
             call["result"], call["duration_ms"] = result, data.get("duration_ms")
 
+    def _on_words(self, event: str, data: dict[str, Any]) -> None:
+        if self.first_words is None:
+            self.first_words = self.milliseconds
+
     def _on_response(self, event: str, data: dict[str, Any]) -> None:
+        self._on_words(event, data)
         usage = data.get("usage")
-        self._answers += 1
+        self.answers += 1
         if not isinstance(usage, dict):
             self._unpriced += 1
             return

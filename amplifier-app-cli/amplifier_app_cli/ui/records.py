@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -13,14 +14,29 @@ from amplifier_app_cli.ui.plain import plain_json
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
+def json_text(value: Any, *, indent: int | None = None, encoding: str | None = "utf-8") -> str:
+    """Return valid JSON for whatever modules and files brought: keys that are no text, NaN, objects, circles.
+
+    With another encoding than UTF-8 it is ASCII, so that no character is lost.
+    """
+    is_ascii = (encoding or "utf-8").lower().replace("-", "").replace("_", "") != "utf8"
+    try:
+        text = json.dumps(value, ensure_ascii=is_ascii, indent=indent, default=str, allow_nan=False)
+    except (TypeError, ValueError, RecursionError):
+        from amplifier_kit.log.encoding import plain
+
+        text = json.dumps(plain(value), ensure_ascii=is_ascii, indent=indent, allow_nan=False)
+    return plain_json(text)
+
+
 def print_json(value: Any) -> None:
     """Print one JSON value, indented, on standard output."""
-    click.echo(plain_json(json.dumps(value, ensure_ascii=False, indent=2, default=str)))
+    click.echo(json_text(value, indent=2, encoding=sys.stdout.encoding))
 
 
 def print_json_line(value: Any) -> None:
     """Print one JSON value on one line of standard output."""
-    click.echo(plain_json(json.dumps(value, ensure_ascii=False, default=str)))
+    click.echo(json_text(value, encoding=sys.stdout.encoding))
 
 
 def format_option(command: Function) -> Function:

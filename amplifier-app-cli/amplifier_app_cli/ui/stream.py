@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from typing import Any, TextIO
 
 from amplifier_app_cli.ui.plain import plain
+
+#: The beginning of an escape sequence whose end may be in the next piece.
+_BEGUN = re.compile(r"\x1b(?:\[[0-?]{0,40}[ -/]{0,4})?\Z")
 
 
 class AnswerStream:
@@ -19,6 +23,7 @@ class AnswerStream:
         self._out = out or sys.stdout
         self._shown: list[str] = []
         self._last = "\n"
+        self._held = ""
         self._is_over = False
         #: Why nothing could be written any more, when that was not the reader's choice.
         self.failure: OSError | None = None
@@ -41,11 +46,16 @@ class AnswerStream:
             self._break()
 
     def _delta(self, event: str, data: dict[str, Any]) -> None:
-        if data.get("block_type") == "text":
-            self._shown.append(data["text"])
-            self._write(data["text"])
+        text = data.get("text")
+        if data.get("block_type") == "text" and isinstance(text, str):
+            self._shown.append(text)
+            text = self._held + text
+            begun = _BEGUN.search(text)
+            self._held = begun.group() if begun else ""
+            self._write(text.removesuffix(self._held))
 
     def _break(self) -> None:
+        self._held = ""
         if self._last != "\n":
             self._write("\n")
 

@@ -4,42 +4,61 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Sequence
+from typing import TextIO
 
 from amplifier_app_cli.ui.plain import plain
 
 _GAP = "  "
+#: Columns are not made narrower than this, unless they are to begin with.
 _LEAST = 8
+#: The width of a terminal that does not know its own.
+_USUAL = 80
 
 
 def table(headings: Sequence[str], rows: Sequence[Sequence[object]], width: int | None = None) -> str:
     """Return the rows under their headings; the widest columns are cut when the terminal is narrower.
 
-    `width` is that of the terminal, None when there is none: then nothing is cut, since a program may read it.
+    In a terminal too narrow for all columns every value has a line of its own. `width` is that of the terminal, None
+    when there is none: then nothing is cut, since a program may read it.
     """
     cells = [[_cell(value) for value in row] for row in [headings, *rows]]
     widths = [max(columns(row[index]) for row in cells) for index in range(len(headings))]
     if width is not None:
-        _shrink(widths, width - len(_GAP) * (len(widths) - 1))
+        room = width - len(_GAP) * (len(widths) - 1)
+        if sum(min(at, _LEAST) for at in widths) > room:
+            return _stacked(cells[0], cells[1:], width)
+        _shrink(widths, room)
     return "\n".join(_GAP.join(_fit(cell, at) for cell, at in zip(row, widths, strict=True)).rstrip() for row in cells)
 
 
-def terminal_width() -> int | None:
-    """Return how many columns standard output has, None when it is no terminal."""
-    import shutil
+def terminal_width(stream: TextIO | None = None) -> int | None:
+    """Return how many columns a stream, standard output unless given, has; None when it is no terminal."""
+    import os
     import sys
 
-    return shutil.get_terminal_size().columns if sys.stdout is not None and sys.stdout.isatty() else None
+    stream = stream or sys.stdout
+    if stream is None or not stream.isatty():
+        return None
+    wished = os.environ.get("COLUMNS", "")
+    if wished.isdecimal() and int(wished) > 0:
+        return int(wished)
+    try:
+        return os.get_terminal_size(stream.fileno()).columns or _USUAL
+    except (OSError, ValueError):
+        return _USUAL
 
 
 def columns(text: str) -> int:
     """Return how many columns of a terminal a text takes."""
-    return sum(_columns_of(character) for character in text)
+    return len(text) if text.isascii() else sum(map(_columns_of, text))
 
 
 def shortened(text: str, width: int) -> str:
     """Return the beginning of a text that fits into so many columns, with a mark when something is missing."""
     if columns(text) <= width:
         return text
+    if width < 1:
+        return ""
     kept, used = [], 1
     for character in text:
         used += _columns_of(character)
@@ -50,7 +69,8 @@ def shortened(text: str, width: int) -> str:
 
 
 def _columns_of(character: str) -> int:
-    if unicodedata.combining(character) or unicodedata.category(character) in ("Cf", "Me", "Mn"):
+    # Vowels and endings of Korean letters in parts are drawn into the letter before them.
+    if unicodedata.category(character) in ("Cf", "Me", "Mn") or "\u1160" <= character <= "\u11ff":
         return 0
     return 2 if unicodedata.east_asian_width(character) in "WF" else 1
 
@@ -65,7 +85,26 @@ def _fit(text: str, width: int) -> str:
 
 
 def _shrink(widths: list[int], room: int) -> None:
-    """Take from the widest columns, one by one, until the row has room or nothing is left to take."""
-    while sum(widths) > room and max(widths) > _LEAST:
-        widest = widths.index(max(widths))
-        widths[widest] -= 1
+    """Take from the widest columns until the row has room."""
+    while (too_much := sum(widths) - room) > 0 and max(widths) > _LEAST:
+        widest = max(widths)
+        next_widest = max([_LEAST, *(at for at in widths if at < widest)])
+        index = widths.index(widest)
+        # Down to the next one at once, then one by one.
+        widths[index] -= max(1, min(too_much, widest - next_widest))
+
+
+def _stacked(headings: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> str:
+    """Return every row as lines of heading and value, with an empty line between rows."""
+    return "\n\n".join(
+        "\n".join(_entry(heading, cell, width) for heading, cell in zip(headings, row, strict=True) if cell)
+        for row in rows
+    )
+
+
+def _entry(heading: str, cell: str, width: int) -> str:
+    """Return one value with its heading: beside it, or below it when that is too long."""
+    line = f"{heading}: {cell}" if heading else cell
+    if columns(line) <= width or not heading:
+        return shortened(line, width)
+    return f"{shortened(f'{heading}:', width)}\n{shortened(f'  {cell}', width)}"

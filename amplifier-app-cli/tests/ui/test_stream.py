@@ -30,7 +30,8 @@ async def _play(stream: AnswerStream, *blocks: tuple[str, list[str]]) -> None:
         ([("text", ["Looking."])], "Else.", "Looking.\nElse.\n"),
         ([("text", ["ends\n"])], "ends", "ends\n"),
         ([], "", ""),
-        ([("text", ["\x1b", "[31mred"])], "\x1b[31mred", "[31mred\n"),
+        ([("text", ["\x1b", "[31mred"])], "\x1b[31mred", "red\n"),
+        ([("text", ["a\x1b[3", "1mred\x1b", "[0m\x1b"]), ("text", ["b"])], "b", "ared\nb\n"),
     ],
 )
 async def test_the_answer_is_shown_once(blocks: list[tuple[str, list[str]]], answer: str, shown: str) -> None:

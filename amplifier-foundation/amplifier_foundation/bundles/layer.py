@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from amplifier_foundation.documents import Document
 
@@ -13,8 +12,7 @@ Owner = Literal["product", "user", "project", "fetched"]
 Namer = Literal["product", "user", "project"]
 
 
-@dataclass(frozen=True)
-class Layer:
+class Layer(NamedTuple):
     """One file in the order of composition, later ones on top of earlier ones."""
 
     document: Document

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 from amplifier_foundation.bundles.anchors import bundle_file_in, is_relative
 from amplifier_foundation.bundles.bundle import BundleError
@@ -17,8 +16,7 @@ _NAMESPACE: Final = re.compile(r"[\w.-]+")
 _ENDINGS: Final = (".yaml", ".yml", ".md")
 
 
-@dataclass(frozen=True)
-class Reference:
+class Reference(NamedTuple):
     """One reference, taken apart."""
 
     kind: Literal["path", "uri", "namespaced", "name"]

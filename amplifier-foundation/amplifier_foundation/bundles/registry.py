@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 from amplifier_foundation.bundles.bundle import Bundle
 from amplifier_foundation.bundles.layer import Namer
@@ -18,8 +17,7 @@ _PATTERNS: Final = ("{}/bundle.md", "{}/bundle.yaml", "{}.yaml", "{}.md")
 Origin = Literal["project", "user", "settings", "registry", "product"]
 
 
-@dataclass(frozen=True)
-class KnownBundle:
+class KnownBundle(NamedTuple):
     """A name and what it stands for."""
 
     name: str

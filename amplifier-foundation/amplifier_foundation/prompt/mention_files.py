@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from amplifier_foundation.prompt.context_files import ContextBlocks, credit
 from amplifier_foundation.prompt.mention_resolver import Located, MentionError, MentionResolver, SourceType
@@ -29,8 +29,7 @@ MAX_DEPTH: Final = 3
 MAX_MENTIONS: Final = 1000
 
 
-@dataclass(frozen=True)
-class Resolution:
+class Resolution(NamedTuple):
     """A file that was asked for and found."""
 
     mention: str
@@ -49,8 +48,7 @@ class Resolution:
         }
 
 
-@dataclass(frozen=True)
-class _Waiting:
+class _Waiting(NamedTuple):
     mentions: tuple[str, ...]
     beside: Path | None
     depth: int

@@ -23,9 +23,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 from amplifier_foundation.errors import FoundationError, did_you_mean
 from amplifier_foundation.paths import Home
@@ -58,8 +57,7 @@ class MentionError(FoundationError):
     code = "mention_unresolved"
 
 
-@dataclass(frozen=True)
-class Located:
+class Located(NamedTuple):
     """Where a mention leads: the file as named, and the file that this is in the end, all links followed."""
 
     path: Path

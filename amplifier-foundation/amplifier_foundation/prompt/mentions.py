@@ -14,8 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 __all__ = ["Mention", "find_mentions"]
 
@@ -28,8 +27,7 @@ _TICKS: Final = re.compile("`+")
 _BLANK_LINE: Final = re.compile(r"\n[ \t\r]*\n")
 
 
-@dataclass(frozen=True)
-class Mention:
+class Mention(NamedTuple):
     """One mention, with its `@`, and where it stands in the text."""
 
     text: str

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from amplifier_foundation.errors import FoundationError
 from amplifier_foundation.sessions.turns import message_text, turn_boundaries
@@ -43,8 +43,7 @@ class EventNotFoundError(FoundationError):
     code = "event_not_found"
 
 
-@dataclass(frozen=True)
-class Mark:
+class Mark(NamedTuple):
     """One line that makes a message, or helps to tell which one: its place in the log, counted from 0."""
 
     place: int

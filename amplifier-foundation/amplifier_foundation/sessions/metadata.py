@@ -6,9 +6,8 @@ import json
 import os
 import stat
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any, NamedTuple, TypedDict
 
 from amplifier_foundation.errors import FoundationError
 from amplifier_foundation.files import locked, replace_file
@@ -69,8 +68,7 @@ class SessionGoneError(FoundationError):
     code = "session_gone"
 
 
-@dataclass(frozen=True)
-class Metadata:
+class Metadata(NamedTuple):
     """What a session's metadata says, and what was wrong with it."""
 
     data: dict[str, Any]

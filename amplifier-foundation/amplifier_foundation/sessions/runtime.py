@@ -6,24 +6,28 @@ import os
 import uuid
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from amplifier_core import AmplifierSession
 from amplifier_core.events import MODULE_LOAD_FAILED
 from amplifier_foundation.budget import SessionBudget
 from amplifier_foundation.errors import FoundationError
+from amplifier_foundation.files import make_private
 from amplifier_foundation.import_path import hold, of_other_session, was_used
 from amplifier_foundation.policy import project_policy
 from amplifier_foundation.prepared import Prepared
 from amplifier_foundation.prompt.system_prompt import SystemPrompt
-from amplifier_foundation.sessions.checkpoints import Checkpoints
 from amplifier_foundation.sessions.keeper import SessionKeeper
-from amplifier_foundation.sessions.resume import SavedSession, conversation, says_same
-from amplifier_foundation.sessions.usage import Usage, past_cost
+from amplifier_foundation.sessions.usage import Usage
 from amplifier_kit.log import SessionLog
 from amplifier_kit.redaction import Redactor, live_values_from_env, live_values_from_plan
+
+if TYPE_CHECKING:
+    from amplifier_foundation.sessions.checkpoints import Checkpoints
+    from amplifier_foundation.sessions.resume import SavedSession
 
 #: The app's policy on hanging modules; a plan may say otherwise.
 HOOK_TIMEOUT = 30.0
@@ -92,13 +96,18 @@ class SessionRuntime:
         self.prompt = self._system_prompt()
         #: What this process may use for the session.
         self.budget = SessionBudget({**_planned_budget(plan), **(budget or {})})
-        #: Where files are kept as they were before a tool writes them.
-        self.checkpoints = Checkpoints(self.folder)
 
     @property
     def model(self) -> str | None:
         """Return the provider that answers, and its model where the plan names one."""
         return _model(self.session.config)
+
+    @cached_property
+    def checkpoints(self) -> Checkpoints:
+        """Return where files are kept as they were before a tool writes them."""
+        from amplifier_foundation.sessions.checkpoints import Checkpoints
+
+        return Checkpoints(self.folder, turn=self._keeper.turns)
 
     @property
     def log_path(self) -> Path:
@@ -112,6 +121,10 @@ class SessionRuntime:
         session, and what `AmplifierSession.initialize()` raises. A folder that cannot be written is told on standard
         error by the log, and is no reason to stop.
         """
+        try:
+            make_private(self.folder)
+        except OSError:
+            pass  # the log says so, and why
         self._log = SessionLog(self.folder)
         self.was_opened = True
         try:
@@ -133,11 +146,16 @@ class SessionRuntime:
     async def execute(self, prompt: str) -> Any:
         """Run one turn and keep the conversation, however the turn ends; @mentions in the prompt bring their files."""
         self._keeper.open_turn(prompt)
-        self.checkpoints.turn = self._keeper.turns
+        if "checkpoints" in self.__dict__:  # else they are not used yet, and start with this turn
+            self.checkpoints.turn = self._keeper.turns
         try:
             return await self.session.execute(await self.prompt.expand_prompt(prompt))
         finally:
             await self._keeper.close_turn(self.session.coordinator.get("context"))
+
+    async def keep(self) -> None:
+        """Keep the conversation as it is now, for apps that change it between turns."""
+        await self._keeper.keep_messages(self.session.coordinator.get("context"))
 
     # -- bringing it up --
 
@@ -179,7 +197,7 @@ class SessionRuntime:
             "bundle_package_paths": [str(path) for path in prepared.package_paths],
             "mention_resolver": self.prompt.resolver,
             "mention_deduplicator": self.prompt.deduplicator,
-            "session.checkpoint": self.checkpoints,
+            "session.checkpoint": _Later(lambda: self.checkpoints),
         }
 
     async def _initialize(self) -> None:
@@ -290,10 +308,11 @@ async def _add_what_is_missing(context: Any, messages: list[dict[str, Any]]) -> 
     One whose file goes further is mended at its end. Nothing is added when the two do not say the same as far as they
     go: calls without a result are mended at every request, and a history put together from two would be nobody's.
     """
+    from amplifier_foundation.sessions.history import repaired
+    from amplifier_foundation.sessions.resume import conversation, says_same
+
     held = conversation(await context.get_messages())
     if len(held) > len(messages):
-        from amplifier_foundation.sessions.history import repaired
-
         messages = repaired(held).messages
     if len(held) < len(messages) and says_same(held, messages):
         for message in messages[len(held) :]:
@@ -309,6 +328,8 @@ def _past_cost(saved: SavedSession) -> Callable[[], Any]:
     async def past() -> dict[str, str] | None:
         import asyncio
 
+        from amplifier_foundation.sessions.usage import past_cost
+
         if not told:
             cost = await asyncio.to_thread(past_cost, known, saved.folder, since)
             told.append({"cost_usd": str(cost)} if cost is not None else None)
@@ -322,6 +343,16 @@ def _overrides(known: Mapping[str, Any], facts: Mapping[str, Any]) -> list[Any]:
     before = known.get("bundle_overrides")
     override = {"timestamp": facts["created"], "original": known.get("bundle"), "forced": facts["bundle"]}
     return [*(before if isinstance(before, list) else []), override]
+
+
+class _Later:
+    """Stand for an object that is made when something of it is asked for: most sessions write no file."""
+
+    def __init__(self, make: Callable[[], Any]) -> None:
+        self._make = make
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._make(), name)
 
 
 def _planned_budget(plan: dict[str, Any]) -> dict[str, Any]:

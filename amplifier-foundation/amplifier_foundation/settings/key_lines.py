@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from amplifier_foundation.settings.errors import KeysError
 
@@ -22,8 +22,7 @@ _ESCAPE: Final = r"\\(.)"
 _ESCAPED: Final = {"n": "\n", "r": "\r", '"': '"', "\\": "\\"}
 
 
-@dataclass(frozen=True)
-class KeyLine:
+class KeyLine(NamedTuple):
     """One line of the file; a comment or blank line has no name."""
 
     text: str = field(repr=False)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from amplifier_foundation.errors import FoundationError
 
@@ -12,8 +11,7 @@ from amplifier_foundation.errors import FoundationError
 SourceKind = Literal["file", "git", "zip", "http", "package"]
 
 
-@dataclass(frozen=True)
-class Fetched:
+class Fetched(NamedTuple):
     """A source that lies on disk, complete."""
 
     #: The source as it was asked for.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote, urlsplit
@@ -120,7 +119,7 @@ class Fetcher:
         if copy is not None and copy.sha256 == pin.sha256 and copy.origin.commit == pin.commit:
             return copy
         if source.kind == "git" and pin.commit is not None:
-            source = replace(source, ref=pin.commit)
+            source = source._replace(ref=pin.commit)
         entry = self._cache.entry(*_identity(source, pin.commit or pin.sha256))
         copy = await entry.read()
         if copy is None:

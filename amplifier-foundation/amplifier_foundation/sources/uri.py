@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, NamedTuple
 
 from amplifier_foundation.sources.fetched import SourceError, SourceKind
 
@@ -32,8 +31,7 @@ _NOT_IN_REF: Final = re.compile(r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{")
 _BEFORE_HOST: Final = re.compile(r"([a-z+]+://)([^/\s'\"]+)@", re.IGNORECASE)
 
 
-@dataclass(frozen=True)
-class SourceUri:
+class SourceUri(NamedTuple):
     """One source, taken apart."""
 
     kind: SourceKind
@@ -84,8 +82,8 @@ class SourceUri:
 
     def of(self, subdirectory: str) -> SourceUri:
         """Return another part of the same source; the empty string is all of it. Raises SourceError."""
-        there = replace(self, subdirectory=_subdirectory(subdirectory, self.text))
-        return replace(there, text=there.canonical)
+        there = self._replace(subdirectory=_subdirectory(subdirectory, self.text))
+        return there._replace(text=there.canonical)
 
 
 def parse_source(text: str) -> SourceUri:

@@ -21,7 +21,7 @@ _COMMANDS: Final = {
         ("repair", "mending:repair", "Mend the conversation of a session, or go back to where it was sound."),
         ("restore", "restoring:restore", "Put files back that a session has written."),
     )
-}
+} | {"resume": Entry("amplifier_app_cli.commands.going_on:resume", "Go on with a session: chat, or answer a prompt.")}
 
 
 @click.group(cls=LazyGroup, entries=_COMMANDS)

@@ -1,0 +1,61 @@
+"""What `--verbose` says of a run: the files it was made of, its modules, and what took how long."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from amplifier_app_cli.running.tally import Tally
+
+if TYPE_CHECKING:
+    from amplifier_app_cli.app import App
+    from amplifier_foundation.prepared import Prepared
+
+
+def file_details(app: App, prepared: Prepared) -> Iterator[str]:
+    """Yield the files of settings and bundle that were read, and every module with where it comes from."""
+    documents = app.settings.documents
+    for scope, document in documents:
+        yield f"settings: {document.path} ({scope})"
+    if not documents:
+        yield "settings: none"
+    composed = prepared.composed
+    origin = ", as recorded with the session" if prepared.is_recorded else ""
+    yield f"bundle: {' '.join(filter(None, (composed.name, composed.version)))} from {composed.uri}{origin}"
+    of_settings = {document.path for _, document in documents}
+    for layer in prepared.layers:
+        if layer.document.path in of_settings:
+            continue  # told above
+        yield f"bundle file: {layer.document.path} ({layer.owner})"
+    yield f"home: {prepared.home.path}"
+    for section, entry in _modules(composed.plan):
+        module = str(entry["module"])
+        folder = prepared.modules.get(module)
+        place = str(folder) if folder is not None else "installed with the program"
+        source = f", source {entry['source']}" if entry.get("source") else ""
+        yield f"module: {section} {entry.get('id') or module} ({place}{source})"
+
+
+def timing_details(prepared_after: int | None, tally: Tally) -> Iterator[str]:
+    """Yield what took how long, in milliseconds since the command began its work."""
+    if prepared_after is not None:
+        yield f"time: prepared after {prepared_after} ms"
+    if tally.first_words is not None:
+        yield f"time: first words of the model after {tally.first_words} ms"
+    yield f"time: done after {tally.milliseconds} ms"
+
+
+def _modules(plan: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield the modules of a plan with the section that names them."""
+    session = plan.get("session")
+    for role in ("orchestrator", "context"):
+        spec = session.get(role) if isinstance(session, Mapping) else None
+        if isinstance(spec, str):
+            spec = {"module": spec}
+        if isinstance(spec, Mapping) and spec.get("module"):
+            yield role, spec
+    for section in ("providers", "tools", "hooks"):
+        entries = plan.get(section)
+        for entry in entries if isinstance(entries, list) else []:
+            if isinstance(entry, Mapping) and entry.get("module"):
+                yield section, entry

@@ -1,0 +1,41 @@
+"""What came of a run, and what is known of it from the start."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from amplifier_app_cli import exits
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What is known of a run before its first answer; nothing of one that failed before there was a session."""
+
+    session_id: str | None = None
+    bundle: str | None = None
+    model: str | None = None
+    project: str | None = None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a run ended."""
+
+    status: str
+    exit_code: int
+    #: None when there is no answer.
+    response: str | None = None
+    #: What went wrong, and its stable code.
+    error: str | None = None
+    error_type: str | None = None
+
+    @classmethod
+    def failed(cls, code: str, message: str, exit_code: int) -> Outcome:
+        """Return the end of a run that something went wrong with."""
+        return cls("error", exit_code, error=message, error_type=code)
+
+    @classmethod
+    def stopped(cls, exit_code: int | None, response: str | None = None) -> Outcome:
+        """Return the end of a run that was stopped: by a signal, which has its exit code, or by a module."""
+        code = exit_code or exits.FAILURE
+        return cls("cancelled", code, response=response, error="the run was stopped", error_type="cancelled")

@@ -1,0 +1,85 @@
+"""What the tests of runs share: a scripted bundle, and a tool that makes noise wherever it can."""
+
+from __future__ import annotations
+
+import os
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+BUNDLE = """\
+bundle: {name: scripted}
+session:
+  orchestrator: {module: loop-basic}
+  context: {module: context-simple}
+providers:
+  - {module: provider-mock, config: {scenario: run.yaml}}
+hooks:
+  - {module: hooks-redaction}
+  - {module: hooks-logging}
+"""
+
+#: Everything that can get onto standard output, at every time there is.
+NOISY = """\
+import atexit, ctypes, os, subprocess, sys, threading
+from amplifier_core import ToolResult
+
+def shout(when):
+    print("NOISE print", when)
+    sys.stdout.write("NOISE write " + when)
+    sys.__stdout__.write("NOISE original " + when)
+    os.write(1, b"NOISE descriptor\\n")
+    subprocess.run([sys.executable, "-c", "print('NOISE child')"])
+    os.system("echo NOISE shell")
+    ctypes.CDLL(None).puts(b"NOISE libc")
+
+shout("import")
+atexit.register(shout, "exit")
+
+class Echo:
+    name = "echo"
+    description = "Say it again"
+    input_schema = {"type": "object", "properties": {}}
+    action = "filesystem.read"
+    async def execute(self, input):
+        import asyncio
+        shout("tool")
+        await asyncio.sleep(float(input.get("wait", 0)))
+        if input.get("leave"):
+            sys.exit(0)
+        if input.get("odd"):
+            return ToolResult(output={"nan": float("nan"), "word": "\\x9b31m"})
+        return ToolResult(output={"said": input.get("word")})
+
+async def mount(coordinator, config=None):
+    shout("mount")
+    await coordinator.mount("tools", Echo())
+    async def cleanup():
+        shout("cleanup")
+    return cleanup
+"""
+
+
+@pytest.fixture
+def scripted(project: Path) -> Callable[..., str]:
+    """Return a function that writes a bundle with a scenario, and returns its path."""
+
+    def write(turns: str, more: str = "") -> str:
+        (project / "run.yaml").write_text(textwrap.dedent(turns), encoding="utf-8")
+        (project / "bundle.yaml").write_text(BUNDLE + more, encoding="utf-8")
+        return str(project / "bundle.yaml")
+
+    return write
+
+
+@pytest.fixture
+def noisy(project: Path, environment: dict[str, str]) -> str:
+    """Return the lines of a bundle that add the noisy tool, and make it importable for the program."""
+    package = project / "tool-noisy" / "amplifier_module_tool_noisy"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text(NOISY, encoding="utf-8")
+    given = [str(project / "tool-noisy"), *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment["PYTHONPATH"] = os.pathsep.join(given)
+    return "tools:\n  - {module: tool-noisy}\n"

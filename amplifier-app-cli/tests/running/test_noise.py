@@ -1,0 +1,83 @@
+"""Standard output carries the result and nothing else, whatever modules do."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+
+import pytest
+
+Amplifier = Callable[..., subprocess.CompletedProcess[str]]
+
+TURNS = """
+turns:
+  - tool_calls:
+      - {id: c1, name: echo, arguments: {word: one, wait: 0.05}}
+      - {id: c2, name: echo, arguments: {word: two}}
+  - {text: Done., usage: {input_tokens: 3, output_tokens: 4, cost_usd: 0.25}}
+"""
+
+
+@pytest.mark.parametrize("form", ["text", "json", "json-trace", "stream-json"])
+def test_a_module_that_prints_everywhere(
+    amplifier: Amplifier, scripted: Callable[..., str], noisy: str, form: str
+) -> None:
+    """Noise at import, in mount, in a tool, by descriptor, child or libc, at exit: none of it is in the result."""
+    result = amplifier("run", "go", "--bundle", scripted(TURNS, noisy), "--output-format", form)
+    assert result.returncode == 0, result.stderr
+    assert "NOISE" not in result.stdout
+    for when in ("import", "mount", "tool", "cleanup", "exit"):
+        assert f"NOISE print {when}" in result.stderr
+    for how in ("descriptor", "child", "shell", "libc"):
+        assert f"NOISE {how}" in result.stderr
+    if form == "text":
+        assert result.stdout == "Done.\n"
+    elif form == "stream-json":
+        assert all(isinstance(json.loads(line), dict) for line in result.stdout.splitlines())
+    else:
+        assert json.loads(result.stdout)["response"] == "Done."
+
+
+@pytest.mark.parametrize("command", [("tool", "list"), ("tool", "list", "--format", "json")])
+def test_other_commands_that_load_modules(
+    amplifier: Amplifier, scripted: Callable[..., str], noisy: str, command: tuple[str, ...]
+) -> None:
+    """A command that prints after it has loaded modules prints its own result alone, whatever these print at exit."""
+    result = amplifier(*command, "--bundle", scripted(TURNS, noisy))
+    assert result.returncode == 0, result.stderr
+    assert "echo" in result.stdout
+    assert "NOISE" not in result.stdout
+    assert "NOISE print exit" in result.stderr
+
+
+def test_a_tool_that_ends_the_program(amplifier: Amplifier, scripted: Callable[..., str], noisy: str) -> None:
+    """A module that calls sys.exit(0) does not turn a run without an answer into a success."""
+    turns = "turns: [{tool_calls: [{id: c1, name: echo, arguments: {leave: true}}]}, {text: unreachable}]"
+    result = amplifier("run", "go", "--bundle", scripted(turns, noisy), "--json")
+    assert result.returncode == 1, result.stderr
+    records = [json.loads(line) for line in result.stdout.splitlines()]
+    assert records[0]["type"] == "session"
+    assert records[-1]["type"] == "result"
+    assert records[-1]["status"] != "success"
+    assert [record["type"] for record in records].count("result") == 1
+    logged = [json.loads(line)["event"] for line in amplifier("logs", "--json").stdout.splitlines()]
+    assert logged[-1] == "session:end"
+
+
+def test_odd_values_are_valid_json(amplifier: Amplifier, scripted: Callable[..., str], noisy: str) -> None:
+    """What JSON has no word for, and what would steer a terminal, is written so that every reader can parse it."""
+    turns = "turns: [{tool_calls: [{id: c1, name: echo, arguments: {odd: true}}]}, {text: Ünï 漢}]"
+
+    def refuse(name: str) -> None:
+        raise AssertionError(f"{name} is no JSON")
+
+    bundle = scripted(turns, noisy)
+    for form in ("json-trace", "stream-json"):
+        result = amplifier("run", "go", "--bundle", bundle, "--output-format", form)
+        assert result.returncode == 0, result.stderr
+        assert "\x9b" not in result.stdout
+        for line in result.stdout.splitlines() if form == "stream-json" else [result.stdout]:
+            json.loads(line, parse_constant=refuse)
+    plain = amplifier("run", "go", "--bundle", bundle, "--output-format", "json", PYTHONIOENCODING="ascii")
+    assert json.loads(plain.stdout)["response"] == "Ünï 漢"
