@@ -119,7 +119,7 @@ def test_paths_of_the_product_move_with_it() -> None:
     moved = made.moved("/old/place", "/new")
     assert moved.plan == {"a": ["/new/x", "/old/placeholder", "see /old/place/x"]}
     assert moved.context == {"c": "/new/c.md"}
-    fetched = replace(COMPOSED, modules=(replace(COMPOSED.modules[0], source="/cache/x-0123/modules/t"),))
+    fetched = replace(COMPOSED, modules=(COMPOSED.modules[0]._replace(source="/cache/x-0123/modules/t"),))
     assert fetched.moved("/cache/x-0123", "/cache/x-4567").modules[0].source == "/cache/x-4567/modules/t"
     assert fetched.moved("/cache/x-0123", "/cache/x-4567").roots == {"git+https://host/x@main": "/cache/x-4567"}
     assert moved.namespaces == {"amplifier": "/new"}
@@ -132,7 +132,7 @@ def test_what_was_masked_is_taken_from_what_there_is() -> None:
         COMPOSED,
         plan={"p": {"key": "Bearer abc", "other": "Bearer abc", "list": ["k1", "k2"]}},
         instruction="Call 555-1234, always.",
-        modules=(replace(COMPOSED.modules[0], source=address),),
+        modules=(COMPOSED.modules[0]._replace(source=address),),
         pins={address: {"commit": "a" * 40, "sha256": "b" * 64}},
         roots={address: "/cache/x"},
     )
@@ -141,7 +141,7 @@ def test_what_was_masked_is_taken_from_what_there_is() -> None:
         now,
         plan={"p": {"key": "Bearer [REDACTED]", "other": "Basic [REDACTED]", "list": ["[REDACTED]", "k2"]}},
         instruction="Call [REDACTED:PII], always.",
-        modules=(replace(COMPOSED.modules[0], source=masked),),
+        modules=(COMPOSED.modules[0]._replace(source=masked),),
         pins={masked: now.pins[address]},
         roots={masked: "/cache/x"},
     )

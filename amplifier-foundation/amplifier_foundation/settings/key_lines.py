@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from amplifier_foundation.settings.errors import KeysError
 
@@ -22,7 +22,8 @@ _ESCAPE: Final = r"\\(.)"
 _ESCAPED: Final = {"n": "\n", "r": "\r", '"': '"', "\\": "\\"}
 
 
-class KeyLine(NamedTuple):
+@dataclass(frozen=True)
+class KeyLine:
     """One line of the file; a comment or blank line has no name."""
 
     text: str = field(repr=False)

@@ -50,7 +50,7 @@ def lock(name: str | None, is_check: bool, trust: bool, output_format: str) -> N
         "bundle": bundle,
         "lock": str(locks.own),
         "lock_of_settings": str(locks.added),
-        "sources": {uri: vars(pin) for uri, pin in after.sources.items()},
+        "sources": {uri: pin._asdict() for uri, pin in after.sources.items()},
         "changes": changes,
     }
     if output_format == "json":
