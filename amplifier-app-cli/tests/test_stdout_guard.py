@@ -100,6 +100,8 @@ def test_interrupted_commands_have_their_exit_code(project: Path, environment: d
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 text=True,
+                # Whoever runs the tests in the background has made them ignore it.
+                preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
             )
         assert process.stderr is not None
         while "amplifier_app_cli.running.request" not in (line := process.stderr.readline()):
