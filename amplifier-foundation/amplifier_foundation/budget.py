@@ -54,6 +54,8 @@ class SessionBudget:
         hooks = coordinator.hooks
 
         async def before(event: str, data: dict[str, Any]) -> HookResult:
+            if event == TOOL_PRE and data.get("edits"):
+                self._count("tool_calls", -1)  # the same call again, with an input that a person has changed
             reason = self.check()
             await self._tell(hooks)
             if reason is not None:

@@ -130,5 +130,5 @@ def _instead(saved: SavedSession, current: Composed) -> list[str]:
     if saved.recorded is not None:
         return [f"{line}: what is now is used, as asked" for line in differences(saved.recorded, current)]
     told = [f"the session has no record of what it was made of: bundle {current.name!r} is used as it is now"]
-    model = saved.metadata.get("model")
+    model = saved.metadata.get("model") or saved.metadata.get("provider")
     return told + ([f"model: the session used {model}"] if model else [])

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from amplifier_core.testing import MockCoordinator
 from amplifier_foundation.budget import BudgetError, SessionBudget
 from amplifier_foundation.log import read_log
 from amplifier_foundation.prepared import Prepared
@@ -89,3 +90,17 @@ async def test_a_session_stops_at_its_budget(tmp_path: Path) -> None:
     assert events.count("llm:request") == 1
     assert events.count("budget:exhausted") == 1
     assert events[-1] == "session:end"
+
+
+async def test_a_changed_input_is_no_second_call() -> None:
+    """A call whose input a person has changed counts once, however often hooks hear of it; the next one counts."""
+    coordinator: Any = MockCoordinator()
+    budget = SessionBudget({"tool_calls": 1})
+    budget.connect(coordinator)
+    payload = {"tool_name": "work", "tool_input": {}, "tool_call_id": "1"}
+    assert (await coordinator.hooks.emit("tool:pre", payload)).action == "continue"
+    for edits in (1, 2):
+        assert (await coordinator.hooks.emit("tool:pre", {**payload, "edits": edits})).action == "continue"
+    assert budget.used()["tool_calls"] == 1
+    assert (await coordinator.hooks.emit("tool:pre", {**payload, "tool_call_id": "2"})).action == "deny"
+    assert (await coordinator.hooks.emit("tool:pre", {**payload, "edits": 3})).action == "deny"

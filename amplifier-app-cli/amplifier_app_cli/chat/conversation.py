@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import time
+from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any, Final
 
 from amplifier_app_cli import exits
@@ -167,6 +168,8 @@ class Conversation:
                 failure = "stopped"
             elif (error := running.exception()) is not None:
                 failure = _described(error)
+            elif self.runtime.budget.exhausted is not None:
+                failure = self._budget_told()
             else:
                 answer = str(running.result() or "")
         finally:
@@ -174,6 +177,11 @@ class Conversation:
             stop, self._stop = self._stop, None
             self._refuse_question()
         self._close_turn(answer, failure, was_stopped=stop.over())
+
+    def _budget_told(self) -> str:
+        """Return that a limit was reached, and how to go on."""
+        again = f"amplifier resume {self.runtime.session_id[:8]}"
+        return f"{self.runtime.budget.exhausted}; leave, and go on with `{again}`: each run counts anew"
 
     def _close_turn(self, answer: str, failure: str, *, was_stopped: bool) -> None:
         ink = self.screen.ink
@@ -295,13 +303,23 @@ class Conversation:
         self.answer.close()
         self.screen.show(text)
 
-    async def ask(self, label: str) -> str | None:
-        """Return the next input as the answer to a question; None when there will be none."""
-        if self._has_no_input or self._exit_code is not None:
+    @property
+    def can_lend(self) -> bool:
+        """Tell whether another program may have the terminal for a while."""
+        return self.screen.can_lend
+
+    def lent(self) -> AbstractAsyncContextManager[None]:
+        """Leave the terminal to another program for the length of a block."""
+        return self.screen.lent()
+
+    async def ask(self, label: str, draft: str = "") -> str | None:
+        """Return the next input, which may begin as `draft`, as the answer to a question; None when there is none."""
+        # A turn that is being stopped asks nothing any more: Ctrl-C in an editor is a no as well.
+        if self._has_no_input or self._exit_code is not None or self.coordinator.cancellation.is_cancelled:
             return None
         self._question = asyncio.get_running_loop().create_future()
         self._label = label
-        self.screen.hide_input()
+        self.screen.hide_input(draft)
         try:
             return await self._question
         finally:

@@ -8,6 +8,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from typing import TextIO
 
 from amplifier_app_cli.chat.ink import Ink
@@ -23,6 +24,8 @@ class LineScreen:
     """
 
     has_live_part = False
+    #: Another program would get every second line: a thread reads here all the time.
+    can_lend = False
 
     def __init__(self, out: TextIO | None = None, told: TextIO | None = None, descriptor: int = 0) -> None:
         self.ink = Ink(False)
@@ -65,8 +68,12 @@ class LineScreen:
         """Ask `label` what stands before the input; what is not finished is not shown."""
         self._label = label
 
-    def hide_input(self) -> None:
-        """Ask anew: a question was put."""
+    def lent(self) -> AbstractAsyncContextManager[None]:
+        """Raise RuntimeError: see `can_lend`."""
+        raise RuntimeError("this terminal cannot be lent")
+
+    def hide_input(self, draft: str = "") -> None:
+        """Ask anew: a question was put. A line that can be changed is more than this terminal can do."""
         self._is_asking = False
         self.refresh()
 

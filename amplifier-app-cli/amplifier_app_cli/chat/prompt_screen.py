@@ -6,10 +6,12 @@ import asyncio
 import os
 import select
 import sys
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
 from prompt_toolkit import PromptSession
+from prompt_toolkit.application import in_terminal
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.completion import Completer
 from prompt_toolkit.document import Document
@@ -38,6 +40,7 @@ class PromptScreen:
 
     has_live_part = True
     is_interactive = True
+    can_lend = True
 
     def __init__(self, ink: Ink, history: History, completer: Completer) -> None:
         self.ink = ink
@@ -48,6 +51,7 @@ class PromptScreen:
         self._timer: asyncio.TimerHandle | None = None
         self._aside: Document | None = None
         self._is_question = False
+        self._is_lent = False
         self._is_closed = False
         self._session: PromptSession[Any] = PromptSession(
             self._message,
@@ -91,14 +95,26 @@ class PromptScreen:
         """Ask these for what stands above the input and before it."""
         self._live, self._label = live, label
 
-    def hide_input(self) -> None:
-        """Put half-written input aside; what is asked stands on the screen before one is asked to answer."""
+    @asynccontextmanager
+    async def lent(self) -> AsyncIterator[None]:
+        """Leave the terminal to another program for the length of a block; what is shown meanwhile waits."""
+        self._flush()
+        self._is_lent = True
+        try:
+            async with in_terminal():
+                yield
+        finally:
+            self._is_lent = False
+            self._flush()
+
+    def hide_input(self, draft: str = "") -> None:
+        """Put half-written input aside and begin with `draft`; what is asked is on the screen before the label is."""
         self._flush()
         buffer = self._session.default_buffer
         if not self._is_question and buffer.text:
             self._aside = buffer.document
         self._is_question = True
-        buffer.reset()
+        buffer.reset(Document(draft))
         self.refresh()
 
     def restore_input(self) -> None:
@@ -160,7 +176,7 @@ class PromptScreen:
         self._session.app.invalidate()
 
     def _flush(self) -> None:
-        if not self._waiting:
+        if not self._waiting or self._is_lent:
             return
         text = "".join(f"{lines}\n" for lines in self._waiting)
         self._waiting = []

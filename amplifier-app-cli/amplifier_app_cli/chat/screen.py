@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
 from amplifier_app_cli.chat.ink import Ink
@@ -65,8 +66,17 @@ class Screen(Protocol):
         """Ask `live` for what stands above the input and `label` for what stands before it, at every drawing."""
         ...
 
-    def hide_input(self) -> None:
-        """Put half-written input aside: what is typed next answers a question."""
+    @property
+    def can_lend(self) -> bool:
+        """Tell whether another program may have the terminal for a while."""
+        ...
+
+    def lent(self) -> AbstractAsyncContextManager[None]:
+        """Leave the terminal to another program for the length of a block; what is shown meanwhile waits."""
+        ...
+
+    def hide_input(self, draft: str = "") -> None:
+        """Put half-written input aside: what is typed next, from `draft` on, answers a question."""
         ...
 
     def restore_input(self) -> None:

@@ -6,11 +6,12 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from amplifier_app_cli import exits
+from amplifier_app_cli.chat.look_back import LookBack
 from amplifier_app_cli.ui.say import complain, say
 
 if TYPE_CHECKING:
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
     from amplifier_foundation.sessions import SavedSession, SessionRuntime
 
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-#: Turns that are shown of a session that goes on.
-RECENT: Final = 3
 
 
 async def chat(
@@ -35,20 +34,22 @@ async def chat(
     provider_line: str | None = None,
     first_prompt: str | None = None,
     show_thinking: bool = True,
-    recap_turns: int | None = RECENT,
+    look_back: LookBack | None = None,
+    budget: Mapping[str, Any] | None = None,
 ) -> int:
     """Talk with a session until the person leaves, and return the exit code.
 
     With `prepared` nothing is prepared here; `provider_line` says which provider answers and why. Of a session that
-    goes on, the last `recap_turns` turns are shown, all for None. 0 after Ctrl-D, exit or the end of input; 130 after
-    Ctrl-C twice at the prompt; 143 after SIGTERM; else the code of what went wrong. Whatever happens, the session is
-    closed.
+    goes on, as much is shown as `look_back` says. Limits of `budget` count more than those of the bundle. 0 after
+    Ctrl-D, exit or the end of input; 130 after Ctrl-C twice at the prompt; 143 after SIGTERM; else the code of what
+    went wrong. Whatever happens, the session is closed.
     """
     with _Signals() as signals:
         try:
             parts = prepared or await _prepare(options, resume)
             told = (*(resume.notes if resume else ()), *parts.warnings)
-            talk = _Talk(app, options, parts, resume, provider_line, show_thinking, recap_turns, told)
+            talk = _Talk(app, options, parts, resume, provider_line, show_thinking, told)
+            talk.look_back, talk.budget = look_back or talk.look_back, budget
             return await talk.run(signals, first_prompt)
         except asyncio.CancelledError:
             if signals.exit_code is None:
@@ -75,12 +76,13 @@ class _Talk:
         saved: SavedSession | None,
         provider_line: str | None,
         show_thinking: bool,
-        recap_turns: int | None,
         told: tuple[str, ...],
     ) -> None:
         self._app, self._options, self._prepared, self._saved = app, options, prepared, saved
-        self._provider_line, self._recap_turns, self._told = provider_line, recap_turns, told
+        self._provider_line, self._told = provider_line, told
         self._show_thinking = show_thinking
+        self.look_back = LookBack()
+        self.budget: Mapping[str, Any] | None = None
 
     async def run(self, signals: _Signals, first_prompt: str | None) -> int:
         """Open the session, talk, close it."""
@@ -99,6 +101,7 @@ class _Talk:
         self._connect(conversation, runtime)
         async with runtime:
             self._greet(runtime, screen)
+            await self._look_back(screen, signals)
             with signals.heard_by(conversation.on_signal):
                 code = await conversation.run(first_prompt)
         if not self._app.is_quiet:
@@ -113,6 +116,7 @@ class _Talk:
             saved=self._saved,
             environ=self._options.environ,
             allow_missing_modules=self._options.allow_missing,
+            budget=self.budget,
         )
 
     def _connect(self, conversation: Conversation, runtime: SessionRuntime) -> None:
@@ -126,7 +130,7 @@ class _Talk:
         coordinator.display_system = TerminalDisplay(conversation.screen, conversation.scrub)
         if self._app.no_input or not conversation.screen.is_interactive:
             return  # nobody may be asked, or nobody is there: the kernel denies what would be asked
-        approval = TerminalApproval(conversation, self._prepared.project, conversation.scrub)
+        approval = TerminalApproval(conversation, self._prepared.project, conversation.scrub, self._app.environ)
         approval.connect(coordinator)
         coordinator.approval_system = approval
 
@@ -155,7 +159,6 @@ class _Talk:
 
     def _greet(self, runtime: SessionRuntime, screen: Screen) -> None:
         from amplifier_app_cli.chat.banner import banner
-        from amplifier_app_cli.chat.recap import recap
         from amplifier_app_cli.ui.plain import plain
 
         if not self._app.is_quiet:
@@ -171,8 +174,21 @@ class _Talk:
                     is_resumed=self._saved is not None,
                 )
             )
-        if self._saved is not None and (said := recap(self._saved.messages, screen, self._recap_turns)):
-            screen.show(said)
+
+    async def _look_back(self, screen: Screen, signals: _Signals) -> None:
+        """Show what was said before; Ctrl-C brings the rest of it at once."""
+        if self._saved is None:
+            return
+        hurry = asyncio.Event()
+
+        def on_signal(number: int) -> None:
+            if number == signal.SIGINT and not hurry.is_set():
+                hurry.set()
+            else:
+                signals.end(number)
+
+        with signals.heard_by(on_signal):
+            await self.look_back.show(self._saved.messages, screen, hurry)
 
 
 class _Signals:
@@ -206,7 +222,11 @@ class _Signals:
     def _on_signal(self, number: int) -> None:
         if self._listener is not None:
             self._listener(number)
-            return
+        else:
+            self.end(number)
+
+    def end(self, number: int) -> None:
+        """End the chat for a signal; for a second one, the process."""
         if self.exit_code is not None:  # it was asked before, and closing takes too long for the person
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -20,11 +20,28 @@ from amplifier_app_cli.running.command import (
     run_options,
 )
 
+if TYPE_CHECKING:
+    from amplifier_app_cli.chat.look_back import LookBack
+    from amplifier_app_cli.running.request import RunRequest
+
 Function = TypeVar("Function", bound=Callable[..., Any])
+
+#: How many times as fast as it was said a conversation is shown again, when nobody says.
+_REPLAY_SPEED = 2.0
 
 
 def _history_options(command: Function) -> Function:
     for option in (
+        click.option("--show-thinking", is_flag=True, help="Show what the model thought, too, of what is shown again."),
+        click.option(
+            "-s",
+            "--replay-speed",
+            type=click.FloatRange(0, min_open=True),
+            help="How many times as fast, 2.0 when not given; needs --replay.",
+        ),
+        click.option(
+            "--replay", is_flag=True, help="Show everything that was said before at the pace it was said, in a chat."
+        ),
         click.option("--full-history", is_flag=True, help="Show everything that was said before, in a chat."),
         click.option("--no-history", is_flag=True, help="Show nothing of what was said before, in a chat."),
         click.option("-B", "--force-bundle", "bundle", help="Use this bundle instead of the recorded one."),
@@ -76,16 +93,29 @@ def resume(session: str | None, prompt: str | None, limit: int, **wishes: Any) -
 
 def _go_on(app: App, session: Callable[[], str], prompt: str | None, wishes: dict[str, Any]) -> None:
     if prompt is None and sys.stdin is not None and sys.stdin.isatty():
+        look_back = _look_back(wishes)
         request = request_of(app, {**wishes, "resume": session()})
-        converse(app, wishes, request, **_recap(wishes))
-    answer(app, format_of(wishes), lambda: (request_of(app, {**wishes, "resume": session()}), read_prompt(prompt)))
+        converse(app, wishes, request, look_back=look_back)
+
+    def asked() -> tuple[RunRequest, str]:
+        _look_back(wishes)  # what contradicts itself is told, also where nothing is shown again
+        return request_of(app, {**wishes, "resume": session()}), read_prompt(prompt)
+
+    answer(app, format_of(wishes), asked)
 
 
-def _recap(wishes: dict[str, Any]) -> dict[str, Any]:
-    """Return how many turns to show again: none, all, or as many as a chat shows by itself."""
-    if wishes["no_history"]:
-        return {"recap_turns": 0}
-    return {"recap_turns": None} if wishes["full_history"] else {}
+def _look_back(wishes: dict[str, Any]) -> LookBack:
+    """Return what to show again: none, all, or as much as a chat shows by itself; raises UsageError for both."""
+    from amplifier_app_cli.chat.look_back import RECENT, LookBack
+
+    is_whole = wishes["full_history"] or wishes["replay"]
+    if wishes["no_history"] and (is_whole or wishes["show_thinking"]):
+        raise click.UsageError("--no-history shows nothing: leave out --full-history, --replay and --show-thinking")
+    if wishes["replay_speed"] is not None and not wishes["replay"]:
+        raise click.UsageError("--replay-speed needs --replay")
+    turns = 0 if wishes["no_history"] else None if is_whole else RECENT
+    speed = (wishes["replay_speed"] or _REPLAY_SPEED) if wishes["replay"] else None
+    return LookBack(turns, speed, wishes["show_thinking"])
 
 
 def _newest(app: App) -> str:

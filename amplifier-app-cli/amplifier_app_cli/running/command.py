@@ -25,11 +25,21 @@ _OPTIONS = (
     click.option("--offline", is_flag=True, help="Fetch and install nothing."),
     click.option("--trust", is_flag=True, help="Trust what this project's files name, for this run."),
     click.option("--allow-missing-modules", is_flag=True, help="Go on when a module cannot be loaded."),
-    click.option("--max-usd", type=click.FloatRange(0), help="Stop before the session costs more dollars."),
-    click.option("--max-total-tokens", type=click.IntRange(0), help="Stop before it uses more tokens."),
-    click.option("--max-turns", type=click.IntRange(0), help="Stop before it asks the model more often."),
-    click.option("--max-seconds", type=click.FloatRange(0), help="Stop before it takes longer."),
-    click.option("--max-tool-calls", type=click.IntRange(0), help="Stop before it calls tools more often."),
+    click.option(
+        "--max-usd", type=click.FloatRange(0), help="Call nothing more once this run has cost so many dollars."
+    ),
+    click.option(
+        "--max-total-tokens",
+        type=click.IntRange(0),
+        help="Call nothing more once this run has used so many tokens, in and out together.",
+    ),
+    click.option("--max-turns", type=click.IntRange(0), help="Ask the model at most so often in this run."),
+    click.option(
+        "--max-seconds",
+        type=click.FloatRange(0),
+        help="Call nothing more once this run has taken so long; waiting for you counts.",
+    ),
+    click.option("--max-tool-calls", type=click.IntRange(0), help="Let it call tools at most so often in this run."),
     click.option("-q", "--quiet", is_flag=True, help="Print the answer only."),
     click.option("-v", "--verbose", is_flag=True, help="Say more: files, modules, and what took how long."),
 )
@@ -122,8 +132,6 @@ def converse(app: App, wishes: dict[str, Any], request: RunRequest, **more: Any)
         raise click.UsageError("a chat has no --output-format and no --json: they are for one prompt")
     if request.images:
         raise click.UsageError("a chat takes no --image: it is for one prompt")
-    if request.budget:
-        raise click.UsageError("a chat has no --max-… limits: set session.budget in the bundle instead")
     from amplifier_app_cli.running.talk import talk
 
     run_to_exit(lambda: talk(app, request, **more))

@@ -98,7 +98,10 @@ class _Run:
     async def _converse(self, runtime: SessionRuntime, prompt: str, parts: Parts, signals: Signals) -> Outcome:
         coordinator = runtime.session.coordinator
         self._tally.connect(coordinator.hooks)
-        facts = Facts(runtime.session_id, runtime.prepared.composed.name, runtime.model, str(runtime.prepared.project))
+        prepared = runtime.prepared
+        facts = Facts(
+            runtime.session_id, prepared.composed.name, runtime.provider, runtime.model, str(prepared.project)
+        )
         self._printer.start(facts, coordinator.hooks, lambda value: runtime.redactor.scrub(value).value)
         try:
             async with runtime:

@@ -13,6 +13,8 @@ class Facts:
 
     session_id: str | None = None
     bundle: str | None = None
+    provider: str | None = None
+    #: None when nobody named one: the provider has a default of its own.
     model: str | None = None
     project: str | None = None
 

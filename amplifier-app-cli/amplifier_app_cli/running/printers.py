@@ -125,6 +125,7 @@ class JsonPrinter:
             **_of(outcome),
             "session_id": facts.session_id,
             "bundle": facts.bundle,
+            "provider": facts.provider,
             "model": facts.model,
             "timestamp": _now(),
             "usage": self._tally.usage,
@@ -198,6 +199,7 @@ class StreamPrinter:
             "session",
             session_id=facts.session_id,
             bundle=facts.bundle,
+            provider=facts.provider,
             model=facts.model,
             working_dir=facts.project,
         )

@@ -32,5 +32,6 @@ async def talk(app: App, request: RunRequest, **more: Any) -> int:
         resume=parts.saved,
         prepared=parts.prepared,
         provider_line=parts.provider_line,
+        budget=request.budget,
         **more,
     )

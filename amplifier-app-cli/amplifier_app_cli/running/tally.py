@@ -64,6 +64,9 @@ class Tally:
 
     def _on_call(self, event: str, data: dict[str, Any]) -> None:
         call = str(data.get("tool_call_id") or f"call-{len(self._calls)}")
+        if data.get("edits") and call in self._calls:  # the same call, with an input that a person has changed
+            self._calls[call]["arguments"] = data.get("tool_input")
+            return
         self._calls[call] = {
             "type": "tool_call",
             "tool": data.get("tool_name"),

@@ -18,6 +18,7 @@ class _Person:
 
     ink = Ink(False)
     width = 80
+    can_lend = False
 
     def __init__(self, *answers: str | None) -> None:
         self.answers = list(answers)
@@ -29,7 +30,10 @@ class _Person:
     def show(self, text: str) -> None:
         self.seen.append(text)
 
-    async def ask(self, label: str) -> str | None:
+    def lent(self) -> Any:
+        raise NotImplementedError
+
+    async def ask(self, label: str, draft: str = "") -> str | None:
         self.seen.append(label)
         self.asking += 1
         self.was_asked.set()
@@ -169,7 +173,7 @@ async def test_long_previews_say_what_is_hidden(tmp_path: Path) -> None:
     coordinator = _asking(person, tmp_path)
     content = "".join(f"line {number}\n" for number in range(200))
     assert (await coordinator.authorize("filesystem.write", _details(path="a", content=content))).granted
-    before = "\n".join(person.seen[: person.seen.index("Allow? [y/n/a/v] ")])
+    before = "\n".join(person.seen[: person.seen.index("Allow? [y/n/a/e/v] ")])
     assert "more lines: v shows all" in before
     assert "line 199" not in before
     assert "line 199" in person.text

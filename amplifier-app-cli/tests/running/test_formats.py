@@ -58,11 +58,11 @@ def test_trace_pairs_results_by_call(amplifier: Amplifier, scripted: Scripted, n
 
 
 def test_json_of_an_answer(amplifier: Amplifier, scripted: Scripted) -> None:
-    """The object has status, answer, full id, bundle, model and time."""
+    """The object has status, answer, full id, bundle, provider, time, and null for a model that nobody named."""
     told = json.loads(amplifier("run", "go", "-B", scripted("turns: [{text: Sure}]"), "--output-format", "json").stdout)
     assert (told["status"], told["response"], told["bundle"]) == ("success", "Sure", "scripted")
     assert len(told["session_id"]) == 36
-    assert told["model"] == "provider-mock"
+    assert (told["provider"], told["model"]) == ("provider-mock", None)
     assert datetime.fromisoformat(told["timestamp"]).tzinfo is not None
     assert "execution_trace" not in told
 

@@ -106,7 +106,7 @@ def test_verbose_says_what_runs(amplifier: Amplifier, scripted: Scripted, projec
 
 def test_chat_options_that_make_no_sense(amplifier: Amplifier) -> None:
     """A chat refuses what only one prompt has, and to be one without a terminal."""
-    for more in ((), ("--json",), ("--image", "x.png"), ("--max-turns", "3")):
+    for more in ((), ("--json",), ("--image", "x.png")):
         result = amplifier("run", "--mode", "chat", *more)
         assert (result.returncode, result.stdout) == (2, "")
         assert "chat" in result.stderr

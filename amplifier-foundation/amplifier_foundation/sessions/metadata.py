@@ -38,7 +38,8 @@ class SessionFacts(TypedDict, total=False):
     session_id: str
     created: str
     bundle: str  # "bundle:<name>"
-    model: str
+    provider: str
+    model: str  # "<provider>/<model>"; not there when the provider's default is used
     turn_count: int
     working_dir: str
     incremental: bool  # saved in the middle of a turn

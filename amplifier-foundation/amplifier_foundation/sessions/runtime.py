@@ -98,9 +98,14 @@ class SessionRuntime:
         self.budget = SessionBudget({**_planned_budget(plan), **(budget or {})})
 
     @property
+    def provider(self) -> str | None:
+        """Return the provider that answers, None when the plan has none."""
+        return _provider_and_model(self.session.config)[0]
+
+    @property
     def model(self) -> str | None:
-        """Return the provider that answers, and its model where the plan names one."""
-        return _model(self.session.config)
+        """Return the model that answers, as `provider/model`; None when the plan leaves it to the provider."""
+        return _provider_and_model(self.session.config)[1]
 
     @cached_property
     def checkpoints(self) -> Checkpoints:
@@ -242,7 +247,8 @@ class SessionRuntime:
             "session_id": self.session_id,
             "created": datetime.now(UTC).isoformat(),
             "bundle": f"bundle:{self.prepared.composed.name}",
-            "model": _model(self.session.config),
+            "provider": self.provider,
+            "model": self.model,
             "turn_count": 0,
             "working_dir": str(self.prepared.project),
         }
@@ -254,7 +260,7 @@ class SessionRuntime:
         changed |= {
             "turn_count": self._saved.turn_count,
             "first_prompt": self._saved.first_prompt,
-            "model": facts["model"],
+            "provider": facts["provider"],
         }
         usage = Usage(known.get("usage"))
         if self._saved.turn_count:
@@ -263,7 +269,8 @@ class SessionRuntime:
         composed = self.prepared.composed
         if self._saved.bundle not in (None, composed.name, composed.reference):
             changed |= {"bundle": facts["bundle"], "bundle_overrides": _overrides(known, facts)}
-        return {key: value for key, value in changed.items() if value is not None}
+        # A model that is not named any more is taken out of what is known.
+        return {key: value for key, value in changed.items() if value is not None} | {"model": facts["model"]}
 
     def _system_prompt(self) -> SystemPrompt:
         from amplifier_foundation.prompt.mention_resolver import MentionResolver
@@ -361,8 +368,8 @@ def _planned_budget(plan: dict[str, Any]) -> dict[str, Any]:
     return dict(budget) if isinstance(budget, Mapping) else {}
 
 
-def _model(plan: dict[str, Any]) -> str | None:
-    """Return the model that the plan's first choice of provider is configured with, as `provider/model`."""
+def _provider_and_model(plan: dict[str, Any]) -> tuple[str | None, str | None]:
+    """Return the plan's first choice of provider, and as `provider/model` the model it is configured with."""
     listed = plan.get("providers")
     providers = [
         (entry, entry["config"] if isinstance(entry.get("config"), dict) else {})
@@ -370,11 +377,11 @@ def _model(plan: dict[str, Any]) -> str | None:
         if isinstance(entry, dict) and entry.get("module")
     ]
     if not providers:
-        return None
+        return None, None
     first, config = min(providers, key=lambda provider: _priority(provider[1].get("priority")))
     model = config.get("default_model")
     name = str(first.get("id") or first["module"])
-    return f"{name}/{model}" if model else name
+    return name, f"{name}/{model}" if model else None
 
 
 def _priority(given: Any) -> float:

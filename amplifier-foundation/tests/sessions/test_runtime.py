@@ -121,6 +121,23 @@ async def test_a_priority_may_come_from_a_variable(tmp_path: Path, priority: Any
     assert metadata["model"] == ("two/m2" if priority in ("5", 3) else "one/m1")
 
 
+async def test_a_model_that_is_not_named_is_not_made_up(tmp_path: Path) -> None:
+    """When the plan leaves the model to the provider, the notes name the provider and no model, also of an old note."""
+    from amplifier_foundation.sessions import load_session
+
+    async with _runtime(tmp_path) as runtime:
+        await runtime.execute("hello")
+    path = runtime.folder / "metadata.json"
+    metadata = json.loads(path.read_text())
+    assert metadata["provider"] == runtime.provider == "provider-mock"
+    assert runtime.model is None
+    assert "model" not in metadata
+    path.write_text(json.dumps({**metadata, "model": "one/that-was-named"}))
+    async with SessionRuntime(runtime.prepared, saved=load_session(runtime.folder), environ={}) as again:
+        await again.execute("hello")
+    assert "model" not in json.loads(path.read_text())
+
+
 async def test_a_plan_that_is_none_is_told_by_the_kernel(tmp_path: Path) -> None:
     """A session section that is no mapping is an error that says so."""
     with pytest.raises(TypeError, match="'session' must be a dict"):

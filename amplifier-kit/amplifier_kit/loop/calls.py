@@ -1,8 +1,9 @@
 """Run tool calls so that every one of them gets a result, whatever happens.
 
 Each call passes `tool:pre`, the policies of the session, the tool itself under a deadline, and `tool:post` or
-`tool:error`, all in one span. Injections of hooks wait until the results are stored: nothing may come between a call
-and its result.
+`tool:error`, all in one span. An input that the person who was asked has changed goes through hooks and policies again,
+so that a tool is only ever given what was authorised last. Injections of hooks wait until the results are stored:
+nothing may come between a call and its result.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import Any, Final, NamedTuple
 
 from amplifier_core.events import TOOL_ERROR, TOOL_POST, TOOL_PRE
 from amplifier_core.models import HookResult, ToolResult
+from amplifier_kit.loop.edits import MOST_EDITS, EditError, edited_input, with_note
 from amplifier_kit.loop.host import Host
 from amplifier_kit.loop.reply import Call
 from amplifier_kit.loop.settings import LoopSettings
@@ -76,6 +78,16 @@ class Passage:
     def duration_ms(self) -> float:
         """Return how long the call has been on its way."""
         return round((time.monotonic() - self.started) * 1000, 3)
+
+    @property
+    def edits(self) -> int:
+        """Return how often a person has changed the input."""
+        return int(self.payload.get("edits", 0))
+
+    def take_edit(self, tool_input: dict[str, Any]) -> None:
+        """Go on with another input; events say from now on that it is not the model's."""
+        self.payload["tool_input"] = tool_input
+        self.payload["edits"] = self.edits + 1
 
 
 class Refused(Exception):
@@ -190,10 +202,37 @@ class CallRunner:
             raise Refused(cancelled_text(call.name, _NOT_STARTED), "cancelled", _NOT_STARTED)
         target = await self._select(passage)
         passage.payload["tool_name"] = target.name
-        passage.payload["tool_input"] = await self._passed_hooks(passage)
-        await self._permitted(target, passage.payload)
-        result = await self._executed(target, passage)
-        return await self._posted(result, passage)
+        while not await self._allowed(target, passage):
+            pass
+        try:
+            content = await self._posted(await self._executed(target, passage), passage)
+        except Refused as refused:
+            if passage.edits and refused.kind != "cancelled":
+                refused.text = with_note(refused.text, passage.payload["tool_input"])
+            raise
+        return with_note(content, passage.payload["tool_input"]) if passage.edits else content
+
+    async def _allowed(self, target: Target, passage: Passage) -> bool:
+        """Ask hooks and policies about the input as it is now; return False when a person has put another in its place.
+
+        Raises Refused when the answer is no.
+        """
+        try:
+            passage.payload["tool_input"] = await self._passed_hooks(passage)
+            await self._permitted(target, passage.payload)
+        except Refused as refused:
+            try:
+                edited = await edited_input(self.host, passage.call.id)
+            except EditError as error:
+                raise Refused(f"Denied: {error}", "denied", str(error)) from error
+            if edited is None or self.host.is_cancelled:
+                raise
+            if passage.edits >= MOST_EDITS:
+                reason = f"the input was changed more than {MOST_EDITS} times"
+                raise Refused(f"Denied: {reason}", "denied", reason) from refused
+            passage.take_edit(edited)
+            return False
+        return True
 
     async def _select(self, passage: Passage) -> Target:
         """Return the tool that a call is for, or raise Refused; loops with a say of their own in that override it."""

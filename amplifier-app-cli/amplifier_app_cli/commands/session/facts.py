@@ -44,6 +44,7 @@ def record_of(session: SessionSummary, metadata: Mapping[str, Any]) -> dict[str,
         "turn_count": session.turn_count,
         "first_prompt": session.first_prompt,
         "bundle": session.bundle,
+        "provider": _provider(metadata),
         "model": session.model,
         "cost_usd": usage.get("cost_usd"),
         "usage": usage or None,
@@ -54,6 +55,12 @@ def record_of(session: SessionSummary, metadata: Mapping[str, Any]) -> dict[str,
         "damaged": session.damaged,
         "warning": session.warning,
     }
+
+
+def model_text(session: SessionSummary, metadata: Mapping[str, Any]) -> str | None:
+    """Return the model of a session; of one that names none, the provider whose default it was."""
+    provider = _provider(metadata)
+    return session.model or (f"{provider} (default)" if provider else None)
 
 
 def is_fork(session: SessionSummary) -> bool:
@@ -117,6 +124,11 @@ def short_ids(sessions: Iterable[SessionSummary]) -> dict[str, str]:
                 length += 1
         shortened[one] = one[:length]
     return shortened
+
+
+def _provider(metadata: Mapping[str, Any]) -> str | None:
+    provider = metadata.get("provider")
+    return provider if isinstance(provider, str) and provider else None
 
 
 def _usage(metadata: Mapping[str, Any]) -> dict[str, Any]:

@@ -68,7 +68,7 @@ def list_sessions(limit: int, all_projects: bool, project: str | None, tree: str
 
 
 def _print_rows(shown: list[SessionSummary], found: list[SessionSummary], with_project: bool, form: str) -> None:
-    from amplifier_app_cli.commands.session.facts import cost_text, record_of, short_ids, title, when
+    from amplifier_app_cli.commands.session.facts import cost_text, model_text, record_of, short_ids, title, when
     from amplifier_foundation.sessions.metadata import load_metadata
 
     facts = {session.folder: load_metadata(session.folder).data for session in shown}
@@ -92,7 +92,7 @@ def _print_rows(shown: list[SessionSummary], found: list[SessionSummary], with_p
             session.turn_count,
             cost_text(facts[session.folder]),
             session.bundle or "-",
-            session.model or "-",
+            model_text(session, facts[session.folder]) or "-",
             title(session),
             *([session.project or "-"] if with_project else []),
         ]

@@ -148,7 +148,7 @@ def _record(known: _Known) -> dict[str, Any]:
 
 
 def _lines(known: _Known) -> Iterator[str]:
-    from amplifier_app_cli.commands.session.facts import size_text, when
+    from amplifier_app_cli.commands.session.facts import model_text, size_text, when
     from amplifier_app_cli.ui.plain import plain
 
     session = known.session
@@ -165,7 +165,7 @@ def _lines(known: _Known) -> Iterator[str]:
         "Damaged": session.damaged,
         "Turns": str(session.turn_count),
         "Bundle": session.bundle,
-        "Model": session.model,
+        "Model": model_text(session, known.metadata),
         "Used": _used(known.metadata),
         "Cost": _cost(known.metadata),
         **_parts(known.made_of),

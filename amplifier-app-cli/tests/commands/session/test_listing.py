@@ -52,6 +52,15 @@ def test_json_has_everything_in_full(give: Give, made: Made, project: Path) -> N
     assert expected.items() <= record.items()
 
 
+def test_a_model_that_nobody_named(give: Give, made: Made) -> None:
+    """A session that left the model to its provider has none for programs; people see whose default it was."""
+    made(ONE, "hello", provider="provider-mock", model=None)
+    (record,) = json.loads(give("list", "--format", "json").stdout)["sessions"]
+    assert (record["provider"], record["model"]) == ("provider-mock", None)
+    assert "provider-mock (default)" in give("list").stdout
+    assert "provider-mock (default)" in give("show", ONE).stdout
+
+
 @pytest.mark.parametrize(
     ("usage", "shown"),
     [

@@ -1,0 +1,77 @@
+"""Let a person change a text in the editor of their choice."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import Final, Protocol
+
+#: Seconds that an editor has to end when it was told to.
+_GRACE: Final = 2.0
+
+
+class EditorError(Exception):
+    """The editor did not come back with a text; the message says why."""
+
+
+class Lender(Protocol):
+    """Whoever has the terminal."""
+
+    def lent(self) -> AbstractAsyncContextManager[None]:
+        """Leave the terminal to somebody else for the length of a block."""
+        ...
+
+
+def editor_of(environ: Mapping[str, str]) -> str | None:
+    """Return the command that the person edits with, None when the environment names none."""
+    return next((named for name in ("VISUAL", "EDITOR") if (named := environ.get(name, "").strip())), None)
+
+
+async def edited(text: str, editor: str, lender: Lender) -> str:
+    """Return a text as it is after `editor` was run on it.
+
+    The file lies in a folder that nobody else can look into, and both are gone afterwards. Raises EditorError when the
+    editor cannot be started, fails, or leaves no text. One that is cancelled while it runs is ended.
+    """
+    import shlex
+    import tempfile
+
+    try:
+        command = shlex.split(editor)
+    except ValueError as error:
+        raise EditorError(f"the editor {editor!r} cannot be understood: {error}") from error
+    with tempfile.TemporaryDirectory(prefix="amplifier-edit-", ignore_cleanup_errors=True) as folder:
+        file = Path(folder) / "input.json"
+        file.touch(mode=0o600)
+        file.write_text(f"{text}\n", encoding="utf-8")
+        async with lender.lent():
+            code = await _run([*command, str(file)])
+        if code != 0:
+            raise EditorError(f"the editor {editor!r} ended with exit code {code}: nothing is changed")
+        try:
+            return file.read_bytes().decode("utf-8-sig")
+        except (OSError, UnicodeDecodeError) as error:
+            raise EditorError(f"what the editor {editor!r} has left cannot be read: {error}") from error
+
+
+async def _run(command: list[str]) -> int:
+    try:
+        process = await asyncio.create_subprocess_exec(*command)
+    except (OSError, ValueError) as error:
+        raise EditorError(f"the editor {command[0]!r} cannot be started: {error}") from error
+    try:
+        return await process.wait()
+    finally:
+        if process.returncode is None:
+            await _end(process)
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    process.terminate()
+    try:
+        await asyncio.wait_for(process.wait(), _GRACE)
+    except TimeoutError:
+        process.kill()
+        await process.wait()

@@ -1,0 +1,288 @@
+"""The answer `edit` with a real coordinator and a scripted person: what may be changed, and what becomes of it."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from amplifier_app_cli.chat.approval import TerminalApproval
+from amplifier_app_cli.chat.editor import EditorError, edited, editor_of
+from amplifier_app_cli.chat.ink import Ink
+from amplifier_app_cli.chat.json_input import InputProblem, difference, read, written
+from amplifier_app_cli.ui.plain import plain
+from amplifier_core import AmplifierSession, HookResult
+from amplifier_core.testing import wait_for
+
+_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+class _Person:
+    """Give answers in order, then none; keep what was shown and which drafts were offered."""
+
+    ink = Ink(False)
+    width = 80
+
+    def __init__(self, *answers: str | None, can_lend: bool = False) -> None:
+        self.answers = list(answers)
+        self.can_lend = can_lend
+        self.seen: list[str] = []
+        self.drafts: list[str] = []
+        self.was_lent = 0
+
+    def show(self, text: str) -> None:
+        self.seen.append(text)
+
+    async def ask(self, label: str, draft: str = "") -> str | None:
+        self.seen.append(label)
+        self.drafts += [draft] if draft else []
+        return self.answers.pop(0) if self.answers else None
+
+    @asynccontextmanager
+    async def lent(self) -> AsyncIterator[None]:
+        self.was_lent += 1
+        yield
+
+    @property
+    def text(self) -> str:
+        return "\n".join(self.seen)
+
+
+def _asking(person: _Person, project: Path, **environ: str) -> tuple[Any, TerminalApproval]:
+    """Return the coordinator of a session that asks for everything, and who answers."""
+    plan = {"session": {"orchestrator": "loop-basic", "context": "context-simple"}}
+    coordinator = AmplifierSession(plan).coordinator
+    approval = TerminalApproval(person, project, lambda value: str(value).replace("hunter2", "***"), environ)
+    approval.connect(coordinator)
+    coordinator.approval_system = approval
+    coordinator.register_policy("ask", lambda action, details: ("ask", "nobody knows"), 0)
+    return coordinator, approval
+
+
+def _details(**tool_input: Any) -> dict[str, Any]:
+    return {"tool_name": "run", "tool_input": tool_input, "tool_call_id": "c"}
+
+
+async def test_an_edit_is_a_no_with_something_to_take(tmp_path: Path) -> None:
+    """The input that was asked about is refused, and the changed one is there once, for the loop to take."""
+    person = _Person("e", '{"command": "make check"}')
+    coordinator, approval = _asking(person, tmp_path)
+    answer = await coordinator.authorize("process.exec", _details(command="make clean"))
+    assert (answer.granted, answer.reason) == (False, "not approved: Deny: the user wants another input")
+    assert person.drafts == ['{"command": "make clean"}']
+    assert '+  "command": "make check"' in person.text
+    assert coordinator.get_capability("approval.edited_input")("c") == {"command": "make check"}
+    assert approval.edited_input("c") is None
+
+
+async def test_always_does_not_cover_a_changed_input(tmp_path: Path) -> None:
+    """What was allowed for the session is asked again when it is changed, unless the rule is about just that."""
+    person = _Person("a", "e", '{"command": "make"}', "n")
+    coordinator, _ = _asking(person, tmp_path)
+    assert (await coordinator.authorize("process.exec", _details(command="make"))).granted
+    assert not (await coordinator.authorize("process.exec", _details(command="make clean"))).granted
+    assert (await coordinator.authorize("process.exec", _details(command="make"))).granted
+    assert not (await coordinator.authorize("process.exec", _details(command="make check"))).granted
+    assert person.answers == []
+
+
+@pytest.mark.parametrize("typed", ["", "   ", '{"command":"make"}', None])
+async def test_no_change_asks_again(tmp_path: Path, typed: str | None) -> None:
+    """Nothing typed, or the same again, is no answer and no change: the question comes back."""
+    person = _Person("e", typed, "y")
+    coordinator, approval = _asking(person, tmp_path)
+    assert (await coordinator.authorize("process.exec", _details(command="make"))).granted
+    assert "nothing was changed" in person.text
+    assert approval.edited_input("c") is None
+
+
+async def test_a_mistake_is_told_and_kept(tmp_path: Path) -> None:
+    """What cannot be read is told with its line, and offered again to be mended; patience does not end over it."""
+    broken = '{"command": make}'
+    person = _Person(*["e", broken] * 4, "e", '{"command": "make all"}')
+    coordinator, approval = _asking(person, tmp_path)
+    assert not (await coordinator.authorize("process.exec", _details(command="make"))).granted
+    assert f"not changed: line 1, column 13: Expecting value: {broken}" in person.text
+    assert person.drafts[1] == broken
+    assert approval.edited_input("c") == {"command": "make all"}
+
+
+@pytest.mark.parametrize(
+    "details",
+    [
+        {"tool_name": "run", "tool_input": {"a": 1}},
+        {"tool_name": "run", "tool_input": "text", "tool_call_id": "c"},
+        {"path": "somewhere"},
+        {"tool_name": "run", "tool_input": {"password": "hunter2"}, "tool_call_id": "c"},
+    ],
+)
+async def test_what_cannot_be_changed_is_not_offered(tmp_path: Path, details: dict[str, Any]) -> None:
+    """Only the input of a call can be changed, and none that holds a secret: it would be masked, or be in a file."""
+    person = _Person("e", "edit", "e")
+    coordinator, approval = _asking(person, tmp_path)
+    assert not (await coordinator.authorize("process.exec", details)).granted
+    assert "Allow? [y/n/a] " in person.seen
+    assert person.text.count("that is no answer") == 3
+    assert approval.edited_input("c") is None
+
+
+async def test_the_question_of_a_hook(tmp_path: Path) -> None:
+    """A hook's question about a call takes another input while the call has not run; a later one does not."""
+    person = _Person("e", '{"command": "make all"}', "e", "n")
+    coordinator, approval = _asking(person, tmp_path)
+    question = HookResult(action="ask_user", approval_prompt="Sure?", approval_options=["Allow", "Deny"])
+    with coordinator.span("tool:run"):
+        await coordinator.hooks.emit("tool:pre", _details(command="make"))
+        assert (await coordinator.process_hook_result(question, "tool:pre", "hook")).action == "deny"
+        assert approval.edited_input("c") == {"command": "make all"}
+        await coordinator.hooks.emit("tool:post", _details(command="make"))
+        assert (await coordinator.process_hook_result(question, "tool:post", "hook")).action == "deny"
+    assert person.seen[-1] == "Allow? [y/n] "
+    assert person.answers == []
+
+
+async def test_an_option_of_that_name_is_the_option(tmp_path: Path) -> None:
+    """A hook whose own options say edit gets that answer."""
+    person = _Person("edit")
+    coordinator, approval = _asking(person, tmp_path)
+    with coordinator.span("tool:run"):
+        await coordinator.hooks.emit("tool:pre", _details(command="make"))
+        assert await approval.request_approval("Sure?", ["Edit", "Deny"], 5, "deny") == "Edit"
+
+
+async def test_nothing_is_left_for_another_call(tmp_path: Path) -> None:
+    """A change that nobody took is gone when the next call begins, even one with the same id."""
+    coordinator, approval = _asking(_Person("e", '{"command": "make all"}'), tmp_path)
+    await coordinator.authorize("process.exec", _details(command="make"))
+    await coordinator.hooks.emit("tool:pre", _details(command="other"))
+    assert approval.edited_input("c") is None
+
+
+async def test_nothing_is_shown_raw(tmp_path: Path) -> None:
+    """Escape sequences and secrets that a person writes into an input are not shown."""
+    person = _Person("e", '{"command": "echo \\u001b[2J\\u009b hunter2"}')
+    coordinator, approval = _asking(person, tmp_path)
+    await coordinator.authorize("process.exec", _details(command="make"))
+    assert "\x1b" not in person.text
+    assert "\x9b" not in person.text
+    assert "hunter2" not in person.text
+    assert approval.edited_input("c") == {"command": "echo \x1b[2J\x9b hunter2"}
+
+
+async def test_the_editor_is_used_where_the_terminal_can_be_lent(tmp_path: Path) -> None:
+    """VISUAL comes before EDITOR, and the terminal is lent for as long as it runs."""
+    script = tmp_path / "an editor.py"
+    script.write_text("import sys; open(sys.argv[1], 'w').write('{\"command\": \"made\"}')", encoding="utf-8")
+    person = _Person("e", can_lend=True)
+    coordinator, approval = _asking(person, tmp_path, VISUAL=f"{sys.executable} '{script}'", EDITOR="false")
+    await coordinator.authorize("process.exec", _details(command="make"))
+    assert approval.edited_input("c") == {"command": "made"}
+    assert person.was_lent == 1
+
+
+async def test_a_deadline_ends_the_editor(tmp_path: Path) -> None:
+    """A question that runs out of time while the editor is open is refused, and the editor is ended."""
+    from amplifier_core.approval import ApprovalTimeoutError
+
+    script = tmp_path / "slow.py"
+    script.write_text("import time; time.sleep(60)", encoding="utf-8")
+    person = _Person("e", can_lend=True)
+    coordinator, approval = _asking(person, tmp_path, EDITOR=f"{sys.executable} '{script}'")
+    with coordinator.span("tool:run"):
+        await coordinator.hooks.emit("tool:pre", _details(command="make"))
+        with pytest.raises(ApprovalTimeoutError):
+            await approval.request_approval("Sure?", [], 0.2, "deny")
+    assert approval.edited_input("c") is None
+
+
+# -- the parts --
+
+
+@given(st.dictionaries(st.text(), _values, max_size=4))
+def test_what_is_written_is_read_again(tool_input: dict[str, Any]) -> None:
+    """An input that nobody changed is the same afterwards, and safe to show on the way."""
+    for text in (written(tool_input), written(tool_input, on_one_line=True)):
+        assert read(text) == tool_input
+        assert plain(text) == text
+    assert "\n" not in written(tool_input, on_one_line=True)
+    assert difference(tool_input, tool_input) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("", "line 1, column 1"),
+        ('{\n  "a": 1,\n}', "line 3, column 1"),
+        ('{"a": 1, "a": 2}', "'a' is there twice"),
+        ('{"a": NaN}', "NaN is no JSON"),
+        ('{"a": "\\ud800"}', "half a character"),
+        ("[1]", "this is a list"),
+        ('"x"', "this is a text"),
+        ("7", "this is a number"),
+        ("true", "this is true or false"),
+        ("null", "this is null"),
+        ("[" * 100_000, "cannot be read"),
+        ('{"a": ' + "9" * 5000 + "}", "cannot be read"),
+    ],
+)
+def test_what_is_no_input_is_told(text: str, told: str) -> None:
+    """Everything but a JSON object is refused, with what is wrong and where."""
+    with pytest.raises(InputProblem, match=told):
+        read(text)
+
+
+@pytest.mark.parametrize(
+    ("environ", "editor"),
+    [
+        ({}, None),
+        ({"EDITOR": " "}, None),
+        ({"EDITOR": "vi"}, "vi"),
+        ({"VISUAL": "code -w", "EDITOR": "vi"}, "code -w"),
+        ({"VISUAL": "", "EDITOR": "vi"}, "vi"),
+    ],
+)
+def test_which_editor(environ: dict[str, str], editor: str | None) -> None:
+    """VISUAL is asked before EDITOR, and an empty one is none."""
+    assert editor_of(environ) == editor
+
+
+@pytest.mark.parametrize(
+    ("editor", "told"), [("vi 'open", "cannot be understood"), ("false", "exit code 1"), ("no-such-editor", "started")]
+)
+async def test_an_editor_that_fails(editor: str, told: str) -> None:
+    """An editor that cannot be run, or fails, is told."""
+    with pytest.raises(EditorError, match=told):
+        await edited("{}", editor, _Person())
+
+
+async def test_a_cancelled_edit_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """When the question is taken back, the editor is ended, even one that will not, and its file is gone."""
+    import tempfile
+
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr("amplifier_app_cli.chat.editor._GRACE", 0.05)
+    script = tmp_path / "deaf.py"
+    script.write_text(
+        "import pathlib, signal, time\n"
+        "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+        f"pathlib.Path({str(tmp_path / 'started')!r}).touch()\n"
+        "time.sleep(60)\n",
+        encoding="utf-8",
+    )
+    editing = asyncio.create_task(edited("{}", f"{sys.executable} '{script}'", _Person()))
+    assert await wait_for((tmp_path / "started").exists, timeout=30)
+    editing.cancel()
+    await asyncio.wait({editing})
+    assert editing.cancelled()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["deaf.py", "started"]
