@@ -8,7 +8,9 @@ PROJECTS := pyproject.toml $(PACKAGES:%=%/pyproject.toml) $(wildcard modules/*/p
 PEER   := .peer-venv
 
 .DEFAULT_GOAL := help
-.PHONY: help run embed test lint format reference bench bench-exits bench-kills bench-histories bench-secrets pictures dist clean
+TWIN_PROFILES := e2e-event-logging fresh-machine test-suite upgrade hostile-module
+
+.PHONY: help run embed test system twin lint format reference bench bench-exits bench-kills bench-histories bench-secrets pictures dist clean
 
 help: ## say what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -36,8 +38,17 @@ run: $(VENV)/.ready ## run the default bundle with its scripted model and say wh
 embed: $(VENV)/.ready ## run the embedding example of the README
 	@$(BIN)/python examples/embed.py
 
-test: $(VENV)/.ready ## run every test
+system: ## install what tests and universes use from Debian (needs root; says what is missing otherwise)
+	@.ci/system-packages
+
+test: $(VENV)/.ready system ## run every test
 	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+twin: $(VENV)/.ready system ## prove the whole stack in universes: installs, runs, upgrades, hostile modules
+	@for profile in $(TWIN_PROFILES); do \
+		echo "== $$profile" >&2; \
+		$(BIN)/amplifier-digital-twin check $$profile --var REPO=. || exit $$?; \
+	done
 
 lint: $(VENV)/.ready ## ruff, mypy strict, the rings
 	$(BIN)/ruff check .

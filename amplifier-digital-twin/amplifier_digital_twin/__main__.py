@@ -1,0 +1,6 @@
+"""Run the program as `python -m amplifier_digital_twin`."""
+
+from amplifier_digital_twin.main import main
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Where universes run: namespaces of our own, or a container engine that is there."""

@@ -1,0 +1,102 @@
+"""Take a picture of a page that is served inside a twin, with a browser that is there too."""
+
+from __future__ import annotations
+
+import shlex
+from html.parser import HTMLParser
+from typing import Any, Final
+
+from amplifier_digital_twin.backends.twin import Finished, Run
+from amplifier_digital_twin.checks.context import CheckContext
+from amplifier_digital_twin.checks.inside import find_inside
+from amplifier_digital_twin.profile.model import Check, Screenshot, User
+
+_FOLDER: Final = "/tmp/twin-screenshot"
+_MAX_PICTURE: Final = 32 * 1024 * 1024
+_NO_BROWSER: Final = 69
+#: A picture is a PNG: this, then a header with width and height.
+_SIGNATURE: Final = b"\x89PNG\r\n\x1a\n"
+#: The browser's own walls need namespaces, which a universe does not allow: the universe is the wall.
+_OPTIONS: Final = "--headless --no-sandbox --disable-gpu --disable-dev-shm-usage --hide-scrollbars --no-first-run"
+_FIND: Final = """
+for browser in chromium chromium-browser google-chrome google-chrome-stable; do
+  program=$(command -v "$browser") && break
+done
+test -n "$program" || exit 69
+"""
+
+
+async def check_screenshot(check: Check, context: CheckContext) -> tuple[list[str], dict[str, Any]]:
+    """Take the picture, keep it as evidence, and return what is not as expected."""
+    assert check.screenshot is not None
+    wanted = check.screenshot
+    folder = f"{_FOLDER}-{check.name}"
+    finished = await _browse(context, check, folder, f"--screenshot={folder}/page.png")
+    if finished.exit_code == _NO_BROWSER:
+        return ["there is no browser in the universe: add chromium to the base's packages"], {}
+    found = await find_inside(context.twin, context.user, f"{folder}/page.png", _MAX_PICTURE)
+    pictures = [item.content for item in found if item.kind == "file"]
+    if not pictures:
+        words = finished.stderr[-500:].decode("utf-8", "replace").strip()
+        why = "in time" if finished.is_timed_out else f"(exit code {finished.exit_code}): {words}"
+        return [f"the browser made no picture of {wanted.url} {why}"], {}
+    name = f"checks/{check.name}/{wanted.file}"
+    details: dict[str, Any] = {"file": name, "bytes": len(pictures[0])}
+    problems = judge_picture(pictures[0])
+    if not problems:
+        # Pixels are no text: a secret cannot be replaced in them, and a changed byte would spoil the picture.
+        context.evidence.add_picture(name, pictures[0])
+    if wanted.expect_text is not None:
+        page = await _browse(context, check, folder, "--dump-dom")
+        problems += judge_text(wanted, page.stdout.decode("utf-8", "replace"))
+    return problems, details
+
+
+async def _browse(context: CheckContext, check: Check, folder: str, action: str) -> Finished:
+    assert check.screenshot is not None
+    wanted, user = check.screenshot, context.user
+    size = f"--window-size={wanted.width},{wanted.height}"
+    profile = f"--user-data-dir={shlex.quote(folder)}/profile"
+    line = f'exec "$program" {_OPTIONS} {size} {profile} {shlex.quote(action)} {shlex.quote(wanted.url)}'
+    script = f"{_FIND}\nmkdir -p {shlex.quote(folder)}\n{line}"
+    return await context.twin.run(_run(script, context, user, check.timeout))
+
+
+def _run(script: str, context: CheckContext, user: User, timeout: float) -> Run:
+    return Run(["/bin/sh", "-c", script], context.environment(user), user, user.home, timeout=timeout)
+
+
+def judge_picture(content: bytes) -> list[str]:
+    """Return why a file is no picture; nothing when it is one."""
+    if not content.startswith(_SIGNATURE) or len(content) < 24:
+        return ["what the browser wrote is no picture"]
+    width, height = int.from_bytes(content[16:20], "big"), int.from_bytes(content[20:24], "big")
+    return [] if width and height else ["the picture is empty"]
+
+
+def judge_text(wanted: Screenshot, page: str) -> list[str]:
+    """Return why a page does not show what it must; runs of white space count as one space."""
+    reader = _Reader()
+    reader.feed(page)
+    shown = " ".join("".join(reader.texts).split())
+    expected = " ".join((wanted.expect_text or "").split())
+    return [] if expected in shown else [f"the page does not show {wanted.expect_text!r}"]
+
+
+class _Reader(HTMLParser):
+    """Collects the text of a page, without scripts and styles."""
+
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self.texts: list[str] = []
+        self._hidden = 0
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self._hidden += tag in ("script", "style", "template")
+
+    def handle_endtag(self, tag: str) -> None:
+        self._hidden -= tag in ("script", "style", "template") and self._hidden > 0
+
+    def handle_data(self, data: str) -> None:
+        if not self._hidden:
+            self.texts.append(data)

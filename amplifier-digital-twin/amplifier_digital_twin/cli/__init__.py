@@ -1,0 +1,1 @@
+"""The commands of `amplifier-digital-twin`, one file each."""

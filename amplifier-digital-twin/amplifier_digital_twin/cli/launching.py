@@ -1,0 +1,185 @@
+"""Start a universe for `launch` and `check`: the profile, the folder, the keeper, and what Ctrl-C does to them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+
+import click
+
+from amplifier_digital_twin.cli.answers import say
+from amplifier_digital_twin.cli.interruption import Interrupted, deferred, raise_deferred
+from amplifier_digital_twin.control_client import ask
+from amplifier_digital_twin.errors import TwinError
+from amplifier_digital_twin.registry import Found, Registry, Wish
+
+if TYPE_CHECKING:
+    from amplifier_digital_twin.keeper_process import KeeperProcess
+    from amplifier_digital_twin.profile.model import Profile
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+#: How long the end of a universe may take before its keeper is ended by force.
+_PATIENCE: Final = 240.0
+
+
+class Options(NamedTuple):
+    """What a user said on the command line."""
+
+    profile: str
+    variables: tuple[str, ...]
+    name: str | None
+    base: str | None
+    backend: str | None
+    lease: str
+    keep: bool
+
+
+def launch_options(command: Function) -> Function:
+    """Add what `launch` and `check` have in common to a command."""
+    for option in reversed(
+        (
+            click.argument("profile"),
+            click.option(
+                "--var", "variables", multiple=True, metavar="NAME=VALUE", help="Value of a variable of the profile."
+            ),
+            click.option("--name", metavar="NAME", help="Name by which the universe can be called."),
+            click.option("--base", metavar="IMAGE", help="Stand on this instead of the profile's base: `host`."),
+            click.option("--backend", metavar="BACKEND", help="embedded, podman, docker or incus, whatever it says."),
+            click.option("--lease", default="8h", show_default=True, help="How long it may exist: 30m, 8h, 2d."),
+        )
+    ):
+        command = option(command)
+    return command
+
+
+def run_universe(op: str, options: Options, evidence: Path | None) -> dict[str, Any]:
+    """Make a universe by asking its keeper for `op`; return the answer with the universe's identifier.
+
+    Raises TwinError when it fails. A signal, or anything else that ends the waiting, destroys the universe; a second
+    signal ends the program at once, and the keeper goes on destroying.
+    """
+    from amplifier_digital_twin.profile.load import load, parse_variables
+
+    variables = parse_variables(options.variables)
+    lease = _lease(options.lease)
+    profile, _, notes = load(options.profile, variables, os.environ)
+    for note in notes:
+        say(f"note: {note}")
+    _refuse_missing_secrets(profile)
+    registry = Registry.find()
+    with deferred():
+        found = registry.create(Wish(options.name, profile.name, profile.path, lease))
+        keeper = _start(found, _request(found, profile, options, registry, evidence))
+    try:
+        raise_deferred()
+        say(f"universe {found.state.id}")
+        result = ask(keeper.connection, op, {"vars": variables, "directory": os.getcwd()}, progress=say)
+    except BaseException as error:
+        keeper.connection.close()
+        raise _after_fault(error, found, keeper) from error
+    if not result.get("kept", True):
+        _await_end(found, keeper)
+    return {"id": found.state.id, "name": found.state.name, "profile": found.state.profile, **result}
+
+
+def _lease(text: str) -> float:
+    from amplifier_digital_twin.profile.quantities import parse_duration
+
+    try:
+        return parse_duration(text)
+    except ValueError as error:
+        raise TwinError("bad_argument", f"--lease {text!r}: {error}", "write it like 30m, 8h or 2d") from error
+
+
+def _refuse_missing_secrets(profile: Profile) -> None:
+    missing = [secret.env for secret in profile.secrets if not secret.optional and not os.environ.get(secret.env)]
+    if missing:
+        raise TwinError(
+            "secret_missing",
+            f"{profile.path}: the profile needs {', '.join(missing)}, which the environment has not",
+            f"set it in the environment: export {missing[0]}=…",
+        )
+
+
+def _request(
+    found: Found, profile: Profile, options: Options, registry: Registry, evidence: Path | None
+) -> dict[str, Any]:
+    """Return what the keeper reads. The values of variables are not in it: one may be a token, and this is a file."""
+    return {
+        "id": found.state.id,
+        "name": found.state.name,
+        "profile": str(profile.path),
+        "base": options.base,
+        "backend": options.backend,
+        "keep": options.keep,
+        "keep_failed": options.keep or profile.on_failure == "keep",
+        "evidence": str(evidence if evidence is not None else registry.evidence / found.state.id),
+        "secrets": [secret.env for secret in profile.secrets],
+    }
+
+
+def _start(found: Found, request: dict[str, Any]) -> KeeperProcess:
+    """Start the keeper; when that cannot be done, nothing stays."""
+    import json
+
+    from amplifier_digital_twin.keeper_process import keeper_environment, start_keeper
+    from amplifier_foundation.files import replace_file
+
+    try:
+        replace_file(found.place.request, json.dumps(request, indent=1).encode())
+        return start_keeper(found.place, keeper_environment(os.environ, request["secrets"], found.state.id))
+    except BaseException:
+        _reap(found)
+        raise
+
+
+def _after_fault(error: BaseException, found: Found, keeper: KeeperProcess) -> BaseException:
+    """See to it that what is to go is gone; return what is to be raised."""
+    if isinstance(error, TwinError):
+        return _with_last_words(error, found, keeper)
+    if isinstance(error, Interrupted):
+        say("amplifier-digital-twin: stopping: the universe is being destroyed")
+    _await_end(found, keeper)
+    return error
+
+
+def _with_last_words(error: TwinError, found: Found, keeper: KeeperProcess) -> TwinError:
+    """Return an error that the keeper told; for one that died without telling, what it wrote last."""
+    if error.code != "keeper_ended":
+        return error
+    from amplifier_digital_twin.keeper_process import last_words
+
+    keeper.process.wait()
+    words = last_words(found.place)
+    _reap(found)
+    return TwinError(
+        "keeper_ended",
+        f"the keeper of {found.state.id} ended with code {keeper.process.returncode}: {words or 'it said nothing'}",
+        "what it had made is removed: try again, and report it when it happens again",
+    )
+
+
+def _await_end(found: Found, keeper: KeeperProcess) -> None:
+    """Wait until the keeper, whose connection is closed, has destroyed the universe; end it when it does not."""
+    try:
+        keeper.process.wait(_PATIENCE)
+    except subprocess.TimeoutExpired:
+        keeper.process.kill()
+        keeper.process.wait()
+    except Interrupted:
+        say(f"amplifier-digital-twin: not waiting: process {keeper.process.pid} goes on destroying {found.state.id}")
+        raise
+    if found.place.folder.exists():
+        _reap(found)
+
+
+def _reap(found: Found) -> None:
+    import asyncio
+
+    from amplifier_digital_twin.reaping import reap
+
+    asyncio.run(reap(found))

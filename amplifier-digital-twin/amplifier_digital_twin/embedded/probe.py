@@ -1,0 +1,104 @@
+"""What this machine allows a universe of namespaces: tried out, not guessed."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Final
+
+from amplifier_digital_twin.backends.twin import Probe
+from amplifier_digital_twin.embedded.bubblewrap import REMEDY
+from amplifier_digital_twin.embedded.chores import remove_trees
+from amplifier_digital_twin.embedded.control_groups import hierarchies
+from amplifier_digital_twin.embedded.id_maps import IdMap
+from amplifier_digital_twin.embedded.layers import make_empty
+from amplifier_digital_twin.embedded.staged import Overlay, Stage, Staged
+from amplifier_digital_twin.embedded.tree import overlay_options
+
+_OLDEST: Final = (0, 8)
+_TIMEOUT: Final = 20.0
+
+
+async def probe_embedded() -> Probe:
+    """Try everything out and say what can be had; never raises."""
+    try:
+        return await _probe()
+    except Exception as error:
+        return Probe(False, f"the probe failed: {error}", {})
+
+
+async def _probe() -> Probe:
+    if sys.platform != "linux":
+        return Probe(False, f"namespaces are Linux's, this is {sys.platform}", {})
+    program = shutil.which("bwrap")
+    if program is None:
+        return Probe(False, f"bubblewrap (bwrap) is not installed: {REMEDY}", {})
+    if too_old := await _too_old(program):
+        return Probe(False, f"{too_old}: {REMEDY}", {})
+    ids = IdMap.of_this_user()
+    features = {"root": "yes" if ids.has_root else ids.reason_without_root, "cgroups": cgroups_reason()}
+    if reason := await walls_reason(program, ids):
+        return Probe(False, f"no universe can be made: {reason}", {"userns": reason, **features})
+    features["userns"] = "yes"
+    features["overlay"] = await overlay_reason(Path(tempfile.gettempdir()), ids) or "yes"
+    return Probe(True, "", features)
+
+
+async def _too_old(program: str) -> str:
+    process = await asyncio.to_thread(
+        subprocess.run, [program, "--version"], capture_output=True, timeout=_TIMEOUT, check=False
+    )
+    words = process.stdout.decode("utf-8", "replace").strip()
+    found = re.search(r"(\d+)\.(\d+)", words)
+    if not found:
+        return f"bubblewrap does not say which version it is: {words!r}"
+    return "" if (int(found[1]), int(found[2])) >= _OLDEST else f"{words} is too old"
+
+
+def cgroups_reason() -> str:
+    """Say `yes`, or which limits are not the kernel's own for all processes together."""
+    have = {name for hierarchy in hierarchies() for name in hierarchy.controllers}
+    if missing := sorted({"pids", "memory", "cpu"} - have):
+        return f"no control group can be made for {', '.join(missing)}: each process is limited by itself instead"
+    return "yes"
+
+
+async def walls_reason(program: str, ids: IdMap) -> str:
+    """Put up all the walls of a universe around nothing; return why that cannot be done, or nothing."""
+    words = [program, "--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp"]
+    words += ["--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts", "--cap-drop", "ALL"]
+    if not ids.has_root:
+        words += ["--unshare-user", "--uid", "1000", "--gid", "1000", "--disable-userns"]
+    words += ["--die-with-parent", "--new-session", "--", "/bin/sh", "-c", ":"]
+    return await _fails(Stage(ids=ids, forbids_user_namespaces=ids.has_root), words)
+
+
+async def overlay_reason(folder: Path, ids: IdMap) -> str:
+    """Mount an overlay whose layers lie in that folder's file system; return why that cannot be done, or nothing."""
+    # Not in a thread: it would go on when this is cancelled, and leave the folder.
+    place = Path(tempfile.mkdtemp(prefix=".overlay-", dir=folder))
+    try:
+        for name in ("lower", "upper", "work"):
+            make_empty(place / name, ids)
+        overlay = Overlay([place / "lower"], place / "upper", place / "work", overlay_options(ids))
+        return await _fails(Stage(ids=ids, overlay=overlay), ["/bin/sh", "-c", ": > /tmp/root/file"])
+    finally:
+        await asyncio.shield(remove_trees([place], ids))
+
+
+async def _fails(stage: Stage, argv: list[str]) -> str:
+    """Run a program on a stage; return what it said when it failed, or nothing."""
+    process = Staged(stage, argv)
+    try:
+        async with asyncio.timeout(_TIMEOUT):
+            code = await process.wait()
+        return "" if code == 0 else process.words() or f"it ended with code {code}"
+    except TimeoutError:
+        return f"it took longer than {_TIMEOUT:g} s"
+    finally:
+        await asyncio.shield(process.close())

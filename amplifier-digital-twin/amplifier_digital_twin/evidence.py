@@ -1,0 +1,222 @@
+"""The evidence of a check: a folder of what was seen, without secrets, links or surprises in size."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterable, Sequence
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
+
+from amplifier_digital_twin.errors import TwinError
+from amplifier_digital_twin.recorder import MASK
+
+if TYPE_CHECKING:
+    import tarfile
+
+    from amplifier_digital_twin.backends.twin import Twin
+    from amplifier_digital_twin.checks.outcome import Outcome
+    from amplifier_digital_twin.profile.model import User
+
+#: How much one file keeps (its end: that is where the reason of a failure stands), and all artifacts together.
+MAX_FILE: Final = 16 * 1024 * 1024
+MAX_ARTIFACTS: Final = 128 * 1024 * 1024
+MAX_FILES: Final = 10_000
+#: Shorter values would be found in innocent text.
+_SHORTEST_SECRET: Final = 6
+_SPOOLED: Final = 16 * 1024 * 1024
+
+
+class Evidence:
+    """A folder that is written once; the values of `secrets` get into none of its files, nor into their names."""
+
+    def __init__(self, folder: Path, secrets: Iterable[str] = ()) -> None:
+        self.folder = folder
+        self._needles = _needles(secrets)
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+
+    def mask(self, content: bytes) -> bytes:
+        """Return the content without the values of secrets, however JSON, addresses or base64 write them."""
+        for needle in self._needles:
+            content = content.replace(needle, MASK.encode("utf-8"))
+        return content
+
+    def masked(self, value: Any) -> Any:
+        """Return JSON without the values of secrets in its texts and keys."""
+        if isinstance(value, str):
+            return self.mask(value.encode("utf-8", "surrogateescape")).decode("utf-8", "surrogateescape")
+        if isinstance(value, dict):
+            return {self.masked(key): self.masked(item) for key, item in value.items()}
+        return [self.masked(item) for item in value] if isinstance(value, list | tuple) else value
+
+    def add_bytes(self, name: str, content: bytes) -> None:
+        """Write a file; of one that is too large, its end. Raises TwinError for a name that leads elsewhere."""
+        content = self.mask(content)
+        if len(content) > MAX_FILE:
+            # Masked first: a value that the cut goes through would no longer be found.
+            content = b"[the beginning is left out]\n" + content[-MAX_FILE:]
+        self._write(self._place(name), content)
+
+    def add_text(self, name: str, text: str) -> None:
+        """Write a text."""
+        self.add_bytes(name, text.encode("utf-8", "replace"))
+
+    def add_json(self, name: str, value: Any) -> None:
+        """Write JSON; what JSON has not is written as text."""
+        import json
+
+        # Texts first: JSON in a text is escaped twice, and a value in it would no longer be found.
+        self.add_text(name, json.dumps(self.masked(value), indent=2, ensure_ascii=False, default=str) + "\n")
+
+    def add_picture(self, name: str, content: bytes) -> None:
+        """Write a picture as it is."""
+        self._write(self._place(name), content)
+
+    def add_file(self, name: str, source: Path) -> bool:
+        """Copy a file of the host, such as a log; tell whether there was one."""
+        try:
+            with source.open("rb") as file:
+                # A little more than is kept, so that what the cut goes through is masked before it.
+                file.seek(max(0, os.fstat(file.fileno()).st_size - 2 * MAX_FILE))
+                content = file.read(2 * MAX_FILE)
+        except FileNotFoundError:
+            return False
+        self.add_bytes(name, content)
+        return True
+
+    async def collect(self, twin: Twin, artifacts: Sequence[str], user: User) -> dict[str, Any]:
+        """Pull files out of a twin into `artifacts/`; what was left out, and why, is in the result and on disk.
+
+        Never raises for what the twin does: it may be gone, or hostile.
+        """
+        import asyncio
+
+        kept: list[dict[str, Any]] = []
+        left_out: list[dict[str, str]] = []
+        budget = MAX_ARTIFACTS
+        for pattern in artifacts:
+            with tempfile.SpooledTemporaryFile(max_size=_SPOOLED) as spool:
+                archive = cast("BinaryIO", spool)
+                try:
+                    await twin.get([pattern], user, archive, budget)
+                    archive.seek(0)
+                    budget -= await asyncio.to_thread(self._unpack, archive, budget, kept, left_out)
+                except (TwinError, OSError) as error:
+                    left_out.append({"path": pattern, "reason": str(error)})
+        summary = {"files": kept, "left_out": left_out}
+        self.add_json("artifacts.json", summary)
+        return summary
+
+    def _unpack(
+        self, archive: BinaryIO, budget: int, kept: list[dict[str, Any]], left_out: list[dict[str, str]]
+    ) -> int:
+        """Write the files of an archive; return how many bytes they had."""
+        import tarfile
+
+        used = 0
+        try:
+            with tarfile.open(fileobj=archive, mode="r:") as members:
+                for member in members:
+                    if member.isdir():
+                        continue
+                    reason = _objection(member, budget - used, len(kept))
+                    if not reason:
+                        used += member.size
+                        reason = self._unpack_file(members, member, kept)
+                    if reason and len(left_out) < MAX_FILES:
+                        left_out.append({"path": _printable(member.name), "reason": reason})
+        except (tarfile.TarError, EOFError, ValueError) as error:
+            left_out.append({"path": "", "reason": f"what came out of the twin is no archive: {error}"})
+        return used
+
+    def _unpack_file(self, members: tarfile.TarFile, member: tarfile.TarInfo, kept: list[dict[str, Any]]) -> str:
+        import hashlib
+
+        file = members.extractfile(member)
+        content = file.read() if file is not None else b""
+        masked = self.mask(content)
+        try:
+            name = self.mask(os.fsencode(member.name))
+            self._write(self._place("artifacts/" + os.fsdecode(name)), masked)
+        except (TwinError, OSError) as error:
+            return str(error)
+        kept.append(
+            {
+                "path": _printable(os.fsdecode(name)),
+                "bytes": len(content),
+                "sha256": hashlib.sha256(masked).hexdigest(),
+                "masked": masked != content,
+            }
+        )
+        return ""
+
+    def write_verdict(self, outcomes: Sequence[Outcome], **about: Any) -> dict[str, Any]:
+        """Write `verdict.json`, the last thing to be written, and return what is in it."""
+        from amplifier_digital_twin.checks.outcome import verdict
+
+        record: dict[str, Any] = {
+            "verdict": verdict(outcomes),
+            "reason": _summary(outcomes),
+            **about,
+            "checks": [outcome.record() for outcome in outcomes],
+        }
+        record = self.masked(record)
+        self.add_json("verdict.json", record)
+        return record
+
+    def _place(self, name: str) -> Path:
+        parts = PurePosixPath(name).parts
+        if not parts or name.startswith("/") or ".." in parts or "\0" in name:
+            raise TwinError("evidence_unsafe", f"{_printable(name)!r} leads out of the evidence", "leave it out")
+        return self.folder.joinpath(*parts)
+
+    def _write(self, path: Path, content: bytes) -> None:
+        """Write a file in one step; no link is ever made in the folder, so none can be followed."""
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        descriptor, aside = tempfile.mkstemp(prefix=".new-", dir=path.parent)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(content)
+            os.replace(aside, path)
+        except BaseException:
+            Path(aside).unlink(missing_ok=True)
+            raise
+
+
+def _needles(secrets: Iterable[str]) -> list[bytes]:
+    """Return every way in which the values may be written, longest first."""
+    import base64
+    import json
+    from urllib.parse import quote
+
+    found: set[bytes] = set()
+    for value in secrets:
+        if len(value) >= _SHORTEST_SECRET:
+            raw = value.encode("utf-8", "surrogateescape")
+            found.add(raw)
+            found.add(base64.b64encode(raw))
+            found.add(quote(raw, safe="").encode("ascii"))
+            found |= {json.dumps(value, ensure_ascii=ascii)[1:-1].encode("utf-8", "replace") for ascii in (True, False)}
+    return sorted(found, key=len, reverse=True)
+
+
+def _objection(member: tarfile.TarInfo, left: int, files: int) -> str:
+    """Return why an entry is not kept; nothing when it is."""
+    if member.issym() or member.islnk():
+        return f"it is a link to {_printable(member.linkname)!r}"
+    if not member.isreg():
+        return "it is no file"
+    if files >= MAX_FILES:
+        return f"there are more than {MAX_FILES} files"
+    return f"all artifacts together are larger than {MAX_ARTIFACTS:,} bytes" if member.size > left else ""
+
+
+def _printable(name: str) -> str:
+    return os.fsencode(name).decode("utf-8", "backslashreplace")[:1000]
+
+
+def _summary(outcomes: Sequence[Outcome]) -> str:
+    failed = [f"{outcome.name}: {outcome.reason}" for outcome in outcomes if not outcome.is_ok]
+    if failed:
+        return "; ".join(failed)
+    return "" if outcomes else "the profile has no checks: nothing was proved"

@@ -1,0 +1,137 @@
+"""What is installed inside a twin, read from the records that installers leave; no Python of the twin is run."""
+
+from __future__ import annotations
+
+import glob
+import json
+import re
+import tarfile
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+from typing import IO, Any, Final
+
+from amplifier_digital_twin.backends.twin import Run, Twin
+from amplifier_digital_twin.errors import TwinError
+from amplifier_digital_twin.profile.model import User
+from amplifier_digital_twin.services.index_pages import normalized
+from amplifier_digital_twin.services.wheel_file import parse_record
+
+#: How much is read of a twin at a time.
+MAX_BYTES: Final = 1024**3
+_FIND: Final = "/usr/bin/find"
+_SKIPPED: Final = ("/proc", "/sys", "/dev", "/usr/share", "/usr/include", "/usr/src")
+_SITES: Final = ("site-packages", "dist-packages")
+#: Folders of uv's cache that hold what could be installed, not what is.
+_CACHED: Final = re.compile(r"(sdists|wheels|git)-v\d+")
+_UNPACKED: Final = re.compile(r"archive-v\d+")
+_TIMEOUT: Final = 120.0
+
+
+@dataclass(frozen=True)
+class Installed:
+    """One installed distribution."""
+
+    name: str
+    version: str
+    #: Its record folder.
+    location: str
+    #: What it was installed from when that was named by address; None when it came from an index.
+    direct_url: dict[str, Any] | None = None
+    #: Path as the record writes it → hash; None when there is no record.
+    record: dict[str, str] | None = field(default=None, repr=False)
+
+    @property
+    def site(self) -> str:
+        """Return the folder that it is installed in."""
+        return str(PurePosixPath(self.location).parent)
+
+
+async def read_installed(twin: Twin, user: User) -> list[Installed]:
+    """Return everything installed that the user can see, by place; raise TwinError when that cannot be known."""
+    folders = await _record_folders(twin, user)
+    wanted = [
+        f"{glob.escape(folder)}/{name}"
+        for folder in folders
+        if folder.endswith(".dist-info")
+        for name in ("direct_url[.]json", "RECOR[D]")
+    ]
+    contents = await read_files(twin, user, wanted) if wanted else {}
+    return [_installed(folder, contents) for folder in folders]
+
+
+async def read_files(twin: Twin, user: User, patterns: Sequence[str]) -> dict[str, bytes | None]:
+    """Return the files that patterns find, by absolute path; None for a link, which is never followed."""
+    from amplifier_foundation.sources.threads import in_thread
+
+    with tempfile.TemporaryFile() as archive:
+        await twin.get(patterns, user, archive, MAX_BYTES)
+        archive.seek(0)
+        return await in_thread(lambda: _members(archive))
+
+
+def optional(path: str) -> str:
+    """Return a pattern that finds exactly one path, and is content when it is not there."""
+    plain = glob.escape(path)
+    return f"{plain[:-1]}[{plain[-1]}]" if plain[-1] not in "]!^" else f"{plain}*"
+
+
+def _members(archive: IO[bytes]) -> dict[str, bytes | None]:
+    found: dict[str, bytes | None] = {}
+    with tarfile.open(fileobj=archive, mode="r|") as members:
+        for member in members:
+            content = members.extractfile(member) if member.isreg() else None
+            if content is not None or member.issym():
+                found["/" + member.name.lstrip("/")] = None if content is None else content.read()
+    return found
+
+
+async def _record_folders(twin: Twin, user: User) -> list[str]:
+    skipped = [word for path in _SKIPPED for word in ("-path", path, "-o")][:-1]
+    named = ["(", "-name", "*.dist-info", "-o", "-name", "*.egg-info", ")"]
+    argv = [_FIND, "/", "(", *skipped, ")", "-prune", "-o", *named, "-prune", "-print0"]
+    done = await twin.run(Run(argv, {"PATH": "/usr/bin:/bin", "LC_ALL": "C"}, user, timeout=_TIMEOUT))
+    # 1: a folder that this user may not read. Programs of this user cannot import from it either.
+    if done.exit_code not in (0, 1) or done.is_cut or done.is_timed_out:
+        said = done.stderr[-500:].decode("utf-8", "replace").strip()
+        raise TwinError(
+            "provenance_unknown",
+            f"what is installed cannot be listed: {_FIND} ended with {done.exit_code}: {said}",
+            "use a base that has findutils",
+        )
+    found = [item.decode("utf-8", "surrogateescape") for item in done.stdout.split(b"\0") if item]
+    return sorted(path for path in found if _is_installed(path))
+
+
+def _is_installed(path: str) -> bool:
+    parts = PurePosixPath(path).parts
+    if any(_CACHED.fullmatch(part) for part in parts):
+        return False
+    if path.endswith(".egg-info"):
+        # Elsewhere it lies beside sources, and says nothing of an installation.
+        return parts[-2] in _SITES
+    return not (len(parts) >= 3 and _UNPACKED.fullmatch(parts[-3]))
+
+
+def _installed(folder: str, contents: dict[str, bytes | None]) -> Installed:
+    stem = PurePosixPath(folder).stem
+    name, _, version = stem.partition("-")
+    record = contents.get(f"{folder}/RECORD")
+    direct = contents.get(f"{folder}/direct_url.json")
+    return Installed(
+        normalized(name),
+        version.partition("-")[0],
+        folder,
+        None if direct is None and f"{folder}/direct_url.json" not in contents else _object(direct),
+        None if record is None else parse_record(record),
+    )
+
+
+def _object(content: bytes | None) -> dict[str, Any]:
+    """Return a JSON object; an empty one for what is none, which nothing can match."""
+    try:
+        found = json.loads(content or b"")
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}

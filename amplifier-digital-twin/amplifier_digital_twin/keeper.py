@@ -1,0 +1,293 @@
+"""The process that keeps one universe: it launches it, answers for it, and destroys it in the end."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import json
+import os
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Final
+
+from amplifier_digital_twin.control import Client, ControlServer, Request
+from amplifier_digital_twin.errors import TwinError
+from amplifier_digital_twin.holder import Holder
+from amplifier_digital_twin.operations import ClientLeftError, Operations, Universe, while_heard
+from amplifier_digital_twin.recorder import Recorder
+from amplifier_digital_twin.state import Phase, Place
+
+#: Names the function that makes universes, as `module:function`; another one than ours is for tests.
+FACTORY_VARIABLE: Final = "AMPLIFIER_DIGITAL_TWIN_FACTORY"
+_FACTORY: Final = "amplifier_digital_twin.making:make_universe"
+#: How often the lease is looked at: a machine that slept has another time than it thinks.
+_LEASE_POLL: Final = 30.0
+#: How long what is under way may take to end when the universe does, and then the universe itself.
+_CANCEL_SECONDS: Final = 30.0
+_DESTROY_SECONDS: Final = 180.0
+
+#: `(place, request, recorder, environ)` → universe, or an awaitable of one.
+Factory = Callable[[Place, dict[str, Any], Recorder, Mapping[str, str]], Any]
+
+
+class Keeper:
+    """One universe from its launch to its end."""
+
+    def __init__(
+        self, place: Place, request: dict[str, Any], environ: Mapping[str, str], factory: Factory | None = None
+    ) -> None:
+        self._place = place
+        self._request = request
+        self._environ = environ
+        self._factory = factory or _factory(environ)
+        secrets = [environ[name] for name in request.get("secrets", ()) if environ.get(name)]
+        self.recorder = Recorder(place.log, secrets)
+        self._phase: Phase = "starting"
+        self._universe: Universe | None = None
+        self._operations: Operations | None = None
+        self._watch: asyncio.Task[None] | None = None
+        self._server = ControlServer(place.socket, self._handle)
+        self._over = asyncio.Event()
+        self._why = ""
+        self._destroyed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        #: Conversations that wait for the end, and so must not be ended by it.
+        self._waiting: set[asyncio.Task[Any]] = set()
+
+    async def run(self, inherited: socket.socket | None = None) -> int:
+        """Keep the universe until it is over, then remove every trace of it; return the exit code."""
+        state = self._place.update(holder=Holder.current())
+        await self._server.start()
+        watch: asyncio.Task[None] | None = None
+        try:
+            if inherited is not None:
+                (await self._server.adopt(inherited)).add_done_callback(self._after_adopted)
+            self.recorder.event("keeper_start", id=state.id, profile=state.profile, pid=os.getpid())
+            watch = asyncio.create_task(self._watch_lease(state.lease_until))
+            await self._over.wait()
+        finally:
+            if watch is not None:
+                watch.cancel()
+            fault = await self._end()
+        await self._server.close()
+        return 0 if fault is None else 1
+
+    def end(self, why: str) -> None:
+        """Let the universe be over; the first reason counts."""
+        if not self._over.is_set():
+            self._why = why
+            self._over.set()
+
+    def _after_adopted(self, conversation: asyncio.Task[None]) -> None:
+        if self._phase == "starting":
+            self.end("the program that started it has ended")
+
+    async def _watch_lease(self, until: float) -> None:
+        # Looked at again and again: it is about the time of day, which no event tells.
+        while (left := until - time.time()) > 0:  # noqa: ASYNC110
+            await asyncio.sleep(min(left, _LEASE_POLL))
+        self.end("its lease is over")
+
+    async def _handle(self, client: Client, request: Request) -> dict[str, Any]:
+        """Do what a client asks for, and write down what was asked and how it ended, but nothing it contains."""
+        op = request["op"]
+        try:
+            result = await self._do(op, client, request)
+        except TwinError as error:
+            self.recorder.event("request", op=op, ok=False, code=error.code, message=error.message)
+            raise
+        except Exception as error:
+            import traceback
+
+            traceback.print_exc()
+            self.recorder.event("request", op=op, ok=False, code="internal", message=repr(error))
+            raise TwinError(
+                "internal",
+                self.recorder.mask(f"{op}: {type(error).__name__}: {error}"),
+                "this is a fault of the program: `amplifier-digital-twin logs ID --source keeper` shows where",
+            ) from error
+        self.recorder.event("request", op=op, ok=True)
+        return result
+
+    async def _do(self, op: str, client: Client, request: Request) -> dict[str, Any]:
+        if op == "ping":
+            return {"phase": self._phase}
+        if op == "launch":
+            return await self._launch_for(client, request)
+        if op == "launch-and-check":
+            return await self._check_for(client, request)
+        if op == "destroy":
+            client.progress("destroying the universe")
+            await self._end_of_universe("it was asked for")
+            return {"destroyed": True}
+        if op == "status":
+            return await self._status(client)
+        if self._operations is None:
+            raise TwinError("not_ready", f"the universe is {self._phase}", "wait for its launch to end, then ask again")
+        with self.recorder.listening(client.progress):
+            return await self._operations.do(op, self._phase, client, request)
+
+    async def _status(self, client: Client) -> dict[str, Any]:
+        told = {} if self._universe is None else await while_heard(client, self._universe.status())
+        return {**told, "phase": self._phase}
+
+    async def _launch_for(self, client: Client, request: Request) -> dict[str, Any]:
+        """Launch the universe for a client; without one who waits for it, or when it fails, there shall be none."""
+        if self._phase != "starting":
+            raise TwinError("launched_already", f"the universe is {self._phase}", "launch another one")
+        self._set_phase("launching")
+        try:
+            with self.recorder.listening(client.progress):
+                given = {name: request.get(name) for name in ("vars", "directory")}
+                return await while_heard(client, self._launch({**self._request, **given}))
+        except Exception as error:
+            self.recorder.event("launch_failed", message=str(error), code=getattr(error, "code", "internal"))
+            if self._is_kept_after(error):
+                self._set_phase("failed")
+            else:
+                await self._end_of_universe("its launch failed")
+            raise
+
+    def _is_kept_after(self, error: Exception) -> bool:
+        """Tell whether somebody wants to look at a universe in which something failed."""
+        is_a_finding = isinstance(error, TwinError) and not isinstance(error, ClientLeftError)
+        return bool(self._request.get("keep_failed")) and self._universe is not None and is_a_finding
+
+    async def _check_for(self, client: Client, request: Request) -> dict[str, Any]:
+        """Launch, check and destroy for a client; the universe stays only where the request says that it is kept."""
+        launched = await self._launch_for(client, request)
+        assert self._universe is not None
+        try:
+            with self.recorder.listening(client.progress):
+                verdict = await while_heard(client, self._universe.check())
+        except Exception as error:
+            if not self._is_kept_after(error):
+                await self._end_of_universe("its check could not be done")
+            raise
+        answer = {**verdict, "launch": launched, "kept": True}
+        is_failed = verdict.get("verdict") != "pass"
+        if self._request.get("keep") or (is_failed and self._request.get("keep_failed")):
+            return answer
+        client.progress("destroying the universe")
+        try:
+            await self._end_of_universe("its check is done")
+        except TwinError as left:
+            return {**answer, "left_behind": left.record()}
+        return {**answer, "kept": False}
+
+    async def _launch(self, request: dict[str, Any]) -> dict[str, Any]:
+        made = self._factory(self._place, request, self.recorder, self._environ)
+        universe: Universe = await made if inspect.isawaitable(made) else made
+        self._universe = universe
+        self._operations = Operations(universe)
+        result = await universe.launch()
+        changes = {name: result[name] for name in ("backend", "ports") if result.get(name)}
+        if "ports" in changes:
+            changes["ports"] = tuple(changes["ports"])
+        self._set_phase("ready", **changes)
+        self._watch = asyncio.create_task(self._watch_universe(universe))
+        return result
+
+    async def _watch_universe(self, universe: Universe) -> None:
+        try:
+            why = await universe.ended()
+        except Exception as error:
+            why = f"it cannot be watched: {type(error).__name__}: {error}"
+        self.end(why)
+
+    def _set_phase(self, phase: Phase, **changes: Any) -> None:
+        self._phase = phase
+        self._place.update(phase=phase, **changes)
+        self.recorder.event("phase", phase=phase)
+
+    async def _end_of_universe(self, why: str) -> None:
+        """Let the universe be over and return when every trace of it is gone; raise TwinError for what is left."""
+        task = asyncio.current_task()
+        assert task is not None
+        self._waiting.add(task)
+        self.end(why)
+        await asyncio.shield(self._destroyed)
+
+    async def _end(self) -> TwinError | None:
+        """Destroy the universe and tell those who wait; return what could not be removed, which `prune` is left to."""
+        self.recorder.event("end", why=self._why)
+        self._phase = "destroying"
+        try:
+            if self._place.state_file.exists():  # else somebody removed it by hand
+                self._set_phase("destroying")
+            await self._server.stop(self._waiting, _CANCEL_SECONDS)
+            await self._destroy()
+        except Exception as error:
+            fault = error if isinstance(error, TwinError) else _left_behind(error)
+            self.recorder.event("destroy_failed", code=fault.code, message=fault.message)
+            self._destroyed.set_exception(fault)
+            self._destroyed.exception()  # looked at: nobody may be waiting for it
+            return fault
+        self._destroyed.set_result(None)
+        return None
+
+    async def _destroy(self) -> None:
+        from amplifier_digital_twin.reaping import clear
+
+        if self._watch is not None:
+            self._watch.cancel()
+        if self._universe is not None:
+            try:
+                async with asyncio.timeout(_DESTROY_SECONDS):
+                    await self._universe.destroy()
+            except Exception as error:
+                # What follows removes everything that is written down, with or without the universe's help.
+                self.recorder.event("destroy_failed", message=f"{type(error).__name__}: {error}")
+        await clear(self._place)
+
+
+def _left_behind(error: Exception) -> TwinError:
+    return TwinError(
+        "destroy_failed",
+        f"the universe could not be removed: {type(error).__name__}: {error}",
+        "`amplifier-digital-twin prune --mine` tries again",
+    )
+
+
+def _factory(environ: Mapping[str, str]) -> Factory:
+    module, _, name = environ.get(FACTORY_VARIABLE, _FACTORY).partition(":")
+
+    def make(place: Place, request: dict[str, Any], recorder: Recorder, variables: Mapping[str, str]) -> Any:
+        # Imported with the first universe, after the control socket listens: the program waits for an answer.
+        return getattr(import_module(module), name)(place, request, recorder, variables)
+
+    return make
+
+
+async def keep(place: Place, inherited: socket.socket | None) -> int:
+    """Keep the universe of a folder until it is over; raise TwinError when somebody keeps it already."""
+    with place.held() as is_held:
+        if not is_held:
+            raise TwinError("kept_already", f"{place.folder}: another process keeps this universe", "ask that one")
+        request = json.loads(place.request.read_bytes())
+        keeper = Keeper(place, request, dict(os.environ))
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, keeper.end, f"signal {signal.Signals(number).name}")
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        return await keeper.run(inherited)
+
+
+def main() -> int:
+    """Run `python -m amplifier_digital_twin.keeper FOLDER [DESCRIPTOR]`; the latter is a connection to the program."""
+    inherited = None
+    if len(sys.argv) > 2:
+        inherited = socket.socket(fileno=int(sys.argv[2]))
+        inherited.set_inheritable(False)
+        inherited.setblocking(False)
+    # Layers are made for other users, too; the folder itself is closed to them.
+    os.umask(0o022)
+    return asyncio.run(keep(Place(Path(sys.argv[1])), inherited))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

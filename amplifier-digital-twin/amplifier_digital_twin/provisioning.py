@@ -1,0 +1,124 @@
+"""What is done once in a new universe: files pushed, commands run, each of them told, timed and bounded."""
+
+from __future__ import annotations
+
+import asyncio
+import shlex
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from amplifier_digital_twin.backends.twin import Finished, Run, Twin
+from amplifier_digital_twin.errors import TwinError
+from amplifier_digital_twin.profile.model import Command, PushedFile, User
+from amplifier_digital_twin.recorder import Recorder
+
+ROOT: Final = User("root", 0)
+#: How much of a failed command's output is in the message; the log has more.
+_TOLD: Final = 2000
+
+
+class Provisioner:
+    """Runs commands and pushes files in one twin, as the profile's user unless another is named."""
+
+    def __init__(
+        self, twin: Twin, user: User, environment: Callable[[User], Mapping[str, str]], recorder: Recorder
+    ) -> None:
+        self._twin = twin
+        self._user = user
+        self._environment = environment
+        self._recorder = recorder
+
+    def user_named(self, name: str | None) -> User:
+        """Return the user that a command names; raise TwinError for one that the universe does not have."""
+        if name is None or name == self._user.name:
+            return self._user
+        if name == "root":
+            return ROOT
+        raise TwinError(
+            "user_unknown",
+            f"there is no user {name!r} in this universe",
+            f"use {self._user.name!r} or 'root', or name another user in the profile",
+        )
+
+    async def shell(self, command: Command) -> Finished:
+        """Run a command in the user's home and log how it ended; failure is for the caller to judge."""
+        user = self.user_named(command.user)
+        run = Run(["/bin/sh", "-c", command.run], self._environment(user), user, user.home, timeout=command.timeout)
+        finished = await self._twin.run(run)
+        self._recorder.event(
+            "command",
+            run=command.run,
+            user=user.name,
+            exit_code=finished.exit_code,
+            timed_out=finished.is_timed_out,
+            seconds=round(finished.seconds, 3),
+            stdout=_end(finished.stdout),
+            stderr=_end(finished.stderr),
+        )
+        return finished
+
+    async def commands(self, commands: Sequence[Command]) -> None:
+        """Run commands one after the other; raise TwinError at the first that fails."""
+        for command in commands:
+            self._recorder.progress(f"$ {command.run.strip()}")
+            finished = await self.shell(command)
+            if finished.is_timed_out:
+                raise TwinError(
+                    "provision_failed",
+                    f"`{command.run.strip()}` was not done after {command.timeout:g} s and was ended",
+                    "give it a longer `timeout` in the profile, or find out what it waits for",
+                )
+            if finished.exit_code != 0:
+                text = self._recorder.mask(_end(finished.stderr) or _end(finished.stdout))
+                raise TwinError(
+                    "provision_failed",
+                    f"`{command.run.strip()}` ended with exit code {finished.exit_code}:\n{text}",
+                    "`launch --keep` leaves the universe as it is, to look around in it with `exec`",
+                )
+
+    async def push(self, file: PushedFile) -> str:
+        """Copy a file or folder of the host into the universe; return where it is there.
+
+        Raises TwinError when the source is missing, or is a folder that is not said to be copied as one.
+        """
+        from amplifier_digital_twin.embedded.archives import Source, pack
+
+        user = ROOT if file.uid == 0 or file.gid == 0 else self._user
+        target = expanded(file.dest, self._user)
+        folder, _, name = target.rpartition("/")
+        if not name:
+            folder, name = target.rstrip("/"), file.src.name
+        if file.create_dirs:
+            await self._make_folder(folder or "/", user)
+        owner = user.uid if file.uid is None else file.uid
+        group = owner if file.gid is None else file.gid
+        source = Source(file.src, name, file.recursive, file.mode, owner, group)
+        with tempfile.TemporaryFile() as archive:
+            skipped = await asyncio.to_thread(pack, [source], archive)
+            archive.seek(0)
+            await self._twin.put(archive, user, folder or "/")
+        left_out = [entry.name for entry in skipped]
+        self._recorder.event("file_pushed", source=str(file.src), target=f"{folder}/{name}", left_out=left_out)
+        return f"{folder}/{name}"
+
+    async def _make_folder(self, folder: str, user: User) -> None:
+        run = Run(["/bin/sh", "-c", f"mkdir -p -- {shlex.quote(folder)}"], self._environment(user), user, timeout=60)
+        finished = await self._twin.run(run)
+        if finished.exit_code != 0:
+            raise TwinError(
+                "push_failed",
+                f"{folder}: the folder cannot be made inside: {_end(finished.stderr)}",
+                f"choose a place that the user {user.name!r} may write to",
+            )
+
+
+def expanded(path: str, user: User) -> str:
+    """Return an absolute path inside, where `~` and relative paths start at the user's home."""
+    if path == "~" or path.startswith("~/"):
+        return user.home + path[1:]
+    return path if path.startswith("/") else f"{user.home}/{path}"
+
+
+def _end(output: bytes) -> str:
+    return output[-_TOLD:].decode("utf-8", "replace").strip()

@@ -1,0 +1,143 @@
+"""What a repository of the host shows of itself: a bare repository that borrows its objects and has refs of its own."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from amplifier_digital_twin.errors import TwinError
+from amplifier_digital_twin.services.git_command import quoted, run_git
+from amplifier_digital_twin.services.git_source import GitSource
+from amplifier_digital_twin.services.working_tree import WorkingTree
+
+WORKTREE: Final = "worktree"
+#: The branch that means what the profile serves, whatever it is called at home: the name that people ask for.
+MAIN: Final = "refs/heads/main"
+#: When a repository has no commit, its first one is dated so.
+_EPOCH: Final = 946684800
+_WHO: Final = "Digital Twin <twin@localhost>"
+#: Only what refs lead to can be asked for: the source may hold work that the profile does not name.
+_CONFIG: Final = """[core]
+\trepositoryformatversion = {version}
+\tbare = true
+\thooksPath = /dev/null
+[extensions]{extensions}
+[uploadpack]
+\tallowReachableSHA1InWant = true
+\tallowFilter = false
+[gc]
+\tauto = 0
+"""
+
+
+@dataclass(frozen=True)
+class Exported:
+    """A bare repository, and what its refs (and HEAD) lead to."""
+
+    folder: Path
+    commits: Mapping[str, str]
+    notes: tuple[str, ...] = ()
+
+
+def export(path: Path, ref: str, folder: Path) -> Exported:
+    """Make the bare repository `folder`, new, from the repository at `path`, which is only read.
+
+    `worktree`: all branches and tags; HEAD, the branch that is checked out and `main` are the working tree as it is:
+    the commit that is checked out when nothing was changed, else one on top of it whose id depends on nothing but
+    content. Any other ref: that one alone, HEAD and `main` meaning it too. Raises TwinError.
+    """
+    source = GitSource.at(path)
+    _skeleton(source, folder)
+    notes: list[str] = []
+    if ref == WORKTREE:
+        head, refs = _working_tree(source, folder, notes)
+    else:
+        head, refs = _single(source, ref)
+    _write_refs(folder, head, refs)
+    shallow = source.common_dir / "shallow"
+    if shallow.is_file():
+        shutil.copyfile(shallow, folder / "shallow")
+    # Only now: git touches a borrowed object that it is told to write, and the source is not ours to touch.
+    borrowed = folder / "objects" / "info" / "alternates"
+    borrowed.parent.mkdir()
+    borrowed.write_bytes(f"{quoted(source.common_dir / 'objects')}\n".encode("utf-8", "surrogateescape"))
+    commits = {name: commit for name, (_, commit) in refs.items()}
+    return Exported(folder, {"HEAD": commits[head], **commits}, tuple(notes))
+
+
+def _skeleton(source: GitSource, folder: Path) -> None:
+    """Write an empty bare repository; git's own templates would bring hooks along."""
+    (folder / "objects").mkdir(parents=True)
+    (folder / "refs").mkdir()
+    is_old = source.object_format == "sha1"
+    extensions = "" if is_old else f"\n\tobjectFormat = {source.object_format}"
+    config = _CONFIG.format(version=0 if is_old else 1, extensions=extensions)
+    (folder / "config").write_text(config, encoding="utf-8")
+    (folder / "HEAD").write_text(f"ref: {MAIN}\n", encoding="utf-8")
+
+
+def _working_tree(source: GitSource, folder: Path, notes: list[str]) -> tuple[str, dict[str, tuple[str, str]]]:
+    if source.is_bare:
+        raise TwinError(
+            "repository_invalid", f"{source.path} has no working tree", "name a branch, tag or commit as its `ref`"
+        )
+    branch, parent = source.head()
+    tree = WorkingTree(source, folder, notes).write()
+    commit = _commit(source, folder, tree, parent)
+    refs = source.refs()
+    head = branch or MAIN
+    refs[head] = (commit, commit)
+    if any(name.startswith(f"{MAIN}/") for name in refs):
+        notes.append(f"{source.path}: has branches below `main/`, so there is no `main` beside them")
+    else:
+        refs[MAIN] = (commit, commit)
+    return head, refs
+
+
+def _single(source: GitSource, ref: str) -> tuple[str, dict[str, tuple[str, str]]]:
+    name, own, commit = source.resolve(ref)
+    refs = {MAIN: (commit, commit)}
+    if name and not name.startswith(f"{MAIN}/"):
+        refs[name] = (own, commit)
+    elif name:
+        refs = {name: (own, commit)}
+    return (name if name.startswith("refs/heads/") else MAIN), refs
+
+
+def _commit(source: GitSource, folder: Path, tree: str, parent: str | None) -> str:
+    """Return a commit of the tree: the parent when it has that tree, else a new one that only content decides."""
+    lines = [f"tree {tree}"]
+    date = _EPOCH
+    if parent is not None:
+        was_tree, was_date = _facts(source, parent)
+        if was_tree == tree:
+            return parent
+        lines.append(f"parent {parent}")
+        # Younger than its parent, as git expects of every commit.
+        date = was_date + 1
+    lines += [f"author {_WHO} {date} +0000", f"committer {_WHO} {date} +0000", "", "The working tree as it is", ""]
+    options = (f"--git-dir={folder}", "hash-object", "-t", "commit", "-w", "--stdin")
+    return run_git(options, stdin="\n".join(lines).encode()).decode().strip()
+
+
+def _facts(source: GitSource, commit: str) -> tuple[str, int]:
+    """Return the tree and the date of a commit."""
+    headers = source.ask("cat-file", "commit", commit).partition("\n\n")[0].splitlines()
+    tree = next(line.removeprefix("tree ") for line in headers if line.startswith("tree "))
+    committer = next(line for line in headers if line.startswith("committer "))
+    return tree, int(committer.rsplit(" ", 2)[1])
+
+
+def _write_refs(folder: Path, head: str, refs: Mapping[str, tuple[str, str]]) -> None:
+    lines = ["# pack-refs with: peeled fully-peeled sorted "]
+    for name in sorted(refs, key=lambda name: name.encode("utf-8", "surrogateescape")):
+        own, commit = refs[name]
+        lines.append(f"{own} {name}")
+        if own != commit:
+            lines.append(f"^{commit}")
+    text = "\n".join([*lines, ""])
+    (folder / "packed-refs").write_bytes(text.encode("utf-8", "surrogateescape"))
+    (folder / "HEAD").write_bytes(f"ref: {head}\n".encode("utf-8", "surrogateescape"))

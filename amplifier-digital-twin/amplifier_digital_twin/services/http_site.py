@@ -1,0 +1,201 @@
+"""A small HTTP server on a socket that somebody else made: one question, one answer, nothing read from the disk."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+from urllib.parse import parse_qsl, unquote
+
+if TYPE_CHECKING:
+    import h11
+
+#: How many bytes a request may carry; what git asks with is far smaller.
+MAX_BODY: Final = 64 * 1024 * 1024
+#: How long a client may be silent, in seconds.
+_SILENCE: Final = 300.0
+#: How many connections are served at the same time; the others wait.
+_CONNECTIONS: Final = 64
+_CHUNK: Final = 65536
+
+_log: Final = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Question:
+    """A request: its path decoded once, the query apart, header names in lower case."""
+
+    method: str
+    path: str
+    query: Mapping[str, str]
+    headers: Mapping[str, str]
+    body: bytes = b""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A response; a body that comes in pieces is sent as it comes, and the connection is cut when it fails."""
+
+    status: int
+    body: bytes | AsyncIterator[bytes] = b""
+    content_type: str = "text/plain; charset=utf-8"
+    headers: Mapping[str, str] = field(default_factory=dict)
+    #: How long a body in pieces is, where that is known.
+    length: int | None = None
+
+
+def plain(status: int, text: str) -> Answer:
+    """Return an answer in words."""
+    return Answer(status, (text + "\n").encode())
+
+
+class HttpSite:
+    """Answers HTTP requests on listening sockets with what one function says."""
+
+    def __init__(self, answer: Callable[[Question], Awaitable[Answer]]) -> None:
+        self._answer = answer
+        self._servers: list[asyncio.Server] = []
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._turns = asyncio.Semaphore(_CONNECTIONS)
+
+    async def serve(self, listening: socket.socket) -> None:
+        """Serve on a listening socket until closed; return at once. The socket is the site's from now on."""
+        listening.setblocking(False)
+        self._servers.append(await asyncio.start_server(self._accept, sock=listening))
+
+    async def close(self) -> None:
+        """Stop listening and end every connection; a second time does nothing."""
+        for server in self._servers:
+            server.close()
+        self._servers.clear()
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        # A task of our own: those that asyncio makes for coroutines log what they are cancelled with.
+        task = asyncio.get_running_loop().create_task(self._talk(reader, writer))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        import h11
+
+        try:
+            async with self._turns:
+                connection = _Connection(h11.Connection(h11.SERVER), reader, writer)
+                while await connection.exchange(self._answer):
+                    pass
+        except (OSError, TimeoutError, h11.ProtocolError):
+            pass  # the client went away, or is none of HTTP: there is nobody to tell
+        finally:
+            writer.transport.abort() if writer.transport.is_closing() else writer.close()
+
+
+class _Connection:
+    """One client, from its first request to its last."""
+
+    def __init__(self, wire: h11.Connection, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._wire = wire
+        self._reader = reader
+        self._writer = writer
+
+    async def exchange(self, answer: Callable[[Question], Awaitable[Answer]]) -> bool:
+        """Answer one request; return False when there will be no other."""
+        import h11
+
+        try:
+            question = await self._question()
+        except h11.RemoteProtocolError as error:
+            await self._send(plain(error.error_status_hint, f"not understood: {error}"), is_head=False)
+            return False
+        if question is None:
+            return False
+        try:
+            found = await answer(question)
+        except Exception:
+            # The twin learns nothing of the host from a traceback; the host's own log has it.
+            _log.exception("a service could not answer %s %s", question.method, question.path)
+            found = plain(500, "the service of this universe failed; its log has the reason")
+        await self._send(found, is_head=question.method == "HEAD")
+        if self._wire.our_state is h11.DONE and self._wire.their_state is h11.DONE:
+            self._wire.start_next_cycle()
+            return True
+        return False
+
+    async def _event(self) -> object:
+        import h11
+
+        while True:
+            event = self._wire.next_event()
+            if event is not h11.NEED_DATA:
+                return event
+            if self._wire.they_are_waiting_for_100_continue:
+                go_on = h11.InformationalResponse(status_code=100, headers=[])
+                await self._write(self._wire.send(go_on))
+            async with asyncio.timeout(_SILENCE):
+                self._wire.receive_data(await self._reader.read(_CHUNK))
+
+    async def _question(self) -> Question | None:
+        import h11
+
+        request = await self._event()
+        if not isinstance(request, h11.Request):
+            return None
+        body = bytearray()
+        while isinstance(event := await self._event(), h11.Data):
+            body += event.data
+            if len(body) > MAX_BODY:
+                raise h11.RemoteProtocolError("the request is too large", error_status_hint=413)
+        path, _, query = request.target.decode("latin-1").partition("?")
+        headers: dict[str, str] = {}
+        for name, value in request.headers:
+            key, text = name.decode("latin-1"), value.decode("latin-1")
+            headers[key] = f"{headers[key]}, {text}" if key in headers else text
+        asked = dict(parse_qsl(query, keep_blank_values=True))
+        return Question(request.method.decode("ascii"), unquote(path), asked, headers, bytes(body))
+
+    async def _send(self, answer: Answer, *, is_head: bool) -> None:
+        import h11
+
+        length = len(answer.body) if isinstance(answer.body, bytes) else answer.length
+        headers = [("Content-Type", answer.content_type), *answer.headers.items()]
+        headers.append(("Transfer-Encoding", "chunked") if length is None else ("Content-Length", str(length)))
+        response = h11.Response(status_code=answer.status, headers=headers)
+        await self._write(self._wire.send(response))
+        if isinstance(answer.body, bytes):
+            if not is_head:
+                await self._write(self._wire.send(h11.Data(data=answer.body)))
+        else:
+            await self._stream(answer.body, is_head)
+        await self._write(self._wire.send(h11.EndOfMessage()))
+
+    async def _stream(self, body: AsyncIterator[bytes], is_head: bool) -> None:
+        import h11
+
+        try:
+            async for piece in body:
+                if is_head:
+                    break
+                await self._write(self._wire.send(h11.Data(data=piece)))
+        except (OSError, TimeoutError):
+            raise
+        except Exception as error:
+            # Half an answer must not look like a whole one.
+            _log.exception("a service could not finish its answer")
+            self._writer.transport.abort()
+            raise ConnectionAbortedError from error
+        finally:
+            close = getattr(body, "aclose", None)
+            if close is not None:
+                await close()
+
+    async def _write(self, data: bytes | None) -> None:
+        if data:
+            self._writer.write(data)
+            async with asyncio.timeout(_SILENCE):
+                await self._writer.drain()

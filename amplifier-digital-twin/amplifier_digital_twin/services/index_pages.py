@@ -1,0 +1,202 @@
+"""Pages of a package index: read from what indexes send (JSON or HTML), written for what installers ask for."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from html import escape
+from html.parser import HTMLParser
+from typing import Any, Final
+from urllib.parse import unquote, urldefrag, urljoin, urlsplit
+
+JSON: Final = "application/vnd.pypi.simple.v1+json"
+HTML: Final = "application/vnd.pypi.simple.v1+html"
+TEXT: Final = "text/html"
+#: What an index is asked for: JSON, because it says more; HTML where that is all there is.
+ACCEPTED: Final = f"{JSON}, {HTML};q=0.2, {TEXT};q=0.1"
+
+_SEPARATORS: Final = re.compile(r"[-_.]+")
+_NAME: Final = re.compile(r"[a-z0-9]([a-z0-9._-]*[a-z0-9])?", re.IGNORECASE)
+_HASH: Final = re.compile(r"(sha256|sha512|sha384|sha224|sha1|md5)=([0-9a-fA-F]+)")
+
+
+@dataclass(frozen=True)
+class IndexFile:
+    """One file of a project, as an index describes it."""
+
+    filename: str
+    url: str
+    hashes: dict[str, str] = field(default_factory=dict)
+    requires_python: str | None = None
+    #: Withdrawn: the reason, which may be empty; None when it is not.
+    yanked: str | None = None
+    #: Whether its metadata can be had beside it, and what they hash to where that is known.
+    has_metadata: bool = False
+    metadata_hashes: dict[str, str] = field(default_factory=dict)
+    size: int | None = None
+    upload_time: str | None = None
+
+
+class PageError(Exception):
+    """What an index sent is no page of one."""
+
+
+def normalized(name: str) -> str:
+    """Return the one spelling of a project's name."""
+    return _SEPARATORS.sub("-", name).lower()
+
+
+def is_name(text: str) -> bool:
+    """Tell whether a text can be the name of a project."""
+    return _NAME.fullmatch(text) is not None
+
+
+def parse_page(content: bytes, content_type: str, url: str) -> list[IndexFile]:
+    """Return the files of a page that came from `url`; raise PageError when it is none."""
+    kind = content_type.partition(";")[0].strip().lower()
+    if kind in (JSON, "application/json"):
+        return _from_json(content, url)
+    if kind in (HTML, TEXT, ""):
+        return parse_links(content.decode("utf-8", "replace"), url)
+    raise PageError(f"it sent {kind!r}, which is no page of a package index")
+
+
+def parse_links(text: str, url: str) -> list[IndexFile]:
+    """Return the files that an HTML page links to."""
+    reader = _Links(url)
+    reader.feed(text)
+    reader.close()
+    return reader.files
+
+
+def _from_json(content: bytes, url: str) -> list[IndexFile]:
+    try:
+        page = json.loads(content)
+        version = str(page["meta"]["api-version"])
+        files = [_file(item, url) for item in page["files"]]
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise PageError(f"its JSON is no page of a package index: {error!r}") from error
+    if version.partition(".")[0] != "1":
+        raise PageError(f"it speaks version {version} of the index interface; only version 1 is known")
+    return files
+
+
+def _file(item: dict[str, Any], url: str) -> IndexFile:
+    metadata = item.get("core-metadata", item.get("dist-info-metadata", False))
+    yanked = item.get("yanked", False)
+    return IndexFile(
+        filename=str(item["filename"]),
+        url=urljoin(url, str(item["url"])),
+        hashes={str(name): str(value).lower() for name, value in item["hashes"].items()},
+        requires_python=item.get("requires-python") or None,
+        yanked=None if yanked is False else (yanked if isinstance(yanked, str) else ""),
+        has_metadata=bool(metadata),
+        metadata_hashes=dict(metadata) if isinstance(metadata, dict) else {},
+        size=item.get("size") if isinstance(item.get("size"), int) else None,
+        upload_time=item.get("upload-time"),
+    )
+
+
+class _Links(HTMLParser):
+    """Collects the links of a page."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self._base = url
+        self.files: list[IndexFile] = []
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        given = dict(attributes)
+        target = given.get("href")
+        if target is None:
+            return
+        if tag == "base":
+            self._base = urljoin(self._base, target)
+        elif tag == "a" and (found := _link(urljoin(self._base, target.strip()), given)):
+            self.files.append(found)
+
+
+def _link(target: str, given: dict[str, str | None]) -> IndexFile | None:
+    url, fragment = urldefrag(target)
+    filename = unquote(urlsplit(url).path.rpartition("/")[2])
+    if not filename:
+        return None
+    found = _HASH.search(fragment)
+    metadata = given.get("data-core-metadata", given.get("data-dist-info-metadata"))
+    has_metadata = metadata is not None or "data-core-metadata" in given
+    hashed = _HASH.fullmatch(metadata or "")
+    return IndexFile(
+        filename=filename,
+        url=url,
+        hashes={found[1]: found[2].lower()} if found else {},
+        requires_python=given.get("data-requires-python") or None,
+        yanked=(given["data-yanked"] or "") if "data-yanked" in given else None,
+        has_metadata=has_metadata,
+        metadata_hashes={hashed[1]: hashed[2].lower()} if hashed else {},
+    )
+
+
+def wants_json(accept: str) -> bool:
+    """Tell whether a client likes JSON at least as much as HTML; one that says nothing gets HTML."""
+    liked: dict[str, float] = {}
+    for item in accept.split(","):
+        kind, *parameters = (part.strip() for part in item.split(";"))
+        weight = next((part[2:] for part in parameters if part.startswith("q=")), "1")
+        try:
+            liked[kind.lower()] = float(weight)
+        except ValueError:
+            liked[kind.lower()] = 0.0
+    as_json = liked.get(JSON, liked.get("application/vnd.pypi.simple.latest+json", 0.0))
+    return as_json > 0 and as_json >= max(liked.get(HTML, 0.0), liked.get(TEXT, 0.0))
+
+
+def render_json(name: str, files: Sequence[IndexFile]) -> bytes:
+    """Return the page of a project as JSON."""
+    return json.dumps({"meta": {"api-version": "1.0"}, "name": name, "files": [_item(file) for file in files]}).encode()
+
+
+def _item(file: IndexFile) -> dict[str, Any]:
+    item: dict[str, Any] = {"filename": file.filename, "url": file.url, "hashes": file.hashes}
+    if file.requires_python:
+        item["requires-python"] = file.requires_python
+    if file.yanked is not None:
+        item["yanked"] = file.yanked or True
+    if file.has_metadata:
+        item["core-metadata"] = item["dist-info-metadata"] = file.metadata_hashes or True
+    if file.size is not None:
+        item["size"] = file.size
+    if file.upload_time:
+        item["upload-time"] = file.upload_time
+    return item
+
+
+def render_html(name: str, files: Sequence[IndexFile]) -> bytes:
+    """Return the page of a project as HTML."""
+    lines = [f"<!DOCTYPE html><html><head><title>{escape(name)}</title></head><body>"]
+    for file in files:
+        given = {"href": file.url + _fragment(file.hashes)}
+        if file.requires_python:
+            given["data-requires-python"] = file.requires_python
+        if file.yanked is not None:
+            given["data-yanked"] = file.yanked
+        if file.has_metadata:
+            known = _fragment(file.metadata_hashes).removeprefix("#") or "true"
+            given |= {"data-core-metadata": known, "data-dist-info-metadata": known}
+        shown = " ".join(f'{key}="{escape(value)}"' for key, value in given.items())
+        lines.append(f"<a {shown}>{escape(file.filename)}</a><br>")
+    return "\n".join([*lines, "</body></html>", ""]).encode()
+
+
+def render_names(names: Sequence[str], *, is_json: bool) -> bytes:
+    """Return the list of projects."""
+    if is_json:
+        return json.dumps({"meta": {"api-version": "1.0"}, "projects": [{"name": name} for name in names]}).encode()
+    links = "\n".join(f'<a href="/simple/{escape(name)}/">{escape(name)}</a><br>' for name in names)
+    return f"<!DOCTYPE html><html><body>\n{links}\n</body></html>\n".encode()
+
+
+def _fragment(hashes: dict[str, str]) -> str:
+    algorithm = "sha256" if "sha256" in hashes else next(iter(hashes), "")
+    return f"#{algorithm}={hashes[algorithm]}" if algorithm else ""

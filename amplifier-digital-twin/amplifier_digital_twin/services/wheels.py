@@ -1,0 +1,118 @@
+"""Wheels built from a repository of the profile, inside a twin that is thrown away afterwards."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import tarfile
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path, PurePosixPath
+from typing import IO, Final
+
+from amplifier_digital_twin.backends.twin import Finished, Run, Sink, Twin
+from amplifier_digital_twin.errors import TwinError
+from amplifier_digital_twin.profile.model import User, WheelFromGit
+from amplifier_digital_twin.services.wheel_file import check_wheel
+
+#: How many bytes a wheel may have.
+MAX_WHEEL: Final = 1024**3
+_TAIL: Final = 2000
+
+
+async def build_wheel(
+    twin: Twin,
+    user: User,
+    environment: Mapping[str, str],
+    *,
+    name: str,
+    recipe: WheelFromGit,
+    url: str,
+    target: Path,
+    timeout: float = 600.0,
+    sink: Sink | None = None,
+) -> Path:
+    """Clone `url` inside the twin, build there, and return the wheel's path in the host's folder `target`.
+
+    The twin's git must lead `url` to the mirror. Exactly one wheel must come of it, one of `name`. Raises TwinError:
+    `wheel_build_failed`, `wheel_missing`, `wheel_mismatch`, `wheel_invalid`.
+    """
+    folder = f"{user.home}/wheel-builds/{name}"
+    clone = f"git clone --quiet -- {shlex.quote(url)} {shlex.quote(folder)}"
+    # A detached head, so that a branch, a tag and a commit are named alike.
+    choose = f"git -c advice.detachedHead=false checkout --quiet {shlex.quote(_ref(recipe.ref))}" if recipe.ref else ":"
+    inner = _inside(folder, recipe.subdirectory)
+    steps = (
+        ("cloning", f"rm -rf {shlex.quote(folder)} && {clone}", "/"),
+        ("checking out", choose, folder),
+        ("building", recipe.build, inner),
+    )
+    for what, command, cwd in steps:
+        run = Run(("/bin/sh", "-c", command), environment, user, cwd=cwd, timeout=timeout)
+        _check(await twin.run(run, sink), f"{what} {name} from {url}")
+    return await _pull(twin, user, f"{inner}/{recipe.glob}", name, target)
+
+
+def _ref(ref: str) -> str:
+    if ref.startswith("-"):
+        raise TwinError("profile_invalid", f"{ref!r} cannot be the name of a branch, tag or commit", "correct `ref`")
+    return ref
+
+
+def _inside(folder: str, part: str) -> str:
+    path = PurePosixPath(part)
+    if path.is_absolute() or ".." in path.parts:
+        raise TwinError("profile_invalid", f"{part!r} leads out of the repository", "correct `subdirectory`")
+    return str(PurePosixPath(folder) / path)
+
+
+def _check(finished: Finished, what: str) -> None:
+    if finished.exit_code == 0 and not finished.is_timed_out:
+        return
+    ended = (
+        f"took longer than {finished.seconds:.0f} s" if finished.is_timed_out else f"ended with {finished.exit_code}"
+    )
+    said = (finished.stderr.strip() or finished.stdout.strip())[-_TAIL:].decode("utf-8", "replace")
+    raise TwinError("wheel_build_failed", f"{what} {ended}: {said}", "run the same command in the working tree")
+
+
+async def _pull(twin: Twin, user: User, pattern: str, name: str, target: Path) -> Path:
+    """Bring the one wheel that a pattern finds out of the twin, and look at what came."""
+    from amplifier_foundation.sources.threads import in_thread
+
+    with tempfile.TemporaryFile() as archive:
+        await twin.get([pattern], user, archive, MAX_WHEEL)
+        archive.seek(0)
+        path = await in_thread(lambda: _unpack(archive, pattern, target))
+    try:
+        return await in_thread(lambda: check_wheel(path, name).path)
+    except TwinError:
+        path.unlink()
+        raise
+
+
+def _unpack(archive: IO[bytes], pattern: str, target: Path) -> Path:
+    """Write the archive's only wheel into a folder of the host; what a twin sends is believed in nothing."""
+    found: list[Path] = []
+    others: list[str] = []
+    with tempfile.TemporaryDirectory() as folder:
+        with tarfile.open(fileobj=archive, mode="r|") as members:
+            for member in members:
+                name = os.path.basename(member.name)
+                content = members.extractfile(member) if member.isreg() and name.endswith(".whl") else None
+                if content is None:
+                    others.append(name)
+                    continue
+                place = Path(folder) / str(len(found)) / name
+                place.parent.mkdir()
+                with place.open("wb") as file:
+                    shutil.copyfileobj(content, file)
+                found.append(place)
+        if len(found) != 1:
+            names = ", ".join(path.name for path in found) or (f"only {', '.join(others)}" if others else "nothing")
+            raise TwinError(
+                "wheel_missing", f"{pattern}: one wheel was expected, {names} found", "correct `build` or `glob`"
+            )
+        target.mkdir(parents=True, exist_ok=True)
+        return Path(shutil.move(found[0], target / found[0].name))

@@ -1,0 +1,150 @@
+"""Everything that a universe takes for the world, made for one profile and served through its own sockets."""
+
+from __future__ import annotations
+
+import dataclasses
+import socket
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from amplifier_digital_twin.backends.twin import Sockets
+from amplifier_digital_twin.errors import TwinError
+from amplifier_digital_twin.profile.model import Profile
+from amplifier_digital_twin.services.addresses import GATEWAY, GIT, INDEX, INTERCEPTED_HOST, INTERCEPTED_PORTS
+from amplifier_digital_twin.services.allow import AllowList
+from amplifier_digital_twin.services.authority import Authority
+from amplifier_digital_twin.services.decisions import Decisions
+from amplifier_digital_twin.services.gateway import Gateway
+from amplifier_digital_twin.services.git_mirror import GitMirror
+from amplifier_digital_twin.services.host_index import HostIndex
+from amplifier_digital_twin.services.interceptor import Interceptor
+from amplifier_digital_twin.services.package_index import PackageIndex
+from amplifier_digital_twin.services.rewrites import Routes
+from amplifier_digital_twin.services.surroundings import CA_BUNDLE, hosts_file, trusted_certificates, uv_shim
+from amplifier_digital_twin.services.upstream import Upstream
+
+#: Names in `network.allow` that stand for what the host itself is set up for.
+PACKAGE_INDEX: Final = "@package-index"
+APT: Final = "@apt"
+
+_CONNECT_TIMEOUT: Final = 10.0
+
+
+class World:
+    """The services of one universe; `prepare` first, then `serve` in every twin that is to see them."""
+
+    def __init__(self, profile: Profile, folder: Path, cache: Path, decisions: Decisions) -> None:
+        self.profile = profile
+        self.decisions = decisions
+        self.mirror = GitMirror(profile.repositories, folder / "repositories", decisions)
+        self.index: PackageIndex | None = None
+        self._cache = cache
+        self._routes = Routes(profile.rewrites, profile.mocks)
+        self._authority: Authority | None = None
+        self._upstream_index: HostIndex | None = None
+        self._allow = AllowList(())
+        self._private: frozenset[str] = frozenset()
+        self._environ: Mapping[str, str] = {}
+        self._doors: list[Gateway | Interceptor] = []
+
+    @property
+    def is_needed(self) -> bool:
+        """Tell whether anything is to be served: without a network, only what the profile itself brings."""
+        profile = self.profile
+        brought = (profile.repositories, profile.packages, profile.rewrites, profile.mocks)
+        return profile.network.mode == "gateway" or (profile.network.mode == "none" and any(brought))
+
+    async def prepare(self, environ: Mapping[str, str]) -> None:
+        """Take the working trees as they are, and find out what the host is set up for; raise TwinError."""
+        profile = self.profile
+        if profile.network.mode == "host" and any((profile.repositories, profile.packages, profile.rewrites)):
+            raise TwinError(
+                "network_host",
+                f"{profile.path}: with `network: host` nothing can be answered in place of the world",
+                "use `network: {mode: gateway}`, or take repositories, packages and rewrites out",
+            )
+        if not self.is_needed:
+            return
+        self._environ = environ
+        await self.mirror.prepare()
+        await self._open_up(environ)
+        self._authority = Authority.create(self._routes.hosts) if self._routes.hosts else None
+        self.index = PackageIndex({}, self._upstream_index, self._cache / "index", self.decisions)
+
+    async def _open_up(self, environ: Mapping[str, str]) -> None:
+        entries: list[str] = []
+        private: set[str] = set()
+        for entry in self.profile.network.allow if self.profile.network.mode == "gateway" else ():
+            if entry == PACKAGE_INDEX:
+                self._upstream_index = await HostIndex.from_host(environ)
+                found: Sequence[str] = sorted(self._upstream_index.hosts())
+            elif entry == APT:
+                from amplifier_digital_twin.apt_sources import apt_sources, debian_mirror
+
+                found = debian_mirror(apt_sources()).hosts()
+            else:
+                entries.append(entry)
+                continue
+            # The host's own index or mirror may well be in a private network; it was asked for by name.
+            entries.extend(found)
+            private.update(found)
+        self._allow = AllowList(entries)
+        self._private = frozenset(private)
+
+    def files(self, hostname: str) -> dict[str, tuple[bytes, int]]:
+        """Return the files that lead programs inside to the services: content and permissions by path."""
+        found = {"/etc/hosts": (hosts_file(hostname, sorted(self._routes.hosts)), 0o644)}
+        if self.profile.network.mode != "host":
+            found["/etc/resolv.conf"] = (b"# there is no name service here: the gateway resolves names\n", 0o644)
+        if self.is_needed:
+            authority = self._authority.certificate_pem if self._authority is not None else None
+            found[CA_BUNDLE] = (trusted_certificates(authority, self._environ), 0o644)
+            found["/etc/gitconfig"] = (self.mirror.git_config().encode(), 0o644)
+        if "uv" in self.profile.base.tools:
+            found["/opt/twin/bin/uv"] = (uv_shim(self.profile.uv.lock), 0o755)
+        return found
+
+    async def serve(self, sockets: Sockets) -> None:
+        """Listen inside a twin; `sockets` are also the way to its mock services."""
+        if not self.is_needed or self.index is None:
+            return
+
+        async def inside(host: str, port: int) -> socket.socket:
+            return await sockets.connect(host, port, _CONNECT_TIMEOUT)
+
+        upstream = Upstream(self._environ, self._private, connect=inside)
+        # Without a name that is answered for, an authority without names: it can vouch for nobody.
+        authority = self._authority or Authority.create(())
+        parts = (self._allow, self.decisions, self._routes, authority, upstream)
+        gateway = Gateway(*parts)
+        self._doors.append(gateway)
+        await gateway.serve([await sockets.listen(*GATEWAY)])
+        await self.mirror.serve(await sockets.listen(*GIT))
+        await self.index.serve(await sockets.listen(*INDEX))
+        if self._routes.hosts:
+            interceptor = Interceptor(*parts)
+            self._doors.append(interceptor)
+            await interceptor.serve([await sockets.listen(INTERCEPTED_HOST, port) for port in INTERCEPTED_PORTS])
+
+    async def close(self) -> None:
+        """Stop serving and remove what was exported; a second time does nothing."""
+        doors, self._doors = self._doors, []
+        for door in doors:
+            await door.close()
+        await self.mirror.close()
+        if self.index is not None:
+            await self.index.close()
+        if self._upstream_index is not None:
+            await self._upstream_index.close()
+
+    def fingerprint(self) -> dict[str, str]:
+        """Return what is served, for the name of a provisioned layer."""
+        if self.index is None:
+            return {}
+        return {"git": self.mirror.fingerprint(), "packages": self.index.fingerprint()}
+
+
+def for_building(profile: Profile) -> Profile:
+    """Return the profile of a throw-away twin in which wheels are built: the same base and network, nothing else."""
+    return dataclasses.replace(profile, rewrites=(), mocks=(), packages=(), secrets=(), environment=())

@@ -1,0 +1,415 @@
+"""One universe: the twin, the world around it, and everything that can be done with the two."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import tempfile
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, Final
+
+from amplifier_digital_twin.backends.twin import Backend, Finished, Run, Sink, Sockets, Twin, TwinSpec
+from amplifier_digital_twin.errors import TwinError
+from amplifier_digital_twin.host_tools import portable_tools, with_packaged_tools
+from amplifier_digital_twin.mocks import Mocks
+from amplifier_digital_twin.plan import Plan
+from amplifier_digital_twin.port_forwards import PortForwards
+from amplifier_digital_twin.profile.model import Profile, PushedFile, User
+from amplifier_digital_twin.provisioning import Provisioner, expanded
+from amplifier_digital_twin.recorder import Recorder
+from amplifier_digital_twin.services.decisions import Decisions
+from amplifier_digital_twin.services.surroundings import REAL_UV, environment
+from amplifier_digital_twin.services.world import World, for_building
+from amplifier_digital_twin.state import Place
+from amplifier_digital_twin.wheel_building import Wheels
+
+if TYPE_CHECKING:
+    from amplifier_digital_twin.embedded.archives import Unpacked
+
+_ALIVE_POLL: Final = 1.0
+#: How much one `pull` may bring out.
+_MAX_PULL: Final = 2 * 1024**3
+
+
+class Universe:
+    """Made by `launch`, ended by `destroy`; every method raises TwinError for what cannot be done."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        backend: Backend,
+        place: Place,
+        recorder: Recorder,
+        environ: Mapping[str, str],
+        evidence: Path,
+    ) -> None:
+        self.profile = plan.profile
+        self._plan = plan
+        self._backend = backend
+        self._place = place
+        self._recorder = recorder
+        self._environ = environ
+        self._evidence = evidence
+        self._id = place.read().id
+        self._secrets = _secrets(self.profile, environ)
+        self._world = World(self.profile, place.folder, place.cache, Decisions(place.decisions))
+        self._mocks = Mocks(self.profile.mocks, recorder)
+        self._forwards = PortForwards(self.profile.access.ports, self._way_in)
+        self._twin: Twin | None = None
+        self._sockets: Sockets | None = None
+        self._layer: str | None = None
+        self._is_warm = False
+        self._over = asyncio.Event()
+
+    # -- from nothing to ready --
+
+    async def launch(self) -> dict[str, Any]:
+        """Make everything, once; what provisioning leaves is kept as a layer, which the next launch starts from."""
+        async with self._within_wall("launching"):
+            with self._recorder.timed("launch"):
+                return await self._launch()
+
+    async def _launch(self) -> dict[str, Any]:
+        recorder, profile = self._recorder, self.profile
+        for note in self._plan.notes:
+            recorder.progress(f"note: {note}")
+        with recorder.timed("world"):
+            await self._world.prepare(self._environ)
+            await self._gather_wheels()
+        self._layer = await self._layer_name()
+        self._is_warm = await self._backend.has_layer(self._place.cache, self._layer)
+        recorder.progress(f"starting a twin on {self._backend.name}" + (", provisioned before" * self._is_warm))
+        with recorder.timed("create"):
+            self._twin = await self._create(profile, self._id, self._layer if self._is_warm else None)
+            await self._attach()
+        if not self._is_warm:
+            await self._provision()
+        await self._forwards.open()
+        await self._await_readiness()
+        return await self.status()
+
+    async def _gather_wheels(self) -> None:
+        if not self.profile.packages or self._world.index is None:
+            return
+        wheels = Wheels(self.profile, self._world, self._place.cache, self._recorder)
+        self._world.index.replace(await wheels.gather(self._make_builder))
+
+    async def _make_builder(self) -> Twin:
+        """Return a twin of the same base in which wheels are built and which is thrown away."""
+        self._recorder.progress("starting a throw-away twin to build in")
+        twin = await self._create(for_building(self.profile), f"{self._id}-build", None)
+        try:
+            sockets = await twin.sockets()
+            await self._world.serve(sockets)
+        except BaseException:
+            await twin.destroy()
+            raise
+        return _Listed(twin, self._place, f"{self._id}-build")
+
+    async def _layer_name(self) -> str:
+        from amplifier_digital_twin.profile.describe import fingerprint
+
+        served = {**self._world.fingerprint(), "backend": self._backend.name, "user": str(os.geteuid())}
+        return await asyncio.to_thread(fingerprint, self.profile, served)
+
+    async def _create(self, profile: Profile, identifier: str, layer: str | None) -> Twin:
+        hostname = profile.access.hostname or profile.name
+        tools = {(REAL_UV if name == "uv" else name): path for name, path in portable_tools(profile.base).items()}
+        folder = self._place.folder / "twins" / identifier
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        spec = TwinSpec(
+            id=identifier,
+            folder=folder,
+            cache=self._place.cache,
+            base=with_packaged_tools(profile.base),
+            user=profile.user,
+            limits=profile.limits,
+            network=profile.network.mode,
+            hostname=hostname,
+            files=self._world.files(hostname),
+            tools=tools,
+            layer=layer,
+            require=profile.require,
+            is_strict=profile.isolation == "strict",
+        )
+        # Written down before it exists: whoever finds this universe dead knows what to remove.
+        self._place.add_twin(self._backend.name, identifier, folder)
+        return await self._backend.create(spec, self._recorder.progress)
+
+    async def _attach(self) -> None:
+        """Serve the world in the twin as it is now, and start the mocks in it."""
+        twin = self._need_twin()
+        for note in twin.notes:
+            self._recorder.progress(f"note: {note}")
+        if self.profile.network.mode != "host":
+            self._sockets = await twin.sockets()
+            await self._world.serve(self._sockets)
+            await self._mocks.start(twin, self._sockets, self._environment(self.profile.user), self.profile.user)
+
+    async def _provision(self) -> None:
+        recorder, twin = self._recorder, self._need_twin()
+        provisioner = self._provisioner()
+        with recorder.timed("provision"):
+            for file in self.profile.provision.files:
+                recorder.progress(f"pushing {file.src.name} to {file.dest}")
+                await provisioner.push(file)
+            await provisioner.commands(self.profile.provision.commands)
+        with recorder.timed("provenance"):
+            await self._prove_provenance()
+        if self._layer is not None and (self.profile.provision.files or self.profile.provision.commands):
+            with recorder.timed("layer"):
+                await twin.snapshot(self._layer, cache=True)
+
+    async def _prove_provenance(self) -> None:
+        """Compare what was installed with what was served; a mismatch ends the launch."""
+        if not self._world.is_needed:
+            return
+        wrong = [finding for finding in await self._provenance("all") if not finding.is_ok]
+        if wrong:
+            lines = "\n".join(f"  {finding.name} {finding.version}: {finding.reason}" for finding in wrong)
+            raise TwinError(
+                "provenance_mismatch",
+                f"what was installed is not what this universe served:\n{lines}",
+                "see what the commands of `provision` ask for; uv must not take the fast path past the mirror",
+            )
+
+    async def _await_readiness(self) -> None:
+        from amplifier_digital_twin.readiness import wait_ready
+
+        if not self.profile.readiness:
+            return
+        self._recorder.progress("waiting until it is ready")
+        signs = await self._signs(wait_ready)
+        missing = [f"{sign['name']}: {sign['reason']}" for sign in signs if not sign["ready"]]
+        if missing:
+            raise TwinError(
+                "not_ready", "the universe is not ready: " + "; ".join(missing), "see `readiness` in the profile"
+            )
+
+    # -- what can be asked of it --
+
+    async def ended(self) -> str:
+        """Return, with the reason, when the twin is gone."""
+        while not self._over.is_set():
+            if self._twin is not None and not self._twin.is_running:
+                return "its twin has ended"
+            await asyncio.sleep(_ALIVE_POLL)
+        return "it was destroyed"
+
+    async def exec(
+        self, command: Sequence[str] | str, user: str | None, timeout: float | None, sink: Sink | None
+    ) -> Finished:
+        """Run a command in the user's home: words as they are, or a line for the shell."""
+        who = self._provisioner().user_named(user)
+        argv = ["/bin/sh", "-c", command] if isinstance(command, str) else list(command)
+        run = Run(argv, self._environment(who), who, who.home, timeout=timeout)
+        return await self._need_twin().run(run, sink)
+
+    async def check_readiness(self) -> dict[str, Any]:
+        """Look once at every sign of readiness."""
+        from amplifier_digital_twin.readiness import wait_ready
+
+        signs = await self._signs(wait_ready, once=True)
+        return {"ready": all(sign["ready"] for sign in signs), "readiness": signs}
+
+    async def update(self) -> dict[str, Any]:
+        """Serve the working trees as they are now, wheels built again where asked for; run the update's commands."""
+        update = self.profile.update
+        await self._world.mirror.prepare()
+        if update.refresh_packages:
+            await self._gather_wheels()
+        await self._provisioner().commands(update.commands)
+        await self._prove_provenance()
+        return {"updated": True, "commits": {url: dict(refs) for url, refs in self._world.mirror.commits.items()}}
+
+    async def status(self) -> dict[str, Any]:
+        """Tell what is to be told."""
+        twin = self._twin
+        return {
+            "backend": self._backend.name,
+            "base": self.profile.base.image,
+            "user": self.profile.user.name,
+            "running": twin is not None and twin.is_running,
+            "warm": self._is_warm,
+            "layer": self._layer,
+            "ports": list(self._forwards.opened),
+            "notes": [*self._plan.notes, *(twin.notes if twin is not None else ())],
+            "refused_hosts": sorted(self._world.decisions.refused_hosts()),
+            "timings": dict(self._recorder.timings),
+        }
+
+    async def push(self, file: PushedFile) -> dict[str, Any]:
+        """Copy a file or folder of the host into the universe."""
+        return {"pushed": await self._provisioner().push(file)}
+
+    async def pull(self, source: str, destination: Path) -> dict[str, Any]:
+        """Copy files of the universe to a folder of the host; links and devices are left out, and named."""
+        user = self.profile.user
+        with tempfile.TemporaryFile() as archive:
+            await self._need_twin().get([expanded(source, user)], user, archive, _MAX_PULL)
+            archive.seek(0)
+            unpacked = await asyncio.to_thread(_unpacked, archive, destination)
+        if not unpacked.files:
+            raise TwinError("file_missing", f"{source}: there is no such file inside", "look with `exec ID -- ls`")
+        skipped = [{"name": entry.name, "kind": entry.kind} for entry in unpacked.skipped]
+        return {"pulled": [str(path) for path in unpacked.files], "left_out": skipped}
+
+    async def snapshot(self, name: str) -> dict[str, Any]:
+        """Keep the file system as it is under a name."""
+        await self._need_twin().snapshot(name)
+        return {"snapshot": name}
+
+    async def reset(self, name: str | None) -> dict[str, Any]:
+        """Go back to a snapshot, or to how provisioning left it; everything that runs inside ends."""
+        twin = self._need_twin()
+        await self._mocks.stop()
+        await self._leave()
+        await twin.reset(name)
+        await self._attach()
+        if name is None and not self._is_warm:
+            await self._provision()
+        return {"reset": name}
+
+    async def check(self) -> dict[str, Any]:
+        """Run the profile's checks, collect the evidence, and return the verdict."""
+        from amplifier_digital_twin.checking import check_universe
+
+        async with self._within_wall("checking"):
+            with self._recorder.timed("checks"):
+                return await check_universe(self, self._evidence)
+
+    async def destroy(self) -> None:
+        """End everything and remove every trace but the universe's folder; a second time does nothing."""
+        self._over.set()
+        await self._forwards.close()
+        await self._mocks.stop()
+        await self._leave()
+        twin, self._twin = self._twin, None
+        try:
+            if twin is not None:
+                await twin.destroy()
+        finally:
+            await self._world.close()
+
+    # -- parts --
+
+    @property
+    def twin(self) -> Twin:
+        """Return the running twin; raise TwinError when there is none."""
+        return self._need_twin()
+
+    @property
+    def place(self) -> Place:
+        """Return the folder of the universe."""
+        return self._place
+
+    @property
+    def recorder(self) -> Recorder:
+        """Return the universe's own log."""
+        return self._recorder
+
+    @property
+    def secret_values(self) -> tuple[str, ...]:
+        """Return what must never be written down."""
+        return tuple(self._secrets.values())
+
+    def refused_hosts(self) -> frozenset[str]:
+        """Return the hosts that services have refused so far."""
+        return self._world.decisions.refused_hosts()
+
+    def environment_of(self, user: User) -> Mapping[str, str]:
+        """Return the whole environment of a user's commands."""
+        return self._environment(user)
+
+    async def provenance(self, names: Any) -> Sequence[Any]:
+        """Compare installed packages, all or those named, with what was served."""
+        return await self._provenance(names)
+
+    async def way_in(self) -> Sockets:
+        """Return the way into the twin's network."""
+        return await self._way_in()
+
+    def _environment(self, user: User) -> dict[str, str]:
+        return environment(self.profile, user, self._secrets)
+
+    def _provisioner(self) -> Provisioner:
+        return Provisioner(self._need_twin(), self.profile.user, self._environment, self._recorder)
+
+    def _need_twin(self) -> Twin:
+        if self._twin is None:
+            raise TwinError("not_running", "the universe has no twin", "launch it (again)")
+        return self._twin
+
+    async def _way_in(self) -> Sockets:
+        if self._sockets is None:
+            self._sockets = await self._need_twin().sockets()
+        return self._sockets
+
+    async def _leave(self) -> None:
+        sockets, self._sockets = self._sockets, None
+        if sockets is not None:
+            await sockets.close()
+
+    async def _signs(self, wait_ready: Any, once: bool = False) -> list[dict[str, Any]]:
+        profile = self.profile
+        signs: list[dict[str, Any]] = await wait_ready(
+            profile.readiness, self._need_twin(), self._environment, profile.user, once, await self._way_in()
+        )
+        return signs
+
+    async def _provenance(self, names: Any) -> Sequence[Any]:
+        from amplifier_digital_twin.provenance import check_provenance
+
+        world = self._world
+        return await check_provenance(self._need_twin(), self.profile.user, world.mirror, world.index, names)
+
+    @asynccontextmanager
+    async def _within_wall(self, what: str) -> AsyncIterator[None]:
+        """Bound a block by the profile's wall time."""
+        wall = self.profile.limits.wall
+        try:
+            async with asyncio.timeout(wall) as bound:
+                yield
+        except TimeoutError:
+            if not bound.expired():
+                raise
+            raise TwinError(
+                "wall_limit", f"{what} was not done after {wall:g} s", "raise `limits.wall` in the profile"
+            ) from None
+
+
+class _Listed:
+    """A twin that is taken off the universe's list when it is destroyed."""
+
+    def __init__(self, twin: Twin, place: Place, identifier: str) -> None:
+        self._twin = twin
+        self._place = place
+        self._identifier = identifier
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._twin, name)
+
+    async def destroy(self) -> None:
+        await self._twin.destroy()
+        self._place.remove_twin(self._identifier)
+
+
+def _unpacked(archive: BinaryIO, destination: Path) -> Unpacked:
+    from amplifier_digital_twin.embedded.archives import unpack
+
+    destination.mkdir(parents=True, exist_ok=True)
+    return unpack(archive, destination, _MAX_PULL)
+
+
+def _secrets(profile: Profile, environ: Mapping[str, str]) -> dict[str, str]:
+    found = {secret.env: environ[secret.env] for secret in profile.secrets if environ.get(secret.env)}
+    missing = [secret.env for secret in profile.secrets if not secret.optional and secret.env not in found]
+    if missing:
+        raise TwinError(
+            "secret_missing",
+            f"{profile.path}: the profile needs {', '.join(missing)}, which the environment has not",
+            f"set it in the environment: export {missing[0]}=…",
+        )
+    return found

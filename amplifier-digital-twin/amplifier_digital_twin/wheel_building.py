@@ -1,0 +1,101 @@
+"""The wheels that a universe's package index answers with: given as files, or built in a twin that is thrown away."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from amplifier_digital_twin.backends.twin import Twin
+from amplifier_digital_twin.errors import TwinError
+from amplifier_digital_twin.profile.model import Package, Profile, Repository, WheelFromGit
+from amplifier_digital_twin.recorder import Recorder
+from amplifier_digital_twin.services.surroundings import environment
+from amplifier_digital_twin.services.wheel_file import check_wheel
+from amplifier_digital_twin.services.wheels import build_wheel
+from amplifier_digital_twin.services.world import World, for_building
+
+#: Makes a twin that serves the world, and ends it: `async with`-like, by hand, because it may never be needed.
+MakeTwin = Callable[[], Awaitable[Twin]]
+
+
+class Wheels:
+    """Finds or builds the wheels of a profile; built ones are kept by commit and recipe."""
+
+    def __init__(self, profile: Profile, world: World, cache: Path, recorder: Recorder) -> None:
+        self._profile = profile
+        self._world = world
+        self._cache = cache / "wheels"
+        self._recorder = recorder
+
+    async def gather(self, make_twin: MakeTwin) -> dict[str, list[Path]]:
+        """Return the wheels by package name; raise TwinError when one is missing or cannot be built."""
+        found: dict[str, list[Path]] = {}
+        twin: Twin | None = None
+        try:
+            for package in self._profile.packages:
+                kept = self._kept(package)
+                if kept is None:
+                    twin = twin or await make_twin()
+                    kept = await self._build(package, twin)
+                found.setdefault(package.name, []).append(kept)
+        finally:
+            if twin is not None:
+                await twin.destroy()
+        return found
+
+    def _kept(self, package: Package) -> Path | None:
+        if package.wheel_path is not None:
+            return _given(package, package.wheel_path)
+        assert package.wheel_from_git is not None
+        folder = self._folder(package, package.wheel_from_git)
+        wheels = sorted(folder.glob("*.whl")) if folder.is_dir() else []
+        return wheels[0] if wheels else None
+
+    async def _build(self, package: Package, twin: Twin) -> Path:
+        recipe = package.wheel_from_git
+        assert recipe is not None
+        repository = self._repository(recipe)
+        profile = for_building(self._profile)
+        self._recorder.progress(f"building a wheel of {package.name} from {repository.url}")
+        with self._recorder.timed(f"wheel {package.name}"):
+            return await build_wheel(
+                twin,
+                profile.user,
+                environment(profile, profile.user, {}),
+                name=package.name,
+                recipe=recipe,
+                url=repository.url,
+                target=self._folder(package, recipe),
+            )
+
+    def _folder(self, package: Package, recipe: WheelFromGit) -> Path:
+        """Return where a wheel is kept: by the commit it is built from, how, and on what."""
+        repository = self._repository(recipe)
+        commits = self._world.mirror.commits[repository.url]
+        commit = next((commits[ref] for ref in _refs(recipe.ref) if ref in commits), recipe.ref or "")
+        base = self._profile.base
+        key = repr((package.name, commit, recipe, base.image, base.tar, base.packages))
+        return self._cache / hashlib.sha256(key.encode()).hexdigest()[:32]
+
+    def _repository(self, recipe: WheelFromGit) -> Repository:
+        for repository in self._profile.repositories:
+            if recipe.repo in (repository.name, repository.url):
+                return repository
+        names = ", ".join(repository.name for repository in self._profile.repositories) or "none"
+        raise TwinError(
+            "repository_unknown",
+            f"{self._profile.path}: a wheel is to be built from {recipe.repo!r}, which is no repository of the profile",
+            f"name one of `repositories` (there: {names})",
+        )
+
+
+def _refs(ref: str | None) -> list[str]:
+    return ["HEAD"] if ref is None else [f"refs/heads/{ref}", f"refs/tags/{ref}", ref]
+
+
+def _given(package: Package, path: Path) -> Path:
+    if not path.is_file():
+        raise TwinError("wheel_missing", f"{path}: there is no such wheel", "build it, or correct `wheel_path`")
+    check_wheel(path, package.name)
+    return path

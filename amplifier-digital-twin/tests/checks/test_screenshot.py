@@ -1,0 +1,91 @@
+"""Pictures of pages served inside."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from amplifier_digital_twin.checks.screenshot import check_screenshot, judge_picture, judge_text
+from amplifier_digital_twin.profile.model import Check, Screenshot, User
+
+_BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+_PICTURE = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x02\0\0\0\x01"
+
+
+def _with_path(context: Any, folder: Path) -> Any:
+    """Return the context for a universe in which there is nothing but a shell's tools and what the folder holds."""
+    tools = folder / "tools"
+    tools.mkdir()
+    os.symlink(shutil.which("mkdir") or "", tools / "mkdir")
+    os.symlink(shutil.which("cat") or "", tools / "cat")
+    environment = {"PATH": f"{folder}:{tools}"}
+
+    def own(user: User) -> dict[str, str]:
+        return environment
+
+    return replace(context, environment=own)
+
+
+def _browser(folder: Path, script: str) -> None:
+    program = folder / "chromium"
+    program.write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
+    program.chmod(0o755)
+
+
+async def test_no_browser_is_said(context: Any, tmp_path: Path) -> None:
+    """What is missing is named with what to do."""
+    check = Check("page", screenshot=Screenshot("http://localhost/"))
+    problems, _ = await check_screenshot(check, _with_path(context, tmp_path))
+    assert problems == ["there is no browser in the universe: add chromium to the base's packages"]
+
+
+async def test_a_picture_is_kept_byte_by_byte(context: Any, tmp_path: Path) -> None:
+    """What the browser wrote is the evidence."""
+    (tmp_path / "picture").write_bytes(_PICTURE)
+    _browser(tmp_path, f'for a; do case "$a" in --screenshot=*) cat {tmp_path}/picture > "${{a#*=}}";; esac; done')
+    check = Check("page", screenshot=Screenshot("http://localhost/", "start.png"))
+    problems, details = await check_screenshot(check, _with_path(context, tmp_path))
+    assert problems == []
+    assert details == {"file": "checks/page/start.png", "bytes": len(_PICTURE)}
+    assert (context.evidence.folder / "checks" / "page" / "start.png").read_bytes() == _PICTURE
+
+
+async def test_a_browser_that_fails_is_a_problem(context: Any, tmp_path: Path) -> None:
+    """Its last words are the reason."""
+    _browser(tmp_path, "echo no display >&2; exit 1")
+    check = Check("page", screenshot=Screenshot("http://localhost/"))
+    problems, _ = await check_screenshot(check, _with_path(context, tmp_path))
+    assert problems == ["the browser made no picture of http://localhost/ (exit code 1): no display"]
+
+
+def test_what_is_no_picture_is_refused() -> None:
+    """A file of that name is not enough."""
+    assert judge_picture(_PICTURE) == []
+    assert judge_picture(b"<html>") == ["what the browser wrote is no picture"]
+    assert judge_picture(_PICTURE[:16] + b"\0" * 8) == ["the picture is empty"]
+
+
+@pytest.mark.parametrize(
+    ("text", "is_shown"), [("Hello & welcome", True), ("Hello\n  &", True), ("var hidden", False), ("h1", False)]
+)
+def test_text_is_what_a_reader_sees(text: str, is_shown: bool) -> None:
+    """Neither tags nor scripts count, and white space is only white space."""
+    page = "<h1>Hello\n &amp; <b>welcome</b></h1><script>var hidden</script>"
+    assert (judge_text(Screenshot("u", expect_text=text), page) == []) == is_shown
+
+
+@pytest.mark.skipif(not any(map(shutil.which, _BROWSERS)), reason="there is no chromium on this machine")
+async def test_a_real_browser_takes_a_picture(context: Any, server: str) -> None:
+    """A page is drawn in the size that was asked for, and its text is found."""
+    check = Check("page", screenshot=Screenshot(server, width=320, height=200, expect_text="Hello & welcome"))
+    problems, _ = await check_screenshot(check, context)
+    assert problems == []
+    picture = (context.evidence.folder / "checks" / "page" / "page.png").read_bytes()
+    assert (int.from_bytes(picture[16:20], "big"), int.from_bytes(picture[20:24], "big")) == (320, 200)
+    check = Check("page", screenshot=Screenshot(server, expect_text="Farewell"))
+    assert (await check_screenshot(check, context))[0] == ["the page does not show 'Farewell'"]

@@ -1,0 +1,56 @@
+"""`doctor` and `validate`: what this machine can do, and what a profile would be made of."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+
+def test_doctor_says_what_was_probed_and_why_something_was_refused(twin: Any) -> None:
+    """Every backend is there with its features or its reason; the exit code tells whether any can be used."""
+    identifier = twin.launch()
+    twin.kill_keeper(identifier)
+    ended = twin.run("doctor")
+    record = ended.record
+    assert {"embedded", "podman", "docker", "incus"} <= set(record["backends"])
+    for backend in record["backends"].values():
+        assert backend["available"] or backend["reason"]
+    assert ended.code == (0 if record["usable"] else 1)
+    assert [stale["id"] for stale in record["stale"]] == [identifier]
+    assert set(record["bytes"]) == {"cache", "evidence", "universes"}
+    assert record["bytes"]["universes"] > 0
+    assert any("prune --mine" in remedy for remedy in record["remedies"])
+
+
+def test_doctor_never_shows_a_password_of_the_package_index(twin: Any) -> None:
+    """Of an index only the host is told."""
+    twin.environ["PIP_INDEX_URL"] = "https://user:p4ssw0rd@index.example.com/simple"
+    ended = twin.run("doctor")
+    assert "index.example.com" in ended.record["package_index"]["hosts"]
+    assert "p4ssw0rd" not in ended.stdout + ended.stderr
+
+
+def test_validate_tells_how_a_profile_would_be_launched(twin: Any) -> None:
+    """The result has the profile as it was understood and the plan; nothing is made."""
+    ended = twin.run("validate", str(twin.profile))
+    assert ended.record["name"] == "pretend"
+    assert ended.record["path"] == str(twin.profile)
+    assert ended.code == (1 if "error" in ended.record["plan"] else 0)
+    assert twin.universes() == []
+
+
+def test_validate_tells_what_cannot_be_had_here(twin: Any) -> None:
+    """A valid profile that cannot be launched on this machine is exit code 1, with the reason."""
+    ended = twin.run("validate", str(twin.profile), "--backend", "embedded", "--base", "no-such-image:1")
+    assert (ended.code, ended.record["valid"]) == (1, True)
+    assert ended.record["plan"]["error"]["remedy"]
+
+
+@pytest.mark.parametrize("text", ["dtu: 1\nname: x\nlimts: {}\n", "dtu: 1\nname: ${X}\n", "dtu: [\n"])
+def test_invalid_profiles_are_errors_with_file_and_line(twin: Any, text: str) -> None:
+    """What is wrong with a profile is told with its place, and exit code 2."""
+    twin.profile.write_text(text, encoding="utf-8")
+    ended = twin.run("validate", str(twin.profile))
+    assert (ended.code, ended.record["error"]["code"]) == (2, "profile_invalid")
+    assert f"{twin.profile}:" in ended.record["error"]["message"]

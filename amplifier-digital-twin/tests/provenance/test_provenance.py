@@ -1,0 +1,260 @@
+"""Whatever was installed from elsewhere than the universe served it is found, by looking at real environments."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from amplifier_digital_twin.profile.model import Repository, User
+from amplifier_digital_twin.provenance import Finding, check_provenance
+from amplifier_digital_twin.services.decisions import Decisions
+from amplifier_digital_twin.services.git_mirror import GitMirror
+
+MakeWheel = Callable[..., Path]
+MakeSite = Callable[..., Awaitable[Any]]
+USER = User()
+URL = "https://github.com/example/own"
+
+
+async def look(site: Any, mirror: GitMirror | None = None, names: Any = "all") -> list[Finding]:
+    """Check what is installed in the stand-in."""
+    return await check_provenance(site.twin, USER, mirror, site.index, names)
+
+
+async def test_served_wheel_is_recognised(make_site: MakeSite, make_wheel: MakeWheel) -> None:
+    """A wheel that the universe's index served is ok, though installers add files, programs and data of their own."""
+    site = await make_site({"own": [make_wheel()]})
+    await site.install("--compile-bytecode", "own")
+    (found,) = await look(site)
+    assert found.is_ok, found.reason
+    assert (found.name, found.version, found.source, found.expected) == ("own", "1.0", "wheel", "1.0")
+    assert found.location.startswith("/home/user/venv/lib/")
+    assert found.record()["is_ok"] is True
+
+
+async def test_other_version(make_site: MakeSite, make_wheel: MakeWheel) -> None:
+    """A newer release of an overridden name came from elsewhere."""
+    site = await make_site({"own": [make_wheel()]})
+    newer = make_wheel(version="9.0", folder="published")
+    await site.install("--no-index", "--find-links", str(newer.parent), "own")
+    (found,) = await look(site)
+    assert not found.is_ok
+    assert (found.expected, found.found) == ("1.0", "9.0")
+
+
+async def test_same_version_with_other_content(make_site: MakeSite, make_wheel: MakeWheel) -> None:
+    """A published wheel of the very version that is overridden differs in content, and that is seen."""
+    site = await make_site({"own": [make_wheel()]})
+    other = make_wheel("published = True\n", folder="published")
+    await site.install("--no-index", "--find-links", str(other.parent), "own")
+    (found,) = await look(site)
+    assert not found.is_ok
+    assert "own/__init__.py is recorded as sha256=" in found.reason
+
+
+@pytest.mark.parametrize("what", ["changed", "deleted", "linked", "odd", "extra", "record", "purelib"])
+async def test_tampering_after_the_installation(make_site: MakeSite, make_wheel: MakeWheel, what: str) -> None:
+    """Files that were changed, removed, replaced by links or added to the record afterwards are seen."""
+    site = await make_site({"own": [make_wheel()]})
+    await site.install("own", "--link-mode=copy")
+    module = site.packages / "own" / "__init__.py"
+    record = site.packages / "own-1.0.dist-info" / "RECORD"
+    if what == "changed":
+        module.write_text("evil = True\n", encoding="utf-8")
+    elif what == "deleted":
+        module.unlink()
+    elif what == "linked":
+        module.rename(site.venv / "moved.py")
+        module.symlink_to(site.venv / "moved.py")
+    elif what == "odd":
+        (site.packages / "own" / "data [x].txt").write_text("other\n", encoding="utf-8")
+    elif what == "extra":
+        record.write_text(record.read_text(encoding="utf-8") + "own/evil.py,sha256=x,1\n", encoding="utf-8")
+    elif what == "record":
+        record.unlink()
+    else:
+        (site.packages / "own_extra.py").write_text("EXTRA = 2\n", encoding="utf-8")
+    (found,) = await look(site)
+    assert not found.is_ok
+
+
+async def test_folder_and_address_are_not_the_index(
+    make_site: MakeSite, make_wheel: MakeWheel, tmp_path: Path
+) -> None:
+    """An overridden name installed from a folder is not ok; from the very wheel that is served it is."""
+    wheel = make_wheel()
+    site = await make_site({"own": [wheel]})
+    await site.install(str(wheel))
+    (found,) = await look(site)
+    assert found.is_ok, found.reason
+    direct = site.packages / "own-1.0.dist-info" / "direct_url.json"
+    direct.write_text(json.dumps({"url": "file:///src/own", "dir_info": {"editable": True}}), encoding="utf-8")
+    (found,) = await look(site)
+    assert not found.is_ok
+    assert "file:///src/own" in found.reason
+    for damaged in ("", "[]", "{}", "{"):
+        direct.write_text(damaged, encoding="utf-8")
+        (found,) = await look(site)
+        assert not found.is_ok
+
+
+async def test_names(make_site: MakeSite, make_wheel: MakeWheel) -> None:
+    """Only what was named is looked at, however it is spelled; what is named and missing is a finding."""
+    site = await make_site({"own": [make_wheel()], "other": [make_wheel(name="other")]})
+    await site.install("own", "other")
+    assert [found.name for found in await look(site, names=("OWN",))] == ["own"]
+    missing, present = await look(site, names=("own", "absent_one"))
+    assert (missing.name, missing.is_ok, missing.reason) == ("absent-one", False, "is not installed")
+    assert present.is_ok
+    assert len(await look(site)) == 2
+
+
+async def test_caches_and_the_base_system(make_site: MakeSite, make_wheel: MakeWheel) -> None:
+    """What lies in uv's cache is not installed; what the base system brings is not the profile's."""
+    site = await make_site({"own": [make_wheel()]})
+    await site.install("own")
+    assert list(site.venv.parent.glob(".cache/uv/archive-v*/*/own-1.0.dist-info"))
+    system = site.twin.root / "usr/lib/python3/dist-packages/own-0.1.dist-info"
+    system.mkdir(parents=True)
+    old = site.packages / "own-0.2.egg-info"
+    old.mkdir()
+    sources = site.venv.parent / "src" / "own.egg-info"
+    sources.mkdir(parents=True)
+    findings = await look(site)
+    assert [(found.version, found.source, found.is_ok) for found in findings] == [
+        ("0.2", "wheel", False),
+        ("1.0", "wheel", True),
+        ("0.1", "system", True),
+    ]
+
+
+async def test_nothing_served(make_site: MakeSite, make_wheel: MakeWheel) -> None:
+    """Packages that the profile does not speak of are reported as what they are."""
+    site = await make_site({})
+    wheel = make_wheel()
+    await site.install("--no-index", "--find-links", str(wheel.parent), "own")
+    (found,) = await look(site)
+    assert (found.source, found.is_ok) == ("index", True)
+    (found,) = await check_provenance(site.twin, USER, None, None)
+    assert found.is_ok
+
+
+@pytest.fixture
+async def mirrored(tmp_path: Path) -> AsyncIterator[tuple[GitMirror, str, Path]]:
+    """Serve a repository whose working tree is one commit ahead of what is published."""
+    folder = tmp_path / "repository"
+    folder.mkdir()
+    who = ["-c", "user.name=A", "-c", "user.email=a@example.com"]
+
+    def git(*words: str) -> str:
+        done = subprocess.run(["git", *who, *words], cwd=folder, capture_output=True, text=True, check=True)
+        return done.stdout.strip()
+
+    backend = Path(__file__).with_name("backend.txt").read_text(encoding="utf-8")
+    (folder / "backend.py").write_text(backend, encoding="utf-8")
+    (folder / "own.py").write_text("WHAT = 'old'\n", encoding="utf-8")
+    build = '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n'
+    (folder / "pyproject.toml").write_text(build + '[project]\nname = "own"\nversion = "1.0"\n', encoding="utf-8")
+    git("init", "-q", "-b", "main")
+    git("add", ".")
+    git("commit", "-q", "-m", "published")
+    git("tag", "v1")
+    (folder / "own.py").write_text("WHAT = 'new'\n", encoding="utf-8")
+    mirror = GitMirror([Repository(folder, URL)], tmp_path / "mirror", Decisions(tmp_path / "git.jsonl"))
+    await mirror.prepare()
+    listening = socket.create_server(("127.0.0.1", 0))
+    port = listening.getsockname()[1]
+    await mirror.serve(listening)
+    config = tmp_path / "gitconfig"
+    config.write_text(mirror.git_config(("127.0.0.1", port)), encoding="utf-8")
+    yield mirror, git("rev-parse", "HEAD"), config
+    await mirror.close()
+
+
+def direct_url(site: Any, url: str, commit: str, asked: str | None) -> None:
+    """Write what an installer would have written."""
+    info: dict[str, str] = {"vcs": "git", "commit_id": commit}
+    if asked is not None:
+        info["requested_revision"] = asked
+    place = site.packages / "own-1.0.dist-info" / "direct_url.json"
+    place.write_text(json.dumps({"url": url, "vcs_info": info}), encoding="utf-8")
+
+
+@pytest.mark.parametrize("ref", ["", "@main", "@v1", "@commit"])
+async def test_served_commit_is_recognised(
+    make_site: MakeSite, mirrored: tuple[GitMirror, str, Path], ref: str
+) -> None:
+    """What was installed from the mirror is ok: HEAD, a branch, a tag, a commit of the history."""
+    mirror, published, config = mirrored
+    site = await make_site({})
+    ref = f"@{published}" if ref == "@commit" else ref
+    await site.install(f"git+{URL}.git{ref}", GIT_CONFIG_GLOBAL=str(config))
+    (found,) = await look(site, mirror)
+    assert found.is_ok, found.reason
+    assert found.source == "git"
+    assert found.expected == found.found == (published if ref not in ("", "@main") else mirror.commits[URL]["HEAD"])
+
+
+async def test_uv_github_fast_path_is_caught(
+    make_site: MakeSite, mirrored: tuple[GitMirror, str, Path]
+) -> None:
+    """The published commit in place of the served one is caught, though it is in the served history."""
+    from amplifier_digital_twin.services.http_site import Answer, HttpSite, Question
+
+    mirror, published, config = mirrored
+
+    async def answer(question: Question) -> Answer:
+        return Answer(200, published.encode())
+
+    hosting = HttpSite(answer)
+    listening = socket.create_server(("127.0.0.1", 0))
+    address = f"http://127.0.0.1:{listening.getsockname()[1]}"
+    await hosting.serve(listening)
+    site = await make_site({})
+    await site.install(
+        f"git+{URL}@main",
+        GIT_CONFIG_GLOBAL=str(config),
+        UV_NO_GITHUB_FAST_PATH="false",
+        UV_GITHUB_FAST_PATH_URL=address,
+    )
+    await hosting.close()
+    (found,) = await look(site, mirror)
+    assert not found.is_ok
+    assert (found.expected, found.found) == (mirror.commits[URL]["refs/heads/main"], published)
+    assert "past the mirror" in found.reason
+
+
+async def test_wrong_commits(make_site: MakeSite, mirrored: tuple[GitMirror, str, Path]) -> None:
+    """Commits that the mirror does not serve for what was asked for are not ok."""
+    mirror, published, config = mirrored
+    served = mirror.commits[URL]["HEAD"]
+    site = await make_site({})
+    await site.install(f"git+{URL}@main", GIT_CONFIG_GLOBAL=str(config))
+    cases = [
+        (URL, served, "main", True),
+        (URL.upper().replace("HTTPS", "https"), served, None, True),
+        ("ssh://git@github.com/example/own.git", served, None, True),
+        (URL, published, published, True),
+        (URL, published, published[:12], True),
+        (URL, published, None, False),
+        (URL, published, "main", False),
+        (URL, "0" * 40, "main", False),
+        (URL, "0" * 40, "0" * 40, False),
+        (URL, served, published, False),
+        (URL, served, "gone", False),
+        (URL, "", None, False),
+        ("https://github.com/example/own-extra", served, "main", False),
+        ("https://elsewhere.example/a/own", served, "main", True),
+    ]
+    for url, commit, asked, is_ok in cases:
+        direct_url(site, url, commit, asked)
+        (found,) = await look(site, mirror)
+        assert found.is_ok is is_ok, (url, commit, asked, found)
+    (found,) = await look(site, None)
+    assert found.is_ok
