@@ -10,6 +10,7 @@ from amplifier_digital_twin import __version__
 from amplifier_digital_twin.backends.twin import Run
 from amplifier_digital_twin.checks.context import CheckContext
 from amplifier_digital_twin.checks.runner import run_checks
+from amplifier_digital_twin.errors import TwinError
 from amplifier_digital_twin.evidence import Evidence
 
 if TYPE_CHECKING:
@@ -45,6 +46,15 @@ async def check_universe(universe: Universe, folder: Path) -> dict[str, Any]:
     evidence.add_file("decisions.jsonl", universe.place.decisions)
     record = evidence.write_verdict(outcomes, profile=profile.name, timings=dict(recorder.timings))
     return {**record, "evidence": str(folder)}
+
+
+async def keep_failure(universe: Universe, folder: Path, error: TwinError) -> None:
+    """Write down what is known of a launch that failed, before everything is destroyed."""
+    evidence = Evidence(folder, universe.secret_values)
+    evidence.add_json("error.json", error.record())
+    evidence.add_json("timings.json", dict(universe.recorder.timings))
+    evidence.add_file("log.jsonl", universe.place.log)
+    evidence.add_file("decisions.jsonl", universe.place.decisions)
 
 
 async def _versions(universe: Universe) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -23,13 +22,9 @@ async def make_universe(
     place: Place, request: Mapping[str, Any], recorder: Recorder, environ: Mapping[str, str]
 ) -> Universe:
     """Return the universe that a request asks for; raise TwinError when profile or machine do not allow it."""
-    if directory := request.get("directory"):
-        # Paths in variables are meant from where the program was called.
-        os.chdir(directory)
-    try:
-        profile = load_profile(request["profile"], request.get("vars") or {}, environ)
-    finally:
-        os.chdir("/")
+    # Paths in variables are meant from where the program was called.
+    directory = Path(request["directory"]) if request.get("directory") else None
+    profile = load_profile(request["profile"], request.get("vars") or {}, environ, directory)
     if request.get("backend"):
         profile = dataclasses.replace(profile, backend=str(request["backend"]))
     planned, backend = await choose(profile, request.get("base"))

@@ -41,7 +41,10 @@ async def prune(registry: Registry) -> Pruned:
             else:
                 pruned.kept[found.state.id] = reason
     for folder, fault in listing.faults.items():
-        if not _remove_if_empty(folder):
+        owner = folder.lstat().st_uid if folder.exists() else os.geteuid()
+        if owner != os.geteuid():
+            pruned.kept[folder.name] = f"it belongs to user {owner}"
+        elif not _remove_if_empty(folder):
             pruned.failed[folder.name] = fault.record()
     for folder in registry.unfinished():
         if folder.lstat().st_uid == os.geteuid():
@@ -51,8 +54,19 @@ async def prune(registry: Registry) -> Pruned:
 
 async def reap(found: Found) -> str | None:
     """Remove a universe that nobody keeps; return why it is left alone. Raises TwinError, OSError."""
+    if not found.place.folder.exists():
+        return None
     if not found.is_mine:
         return f"it belongs to user {found.state.owner}"
+    try:
+        return await _reap_held(found)
+    except FileNotFoundError:
+        if found.place.folder.exists():
+            raise
+        return None  # somebody was faster
+
+
+async def _reap_held(found: Found) -> str | None:
     with found.place.held() as is_held:
         # Looked at again under the lock: somebody may have been faster.
         if not found.place.state_file.exists():

@@ -42,7 +42,10 @@ class Found(NamedTuple):
     @property
     def is_mine(self) -> bool:
         """Tell whether the state and the folder both say that it belongs to the user who asks."""
-        return self.state.owner == os.geteuid() == self.place.folder.lstat().st_uid
+        try:
+            return self.state.owner == os.geteuid() == self.place.folder.lstat().st_uid
+        except FileNotFoundError:
+            return False  # it is gone: nobody's
 
 
 class Listing(NamedTuple):

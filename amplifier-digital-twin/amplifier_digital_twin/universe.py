@@ -67,9 +67,15 @@ class Universe:
 
     async def launch(self) -> dict[str, Any]:
         """Make everything, once; what provisioning leaves is kept as a layer, which the next launch starts from."""
-        async with self._within_wall("launching"):
-            with self._recorder.timed("launch"):
-                return await self._launch()
+        try:
+            async with self._within_wall("launching"):
+                with self._recorder.timed("launch"):
+                    return await self._launch()
+        except TwinError as error:
+            from amplifier_digital_twin.checking import keep_failure
+
+            await keep_failure(self, self._evidence, error)
+            raise
 
     async def _launch(self) -> dict[str, Any]:
         recorder, profile = self._recorder, self.profile
@@ -94,19 +100,24 @@ class Universe:
         if not self.profile.packages or self._world.index is None:
             return
         wheels = Wheels(self.profile, self._world, self._place.cache, self._recorder)
-        self._world.index.replace(await wheels.gather(self._make_builder))
+        self._world.index.replace(await wheels.gather(self._builder))
 
-    async def _make_builder(self) -> Twin:
-        """Return a twin of the same base in which wheels are built and which is thrown away."""
+    @asynccontextmanager
+    async def _builder(self) -> AsyncIterator[Twin]:
+        """Give a twin of the same base in which wheels are built, and throw it away."""
         self._recorder.progress("starting a throw-away twin to build in")
-        twin = await self._create(for_building(self.profile), f"{self._id}-build", None)
+        identifier = f"{self._id}-build"
+        twin = await self._create(for_building(self.profile), identifier, None)
         try:
             sockets = await twin.sockets()
-            await self._world.serve(sockets)
-        except BaseException:
+            try:
+                await self._world.serve(sockets)
+                yield twin
+            finally:
+                await sockets.close()
+        finally:
             await twin.destroy()
-            raise
-        return _Listed(twin, self._place, f"{self._id}-build")
+            self._place.remove_twin(identifier)
 
     async def _layer_name(self) -> str:
         from amplifier_digital_twin.profile.describe import fingerprint
@@ -378,22 +389,6 @@ class Universe:
             raise TwinError(
                 "wall_limit", f"{what} was not done after {wall:g} s", "raise `limits.wall` in the profile"
             ) from None
-
-
-class _Listed:
-    """A twin that is taken off the universe's list when it is destroyed."""
-
-    def __init__(self, twin: Twin, place: Place, identifier: str) -> None:
-        self._twin = twin
-        self._place = place
-        self._identifier = identifier
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._twin, name)
-
-    async def destroy(self) -> None:
-        await self._twin.destroy()
-        self._place.remove_twin(self._identifier)
 
 
 def _unpacked(archive: BinaryIO, destination: Path) -> Unpacked:

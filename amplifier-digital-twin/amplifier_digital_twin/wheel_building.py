@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from pathlib import Path
 
 from amplifier_digital_twin.backends.twin import Twin
@@ -15,8 +16,8 @@ from amplifier_digital_twin.services.wheel_file import check_wheel
 from amplifier_digital_twin.services.wheels import build_wheel
 from amplifier_digital_twin.services.world import World, for_building
 
-#: Makes a twin that serves the world, and ends it: `async with`-like, by hand, because it may never be needed.
-MakeTwin = Callable[[], Awaitable[Twin]]
+#: Gives a twin that serves the world and is thrown away afterwards; entered only when there is something to build.
+Builder = Callable[[], AbstractAsyncContextManager[Twin]]
 
 
 class Wheels:
@@ -28,20 +29,18 @@ class Wheels:
         self._cache = cache / "wheels"
         self._recorder = recorder
 
-    async def gather(self, make_twin: MakeTwin) -> dict[str, list[Path]]:
+    async def gather(self, builder: Builder) -> dict[str, list[Path]]:
         """Return the wheels by package name; raise TwinError when one is missing or cannot be built."""
         found: dict[str, list[Path]] = {}
-        twin: Twin | None = None
-        try:
+        async with AsyncExitStack() as stack:
+            twin: Twin | None = None
             for package in self._profile.packages:
                 kept = self._kept(package)
                 if kept is None:
-                    twin = twin or await make_twin()
+                    if twin is None:
+                        twin = await stack.enter_async_context(builder())
                     kept = await self._build(package, twin)
                 found.setdefault(package.name, []).append(kept)
-        finally:
-            if twin is not None:
-                await twin.destroy()
         return found
 
     def _kept(self, package: Package) -> Path | None:

@@ -83,6 +83,17 @@ async def test_universe_that_is_locked_is_left_alone(dead: Found) -> None:
     assert dead.place.state_file.exists()
 
 
+async def test_universe_that_somebody_else_removes_is_no_fault(tmp_path: Path, dead: Found) -> None:
+    """Two who prune at the same time do not stand in each other's way."""
+    import asyncio
+
+    registry = Registry(tmp_path / "digital-twin")
+    both = await asyncio.gather(prune(registry), prune(registry))
+    assert [pruned.failed for pruned in both] == [{}, {}]
+    assert await reap(dead) is None
+    assert not dead.place.folder.exists()
+
+
 async def test_links_are_removed_and_never_followed(tmp_path: Path, dead: Found) -> None:
     """What a link in the folder points to stays."""
     outside = tmp_path / "outside"

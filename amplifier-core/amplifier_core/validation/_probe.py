@@ -45,7 +45,17 @@ def facts(function: Callable[..., Any]) -> Facts:
 
 
 def _read(function: Callable[..., Any]) -> Facts:
-    return Facts(inspect.iscoroutinefunction(function), len(inspect.signature(function).parameters))
+    return Facts(inspect.iscoroutinefunction(function), _parameters(function))
+
+
+def _parameters(function: Callable[..., Any]) -> int:
+    try:
+        return len(inspect.signature(function).parameters)
+    except TypeError:
+        if isinstance(function, FunctionType | MethodType | type) or not callable(function):
+            raise
+        # Async mocks of some releases of Python pose as functions and have no code to read a signature from.
+        return len(inspect.signature(type(function).__call__).parameters) - 1
 
 
 def reason(error: BaseException) -> str:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import inspect
 import types
+import unittest.mock
 import weakref
 from collections.abc import Callable
 from pathlib import Path
@@ -365,3 +367,25 @@ def test_reason_lets_interrupts_through() -> None:
 
     with pytest.raises(KeyboardInterrupt):
         reason(Interrupting())
+
+
+class PosingAsFunction:
+    """Have the attributes of a function, and a code object that cannot be read: an async mock of Python 3.11.2."""
+
+    def __init__(self) -> None:
+        self.__name__ = "posing"
+        self.__code__ = unittest.mock.NonCallableMock(spec_set=types.CodeType)
+        self.__code__.co_flags = inspect.CO_COROUTINE
+        self.__defaults__ = ()
+        self.__kwdefaults__: dict[str, Any] = {}
+        self.__annotations__: dict[str, Any] = {}
+
+    async def __call__(self, first: Any, *others: Any) -> None:
+        """Take anything."""
+
+
+def test_facts_of_objects_that_pose_as_functions() -> None:
+    """What has no readable code of its own is judged by how its class is called."""
+    assert facts(PosingAsFunction()).parameters == 2
+    with pytest.raises(TypeError):
+        facts(3)  # type: ignore[arg-type]

@@ -129,8 +129,19 @@ class Incus:
             with tempfile.TemporaryDirectory(prefix="amplifier-twin-") as folder:
                 metadata = Path(folder) / "metadata.tar"
                 await asyncio.to_thread(_write_metadata, metadata)
-                await self.must("image", "import", str(metadata), str(archive), "--alias", image, timeout=_LONG)
+                words = ("image", "import", str(metadata), str(archive), "--alias", image)
+                answer = await self.call(*words, timeout=_LONG)
+            if answer.returncode != 0 and not await self._appears(image):
+                raise TwinError("engine_failed", f"incus image import: {answer.reason}", "see whether incus works")
         return image
+
+    async def _appears(self, image: str) -> bool:
+        """Wait for an image that another process imports at the same time: its name comes last."""
+        for _ in range(50):
+            if await self.has_image(image):
+                return True
+            await asyncio.sleep(0.2)
+        return False
 
     async def start(self, spec: TwinSpec, image: str) -> Sequence[str]:
         """Make and start the container of a spec; return what is weaker than asked for."""

@@ -18,12 +18,14 @@ _NO_BROWSER: Final = 69
 _SIGNATURE: Final = b"\x89PNG\r\n\x1a\n"
 #: The browser's own walls need namespaces, which a universe does not allow: the universe is the wall.
 _OPTIONS: Final = "--headless --no-sandbox --disable-gpu --disable-dev-shm-usage --hide-scrollbars --no-first-run"
-_FIND: Final = """
-for browser in chromium chromium-browser google-chrome google-chrome-stable; do
-  program=$(command -v "$browser") && break
-done
-test -n "$program" || exit 69
-"""
+#: The program itself comes first: Debian's `chromium` is a script that needs files of /etc, which not every base has.
+BROWSERS: Final = (
+    "/usr/lib/chromium/chromium",
+    "chromium",
+    "chromium-browser",
+    "google-chrome",
+    "google-chrome-stable",
+)
 
 
 async def check_screenshot(check: Check, context: CheckContext) -> tuple[list[str], dict[str, Any]]:
@@ -54,11 +56,16 @@ async def check_screenshot(check: Check, context: CheckContext) -> tuple[list[st
 
 async def _browse(context: CheckContext, check: Check, folder: str, action: str) -> Finished:
     assert check.screenshot is not None
-    wanted, user = check.screenshot, context.user
+    wanted, user, place = check.screenshot, context.user, shlex.quote(folder)
     size = f"--window-size={wanted.width},{wanted.height}"
-    profile = f"--user-data-dir={shlex.quote(folder)}/profile"
-    line = f'exec "$program" {_OPTIONS} {size} {profile} {shlex.quote(action)} {shlex.quote(wanted.url)}'
-    script = f"{_FIND}\nmkdir -p {shlex.quote(folder)}\n{line}"
+    lines = [
+        f'for name in {shlex.join(BROWSERS)}; do program=$(command -v "$name") && break; done',
+        f'test -n "$program" || exit {_NO_BROWSER}',
+        # A picture of an earlier run is none of this one, and the user's home stays as the profile made it.
+        f"rm -rf {place}; mkdir -p {place}; export HOME={place}",
+        f'exec "$program" {_OPTIONS} {size} --user-data-dir={place}/profile {shlex.join([action, wanted.url])}',
+    ]
+    script = "\n".join(lines)
     return await context.twin.run(_run(script, context, user, check.timeout))
 
 

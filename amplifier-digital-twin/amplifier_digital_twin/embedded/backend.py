@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import shutil
 import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
@@ -244,6 +243,13 @@ def _file_nodes(spec: TwinSpec) -> dict[str, Node]:
     return nodes
 
 
+def _is_program(path: Path) -> bool:
+    try:
+        return path.is_file() and os.access(path, os.R_OK | os.X_OK)
+    except OSError:
+        return False  # it lies where this user has no way to
+
+
 def _tools_key(tools: Mapping[str, Path]) -> str:
     import hashlib
 
@@ -251,7 +257,7 @@ def _tools_key(tools: Mapping[str, Path]) -> str:
     for name, path in sorted(tools.items()):
         if not name or "/" in name or name.startswith("."):
             raise TwinError("path_invalid", f"{name!r} is no name of a program", "correct `base.tools` in the profile")
-        if not path.is_file() or not shutil.which(str(path)):
+        if not _is_program(path):
             raise TwinError("tool_missing", f"{path} is no program", f"install {name}, or leave it out of `base.tools`")
         status = path.stat()
         facts.append((name, str(path.resolve()), status.st_mtime_ns, status.st_size, status.st_ino))

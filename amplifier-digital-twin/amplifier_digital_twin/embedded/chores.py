@@ -19,7 +19,6 @@ from amplifier_digital_twin.embedded.id_maps import IdMap
 from amplifier_digital_twin.embedded.staged import Stage, Staged
 from amplifier_digital_twin.errors import TwinError
 
-
 #: How often the removal of a tree that somebody else removes too is begun again.
 _ROUNDS: Final = 100
 

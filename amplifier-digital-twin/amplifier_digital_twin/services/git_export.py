@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Final
 
 from amplifier_digital_twin.errors import TwinError
-from amplifier_digital_twin.services.git_command import quoted, run_git
-from amplifier_digital_twin.services.git_source import GitSource
+from amplifier_digital_twin.services.git_command import quoted
+from amplifier_digital_twin.services.git_source import GitSource, Head
+from amplifier_digital_twin.services.object_store import ObjectStore
 from amplifier_digital_twin.services.working_tree import WorkingTree
 
 WORKTREE: Final = "worktree"
@@ -60,7 +61,6 @@ def export(path: Path, ref: str, folder: Path) -> Exported:
     shallow = source.common_dir / "shallow"
     if shallow.is_file():
         shutil.copyfile(shallow, folder / "shallow")
-    # Only now: git touches a borrowed object that it is told to write, and the source is not ours to touch.
     borrowed = folder / "objects" / "info" / "alternates"
     borrowed.parent.mkdir()
     borrowed.write_bytes(f"{quoted(source.common_dir / 'objects')}\n".encode("utf-8", "surrogateescape"))
@@ -84,9 +84,11 @@ def _working_tree(source: GitSource, folder: Path, notes: list[str]) -> tuple[st
         raise TwinError(
             "repository_invalid", f"{source.path} has no working tree", "name a branch, tag or commit as its `ref`"
         )
-    branch, parent = source.head()
-    tree = WorkingTree(source, folder, notes).write()
-    commit = _commit(source, folder, tree, parent)
+    branch, parent = source.branch(), source.head()
+    objects = ObjectStore(folder, source.object_format)
+    known = source.trees(parent.commit) | {parent.tree} if parent is not None else frozenset()
+    tree = WorkingTree(source, folder, objects, notes).write(known)
+    commit = _commit(objects, tree, parent)
     refs = source.refs()
     head = branch or MAIN
     refs[head] = (commit, commit)
@@ -107,28 +109,15 @@ def _single(source: GitSource, ref: str) -> tuple[str, dict[str, tuple[str, str]
     return (name if name.startswith("refs/heads/") else MAIN), refs
 
 
-def _commit(source: GitSource, folder: Path, tree: str, parent: str | None) -> str:
+def _commit(objects: ObjectStore, tree: str, parent: Head | None) -> str:
     """Return a commit of the tree: the parent when it has that tree, else a new one that only content decides."""
-    lines = [f"tree {tree}"]
-    date = _EPOCH
-    if parent is not None:
-        was_tree, was_date = _facts(source, parent)
-        if was_tree == tree:
-            return parent
-        lines.append(f"parent {parent}")
-        # Younger than its parent, as git expects of every commit.
-        date = was_date + 1
+    if parent is not None and parent.tree == tree:
+        return parent.commit
+    # Younger than its parent, as git expects of every commit.
+    date = parent.date + 1 if parent is not None else _EPOCH
+    lines = [f"tree {tree}", *([f"parent {parent.commit}"] if parent is not None else [])]
     lines += [f"author {_WHO} {date} +0000", f"committer {_WHO} {date} +0000", "", "The working tree as it is", ""]
-    options = (f"--git-dir={folder}", "hash-object", "-t", "commit", "-w", "--stdin")
-    return run_git(options, stdin="\n".join(lines).encode()).decode().strip()
-
-
-def _facts(source: GitSource, commit: str) -> tuple[str, int]:
-    """Return the tree and the date of a commit."""
-    headers = source.ask("cat-file", "commit", commit).partition("\n\n")[0].splitlines()
-    tree = next(line.removeprefix("tree ") for line in headers if line.startswith("tree "))
-    committer = next(line for line in headers if line.startswith("committer "))
-    return tree, int(committer.rsplit(" ", 2)[1])
+    return objects.write("commit", "\n".join(lines).encode())
 
 
 def _write_refs(folder: Path, head: str, refs: Mapping[str, tuple[str, str]]) -> None:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from amplifier_digital_twin.errors import TwinError
 from amplifier_digital_twin.services.git_command import run_git
@@ -22,6 +22,14 @@ _ANY_OWNER: Final = (
 )
 _HEX: Final = re.compile(r"[0-9a-f]{7,64}")
 _BRANCHES: Final = "refs/heads/"
+
+
+class Head(NamedTuple):
+    """A commit, its tree, and its date in seconds."""
+
+    commit: str
+    tree: str
+    date: int
 
 
 @dataclass(frozen=True)
@@ -54,9 +62,9 @@ class GitSource:
             raise _invalid(path, f"is a folder inside a repository: name its root, {str(path)[: -len(prefix)]}")
         return cls(path, Path(git_dir), Path(common_dir), is_bare == "true", object_format)
 
-    def ask(self, *arguments: str, accepted: tuple[int, ...] = (0,)) -> str:
+    def ask(self, *arguments: str, accepted: tuple[int, ...] = (0,), stdin: bytes = b"") -> str:
         """Return what git says of the repository; only for commands that read."""
-        said = run_git([*_ANY_OWNER, f"--git-dir={self.git_dir}", *arguments], accepted=accepted)
+        said = run_git([*_ANY_OWNER, f"--git-dir={self.git_dir}", *arguments], accepted=accepted, stdin=stdin)
         return said.decode("utf-8", "surrogateescape")
 
     def refs(self) -> dict[str, tuple[str, str]]:
@@ -70,11 +78,25 @@ class GitSource:
                 found[name] = (own, peeled or own)
         return found
 
-    def head(self) -> tuple[str | None, str | None]:
-        """Return the branch that is checked out and its commit; None for a detached head, a branch without commits."""
-        branch = self.ask("symbolic-ref", "-q", "HEAD", accepted=(0, 1)).strip()
-        commit = self.ask("rev-parse", "-q", "--verify", "HEAD^{commit}", accepted=(0, 1)).strip()
-        return branch or None, commit or None
+    def branch(self) -> str | None:
+        """Return the full name of the branch that is checked out; None for a detached head."""
+        return self.ask("symbolic-ref", "-q", "HEAD", accepted=(0, 1)).strip() or None
+
+    def head(self) -> Head | None:
+        """Return the commit that is checked out; None before the first one."""
+        found, _, content = self.ask("cat-file", "--batch", stdin=b"HEAD\n").partition("\n")
+        if found.endswith(" missing"):
+            return None
+        headers = content.partition("\n\n")[0].splitlines()
+        tree = next(line.removeprefix("tree ") for line in headers if line.startswith("tree "))
+        committer = next(line for line in headers if line.startswith("committer "))
+        return Head(found.partition(" ")[0], tree, int(committer.rsplit(" ", 2)[1]))
+
+    def trees(self, commit: str) -> frozenset[str]:
+        """Return the names of all trees of a commit, its own not among them."""
+        lines = self.ask("ls-tree", "-d", "-r", "-z", commit).split("\0")
+        facts = (line.partition("\t")[0].split(" ") for line in lines if line)
+        return frozenset(name for _, kind, name in facts if kind == "tree")
 
     def resolve(self, ref: str) -> tuple[str, str, str]:
         """Return the full name (empty for a bare commit), the object and the commit of a ref.

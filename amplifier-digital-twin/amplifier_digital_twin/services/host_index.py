@@ -80,9 +80,6 @@ class HostIndex:
         self._certificates = certificates
         self._clients: dict[str | None, httpx2.AsyncClient] = {}
         self._context: ssl.SSLContext | None = None
-        self._credentials = {
-            _origin(place.url): place.credentials for place in self.locations if place.credentials is not None
-        }
 
     @classmethod
     async def from_host(cls, environ: Mapping[str, str]) -> HostIndex:
@@ -214,7 +211,10 @@ class HostIndex:
 
     def _auth(self, url: str) -> tuple[str, str] | None:
         """Return user and password for an address: only those of the very server they were given for."""
-        return self._credentials.get(_origin(url))
+        places = [place for place in self.locations if place.credentials and _origin(place.url) == _origin(url)]
+        # Several indexes may share a server, each with a password of its own.
+        nearest = max(places, key=lambda place: len(os.path.commonpath([place.url, url])), default=None)
+        return nearest.credentials if nearest is not None else None
 
     async def _client(self, url: str) -> httpx2.AsyncClient:
         import httpx2

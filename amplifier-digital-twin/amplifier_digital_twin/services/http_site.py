@@ -15,10 +15,11 @@ if TYPE_CHECKING:
 
 #: How many bytes a request may carry; what git asks with is far smaller.
 MAX_BODY: Final = 64 * 1024 * 1024
-#: How long a client may be silent, in seconds.
+#: How long a client may be silent in the middle of something, and between two requests, in seconds.
 _SILENCE: Final = 300.0
+_IDLE: Final = 60.0
 #: How many connections are served at the same time; the others wait.
-_CONNECTIONS: Final = 64
+_CONNECTIONS: Final = 512
 _CHUNK: Final = 65536
 
 _log: Final = logging.getLogger(__name__)
@@ -93,7 +94,7 @@ class HttpSite:
         except (OSError, TimeoutError, h11.ProtocolError):
             pass  # the client went away, or is none of HTTP: there is nobody to tell
         finally:
-            writer.transport.abort() if writer.transport.is_closing() else writer.close()
+            writer.close()
 
 
 class _Connection:
@@ -137,7 +138,7 @@ class _Connection:
             if self._wire.they_are_waiting_for_100_continue:
                 go_on = h11.InformationalResponse(status_code=100, headers=[])
                 await self._write(self._wire.send(go_on))
-            async with asyncio.timeout(_SILENCE):
+            async with asyncio.timeout(_IDLE if self._wire.their_state is h11.IDLE else _SILENCE):
                 self._wire.receive_data(await self._reader.read(_CHUNK))
 
     async def _question(self) -> Question | None:

@@ -217,6 +217,7 @@ class PackageIndex:
             path = await self._kept(self._upstream, file.url, file.hashes, None if "sha256" in file.hashes else key)
         except TwinError as error:
             raise TwinError(error.code, f"{filename}: {error.message}", error.remedy) from error
+        self._record("allow", question, "")
         self._handed_out[(name, filename)] = ServedFile(name, filename, path.name, file.url.partition("?")[0])
         return await _sent(path, _FOR_EVER)
 

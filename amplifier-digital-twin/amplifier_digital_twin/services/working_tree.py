@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 import shutil
 import stat
-import tempfile
+from collections.abc import Set
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from amplifier_digital_twin.errors import TwinError
 from amplifier_digital_twin.services.git_command import quoted, run_git
 from amplifier_digital_twin.services.git_source import GitSource
+from amplifier_digital_twin.services.object_store import Entry, ObjectStore
 
 #: Wins over every `.gitattributes`: content is compared and kept byte for byte.
 _AS_IT_IS: Final = "* -text -ident -filter -working-tree-encoding\n"
@@ -22,29 +23,20 @@ _PLAIN: Final = b"100644"
 _PROGRAM: Final = b"100755"
 #: Settings of the repository that say how to read its files; no other one takes effect.
 _KEPT_SETTINGS: Final = ("core.filemode", "core.symlinks", "core.excludesfile", "core.ignorecase")
-#: The store lives as long as its universe: nothing in it must outlive a power cut.
-_FAST: Final = ("-c", "core.looseCompression=1", "-c", "core.fsync=none")
 _NO_FILTER: Final = (b"unspecified", b"unset", b"set")
-
-
-class _Entry(NamedTuple):
-    mode: bytes
-    object: bytes
 
 
 @dataclass
 class WorkingTree:
-    """Reads the working tree of `source` and keeps what it finds in the bare repository `store`, nowhere else.
-
-    The store must not borrow objects from the source yet: git touches a borrowed object that it would write again.
-    """
+    """Reads the working tree of `source` and keeps what it finds in the bare repository `store`, nowhere else."""
 
     source: GitSource
     store: Path
+    objects: ObjectStore
     notes: list[str] = field(default_factory=list)
 
-    def write(self) -> str:
-        """Return the id of the tree; raise TwinError when a file cannot be read."""
+    def write(self, known: Set[str]) -> str:
+        """Return the id of the tree, written but for `known` folders; raise TwinError for a file that is unreadable."""
         settings = self.source.settings()
         self._options = [
             word for name in _KEPT_SETTINGS if name in settings for word in ("-c", f"{name}={settings[name]}")
@@ -62,7 +54,7 @@ class WorkingTree:
             for file in shared:
                 file.unlink()
         self._take(entries, changed)
-        return self._tree(entries)
+        return self.objects.write_tree(entries, known)
 
     def _git(self, *arguments: str | Path, stdin: bytes = b"") -> bytes:
         """Read the source's index with the store's settings, so that no program the source names is ever run."""
@@ -83,9 +75,9 @@ class WorkingTree:
         halves = self.source.git_dir.glob("sharedindex.*")
         return [Path(shutil.copy2(file, self.store / file.name)) for file in halves]
 
-    def _tracked(self) -> tuple[dict[bytes, _Entry], set[bytes]]:
+    def _tracked(self) -> tuple[dict[bytes, Entry], set[bytes]]:
         """Return what the index holds, and the paths for which it must not be believed."""
-        entries: dict[bytes, _Entry] = {}
+        entries: dict[bytes, Entry] = {}
         doubtful: set[bytes] = set()
         submodules = []
         for line in self._list("-s", "-v"):
@@ -94,7 +86,7 @@ class WorkingTree:
             if mode == _SUBMODULE:
                 submodules.append(path)
                 continue
-            entries[path] = _Entry(mode, name)
+            entries[path] = Entry(mode, name.decode())
             # In conflict, or marked to be taken for unchanged without looking (a small letter).
             if stage != b"0" or tag == b"h":
                 doubtful.add(path)
@@ -102,7 +94,7 @@ class WorkingTree:
             self._note("submodules are left out", submodules)
         return entries, doubtful
 
-    def _filtered(self, entries: dict[bytes, _Entry]) -> set[bytes]:
+    def _filtered(self, entries: dict[bytes, Entry]) -> set[bytes]:
         """Return the paths whose tracked content is a stand-in for the real one, as with large file storage."""
         root = os.fsencode(self.source.path)
         rules = [path for path in entries if path.rpartition(b"/")[2] == b".gitattributes"]
@@ -120,65 +112,33 @@ class WorkingTree:
             self._note("repositories inside are left out", sorted(nested))
         return found - nested
 
-    def _take(self, entries: dict[bytes, _Entry], changed: set[bytes]) -> None:
+    def _take(self, entries: dict[bytes, Entry], changed: set[bytes]) -> None:
         """Bring the entries to what lies on the disk."""
         root = os.fsencode(self.source.path)
         folders: dict[bytes, bool] = {b"": True}
-        files: dict[bytes, bytes] = {}
-        links: dict[bytes, bytes] = {}
         for path in changed:
             before = entries.pop(path, None)
             full = os.path.join(root, path)
             try:
-                there = os.lstat(full) if _is_real_folder(root, os.path.dirname(path), folders) else None
+                if not _is_real_folder(root, os.path.dirname(path), folders):
+                    continue
+                there = os.lstat(full)
+                if stat.S_ISLNK(there.st_mode):
+                    entries[path] = Entry(_LINK, self.objects.write("blob", os.readlink(full)))
+                elif stat.S_ISREG(there.st_mode):
+                    entries[path] = Entry(self._mode(there.st_mode, before), self.objects.write_file(full))
             except (FileNotFoundError, NotADirectoryError):
-                there = None
-            if there is None:
-                continue
-            if stat.S_ISLNK(there.st_mode):
-                links[path] = os.readlink(full)
-            elif stat.S_ISREG(there.st_mode):
-                files[path] = self._mode(there.st_mode, before)
-        for path, name in zip(files, self._keep([*files]), strict=True):
-            entries[path] = _Entry(files[path], name)
-        with tempfile.TemporaryDirectory(dir=self.store) as folder:
-            copies = [os.fsencode(os.path.join(folder, str(number))) for number in range(len(links))]
-            for copy, target in zip(copies, links.values(), strict=True):
-                with open(copy, "wb") as file:
-                    file.write(target)
-            for path, name in zip(links, self._keep(copies), strict=True):
-                entries[path] = _Entry(_LINK, name)
+                continue  # deleted: it stays out
+            except OSError as error:
+                said = f"{os.fsdecode(full)!r} cannot be read: {error.strerror or error}"
+                raise TwinError("repository_unreadable", said, "make it readable, or have git ignore it") from error
 
-    def _mode(self, found: int, before: _Entry | None) -> bytes:
+    def _mode(self, found: int, before: Entry | None) -> bytes:
         if before is not None and before.mode == _LINK and not self._has_links:
             return _LINK  # a file system without links: git writes their targets into plain files
         if self._has_modes:
             return _PROGRAM if found & stat.S_IXUSR else _PLAIN
         return before.mode if before is not None and before.mode in (_PLAIN, _PROGRAM) else _PLAIN
-
-    def _keep(self, paths: list[bytes]) -> list[bytes]:
-        """Put files into the store as they are; return their names there."""
-        if not paths:
-            return []
-        options = (*_FAST, f"--git-dir={self.store}", "hash-object")
-        listed = b"".join(_line(path) + b"\n" for path in paths)
-        try:
-            said = run_git([*options, "-w", "--no-filters", "--stdin-paths"], cwd=self.source.path, stdin=listed)
-        except TwinError as error:
-            raise TwinError(
-                "repository_unreadable",
-                f"{self.source.path}: {error.message}",
-                "make it readable, or have git ignore it",
-            ) from error
-        return said.split()
-
-    def _tree(self, entries: dict[bytes, _Entry]) -> str:
-        listed = b"".join(b"%s %s 0\t%s\0" % (*entry, path) for path, entry in entries.items())
-        variables = {"GIT_DIR": str(self.store), "GIT_INDEX_FILE": str(self.store / "export.index")}
-        run_git(["update-index", "-z", "--index-info"], variables=variables, stdin=listed)
-        tree = run_git([*_FAST, "write-tree", "--missing-ok"], variables=variables)
-        (self.store / "export.index").unlink(missing_ok=True)
-        return tree.decode().strip()
 
     def _note(self, what: str, paths: list[bytes]) -> None:
         names = ", ".join(path.decode("utf-8", "replace") for path in paths[:5])
@@ -192,14 +152,6 @@ def _is_real_folder(root: bytes, path: bytes, known: dict[bytes, bool]) -> bool:
         is_real = _is_real_folder(root, os.path.dirname(path), known)
         known[path] = is_real and stat.S_ISDIR(os.lstat(os.path.join(root, path)).st_mode)
     return known[path]
-
-
-def _line(path: bytes) -> bytes:
-    """Return a path as one line of git's input."""
-    if not path.startswith(b'"') and b"\n" not in path:
-        return path
-    escaped = path.replace(b"\\", b"\\\\").replace(b'"', b'\\"').replace(b"\n", b"\\n")
-    return b'"' + escaped + b'"'
 
 
 def _read(path: bytes) -> bytes:

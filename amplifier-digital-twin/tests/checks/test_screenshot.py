@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
+from amplifier_digital_twin.checks import screenshot
 from amplifier_digital_twin.checks.screenshot import check_screenshot, judge_picture, judge_text
 from amplifier_digital_twin.profile.model import Check, Screenshot, User
 
-_BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 _PICTURE = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x02\0\0\0\x01"
 
 
@@ -21,8 +21,8 @@ def _with_path(context: Any, folder: Path) -> Any:
     """Return the context for a universe in which there is nothing but a shell's tools and what the folder holds."""
     tools = folder / "tools"
     tools.mkdir()
-    os.symlink(shutil.which("mkdir") or "", tools / "mkdir")
-    os.symlink(shutil.which("cat") or "", tools / "cat")
+    for name in ("cat", "mkdir", "rm"):
+        os.symlink(shutil.which(name) or "", tools / name)
     environment = {"PATH": f"{folder}:{tools}"}
 
     def own(user: User) -> dict[str, str]:
@@ -31,12 +31,19 @@ def _with_path(context: Any, folder: Path) -> Any:
     return replace(context, environment=own)
 
 
+@pytest.fixture
+def own_browser(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let only a browser on the path be found."""
+    monkeypatch.setattr(screenshot, "BROWSERS", ("chromium",))
+
+
 def _browser(folder: Path, script: str) -> None:
     program = folder / "chromium"
     program.write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
     program.chmod(0o755)
 
 
+@pytest.mark.usefixtures("own_browser")
 async def test_no_browser_is_said(context: Any, tmp_path: Path) -> None:
     """What is missing is named with what to do."""
     check = Check("page", screenshot=Screenshot("http://localhost/"))
@@ -44,6 +51,7 @@ async def test_no_browser_is_said(context: Any, tmp_path: Path) -> None:
     assert problems == ["there is no browser in the universe: add chromium to the base's packages"]
 
 
+@pytest.mark.usefixtures("own_browser")
 async def test_a_picture_is_kept_byte_by_byte(context: Any, tmp_path: Path) -> None:
     """What the browser wrote is the evidence."""
     (tmp_path / "picture").write_bytes(_PICTURE)
@@ -55,8 +63,12 @@ async def test_a_picture_is_kept_byte_by_byte(context: Any, tmp_path: Path) -> N
     assert (context.evidence.folder / "checks" / "page" / "start.png").read_bytes() == _PICTURE
 
 
+@pytest.mark.usefixtures("own_browser")
 async def test_a_browser_that_fails_is_a_problem(context: Any, tmp_path: Path) -> None:
-    """Its last words are the reason."""
+    """Its last words are the reason, and a picture of an earlier run does not help it."""
+    earlier = context.twin.root / "tmp" / "twin-screenshot-page"
+    earlier.mkdir()
+    (earlier / "page.png").write_bytes(_PICTURE)
     _browser(tmp_path, "echo no display >&2; exit 1")
     check = Check("page", screenshot=Screenshot("http://localhost/"))
     problems, _ = await check_screenshot(check, _with_path(context, tmp_path))
@@ -79,7 +91,7 @@ def test_text_is_what_a_reader_sees(text: str, is_shown: bool) -> None:
     assert (judge_text(Screenshot("u", expect_text=text), page) == []) == is_shown
 
 
-@pytest.mark.skipif(not any(map(shutil.which, _BROWSERS)), reason="there is no chromium on this machine")
+@pytest.mark.skipif(not any(map(shutil.which, screenshot.BROWSERS)), reason="there is no chromium on this machine")
 async def test_a_real_browser_takes_a_picture(context: Any, server: str) -> None:
     """A page is drawn in the size that was asked for, and its text is found."""
     check = Check("page", screenshot=Screenshot(server, width=320, height=200, expect_text="Hello & welcome"))

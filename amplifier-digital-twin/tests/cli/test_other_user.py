@@ -126,3 +126,16 @@ def test_another_user_cannot_look_into_the_universes_of_root(other: Any, twin: A
         ["ls", str(folder / identifier)], user=_UID, group=_UID, extra_groups=[], capture_output=True, check=False
     )
     assert ended.returncode != 0
+
+
+def test_another_user_leaves_what_root_made_in_their_home(other: Any, twin: Any) -> None:
+    """A universe of root's in somebody's own home is shown as not theirs, and prune goes on without it."""
+    _, launched = other("launch", other.profile)
+    twin.environ["AMPLIFIER_HOME"] = str(other.home / ".amplifier")
+    twin.folder = other.home / ".amplifier" / "digital-twin"
+    identifier = twin.launch()
+    code, pruned = other("prune", "--mine")
+    assert (code, pruned["failed"], pruned["removed"]) == (0, {}, [])
+    assert pruned["kept"][identifier] == "it belongs to user 0"
+    assert other("status", launched["id"])[0] == 0
+    assert twin.run("destroy", identifier).code == 0

@@ -9,17 +9,22 @@ import asyncio
 import base64
 import json
 import sys
-from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
 from amplifier_digital_twin.backends.twin import Run, TwinSpec
+from amplifier_digital_twin.embedded import backend as backend_module
 from amplifier_digital_twin.embedded.backend import EmbeddedBackend
+from amplifier_digital_twin.embedded.id_maps import IdMap
 from amplifier_digital_twin.embedded.twin import EmbeddedTwin
 from amplifier_digital_twin.errors import TwinError
 from amplifier_digital_twin.profile.model import Base, Limits, Tar, User
 
 ENVIRONMENT = {"PATH": "/opt/twin/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/home/user", "LC_ALL": "C.UTF-8"}
+
+
+async def _no_overlay(folder: Path, ids: IdMap) -> str:
+    return "not in this test"
 
 
 class Keeper:
@@ -51,7 +56,7 @@ class Keeper:
     async def perform(self, order: dict[str, Any]) -> Any:
         match order["do"]:
             case "forbid_overlays":
-                self._backend._overlays = defaultdict(lambda: "not in this test")
+                backend_module.overlay_reason = _no_overlay
                 return None
             case "probe":
                 return await self._backend.probe()

@@ -18,8 +18,10 @@ from amplifier_digital_twin.errors import TwinError
 @pytest.fixture(params=["overlay", "copy"])
 def stacking(request: pytest.FixtureRequest, keeper: Any) -> Any:
     """A keeper that stacks layers, and one that has to copy them."""
-    if request.param == "copy":
-        keeper.order("forbid_overlays")
+    if request.param == "overlay":
+        return keeper
+    keeper.order("forbid_overlays")
+    assert "layers are copied: not in this test" in keeper.order("create", "copied")["notes"]
     return keeper
 
 
@@ -34,7 +36,10 @@ def test_reset_goes_back_to_the_start(stacking: Any) -> None:
 
 def test_snapshots_come_back(stacking: Any) -> None:
     """A snapshot holds files, removals, replaced folders, links, owners, permissions and times, and can be built on."""
-    stacking.order("create", files={"/home/user/gone": ["x", 0o644], "/home/user/folder/old": ["x", 0o644]})
+    stacking.order("create")
+    stacking.shell("echo x > ~/gone; mkdir ~/folder; echo x > ~/folder/old")
+    stacking.order("snapshot", name="before")
+    stacking.order("reset", name="before")
     stacking.shell(
         "cd; rm gone; rm -r folder; mkdir folder; echo new > folder/new; ln -s new folder/link; ln folder/new hard; "
         "chmod 640 folder/new; touch -d 2001-02-03T04:05:06Z folder; mkdir closed; echo in > closed/in; chmod 0 closed"

@@ -36,7 +36,9 @@ class FolderTwin:
 
     async def run(self, run: Run, sink: Sink | None = None) -> Finished:
         """Run `find` in the folder."""
-        argv = [f"{self.root}{word}" if word.startswith("/") and number else word for number, word in enumerate(run.argv)]
+        argv = [
+            f"{self.root}{word}" if word.startswith("/") and number else word for number, word in enumerate(run.argv)
+        ]
         process = await asyncio.create_subprocess_exec(
             *argv, env=dict(run.environment), stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
         )
@@ -120,7 +122,9 @@ def make_wheel_file(place: Path, files: dict[str, str], name: str = "own", versi
 def make_wheel(tmp_path: Path) -> Callable[..., Path]:
     """Make a wheel of a small package."""
 
-    def make(text: str = "def main(): ...\n", *, folder: str = "wheels", name: str = "own", version: str = "1.0") -> Path:
+    def make(
+        text: str = "def main(): ...\n", *, folder: str = "wheels", name: str = "own", version: str = "1.0"
+    ) -> Path:
         files = {
             f"{name}/__init__.py": text,
             f"{name}/data [x].txt": "data\n",
@@ -140,7 +144,9 @@ class Site:
         self.index = index
         self.base = base
         self.venv = root / "home" / "user" / "venv"
-        subprocess.run([str(UV), "venv", "-q", "-p", sys.executable, str(self.venv)], check=True, env=self.environment())
+        subprocess.run(
+            [str(UV), "venv", "-q", "-p", sys.executable, str(self.venv)], check=True, env=self.environment()
+        )
 
     def environment(self) -> dict[str, str]:
         """Return what a client needs to know."""
@@ -156,11 +162,15 @@ class Site:
             "UV_NO_GITHUB_FAST_PATH": "true",
         }
 
-    async def install(self, *what: str, **variables: str) -> None:
+    async def install(self, *what: str, has_fast_path: bool = False, **variables: str) -> None:
         """Install with uv, which must succeed."""
+        environment = self.environment() | variables
+        if has_fast_path:
+            # Any value of it, even `false`, is a yes to uv.
+            del environment["UV_NO_GITHUB_FAST_PATH"]
         process = await asyncio.create_subprocess_exec(
             *(str(UV), "pip", "install", "-q", "-p", str(self.venv / "bin" / "python"), *what),
-            env=self.environment() | variables,
+            env=environment,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
         )

@@ -84,9 +84,7 @@ async def test_tampering_after_the_installation(make_site: MakeSite, make_wheel:
     assert not found.is_ok
 
 
-async def test_folder_and_address_are_not_the_index(
-    make_site: MakeSite, make_wheel: MakeWheel, tmp_path: Path
-) -> None:
+async def test_folder_and_address_are_not_the_index(make_site: MakeSite, make_wheel: MakeWheel, tmp_path: Path) -> None:
     """An overridden name installed from a folder is not ok; from the very wheel that is served it is."""
     wheel = make_wheel()
     site = await make_site({"own": [wheel]})
@@ -201,9 +199,7 @@ async def test_served_commit_is_recognised(
     assert found.expected == found.found == (published if ref not in ("", "@main") else mirror.commits[URL]["HEAD"])
 
 
-async def test_uv_github_fast_path_is_caught(
-    make_site: MakeSite, mirrored: tuple[GitMirror, str, Path]
-) -> None:
+async def test_uv_github_fast_path_is_caught(make_site: MakeSite, mirrored: tuple[GitMirror, str, Path]) -> None:
     """The published commit in place of the served one is caught, though it is in the served history."""
     from amplifier_digital_twin.services.http_site import Answer, HttpSite, Question
 
@@ -220,7 +216,7 @@ async def test_uv_github_fast_path_is_caught(
     await site.install(
         f"git+{URL}@main",
         GIT_CONFIG_GLOBAL=str(config),
-        UV_NO_GITHUB_FAST_PATH="false",
+        has_fast_path=True,
         UV_GITHUB_FAST_PATH_URL=address,
     )
     await hosting.close()

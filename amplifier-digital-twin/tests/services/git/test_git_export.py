@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import random
 import stat
 import subprocess
 from collections.abc import Callable
@@ -167,6 +168,16 @@ def test_no_program_of_the_repository_runs(repository: Path, git: Git, cloned: C
     assert not trace.exists()
 
 
+def test_large_files(repository: Path, cloned: Callable[..., Path]) -> None:
+    """Files that do not fit into memory pieces are kept whole."""
+    content = random.Random(1).randbytes(3 * 1024 * 1024 + 7)
+    (repository / "large").write_bytes(content)
+    (repository / "empty").write_bytes(b"")
+    out = cloned(repository)
+    assert (out / "large").read_bytes() == content
+    assert (out / "empty").read_bytes() == b""
+
+
 def test_same_content_same_commit(tmp_path: Path, repository: Path, git: Git) -> None:
     """The commit depends on content alone: not on the time, the user or how often it is made."""
     (repository / "new").write_text("new", encoding="utf-8")
@@ -199,7 +210,7 @@ def test_change_within_the_same_second_is_seen(tmp_path: Path, git: Git) -> None
 
 
 def test_hidden_changes_are_seen(repository: Path, git: Git, cloned: Callable[..., Path]) -> None:
-    """A file that git is told to take for unchanged is served as it lies there; one left out of the tree, as tracked."""
+    """A file that git is told to take for unchanged is served as it lies there; one left out, as tracked."""
     git(repository, "update-index", "--assume-unchanged", "a.txt")
     git(repository, "update-index", "--skip-worktree", "deep/b.txt")
     (repository / "a.txt").write_text("hidden change\n", encoding="utf-8")

@@ -29,7 +29,8 @@ def build_wheel(directory, config_settings=None, metadata_directory=None):
     with zipfile.ZipFile(os.path.join(directory, name), "w") as archive:
         archive.write("sample.py")
         archive.writestr("sample-1.0.dist-info/METADATA", "Metadata-Version: 2.1\\nName: sample\\nVersion: 1.0\\n")
-        archive.writestr("sample-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n")
+        facts = "Wheel-Version: 1.0\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n"
+        archive.writestr("sample-1.0.dist-info/WHEEL", facts)
         archive.writestr("sample-1.0.dist-info/RECORD", "sample.py,,\\n")
     return name
 """

@@ -151,7 +151,7 @@ async def test_metadata_beside_wheels(serve: Serve, world: Any, make_wheel: Make
 
 
 async def test_rebuilt_wheel_of_the_same_version(serve: Serve, make_wheel: MakeWheel) -> None:
-    """A wheel that was built again without a new version is what installers get, though they cache: its address says so."""
+    """A wheel that was built again without a new version is what installers get: its address says so."""
     served = await serve({"own": [make_wheel("own", "1.0", "first")]}, is_open=False)
     before = served.index.fingerprint()
     uv = (str(Path(sys.executable).parent / "uv"), "pip", "install", "-p", sys.executable)

@@ -1,0 +1,119 @@
+"""What is written for installers can be read again, and what indexes send is read whatever it is."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from amplifier_digital_twin.services.index_pages import (
+    HTML,
+    JSON,
+    IndexFile,
+    PageError,
+    normalized,
+    parse_page,
+    render_html,
+    render_json,
+    wants_json,
+)
+from amplifier_digital_twin.services.link_folder import is_file_of
+
+URL = "https://index.example/simple/own/"
+TEXT = st.text(st.characters(min_codepoint=32, max_codepoint=0x2FFF), min_size=1, max_size=20)
+SUMS = st.from_regex(r"[0-9a-f]{64}", fullmatch=True).map(lambda value: {"sha256": value})
+FILES = st.builds(
+    IndexFile,
+    filename=st.from_regex(r"[a-z0-9_]{1,9}-[0-9.+]{1,5}-py3-none-any\.whl", fullmatch=True),
+    url=st.just(""),
+    hashes=SUMS,
+    requires_python=st.none() | TEXT.map(str.strip).filter(bool),
+    yanked=st.none() | st.just("") | TEXT.map(str.strip),
+    has_metadata=st.booleans(),
+)
+
+
+@given(st.lists(FILES, max_size=4), st.booleans())
+def test_pages_survive_the_journey(files: list[IndexFile], is_json: bool) -> None:
+    """A page that was written is read as what it was."""
+    named = [
+        dataclasses.replace(file, url=f"https://index.example/f/{file.filename.replace('+', '%2B')}") for file in files
+    ]
+    written = render_json("own", named) if is_json else render_html("own", named)
+    assert parse_page(written, JSON if is_json else HTML, URL) == named
+
+
+@given(st.binary(max_size=200), st.sampled_from([JSON, HTML, "text/html; charset=x", "", "application/zip"]))
+def test_no_answer_makes_it_fail(content: bytes, kind: str) -> None:
+    """Whatever a server sends is a page or a PageError."""
+    try:
+        parse_page(content, kind, URL)
+    except PageError:
+        pass  # that is the other answer that is allowed
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"[]",
+        b"{}",
+        b'{"meta": {"api-version": "2.0"}, "files": []}',
+        b'{"meta": 1, "files": []}',
+        b'{"files": [1]}',
+    ],
+)
+def test_json_that_is_no_page(content: bytes) -> None:
+    """JSON that is no page, or one of a version to come, is refused."""
+    with pytest.raises(PageError):
+        parse_page(content, JSON, URL)
+
+
+def test_links() -> None:
+    """Relative links, a base, escapes, and hashes and attributes are understood."""
+    page = (
+        b'<html><head><base href="/deep/"></head><body><a href="../f/own-1.0.tar.gz#md5=ABC">x</a>'
+        b'<a href="own-2.0-py3-none-any.whl?x=1#sha256=ff&amp;egg=own" data-requires-python="&gt;=3.9" '
+        b'data-yanked data-dist-info-metadata="sha256=00">y</a><a name="z"><a href="/">up</a>'
+    )
+    first, second = parse_page(page, "text/html", URL)
+    assert (first.url, first.hashes) == ("https://index.example/f/own-1.0.tar.gz", {"md5": "abc"})
+    assert second.url == "https://index.example/deep/own-2.0-py3-none-any.whl?x=1"
+    assert (second.filename, second.requires_python, second.yanked) == ("own-2.0-py3-none-any.whl", ">=3.9", "")
+    assert (second.has_metadata, second.metadata_hashes) == (True, {"sha256": "00"})
+
+
+@pytest.mark.parametrize(
+    ("accept", "is_json"),
+    [
+        ("", False),
+        ("*/*", False),
+        (JSON, True),
+        (f"{JSON}, {HTML};q=0.2, text/html;q=0.01", True),
+        (f"text/html, {JSON};q=0.5", False),
+        (f"{JSON};q=0", False),
+        (f"{JSON};q=x, text/html", False),
+    ],
+)
+def test_what_a_client_likes(accept: str, is_json: bool) -> None:
+    """A client gets what it likes best."""
+    assert wants_json(accept) is is_json
+
+
+@pytest.mark.parametrize(
+    ("filename", "name", "is_its"),
+    [
+        ("Own_Name-1.0-py3-none-any.whl", "own-name", True),
+        ("own-1.0.tar.gz", "own", True),
+        ("own-name-1.0.zip", "own-name", True),
+        ("own-name-1.0.zip", "own", False),
+        ("own-name-1.0-py3-none-any.whl", "own-name", False),
+        ("own.txt", "own", False),
+        ("own-latest.tar.gz", "own", False),
+    ],
+)
+def test_whose_file_it_is(filename: str, name: str, is_its: bool) -> None:
+    """A file belongs to the project that its name says, not to one whose name begins alike."""
+    assert is_file_of(filename, normalized(name)) is is_its

@@ -1,0 +1,125 @@
+"""The server of the services answers real HTTP, holds its limits, and tells the twin nothing of the host."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+import pytest
+
+from amplifier_digital_twin.services import http_site
+from amplifier_digital_twin.services.http_site import Answer, HttpSite, Question, plain
+
+Ask = Callable[[bytes], Awaitable[bytes]]
+
+
+async def pieces(*parts: bytes | Exception) -> AsyncIterator[bytes]:
+    """Yield parts; raise the one that is a failure."""
+    for part in parts:
+        if isinstance(part, Exception):
+            raise part
+        yield part
+
+
+async def answer(question: Question) -> Answer:
+    """Answer as the path says."""
+    if question.path == "/fail":
+        raise ValueError("/secret/path of the host")
+    if question.path == "/stream":
+        return Answer(200, pieces(b"one", b"two"))
+    if question.path == "/cut":
+        return Answer(200, pieces(b"one", ValueError("half way")))
+    said = f"{question.method} {question.path} {dict(question.query)} {len(question.body)}"
+    return plain(200, said)
+
+
+@pytest.fixture
+async def ask() -> AsyncIterator[Ask]:
+    """Serve, and send bytes as they are."""
+    site = HttpSite(answer)
+    listening = socket.create_server(("127.0.0.1", 0))
+    port = listening.getsockname()[1]
+    await site.serve(listening)
+
+    async def send(request: bytes) -> bytes:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(request)
+        writer.write_eof()
+        try:
+            return await reader.read()
+        except ConnectionResetError:
+            return b"reset"
+        finally:
+            writer.close()
+
+    yield send
+    await site.close()
+
+
+async def test_requests_on_one_connection(ask: Ask) -> None:
+    """Several requests share a connection; paths are decoded once, queries kept apart, HEAD has no body."""
+    said = await ask(
+        b"GET /a%2520b?x=1&y= HTTP/1.1\r\nHost: x\r\n\r\n"
+        b"POST /c HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n"
+        b"HEAD /stream HTTP/1.1\r\nHost: x\r\n\r\n"
+    )
+    assert b"GET /a%20b {'x': '1', 'y': ''} 0" in said
+    assert b"POST /c {} 3" in said
+    assert said.count(b"HTTP/1.1 200") == 3
+    assert b"one" not in said
+
+
+async def test_streams(ask: Ask) -> None:
+    """A body in pieces arrives whole; one that fails half way is not taken for a whole one."""
+    assert (await ask(b"GET /stream HTTP/1.1\r\nHost: x\r\n\r\n")).endswith(b"3\r\none\r\n3\r\ntwo\r\n0\r\n\r\n")
+    assert not (await ask(b"GET /cut HTTP/1.1\r\nHost: x\r\n\r\n")).endswith(b"0\r\n\r\n")
+
+
+async def test_failure_tells_nothing(ask: Ask, caplog: pytest.LogCaptureFixture) -> None:
+    """What goes wrong in a service is in the host's log and not in the answer."""
+    with caplog.at_level(logging.ERROR):
+        said = await ask(b"GET /fail HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+    assert said.startswith(b"HTTP/1.1 500")
+    assert b"secret" not in said
+    assert "/secret/path" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        b"",
+        b"\x16\x03\x01\x02\x00",
+        b"GET\r\n\r\n",
+        b"GET / HTTP/1.1\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: x\r\nContent-Le",
+    ],
+)
+async def test_what_is_no_request(ask: Ask, request_: bytes) -> None:
+    """Whatever is sent, the answer is an error or the end, and the next client is served."""
+    said = await ask(request_)
+    assert said in (b"", b"reset") or said.startswith(b"HTTP/1.1 4")
+    assert b"200" in await ask(b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+
+
+async def test_large_request_is_refused(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A request larger than the limit is refused before it is answered."""
+    monkeypatch.setattr(http_site, "MAX_BODY", 10)
+    said = await ask(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 11\r\n\r\nhello world")
+    assert said == b"reset" or said.startswith(b"HTTP/1.1 413")
+
+
+async def test_silent_client_is_left(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client that says nothing does not hold its connection for ever."""
+    monkeypatch.setattr(http_site, "_IDLE", 0.05)
+    monkeypatch.setattr(http_site, "_SILENCE", 0.05)
+    site = HttpSite(answer)
+    listening = socket.create_server(("127.0.0.1", 0))
+    port = listening.getsockname()[1]
+    await site.serve(listening)
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    async with asyncio.timeout(30):
+        assert await reader.read() == b""
+    writer.close()
+    await site.close()
