@@ -1,9 +1,9 @@
-"""Write `docs/cli.md`, the reference of the `amplifier` program, from the program itself. No command is run.
+"""Write the references of our programs from the programs themselves. No command is run.
 
-    python docs/make_cli_reference.py            rewrite the page
-    python docs/make_cli_reference.py --check    exit with 1 when the page is not what the program says
+    python docs/make_cli_reference.py            rewrite `docs/cli.md` and `docs/digital-twin-cli.md`
+    python docs/make_cli_reference.py --check    exit with 1 when a page is not what its program says
 
-The page follows the tree of commands: what each is for, its usage, its examples, its options.
+A page follows the tree of commands: what each is for, its usage, its examples, its options.
 """
 
 import inspect
@@ -11,30 +11,89 @@ import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import click
 
-from amplifier_app_cli.main import main as program
+from amplifier_app_cli.main import main as amplifier
+from amplifier_digital_twin.main import main as digital_twin
 
-PAGE = Path(__file__).resolve().parent / "cli.md"
-NAME = "amplifier"
-INTRODUCTION = """\
+DOCS = Path(__file__).resolve().parent
+
+
+class Reference(NamedTuple):
+    """A program, and the page that it is written on."""
+
+    program: click.Group
+    name: str
+    page: Path
+    introduction: str
+
+
+AMPLIFIER = Reference(
+    amplifier,
+    "amplifier",
+    DOCS / "cli.md",
+    """\
 # Commands
 
 What `amplifier` can be asked to do, as the program itself tells it: `amplifier --help`, and `--help` behind every
 command. The [guide](guide.md) tells how the commands belong together, [errors](errors.md) what their complaints mean.
 
 This page is written by `make reference`. Do not edit it.
-"""
+""",
+)
+DIGITAL_TWIN = Reference(
+    digital_twin,
+    "amplifier-digital-twin",
+    DOCS / "digital-twin-cli.md",
+    """\
+# Commands of the digital twin
+
+What `amplifier-digital-twin` can be asked to do, as the program itself tells it: `amplifier-digital-twin --help`, and
+`--help` behind every command. [The digital twin](digital-twin.md) tells what it is for and how the commands belong
+together, [errors](errors.md#the-digital-twin) what their complaints mean.
+
+This page is written by `make reference`. Do not edit it.
+
+## Exit codes
+
+| Code | Meaning |
+| --- | --- |
+| 0 | done; for `check` it passes, for `check-readiness` and `status` it is ready, for `exec` the command ended with 0 |
+| 1 | no error, but the answer is no: see below |
+| 2 | an error, told as JSON with its [code](errors.md#the-digital-twin); `check` could not find out |
+| 129 | ended by SIGHUP; `launch` and `check` destroy their universe first |
+| 130 | ended by Ctrl-C, likewise |
+| 143 | ended by SIGTERM, likewise |
+
+The answer is no (1) when a profile fails (`check`), when a universe is not ready (`check-readiness`, `status`), when
+there is no way to launch a profile here (`validate`) or to launch anything (`doctor`), when something of yours could
+not be removed (`prune`), when the command inside did not end with 0 or ran out of time (`exec`), and when whoever reads
+standard output has gone.
+
+`exec --stream` ends with the command's own code instead, 128 and the signal when one ended it, and with these:
+
+| Code | Meaning |
+| --- | --- |
+| 124 | the command ran out of the time of `--timeout` and was ended |
+| 125 | the command could not be run at all; standard error says why |
+| 126 | there is such a program, but it cannot be run |
+| 127 | there is no such program |
+
+## The commands
+""",
+)
+REFERENCES = (AMPLIFIER, DIGITAL_TWIN)
 #: What stands for the line breaks that click is to keep.
 _KEEP = "\b"
 #: Text outside of code that Markdown would take for something else.
 _SPECIAL = re.compile(r"(`[^`]*`)|([*_<\[\]])")
 
 
-def commands() -> Iterator[click.Context]:
+def commands(reference: Reference) -> Iterator[click.Context]:
     """Yield a context for every command that is not hidden, each before those below it."""
-    yield from _walk(program, NAME, None)
+    yield from _walk(reference.program, reference.name, None)
 
 
 def _walk(command: click.Command, name: str, parent: click.Context | None) -> Iterator[click.Context]:
@@ -47,10 +106,10 @@ def _walk(command: click.Command, name: str, parent: click.Context | None) -> It
                 yield from _walk(found, child, context)
 
 
-def page() -> str:
+def text(reference: Reference) -> str:
     """Return the page."""
-    contexts = list(commands())
-    parts = [INTRODUCTION, _contents(contexts), *(_section(context) for context in contexts)]
+    contexts = list(commands(reference))
+    parts = [reference.introduction, _contents(contexts), *(_section(context) for context in contexts)]
     return "\n".join(parts)
 
 
@@ -141,20 +200,22 @@ def _cell(text: str) -> str:
 
 
 def main(arguments: list[str]) -> int:
-    """Write the page, or check it, and return the exit status."""
+    """Write the pages, or check them, and return the exit status."""
     if arguments not in ([], ["--check"]):
         print(__doc__, file=sys.stderr)
         return 2
-    fresh = page()
-    known = PAGE.read_text(encoding="utf-8") if PAGE.exists() else ""
-    if fresh == known:
-        return 0
-    if arguments:
-        print(f"docs/{PAGE.name} is not what the program says: run `make reference`", file=sys.stderr)
-        return 1
-    PAGE.write_text(fresh, encoding="utf-8")
-    print(f"docs/{PAGE.name} is written")
-    return 0
+    stale = {reference.page: fresh for reference in REFERENCES if (fresh := text(reference)) != _known(reference.page)}
+    for page, fresh in stale.items():
+        if arguments:
+            print(f"docs/{page.name} is not what the program says: run `make reference`", file=sys.stderr)
+        else:
+            page.write_text(fresh, encoding="utf-8")
+            print(f"docs/{page.name} is written")
+    return 1 if arguments and stale else 0
+
+
+def _known(page: Path) -> str:
+    return page.read_text(encoding="utf-8") if page.exists() else ""
 
 
 if __name__ == "__main__":

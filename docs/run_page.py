@@ -168,6 +168,7 @@ def working_directory(workdir: Path) -> Iterator[None]:
     sys.path[:0] = found_first
     os.environ["PYTHONPATH"] = os.pathsep.join(found_first)
     os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), environment.get("PATH", os.defpath)])
+    os.environ["REPOSITORY"] = str(ROOT)
     os.chdir(workdir)
     try:
         yield

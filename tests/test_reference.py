@@ -1,4 +1,4 @@
-"""The documentation of the `amplifier` program says what the program has: commands, options, error and exit codes."""
+"""The documentation of our programs says what they have: commands and options, and `amplifier` error and exit codes."""
 
 import ast
 import importlib.util
@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import click
 import pytest
@@ -22,6 +23,8 @@ SOURCES = sorted(
     for package in ("amplifier-foundation/amplifier_foundation", "amplifier-app-cli/amplifier_app_cli")
     for path in (ROOT / package).rglob("*.py")
 )
+TWIN = DOCS / "digital-twin.md"
+TWIN_SOURCES = sorted((ROOT / "amplifier-digital-twin" / "amplifier_digital_twin").rglob("*.py"))
 #: What precedes the name of the program where it is not the command that runs.
 NOT_RUN = re.compile(r"(?:^|\s)(?:install|upgrade|uninstall|which|cd|-v|-m)\s+$")
 #: What stands for more than is written.
@@ -40,6 +43,8 @@ def _load(name: str) -> ModuleType:
 
 reference = _load("make_cli_reference")
 runner = _load("run_page")
+PROGRAMS: dict[str, click.Group] = {each.name: each.program for each in reference.REFERENCES}
+WRITTEN = [each.page for each in reference.REFERENCES]
 
 
 # -- which commands a text has --
@@ -69,32 +74,39 @@ def _words(text: str) -> list[str]:
 
 
 def _commands(text: str) -> Iterator[list[str]]:
-    """Yield the words behind every `amplifier` that a shell would run."""
+    """Yield every command of ours that a shell would run: the name of the program, and the words behind it."""
     joined = re.sub(r"\\\n\s*", " ", text)
-    for found in re.finditer(r"(?<![\w./~-])amplifier(?=\s|$|[)`|;&])", joined):
+    for found in re.finditer(rf"(?<![\w./~-])({'|'.join(PROGRAMS)})(?=\s|$|[)`|;&])", joined):
         line = joined[: found.start()].rpartition("\n")[2]
         if not NOT_RUN.search(line) and "#" not in line:
-            yield _words(joined[found.end() :])
+            yield [found[1], *_words(joined[found.end() :])]
 
 
 def _blocks(page: Path) -> Iterator[tuple[str, str]]:
     for block in runner.read_blocks(page):
-        if block.language == "bash" or (page == reference.PAGE and block.language == "text"):
+        if block.language == "bash" or (page in (*WRITTEN, TWIN) and block.language == "text"):
             yield block.where, block.text
 
 
 def _spans(page: Path) -> Iterator[tuple[str, str]]:
-    """Yield the inline code of a page that begins with the program's name, a line break in it or not."""
+    """Yield the inline code of a page that begins with a program's name, a line break in it or not."""
     prose = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
     for span in re.findall(r"`([^`]+)`", prose):
         text = " ".join(span.replace("\\|", "|").split())
-        if text == "amplifier" or text.startswith("amplifier "):
+        text = _in_full(text) if page == TWIN else text
+        if text.partition(" ")[0] in PROGRAMS:
             yield page.name, text
 
 
+def _in_full(text: str) -> str:
+    """Return a command with the name of its program, which goes without saying where all is about the digital twin."""
+    is_short = text.partition(" ")[0] in PROGRAMS["amplifier-digital-twin"].list_commands(click.Context(click.Group()))
+    return f"amplifier-digital-twin {text}" if is_short else text
+
+
 def _messages() -> Iterator[tuple[str, str]]:
-    """Yield the commands that messages of the program itself name in backticks."""
-    for path in SOURCES:
+    """Yield the commands that messages of the programs themselves name in backticks."""
+    for path in (*SOURCES, *TWIN_SOURCES):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.JoinedStr):
                 parts = [str(part.value) if isinstance(part, ast.Constant) else "…" for part in node.values]
@@ -102,19 +114,22 @@ def _messages() -> Iterator[tuple[str, str]]:
                 parts = [node.value]
             else:
                 continue
-            for span in re.findall(r"`(amplifier(?: [^`]*)?)`", "".join(parts)):
-                yield f"{path.name}:{node.lineno}", " ".join(span.split())
+            for span in re.findall(r"`([^`]+)`", "".join(parts)):
+                text = " ".join(span.split())
+                text = _in_full(text) if path in TWIN_SOURCES else text
+                if text.partition(" ")[0] in PROGRAMS:
+                    yield f"{path.name}:{node.lineno}", text
 
 
 # -- whether the program has them --
 
 
 def _fault(words: list[str]) -> str | None:
-    """Return what is wrong with the words behind `amplifier`, None when the program understands them."""
-    command: click.Command = reference.program
-    context = click.Context(command, info_name="amplifier")
+    """Return what is wrong with the words of a command, None when its program understands them."""
+    name, *waiting = words
+    command: click.Command = PROGRAMS[name]
+    context = click.Context(command, info_name=name)
     positional = 0
-    waiting = list(words)
     while waiting:
         word = waiting.pop(0)
         if PLACEHOLDER.search(word) or word == "--":
@@ -160,6 +175,8 @@ def _takes_value(option: click.Option, waiting: list[str]) -> bool:
         ('x="$(amplifier session show 3f2a --frmat json)"', "no option --frmat"),
         ("amplifier version please", "takes 0 arguments"),
         ("amplifier run \\\n  --bogus hello", "no option --bogus"),
+        ("amplifier-digital-twin lunch x.yaml", "`amplifier-digital-twin` has no command lunch"),
+        ("amplifier-digital-twin exec x --steam -- ls", "no option --steam"),
     ],
 )
 def test_a_command_that_does_not_exist_is_noticed(text: str, complaint: str) -> None:
@@ -170,12 +187,13 @@ def test_a_command_that_does_not_exist_is_noticed(text: str, complaint: str) -> 
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ('amplifier run "a | b; c" | head', [["run", "a | b; c"]]),
+        ('amplifier run "a | b; c" | head', [["amplifier", "run", "a | b; c"]]),
+        ("amplifier-digital-twin list; ls", [["amplifier-digital-twin", "list"]]),
         ("uv tool install amplifier\ncd amplifier && ls", []),
         ("rm -rf ~/.amplifier; ls amplifier-core", []),
         ("# amplifier nonsense", []),
         ('amplifier run --resume "$(amplifier session fork 3f --at-turn 1)" hi', None),
-        ("amplifier run '' < /dev/null", [["run", ""]]),
+        ("amplifier run '' < /dev/null", [["amplifier", "run", ""]]),
     ],
 )
 def test_commands_are_told_from_other_words(text: str, expected: list[list[str]] | None) -> None:
@@ -186,10 +204,11 @@ def test_commands_are_told_from_other_words(text: str, expected: list[list[str]]
 
 
 def test_every_documented_command_exists() -> None:
-    """Every `amplifier …` in a shell block, in inline code and in the generated examples is understood as it stands."""
+    """Every command in a shell block, in inline code and in the generated examples is understood as it stands."""
     texts = [each for page in PAGES for part in (_blocks, _spans) for each in part(page)]
     found = [(where, words) for where, text in texts for words in _commands(text)]
-    assert len(found) > 200
+    assert len([words for _, words in found if words[0] == "amplifier"]) > 200
+    assert len([where for where, words in found if where.startswith(TWIN.name) and words[0] != "amplifier"]) > 30
     assert [f"{where}: {fault}" for where, words in found if (fault := _fault(words))] == []
 
 
@@ -203,25 +222,29 @@ def test_every_command_that_a_message_names_exists() -> None:
 # -- the reference --
 
 
-def test_the_command_reference_is_fresh() -> None:
-    """docs/cli.md is what the program says today; `make reference` writes it."""
-    assert reference.PAGE.read_text(encoding="utf-8") == reference.page(), "run `make reference`"
+@pytest.mark.parametrize("each", reference.REFERENCES, ids=lambda each: each.name)
+def test_the_command_reference_is_fresh(each: Any) -> None:
+    """The page of a program's commands is what the program says today; `make reference` writes it."""
+    assert each.page.read_text(encoding="utf-8") == reference.text(each), "run `make reference`"
 
 
 def test_a_stale_command_reference_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`--check` changes nothing and exits with 1 for a page that is old, with 0 for one that is not."""
-    page = tmp_path / "cli.md"
-    monkeypatch.setattr(reference, "PAGE", page)
-    page.write_text("old\n", encoding="utf-8")
-    assert reference.main(["--check"]) == 1
-    assert page.read_text(encoding="utf-8") == "old\n"
+    """`--check` changes nothing and exits with 1 when a page is old, with 0 when none is."""
+    moved = [each._replace(page=tmp_path / each.page.name) for each in reference.REFERENCES]
+    monkeypatch.setattr(reference, "REFERENCES", moved)
     assert reference.main([]) == 0
     assert reference.main(["--check"]) == 0
+    for each in moved:
+        each.page.write_text("old\n", encoding="utf-8")
+        assert reference.main(["--check"]) == 1
+        assert each.page.read_text(encoding="utf-8") == "old\n"
+        assert reference.main([]) == 0
+        assert each.page.read_text(encoding="utf-8") == reference.text(each)
 
 
 def test_every_command_has_examples() -> None:
     """Each command shows how it is used; one that has two places shows it for one of them."""
-    for context in reference.commands():
+    for context in reference.commands(reference.AMPLIFIER):
         paths = {context.command_path, f"amplifier {context.info_name}".removesuffix(" amplifier")}
         assert any(re.search(rf"^ *(.*[|(] *)?{path}\b", context.command.help, re.MULTILINE) for path in paths), paths
 
@@ -287,10 +310,12 @@ def _rows(page: str, heading: str = "") -> list[str]:
 
 
 def test_every_error_code_is_documented() -> None:
-    """errors.md has a row for each stable code, and none for a code that is gone."""
+    """errors.md has a row for each stable code of `amplifier`, and none for a code that is gone."""
     codes = {*_class_codes().values(), *_spoken_codes()}
     assert len(codes) > 50
-    rows = [row for row in _rows("errors.md") if re.fullmatch(r"[a-z_]+", row)]
+    every, twins = _rows("errors.md"), _rows("errors.md", "## The digital twin")
+    assert twins == every[-len(twins) :]
+    rows = [row for row in every[: -len(twins)] if re.fullmatch(r"[a-z_]+", row)]
     assert sorted(rows) == sorted(codes)
 
 

@@ -43,10 +43,19 @@ def _found(name: str) -> Path:
     candidates = [path for path in (str(beside), shutil.which(name)) if path]
     for candidate in map(Path, candidates):
         # A shim of a version manager is a script that leads back to the host.
-        if candidate.is_file() and candidate.open("rb").read(4) == _ELF:
+        if _starts(candidate) == _ELF:
             return candidate.resolve()
     raise TwinError(
         "tool_missing",
         f"the profile asks for the program `{name}`, which is not on the host's path",
         f"install it on the host (`pip install {name}`), or take it out of `base.tools`",
     )
+
+
+def _starts(path: Path) -> bytes:
+    """Return the first bytes of a file; none when there is no such file, or none that this user may read."""
+    try:
+        with path.open("rb") as file:
+            return file.read(len(_ELF))
+    except OSError:
+        return b""

@@ -17,6 +17,7 @@ from amplifier_digital_twin.errors import TwinError
 from amplifier_digital_twin.profile.model import User
 from amplifier_digital_twin.services.index_pages import normalized
 from amplifier_digital_twin.services.wheel_file import parse_record
+from amplifier_foundation.sources.content import META_NAME
 
 #: How much is read of a twin at a time.
 MAX_BYTES: Final = 1024**3
@@ -41,6 +42,8 @@ class Installed:
     direct_url: dict[str, Any] | None = None
     #: Path as the record writes it → hash; None when there is no record.
     record: dict[str, str] | None = field(default=None, repr=False)
+    #: Who says that it installed it.
+    installer: str = ""
 
     @property
     def site(self) -> str:
@@ -48,17 +51,24 @@ class Installed:
         return str(PurePosixPath(self.location).parent)
 
 
-async def read_installed(twin: Twin, user: User) -> list[Installed]:
-    """Return everything installed that the user can see, by place; raise TwinError when that cannot be known."""
-    folders = await _record_folders(twin, user)
+async def read_installed(twin: Twin, user: User, skipped: Sequence[str] = ()) -> list[Installed]:
+    """Return everything installed that the user can see, then the repositories that amplifier fetched, by place.
+
+    Raises TwinError when that cannot be known.
+    """
+    folders = await _record_folders(twin, user, skipped)
+    fetched = [path for path in folders if path.endswith(f"/{META_NAME}")]
+    folders = [path for path in folders if path not in fetched]
     wanted = [
         f"{glob.escape(folder)}/{name}"
         for folder in folders
         if folder.endswith(".dist-info")
-        for name in ("direct_url[.]json", "RECOR[D]")
+        for name in ("direct_url[.]json", "RECOR[D]", "INSTALLE[R]")
     ]
+    wanted += [optional(path) for path in fetched]
     contents = await read_files(twin, user, wanted) if wanted else {}
-    return [_installed(folder, contents) for folder in folders]
+    sources = (_fetched(path, contents.get(path)) for path in fetched)
+    return [_installed(folder, contents) for folder in folders] + [source for source in sources if source is not None]
 
 
 async def read_files(twin: Twin, user: User, patterns: Sequence[str]) -> dict[str, bytes | None]:
@@ -87,9 +97,9 @@ def _members(archive: IO[bytes]) -> dict[str, bytes | None]:
     return found
 
 
-async def _record_folders(twin: Twin, user: User) -> list[str]:
-    skipped = [word for path in _SKIPPED for word in ("-path", path, "-o")][:-1]
-    named = ["(", "-name", "*.dist-info", "-o", "-name", "*.egg-info", ")"]
+async def _record_folders(twin: Twin, user: User, base: Sequence[str]) -> list[str]:
+    skipped = [word for path in (*_SKIPPED, *base) for word in ("-path", path, "-o")][:-1]
+    named = ["(", "-name", "*.dist-info", "-o", "-name", "*.egg-info", "-o", "-name", META_NAME, ")"]
     argv = [_FIND, "/", "(", *skipped, ")", "-prune", "-o", *named, "-prune", "-print0"]
     done = await twin.run(Run(argv, {"PATH": "/usr/bin:/bin", "LC_ALL": "C"}, user, timeout=_TIMEOUT))
     # 1: a folder that this user may not read. Programs of this user cannot import from it either.
@@ -108,6 +118,8 @@ def _is_installed(path: str) -> bool:
     parts = PurePosixPath(path).parts
     if any(_CACHED.fullmatch(part) for part in parts):
         return False
+    if parts[-1] == META_NAME:
+        return True
     if path.endswith(".egg-info"):
         # Elsewhere it lies beside sources, and says nothing of an installation.
         return parts[-2] in _SITES
@@ -125,7 +137,18 @@ def _installed(folder: str, contents: dict[str, bytes | None]) -> Installed:
         folder,
         None if direct is None and f"{folder}/direct_url.json" not in contents else _object(direct),
         None if record is None else parse_record(record),
+        (contents.get(f"{folder}/INSTALLER") or b"").decode("utf-8", "replace").strip(),
     )
+
+
+def _fetched(path: str, content: bytes | None) -> Installed | None:
+    """Return a repository that amplifier fetched modules from as if it were installed; None for another source."""
+    folder = PurePosixPath(path).parent
+    record = _object(content)
+    if record and record.get("commit") is None:
+        return None
+    vcs = {"vcs": "git", "commit_id": record.get("commit", ""), "requested_revision": record.get("ref")}
+    return Installed(folder.name, "", str(folder), {"url": record.get("git_url", ""), "vcs_info": vcs})
 
 
 def _object(content: bytes | None) -> dict[str, Any]:

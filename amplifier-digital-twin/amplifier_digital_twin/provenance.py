@@ -19,6 +19,10 @@ from amplifier_digital_twin.services.wheel_file import WheelFile
 Source = Literal["git", "wheel", "index", "archive", "folder", "system", "unknown"]
 #: Files that installers add to a record.
 _ADDED: Final = frozenset({"INSTALLER", "REQUESTED", "direct_url.json", "uv_cache.json", "uv_build.json", "RECORD"})
+#: Where a Debian system keeps what its own packages bring; no installer writes there.
+_SYSTEM: Final = "/usr/lib/python3/dist-packages/"
+#: Names its modules by a folder without a record of files: they are not installed, but run where they were fetched to.
+_AMPLIFIER: Final = "amplifier"
 _SHORTEST_COMMIT: Final = 7
 _HEX: Final = frozenset("0123456789abcdef")
 
@@ -49,12 +53,14 @@ async def check_provenance(
     mirror: GitMirror | None,
     index: PackageIndex | None,
     names: Literal["all"] | Sequence[str] = "all",
+    skipped: Sequence[str] = (),
 ) -> list[Finding]:
     """Compare every installed package, or those named, with what the universe served; raise TwinError when unreadable.
 
-    A package that was named and is not there is a finding too. Whatever cannot be matched is not ok.
+    `skipped` are folders of the base that cannot be written to. A package that was named and is not there is a finding
+    too. Whatever cannot be matched is not ok.
     """
-    installed = await read_installed(twin, user)
+    installed = await read_installed(twin, user, skipped)
     if names != "all":
         wanted = {normalized(name) for name in names}
         missing = wanted - {package.name for package in installed}
@@ -62,27 +68,47 @@ async def check_provenance(
         absent = [Finding(name, "", "", "unknown", "", "", False, "is not installed") for name in sorted(missing)]
     else:
         absent = []
-    return absent + [await _judge(package, twin, user, mirror, index) for package in installed]
+    contents = await _contents(installed, index, twin, user)
+    return absent + [await _judge(package, contents, mirror, index) for package in installed]
+
+
+async def _contents(
+    installed: Sequence[Installed], index: PackageIndex | None, twin: Twin, user: User
+) -> Mapping[str, bytes | None]:
+    """Return every file that a wheel of the index puts into a site folder, all read at once: each look costs time."""
+    wanted = {
+        f"{package.site}/{path}"
+        for package in installed
+        if index is not None and package.record is not None
+        for wheel in index.wheels(package.name) or ()
+        for path in _placed(wheel)
+    }
+    return await read_files(twin, user, [optional(path) for path in sorted(wanted)]) if wanted else {}
 
 
 async def _judge(
-    package: Installed, twin: Twin, user: User, mirror: GitMirror | None, index: PackageIndex | None
+    package: Installed,
+    contents: Mapping[str, bytes | None],
+    mirror: GitMirror | None,
+    index: PackageIndex | None,
 ) -> Finding:
-    if package.location.startswith("/usr/lib/"):
+    if package.location.startswith(_SYSTEM):
         return _finding(package, "system", True, "part of the base system")
     wheels = index.wheels(package.name) if index is not None else None
     direct = package.direct_url
     if direct is None:
+        if package.record is None and package.installer == _AMPLIFIER:
+            return _finding(package, "folder", True, "a module that runs from the folder it was fetched to")
         if wheels is None and package.record is None and package.location.endswith(".dist-info"):
             return _finding(package, "unknown", False, "there is no RECORD of its installation")
         if wheels is None:
             return _finding(package, "index", True, "not one of the profile's packages")
-        return await _compare(package, wheels, twin, user)
+        return _compare(package, wheels, contents)
     url = str(direct.get("url", ""))
     if isinstance(vcs := direct.get("vcs_info"), dict):
         return await _commit(package, url, vcs, mirror)
     if wheels is not None:
-        return await _archive(package, url, direct, wheels, twin, user)
+        return _archive(package, url, direct, wheels, contents)
     if isinstance(direct.get("archive_info"), dict):
         return _finding(package, "archive", True, f"installed from {url}, which is none of the profile's packages")
     if isinstance(direct.get("dir_info"), dict):
@@ -94,6 +120,8 @@ async def _commit(package: Installed, url: str, vcs: Mapping[str, Any], mirror: 
     """Compare a commit with the one that the mirror serves for what was asked for."""
     commit = str(vcs.get("commit_id", ""))
     asked = str(vcs.get("requested_revision") or "HEAD")
+    if not url:
+        return _finding(package, "unknown", False, "nothing says where it was fetched from", found=commit)
     refs = mirror.refs(url) if mirror is not None else None
     if mirror is None or refs is None:
         is_past = mirror is not None and mirror.is_host(url)
@@ -112,17 +140,21 @@ async def _commit(package: Installed, url: str, vcs: Mapping[str, Any], mirror: 
     return _finding(package, "git", False, f"{asked} of {url} is not served by the mirror", found=commit)
 
 
-async def _archive(
-    package: Installed, url: str, direct: Mapping[str, Any], wheels: Sequence[WheelFile], twin: Twin, user: User
+def _archive(
+    package: Installed,
+    url: str,
+    direct: Mapping[str, Any],
+    wheels: Sequence[WheelFile],
+    contents: Mapping[str, bytes | None],
 ) -> Finding:
     """Judge a package that should come from the index and was installed from an address."""
     if not isinstance(direct.get("archive_info"), dict) or not url.endswith(".whl"):
         expected = _versions(wheels)
         return _finding(package, "folder", False, f"installed from {url}, not from the index", expected=expected)
-    return await _compare(package, wheels, twin, user)
+    return _compare(package, wheels, contents)
 
 
-async def _compare(package: Installed, wheels: Sequence[WheelFile], twin: Twin, user: User) -> Finding:
+def _compare(package: Installed, wheels: Sequence[WheelFile], contents: Mapping[str, bytes | None]) -> Finding:
     """Compare an installed package with the wheels served for its name, file by file."""
     expected = _versions(wheels)
     same = [wheel for wheel in wheels if _same_version(wheel.version, package.version)]
@@ -131,15 +163,15 @@ async def _compare(package: Installed, wheels: Sequence[WheelFile], twin: Twin, 
         return _finding(package, "wheel", False, why, expected=expected, found=package.version)
     if package.record is None:
         return _finding(package, "wheel", False, "there is no RECORD to compare", expected=expected)
-    reasons = [await _difference(package, package.record, wheel, twin, user) for wheel in same]
+    reasons = [_difference(package, package.record, wheel, contents) for wheel in same]
     if None in reasons:
         name = same[reasons.index(None)].path.name
         return _finding(package, "wheel", True, f"every file as in {name}", expected=expected, found=package.version)
     return _finding(package, "wheel", False, str(reasons[0]), expected=expected, found=package.version)
 
 
-async def _difference(
-    package: Installed, record: Mapping[str, str], wheel: WheelFile, twin: Twin, user: User
+def _difference(
+    package: Installed, record: Mapping[str, str], wheel: WheelFile, contents: Mapping[str, bytes | None]
 ) -> str | None:
     """Return the first difference between what is installed and a wheel, None when there is none."""
     info = PurePosixPath(package.location).name
@@ -153,7 +185,6 @@ async def _difference(
     for path, value in expected.items():
         if record.get(path) != value:
             return f"{path} is recorded as {record.get(path, 'absent')}, {wheel.path.name} has {value}"
-    contents = await read_files(twin, user, [optional(f"{package.site}/{path}") for path in expected])
     for path, value in expected.items():
         content = contents.get(f"{package.site}/{path}")
         if content is None:

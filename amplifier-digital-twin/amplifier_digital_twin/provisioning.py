@@ -6,16 +6,22 @@ import asyncio
 import shlex
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 from amplifier_digital_twin.backends.twin import Finished, Run, Twin
 from amplifier_digital_twin.errors import TwinError
 from amplifier_digital_twin.profile.model import Command, PushedFile, User
 from amplifier_digital_twin.recorder import Recorder
 
+if TYPE_CHECKING:
+    from amplifier_digital_twin.embedded.archives import Unpacked
+
 ROOT: Final = User("root", 0)
 #: How much of a failed command's output is in the message; the log has more.
 _TOLD: Final = 2000
+#: How much one `pull` may bring out.
+_MAX_PULL: Final = 2 * 1024**3
 
 
 class Provisioner:
@@ -84,7 +90,9 @@ class Provisioner:
         """
         from amplifier_digital_twin.embedded.archives import Source, pack
 
-        user = ROOT if file.uid == 0 or file.gid == 0 else self._user
+        # Only root can give files away.
+        is_given_away = any(owner not in (None, self._user.uid) for owner in (file.uid, file.gid))
+        user = ROOT if is_given_away else self._user
         target = expanded(file.dest, self._user)
         folder, _, name = target.rpartition("/")
         if not name:
@@ -102,6 +110,21 @@ class Provisioner:
         self._recorder.event("file_pushed", source=str(file.src), target=f"{folder}/{name}", left_out=left_out)
         return f"{folder}/{name}"
 
+    async def pull(self, source: str, destination: Path) -> dict[str, Any]:
+        """Copy files of the universe to a folder of the host; links and devices are left out, and named.
+
+        Raises TwinError when there is nothing to bring out, or too much.
+        """
+        with tempfile.TemporaryFile() as archive:
+            await self._twin.get([expanded(source, self._user)], self._user, archive, _MAX_PULL)
+            archive.seek(0)
+            unpacked = await asyncio.to_thread(_unpacked, archive, destination)
+        skipped = [{"name": entry.name, "kind": entry.kind} for entry in unpacked.skipped]
+        if not unpacked.files:
+            why = f"only {skipped[0]['kind']}s are there" if skipped else "there is no such file inside"
+            raise TwinError("file_missing", f"{source}: {why}", "look with `exec ID -- ls -la`")
+        return {"pulled": [str(path) for path in unpacked.files], "left_out": skipped}
+
     async def _make_folder(self, folder: str, user: User) -> None:
         run = Run(["/bin/sh", "-c", f"mkdir -p -- {shlex.quote(folder)}"], self._environment(user), user, timeout=60)
         finished = await self._twin.run(run)
@@ -118,6 +141,12 @@ def expanded(path: str, user: User) -> str:
     if path == "~" or path.startswith("~/"):
         return user.home + path[1:]
     return path if path.startswith("/") else f"{user.home}/{path}"
+
+
+def _unpacked(archive: BinaryIO, destination: Path) -> Unpacked:
+    from amplifier_digital_twin.embedded.archives import unpack
+
+    return unpack(archive, destination, _MAX_PULL)
 
 
 def _end(output: bytes) -> str:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
-import tempfile
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Final
+from typing import Any, Final
 
 from amplifier_digital_twin.backends.twin import Backend, Finished, Run, Sink, Sockets, Twin, TwinSpec
 from amplifier_digital_twin.errors import TwinError
@@ -17,20 +16,19 @@ from amplifier_digital_twin.mocks import Mocks
 from amplifier_digital_twin.plan import Plan
 from amplifier_digital_twin.port_forwards import PortForwards
 from amplifier_digital_twin.profile.model import Profile, PushedFile, User
-from amplifier_digital_twin.provisioning import Provisioner, expanded
+from amplifier_digital_twin.provisioning import Provisioner
 from amplifier_digital_twin.recorder import Recorder
+from amplifier_digital_twin.secret_values import SecretValues
 from amplifier_digital_twin.services.decisions import Decisions
 from amplifier_digital_twin.services.surroundings import REAL_UV, environment
 from amplifier_digital_twin.services.world import World, for_building
 from amplifier_digital_twin.state import Place
+from amplifier_digital_twin.wall_time import within_wall
 from amplifier_digital_twin.wheel_building import Wheels
 
-if TYPE_CHECKING:
-    from amplifier_digital_twin.embedded.archives import Unpacked
-
 _ALIVE_POLL: Final = 1.0
-#: How much one `pull` may bring out.
-_MAX_PULL: Final = 2 * 1024**3
+#: What provisioning made, when it must not outlive the universe.
+_PROVISIONED: Final = "provisioned"
 
 
 class Universe:
@@ -53,7 +51,7 @@ class Universe:
         self._environ = environ
         self._evidence = evidence
         self._id = place.read().id
-        self._secrets = _secrets(self.profile, environ)
+        self._secrets = SecretValues.of(self.profile, environ)
         self._world = World(self.profile, place.folder, place.cache, Decisions(place.decisions))
         self._mocks = Mocks(self.profile.mocks, recorder)
         self._forwards = PortForwards(self.profile.access.ports, self._way_in)
@@ -61,6 +59,10 @@ class Universe:
         self._sockets: Sockets | None = None
         self._layer: str | None = None
         self._is_warm = False
+        #: The snapshot that is the start, where it is not the twin's own.
+        self._start: str | None = None
+        #: While it is reset its twin does not run, and that is no end.
+        self._is_resetting = False
         self._over = asyncio.Event()
 
     # -- from nothing to ready --
@@ -68,7 +70,7 @@ class Universe:
     async def launch(self) -> dict[str, Any]:
         """Make everything, once; what provisioning leaves is kept as a layer, which the next launch starts from."""
         try:
-            async with self._within_wall("launching"):
+            async with within_wall(self.profile.limits.wall, "launching"):
                 with self._recorder.timed("launch"):
                     return await self._launch()
         except TwinError as error:
@@ -89,9 +91,13 @@ class Universe:
         recorder.progress(f"starting a twin on {self._backend.name}" + (", provisioned before" * self._is_warm))
         with recorder.timed("create"):
             self._twin = await self._create(profile, self._id, self._layer if self._is_warm else None)
+            for note in self._twin.notes:
+                recorder.progress(f"note: {note}")
             await self._attach()
         if not self._is_warm:
             await self._provision()
+        else:
+            await self._start_mocks()
         await self._forwards.open()
         await self._await_readiness()
         return await self.status()
@@ -114,6 +120,7 @@ class Universe:
                 await self._world.serve(sockets)
                 yield twin
             finally:
+                await self._world.leave(sockets)
                 await sockets.close()
         finally:
             await twin.destroy()
@@ -123,7 +130,14 @@ class Universe:
         from amplifier_digital_twin.profile.describe import fingerprint
 
         served = {**self._world.fingerprint(), "backend": self._backend.name, "user": str(os.geteuid())}
-        return await asyncio.to_thread(fingerprint, self.profile, served)
+        try:
+            return await asyncio.to_thread(fingerprint, self.profile, served)
+        except OSError as error:
+            raise TwinError(
+                "source_unreadable",
+                f"{error.filename}: {error.strerror or error}",
+                "see `provision.files` and `packages` in the profile",
+            ) from error
 
     async def _create(self, profile: Profile, identifier: str, layer: str | None) -> Twin:
         hostname = profile.access.hostname or profile.name
@@ -150,14 +164,15 @@ class Universe:
         return await self._backend.create(spec, self._recorder.progress)
 
     async def _attach(self) -> None:
-        """Serve the world in the twin as it is now, and start the mocks in it."""
-        twin = self._need_twin()
-        for note in twin.notes:
-            self._recorder.progress(f"note: {note}")
+        """Serve the world in the twin as it is now."""
         if self.profile.network.mode != "host":
-            self._sockets = await twin.sockets()
+            self._sockets = await self._need_twin().sockets()
             await self._world.serve(self._sockets)
-            await self._mocks.start(twin, self._sockets, self._environment(self.profile.user), self.profile.user)
+
+    async def _start_mocks(self) -> None:
+        if self.profile.mocks:
+            user = self.profile.user
+            await self._mocks.start(self._need_twin(), await self._way_in(), self._environment(user), user)
 
     async def _provision(self) -> None:
         recorder, twin = self._recorder, self._need_twin()
@@ -166,12 +181,40 @@ class Universe:
             for file in self.profile.provision.files:
                 recorder.progress(f"pushing {file.src.name} to {file.dest}")
                 await provisioner.push(file)
+            await self._start_mocks_early()
             await provisioner.commands(self.profile.provision.commands)
         with recorder.timed("provenance"):
             await self._prove_provenance()
         if self._layer is not None and (self.profile.provision.files or self.profile.provision.commands):
             with recorder.timed("layer"):
-                await twin.snapshot(self._layer, cache=True)
+                await self._keep_layer(twin, self._layer)
+
+    async def _keep_layer(self, twin: Twin, layer: str) -> None:
+        """Keep what provisioning made; with a secret in it, only as long as this universe is there."""
+        # What a provisioned start has not, this one has not either: no process outlives its provisioning.
+        await self._mocks.stop()
+        await self._leave()
+        try:
+            await self._secrets.check_files(twin, self.profile.user)
+        except TwinError as error:
+            self._recorder.progress(f"note: the next launch provisions again: {error.message}")
+            self._start = _PROVISIONED
+            await twin.snapshot(_PROVISIONED)
+            await twin.reset(_PROVISIONED)
+        else:
+            await twin.snapshot(layer, cache=True)
+        await self._attach()
+        await self._start_mocks()
+
+    async def _start_mocks_early(self) -> None:
+        """Let commands of `provision` use the mocks, where these do not need what the commands install."""
+        try:
+            await self._start_mocks()
+        except TwinError as error:
+            if not self.profile.provision.commands:
+                raise
+            self._recorder.progress(f"note: {error.message}; it is started again after the commands of `provision`")
+            await self._mocks.stop()
 
     async def _prove_provenance(self) -> None:
         """Compare what was installed with what was served; a mismatch ends the launch."""
@@ -204,7 +247,7 @@ class Universe:
     async def ended(self) -> str:
         """Return, with the reason, when the twin is gone."""
         while not self._over.is_set():
-            if self._twin is not None and not self._twin.is_running:
+            if self._twin is not None and not self._twin.is_running and not self._is_resetting:
                 return "its twin has ended"
             await asyncio.sleep(_ALIVE_POLL)
         return "it was destroyed"
@@ -232,7 +275,8 @@ class Universe:
         if update.refresh_packages:
             await self._gather_wheels()
         await self._provisioner().commands(update.commands)
-        await self._prove_provenance()
+        if update.commands:  # else nothing was installed anew, and what there is was of the trees before
+            await self._prove_provenance()
         return {"updated": True, "commits": {url: dict(refs) for url, refs in self._world.mirror.commits.items()}}
 
     async def status(self) -> dict[str, Any]:
@@ -257,15 +301,7 @@ class Universe:
 
     async def pull(self, source: str, destination: Path) -> dict[str, Any]:
         """Copy files of the universe to a folder of the host; links and devices are left out, and named."""
-        user = self.profile.user
-        with tempfile.TemporaryFile() as archive:
-            await self._need_twin().get([expanded(source, user)], user, archive, _MAX_PULL)
-            archive.seek(0)
-            unpacked = await asyncio.to_thread(_unpacked, archive, destination)
-        if not unpacked.files:
-            raise TwinError("file_missing", f"{source}: there is no such file inside", "look with `exec ID -- ls`")
-        skipped = [{"name": entry.name, "kind": entry.kind} for entry in unpacked.skipped]
-        return {"pulled": [str(path) for path in unpacked.files], "left_out": skipped}
+        return await self._provisioner().pull(source, destination)
 
     async def snapshot(self, name: str) -> dict[str, Any]:
         """Keep the file system as it is under a name."""
@@ -275,19 +311,26 @@ class Universe:
     async def reset(self, name: str | None) -> dict[str, Any]:
         """Go back to a snapshot, or to how provisioning left it; everything that runs inside ends."""
         twin = self._need_twin()
-        await self._mocks.stop()
-        await self._leave()
-        await twin.reset(name)
-        await self._attach()
-        if name is None and not self._is_warm:
-            await self._provision()
+        self._is_resetting = True
+        try:
+            await self._mocks.stop()
+            await self._leave()
+            try:
+                await twin.reset(name or self._start)
+            finally:
+                # Also when there is no such snapshot: the universe goes on as it was.
+                if twin.is_running:
+                    await self._attach()
+                    await self._start_mocks()
+        finally:
+            self._is_resetting = False
         return {"reset": name}
 
     async def check(self) -> dict[str, Any]:
         """Run the profile's checks, collect the evidence, and return the verdict."""
         from amplifier_digital_twin.checking import check_universe
 
-        async with self._within_wall("checking"):
+        async with within_wall(self.profile.limits.wall, "checking"):
             with self._recorder.timed("checks"):
                 return await check_universe(self, self._evidence)
 
@@ -324,7 +367,7 @@ class Universe:
     @property
     def secret_values(self) -> tuple[str, ...]:
         """Return what must never be written down."""
-        return tuple(self._secrets.values())
+        return tuple(self._secrets.by_name.values())
 
     def refused_hosts(self) -> frozenset[str]:
         """Return the hosts that services have refused so far."""
@@ -343,7 +386,7 @@ class Universe:
         return await self._way_in()
 
     def _environment(self, user: User) -> dict[str, str]:
-        return environment(self.profile, user, self._secrets)
+        return environment(self.profile, user, self._secrets.by_name, self._world.index_url)
 
     def _provisioner(self) -> Provisioner:
         return Provisioner(self._need_twin(), self.profile.user, self._environment, self._recorder)
@@ -361,6 +404,7 @@ class Universe:
     async def _leave(self) -> None:
         sockets, self._sockets = self._sockets, None
         if sockets is not None:
+            await self._world.leave(sockets)
             await sockets.close()
 
     async def _signs(self, wait_ready: Any, once: bool = False) -> list[dict[str, Any]]:
@@ -373,38 +417,7 @@ class Universe:
     async def _provenance(self, names: Any) -> Sequence[Any]:
         from amplifier_digital_twin.provenance import check_provenance
 
-        world = self._world
-        return await check_provenance(self._need_twin(), self.profile.user, world.mirror, world.index, names)
-
-    @asynccontextmanager
-    async def _within_wall(self, what: str) -> AsyncIterator[None]:
-        """Bound a block by the profile's wall time."""
-        wall = self.profile.limits.wall
-        try:
-            async with asyncio.timeout(wall) as bound:
-                yield
-        except TimeoutError:
-            if not bound.expired():
-                raise
-            raise TwinError(
-                "wall_limit", f"{what} was not done after {wall:g} s", "raise `limits.wall` in the profile"
-            ) from None
-
-
-def _unpacked(archive: BinaryIO, destination: Path) -> Unpacked:
-    from amplifier_digital_twin.embedded.archives import unpack
-
-    destination.mkdir(parents=True, exist_ok=True)
-    return unpack(archive, destination, _MAX_PULL)
-
-
-def _secrets(profile: Profile, environ: Mapping[str, str]) -> dict[str, str]:
-    found = {secret.env: environ[secret.env] for secret in profile.secrets if environ.get(secret.env)}
-    missing = [secret.env for secret in profile.secrets if not secret.optional and secret.env not in found]
-    if missing:
-        raise TwinError(
-            "secret_missing",
-            f"{profile.path}: the profile needs {', '.join(missing)}, which the environment has not",
-            f"set it in the environment: export {missing[0]}=…",
-        )
-    return found
+        world, profile = self._world, self.profile
+        # Of the host's own system, nothing can be changed in there.
+        fixed = ("/usr",) if profile.base.image == "host" else ()
+        return await check_provenance(self._need_twin(), profile.user, world.mirror, world.index, names, fixed)

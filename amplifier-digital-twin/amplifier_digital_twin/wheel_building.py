@@ -10,10 +10,11 @@ from pathlib import Path
 from amplifier_digital_twin.backends.twin import Twin
 from amplifier_digital_twin.errors import TwinError
 from amplifier_digital_twin.profile.model import Package, Profile, Repository, WheelFromGit
+from amplifier_digital_twin.profile.rules import same_repository
 from amplifier_digital_twin.recorder import Recorder
 from amplifier_digital_twin.services.surroundings import environment
 from amplifier_digital_twin.services.wheel_file import check_wheel
-from amplifier_digital_twin.services.wheels import build_wheel
+from amplifier_digital_twin.services.wheels import Workshop
 from amplifier_digital_twin.services.world import World, for_building
 
 #: Gives a twin that serves the world and is thrown away afterwards; entered only when there is something to build.
@@ -33,15 +34,19 @@ class Wheels:
         """Return the wheels by package name; raise TwinError when one is missing or cannot be built."""
         found: dict[str, list[Path]] = {}
         async with AsyncExitStack() as stack:
-            twin: Twin | None = None
+            workshop: Workshop | None = None
             for package in self._profile.packages:
                 kept = self._kept(package)
                 if kept is None:
-                    if twin is None:
-                        twin = await stack.enter_async_context(builder())
-                    kept = await self._build(package, twin)
+                    if workshop is None:
+                        workshop = self._workshop(await stack.enter_async_context(builder()))
+                    kept = await self._build(package, workshop)
                 found.setdefault(package.name, []).append(kept)
         return found
+
+    def _workshop(self, twin: Twin) -> Workshop:
+        profile = for_building(self._profile)
+        return Workshop(twin, profile.user, environment(profile, profile.user, {}, self._world.index_url))
 
     def _kept(self, package: Package) -> Path | None:
         if package.wheel_path is not None:
@@ -51,22 +56,13 @@ class Wheels:
         wheels = sorted(folder.glob("*.whl")) if folder.is_dir() else []
         return wheels[0] if wheels else None
 
-    async def _build(self, package: Package, twin: Twin) -> Path:
+    async def _build(self, package: Package, workshop: Workshop) -> Path:
         recipe = package.wheel_from_git
         assert recipe is not None
         repository = self._repository(recipe)
-        profile = for_building(self._profile)
         self._recorder.progress(f"building a wheel of {package.name} from {repository.url}")
-        with self._recorder.timed(f"wheel {package.name}"):
-            return await build_wheel(
-                twin,
-                profile.user,
-                environment(profile, profile.user, {}),
-                name=package.name,
-                recipe=recipe,
-                url=repository.url,
-                target=self._folder(package, recipe),
-            )
+        with self._recorder.timed("wheels"):
+            return await workshop.wheel(package.name, recipe, repository.url, self._folder(package, recipe))
 
     def _folder(self, package: Package, recipe: WheelFromGit) -> Path:
         """Return where a wheel is kept: by the commit it is built from, how, and on what."""
@@ -79,7 +75,7 @@ class Wheels:
 
     def _repository(self, recipe: WheelFromGit) -> Repository:
         for repository in self._profile.repositories:
-            if recipe.repo in (repository.name, repository.url):
+            if recipe.repo == repository.name or same_repository(recipe.repo) == same_repository(repository.url):
                 return repository
         names = ", ".join(repository.name for repository in self._profile.repositories) or "none"
         raise TwinError(

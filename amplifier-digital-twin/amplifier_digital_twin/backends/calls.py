@@ -55,8 +55,8 @@ async def stream(
 ) -> Ended:
     """Run a program, feed it, and pass on what it writes.
 
-    `stop` is awaited before the program is killed, because its time is up or the caller was cancelled. Raises OSError
-    when it cannot be started.
+    `stop` is awaited before the program is killed: its time is up, the caller was cancelled, or `hear` raised, which is
+    passed on. Raises OSError when it cannot be started.
     """
     process = await _started(argv, stdin)
     feeding = asyncio.ensure_future(_feed(process, stdin)) if isinstance(stdin, bytes) else None
@@ -64,13 +64,7 @@ async def stream(
     pumps.append(asyncio.ensure_future(_pump(process.stderr, "stderr", hear)))
     is_timed_out = False
     try:
-        try:
-            async with asyncio.timeout(timeout):
-                await process.wait()
-        except TimeoutError:
-            is_timed_out = True
-        if not is_timed_out:
-            await asyncio.wait(pumps, timeout=_DRAIN)
+        is_timed_out = not await _ended(process, pumps, timeout)
     finally:
         if process.returncode is None:
             await _stop(process, stop)
@@ -132,6 +126,26 @@ async def _started(argv: Sequence[str], stdin: bytes | Path) -> asyncio.subproce
     finally:
         if source is not None:
             source.close()
+
+
+async def _ended(
+    process: asyncio.subprocess.Process, pumps: Sequence[asyncio.Future[None]], timeout: float | None
+) -> bool:
+    """Wait until a program has ended and been heard, or hearing it failed; tell whether that was in time."""
+    ending = asyncio.ensure_future(process.wait())
+    try:
+        async with asyncio.timeout(timeout):
+            while not ending.done():
+                watched = {pump for pump in pumps if not pump.done()} | {ending}
+                done, _ = await asyncio.wait(watched, return_when=asyncio.FIRST_COMPLETED)
+                if any(task is not ending and task.exception() is not None for task in done):
+                    return True
+    except TimeoutError:
+        return False
+    finally:
+        ending.cancel()
+    await asyncio.wait(pumps, timeout=_DRAIN)
+    return True
 
 
 async def _feed(process: asyncio.subprocess.Process, data: bytes) -> None:

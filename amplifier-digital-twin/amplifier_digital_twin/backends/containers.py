@@ -52,6 +52,10 @@ class ContainerEngine:
         words += [] if limits.cpus is None else ["--cpus", f"{limits.cpus:g}"]
         return words, []
 
+    def most_processes(self, spec: TwinSpec) -> int:
+        """Return how many processes each user inside may have; all together are limited by control groups."""
+        return allowed(resource.RLIMIT_NPROC, _MOST_PROCESSES)
+
     def program(self) -> str:
         """Return the path of the program; raise TwinError when it is not installed."""
         if path := find_program(self.name):
@@ -146,14 +150,11 @@ class ContainerEngine:
         words += ["--security-opt", "no-new-privileges", "--user", "0:0", "--workdir", "/", "--no-healthcheck"]
         words += ["--log-driver", "none", "--restart", "no", "--stop-signal", "SIGKILL"]
         words += [*self.run_words, *self.identity_words(spec), *limits]
-        files, processes = (
-            _allowed(resource.RLIMIT_NOFILE, _MOST_FILES),
-            _allowed(resource.RLIMIT_NPROC, _MOST_PROCESSES),
-        )
+        files, processes = allowed(resource.RLIMIT_NOFILE, _MOST_FILES), self.most_processes(spec)
         words += ["--ulimit", f"nofile={files}:{files}", "--ulimit", f"nproc={processes}:{processes}"]
         words += ["--ulimit", "core=0:0"]
         if spec.limits.disk is not None:
-            most = _allowed(resource.RLIMIT_FSIZE, spec.limits.disk)
+            most = allowed(resource.RLIMIT_FSIZE, spec.limits.disk)
             words += ["--ulimit", f"fsize={most}:{most}"]
             notes.append(f"disk is limited for each file, not for all together: {self.name} has no quota here")
         words += ["--tmpfs", "/tmp:rw,exec,nosuid,nodev,mode=1777", "--tmpfs", "/run:rw,exec,nosuid,nodev,mode=755"]
@@ -245,7 +246,7 @@ class ContainerEngine:
         return f"{PREFIX}-layer:{name}"
 
 
-def _allowed(limit: int, most: int) -> int:
+def allowed(limit: int, most: int) -> int:
     """Return a limit that this process may set: an engine may not raise what the system allows."""
     _, hard = resource.getrlimit(limit)
     return most if hard == resource.RLIM_INFINITY else min(most, hard)

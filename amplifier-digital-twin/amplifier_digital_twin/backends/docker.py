@@ -7,8 +7,8 @@ import os
 from typing import Any, ClassVar
 
 from amplifier_digital_twin.backends.containers import ContainerEngine
-from amplifier_digital_twin.backends.engine import EngineBackend
-from amplifier_digital_twin.backends.twin import Probe
+from amplifier_digital_twin.backends.engine import SAME_USERS, EngineBackend, has
+from amplifier_digital_twin.backends.twin import Probe, TwinSpec
 from amplifier_digital_twin.errors import TwinError
 
 
@@ -58,6 +58,11 @@ class Docker(ContainerEngine):
             "sockets": "yes",
         }
         return Probe(True, f"docker engine {info['ServerVersion']} works", features)
+
+    async def limit_words(self, spec: TwinSpec) -> tuple[list[str], list[str]]:
+        """Return the words that limit a container, and what is weaker than asked for."""
+        words, notes = await super().limit_words(spec)
+        return words, [*notes, *([] if has(await self.probe(), "userns") else [SAME_USERS])]
 
 
 def docker_backend() -> EngineBackend:

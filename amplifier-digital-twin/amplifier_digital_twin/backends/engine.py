@@ -16,6 +16,8 @@ from amplifier_digital_twin.profile.model import Base
 FIRST_PROCESS: Final = "while :; do sleep 86400 & wait $!; done"
 #: What root inside may do: what package installation needs, and nothing that reaches beyond files and own processes.
 CAPABILITIES: Final = ("CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "SETGID", "SETUID")
+#: Said of a twin whose users are not told apart from the host's.
+SAME_USERS: Final = "users inside have the numbers of the host's: root inside is the host's root, with few rights"
 _IDENTIFIER: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,60}")
 _TAG: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,120}")
 

@@ -109,11 +109,18 @@ class EngineTwin:
         return found
 
     async def snapshot(self, name: str, cache: bool = False) -> None:
-        """Keep the file system as it is under a name: of this universe, or shared as a provisioned layer."""
+        """Keep the file system as it is under a name: of this universe, or shared as a provisioned layer.
+
+        The latter is the start of this twin from now on, and everything that runs inside ends, as in `reset`.
+        """
         self._running()
         check_tag(name)
         image = self._engine.layer_image(name) if cache else self._engine.snapshot_image(self._spec.id, name)
         await self._engine.commit(self._name, image)
+        if cache:
+            self._base = image
+            await self._remove()
+            await self.start(image)
 
     async def reset(self, name: str | None = None) -> None:
         """Go back to a snapshot, or to the start; everything that runs inside ends."""

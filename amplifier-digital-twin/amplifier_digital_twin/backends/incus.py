@@ -166,7 +166,12 @@ class Incus:
     def init_arguments(self, spec: TwinSpec, image: str) -> list[str]:
         """Return the words that make a container: no profile, and so no network device."""
         limits = spec.limits
-        config = {_ID: spec.id, _OWNER: owner(), "security.guestapi": "false", "raw.lxc": f"{_LXC}lxc.uts.name = {spec.hostname}\n"}
+        config = {
+            _ID: spec.id,
+            _OWNER: owner(),
+            "security.guestapi": "false",
+            "raw.lxc": f"{_LXC}lxc.uts.name = {spec.hostname}\n",
+        }
         config |= {} if limits.memory is None else {"limits.memory": f"{limits.memory}B"}
         config |= {} if limits.pids is None else {"limits.processes": str(limits.pids)}
         config |= {} if limits.cpus is None else {"limits.cpu.allowance": f"{max(1, round(limits.cpus * 100))}ms/100ms"}

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import resource
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
 from amplifier_digital_twin.backends.calls import find_program
-from amplifier_digital_twin.backends.containers import LONG, ContainerEngine
-from amplifier_digital_twin.backends.engine import EngineBackend
+from amplifier_digital_twin.backends.containers import LONG, ContainerEngine, allowed
+from amplifier_digital_twin.backends.engine import SAME_USERS, EngineBackend
 from amplifier_digital_twin.backends.id_shift import shift_owners
 from amplifier_digital_twin.backends.twin import Probe, TwinSpec
 from amplifier_digital_twin.embedded.id_maps import COUNT, FIRST_ID, IdMap
@@ -18,6 +19,8 @@ from amplifier_digital_twin.errors import TwinError
 
 #: `/sys` tells of the host's hardware, and nothing inside needs it.
 _HIDDEN: Final = "mask=/sys"
+#: The limit of a process holds for the runtime that starts it, too, which fails with less.
+_LEAST_DATA: Final = 256 * 1024**2
 
 
 class Podman(ContainerEngine):
@@ -85,15 +88,25 @@ class Podman(ContainerEngine):
     async def limit_words(self, spec: TwinSpec) -> tuple[list[str], list[str]]:
         """Return the words that limit a container; without control groups only each process is limited."""
         if self._has_limits:
-            return await super().limit_words(spec)
-        words = ["--cgroups", "disabled"] if os.geteuid() != 0 and find_program("crun") else []
+            words, notes = await super().limit_words(spec)
+            return words, [*notes, *([SAME_USERS] if os.geteuid() == 0 and not self.identity_words(spec) else [])]
         limits = spec.limits
-        notes = [
-            f"{what} cannot be limited: {(await self.probe()).features['cgroups'].removeprefix('no: ')}"
-            for what, value in (("memory", limits.memory), ("processes", limits.pids), ("processors", limits.cpus))
-            if value is not None
-        ]
+        reason = (await self.probe()).features["cgroups"].removeprefix("no: ")
+        words, notes = [], []
+        if limits.memory is not None:
+            most = allowed(resource.RLIMIT_DATA, max(limits.memory, _LEAST_DATA))
+            words += ["--ulimit", f"data={most}:{most}"]
+            notes.append(f"memory is limited for each process, not for all together: {reason}")
+        if limits.pids is not None:
+            notes.append(f"processes are limited for each user, not for all together: {reason}")
+        if limits.cpus is not None:
+            notes.append(f"processors are not limited: {reason}")
         return words, notes
+
+    def most_processes(self, spec: TwinSpec) -> int:
+        """Return how many processes each user inside may have."""
+        most = super().most_processes(spec)
+        return most if self._has_limits or spec.limits.pids is None else min(most, spec.limits.pids)
 
     async def commit(self, container: str, image: str) -> None:
         """Keep a container's files as an image.

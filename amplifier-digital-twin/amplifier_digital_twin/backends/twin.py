@@ -104,7 +104,10 @@ class Twin(Protocol):
         ...
 
     async def snapshot(self, name: str, cache: bool = False) -> None:
-        """Keep the file system as it is under a name: of this universe, or shared as a provisioned layer."""
+        """Keep the file system as it is under a name: of this universe, or shared as a provisioned layer.
+
+        The latter is the start of this twin from now on, and everything that runs inside ends, as in `reset`.
+        """
         ...
 
     async def reset(self, name: str | None = None) -> None:

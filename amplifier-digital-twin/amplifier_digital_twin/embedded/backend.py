@@ -123,12 +123,13 @@ class EmbeddedBackend:
         for path in spec.files:
             if any(path == covered or path.startswith(f"{covered}/") for covered in _COVERED):
                 raise TwinError("path_invalid", f"no file can be put at {path}", f"{', '.join(_COVERED)} are made anew")
-        missing = [name for name in spec.require if (reason := await self._missing(name, spec)) and reason != "yes"]
-        if missing:
-            reasons = "; ".join([f"{name}: {await self._missing(name, spec)}" for name in missing])
-            raise TwinError("feature_missing", f"the profile requires what is not here: {reasons}", "see `doctor`")
+        found = {name: await self._feature(name, spec) for name in spec.require}
+        if missing := [f"{name}: {reason}" for name, reason in found.items() if reason != "yes"]:
+            raise TwinError(
+                "feature_missing", f"the profile requires what is not here: {'; '.join(missing)}", "see `doctor`"
+            )
 
-    async def _missing(self, feature: str, spec: TwinSpec) -> str:
+    async def _feature(self, feature: str, spec: TwinSpec) -> str:
         if feature == "cgroups":
             return cgroups_reason()
         if feature == "overlay":

@@ -141,6 +141,16 @@ class Kept:
             raise
         await remove_trees([aside], ids)
 
+    async def take(self, upper: Path, ids: IdMap) -> None:
+        """Keep `upper` itself, which is gone from its place then, under this name; one that is there already stays."""
+        aside = self.folder.with_name(f"{_ASIDE}{uuid.uuid4().hex}")
+        aside.mkdir(parents=True)
+        try:
+            os.rename(upper, aside / "0")
+            settle(aside, self.folder)
+        finally:
+            await asyncio.shield(remove_trees([aside], ids))
+
 
 def settle(aside: Path, folder: Path) -> None:
     """Give a finished folder its name; when another has the name already, both stay where they are."""

@@ -75,6 +75,15 @@ class Tree:
         """Keep it as it is."""
         await kept.keep(self.stack if self.has_overlay else [], self.upper, self.ids, replaces=replaces)
 
+    async def become(self, kept: Kept) -> None:
+        """Keep it as it is, and start from that from now on; nothing may run in it."""
+        if self.has_overlay and not self.stack:
+            await kept.take(self.upper, self.ids)
+        else:
+            await self.keep(kept, replaces=False)
+        self._first = kept.stack()
+        self.stack = list(self._first)
+
     def snapshot(self, name: str) -> Kept:
         """Return a snapshot of this universe, kept or to be."""
         return Kept(self.folder / "snapshots" / check_name(name))

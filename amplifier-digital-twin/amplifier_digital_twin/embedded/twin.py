@@ -19,7 +19,7 @@ from amplifier_digital_twin.embedded.control_groups import remove_groups
 from amplifier_digital_twin.embedded.entry import Entry
 from amplifier_digital_twin.embedded.id_maps import IdMap
 from amplifier_digital_twin.embedded.inhabitants import end_inhabitants, inhabitants
-from amplifier_digital_twin.embedded.layers import Kept
+from amplifier_digital_twin.embedded.layers import Kept, check_name
 from amplifier_digital_twin.embedded.limits import Budget
 from amplifier_digital_twin.embedded.sockets import NamespaceSockets
 from amplifier_digital_twin.embedded.staged import Stage, Staged, read_line, readable
@@ -154,11 +154,18 @@ class EmbeddedTwin:
     async def snapshot(self, name: str, cache: bool = False) -> None:
         """Keep the file system as it is under a name: of this universe, or shared as a provisioned layer.
 
-        What is being written meanwhile may be kept half. A provisioned layer that is there already stays as it is.
+        What is being written meanwhile may be kept half. A provisioned layer that is there already stays as it is; it
+        is the start of this universe from now on, and everything that runs inside ends, as in `reset`.
         """
         async with self._change:
-            own = self._tree.snapshot(name)
-            await self._tree.keep(Kept(self._layers / name) if cache else own, replaces=not cache)
+            if not cache:
+                await self._tree.keep(self._tree.snapshot(name), replaces=True)
+                return
+            check_name(name)
+            await self._stop()
+            await self._tree.become(Kept(self._layers / name))
+            await self._tree.clear()
+            await self._start()
 
     async def reset(self, name: str | None = None) -> None:
         """Go back to a snapshot, or to the start; everything that runs inside ends, and so do its sockets."""

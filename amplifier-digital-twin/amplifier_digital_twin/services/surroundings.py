@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from amplifier_digital_twin.profile.model import Profile, User
-from amplifier_digital_twin.services.addresses import GATEWAY, INDEX, INTERCEPTED_HOST
+from amplifier_digital_twin.services.addresses import GATEWAY, INTERCEPTED_HOST
 
 #: Where the certificates are that programs inside trust: the host's, and the universe's own authority.
 CA_BUNDLE: Final = "/etc/ssl/certs/ca-certificates.crt"
@@ -30,8 +30,8 @@ _CA_VARIABLES: Final = (
 _NO_PROXY: Final = f"localhost,127.0.0.1,{INTERCEPTED_HOST},::1"
 
 
-def environment(profile: Profile, user: User, secrets: Mapping[str, str]) -> dict[str, str]:
-    """Return the whole environment of a command of `user`; secrets of the profile by name."""
+def environment(profile: Profile, user: User, secrets: Mapping[str, str], index_url: str | None) -> dict[str, str]:
+    """Return the whole environment of a command of `user`; without an index there are no services to lead it to."""
     found = {
         "HOME": user.home,
         "USER": user.name,
@@ -40,14 +40,13 @@ def environment(profile: Profile, user: User, secrets: Mapping[str, str]) -> dic
         "LANG": "C.UTF-8",
         "PATH": f"{user.home}/.local/bin:{TOOLS}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
     }
-    if profile.network.mode == "gateway":
-        found |= _network(profile)
+    if index_url is not None:
+        found |= _network(profile, index_url)
     return found | dict(profile.environment) | dict(secrets)
 
 
-def _network(profile: Profile) -> dict[str, str]:
+def _network(profile: Profile, index: str) -> dict[str, str]:
     proxy = f"http://{GATEWAY[0]}:{GATEWAY[1]}"
-    index = f"http://{INDEX[0]}:{INDEX[1]}/simple/"
     found = dict.fromkeys(_CA_VARIABLES, CA_BUNDLE)
     # Both spellings: programs disagree on which one they read.
     for name in ("http_proxy", "https_proxy"):

@@ -14,6 +14,7 @@ from typing import IO, Final
 from amplifier_digital_twin.backends.twin import Finished, Run, Sink, Twin
 from amplifier_digital_twin.errors import TwinError
 from amplifier_digital_twin.profile.model import User, WheelFromGit
+from amplifier_digital_twin.services.index_pages import normalized
 from amplifier_digital_twin.services.wheel_file import check_wheel
 
 #: How many bytes a wheel may have.
@@ -21,37 +22,55 @@ MAX_WHEEL: Final = 1024**3
 _TAIL: Final = 2000
 
 
-async def build_wheel(
-    twin: Twin,
-    user: User,
-    environment: Mapping[str, str],
-    *,
-    name: str,
-    recipe: WheelFromGit,
-    url: str,
-    target: Path,
-    timeout: float = 600.0,
-    sink: Sink | None = None,
-) -> Path:
-    """Clone `url` inside the twin, build there, and return the wheel's path in the host's folder `target`.
+class Workshop:
+    """Builds wheels in one twin; what makes several wheels is built once."""
 
-    The twin's git must lead `url` to the mirror. Exactly one wheel must come of it, one of `name`. Raises TwinError:
-    `wheel_build_failed`, `wheel_missing`, `wheel_mismatch`, `wheel_invalid`.
-    """
-    folder = f"{user.home}/wheel-builds/{name}"
-    clone = f"git clone --quiet -- {shlex.quote(url)} {shlex.quote(folder)}"
-    # A detached head, so that a branch, a tag and a commit are named alike.
-    choose = f"git -c advice.detachedHead=false checkout --quiet {shlex.quote(_ref(recipe.ref))}" if recipe.ref else ":"
-    inner = _inside(folder, recipe.subdirectory)
-    steps = (
-        ("cloning", f"rm -rf {shlex.quote(folder)} && {clone}", "/"),
-        ("checking out", choose, folder),
-        ("building", recipe.build, inner),
-    )
-    for what, command, cwd in steps:
-        run = Run(("/bin/sh", "-c", command), environment, user, cwd=cwd, timeout=timeout)
-        _check(await twin.run(run, sink), f"{what} {name} from {url}")
-    return await _pull(twin, user, f"{inner}/{recipe.glob}", name, target)
+    def __init__(
+        self,
+        twin: Twin,
+        user: User,
+        environment: Mapping[str, str],
+        *,
+        timeout: float = 600.0,
+        sink: Sink | None = None,
+    ) -> None:
+        self._twin = twin
+        self._user = user
+        self._environment = environment
+        self._timeout = timeout
+        self._sink = sink
+        #: Folders inside, by address, ref, place and command of what was built in them.
+        self._built: dict[tuple[str, str | None, str, str], str] = {}
+
+    async def wheel(self, name: str, recipe: WheelFromGit, url: str, target: Path) -> Path:
+        """Build from `url` inside the twin, and return the path of the wheel of `name` in the host's folder `target`.
+
+        The twin's git must lead `url` to the mirror. Exactly one wheel of that name must come of it. Raises TwinError:
+        `wheel_build_failed`, `wheel_missing`, `wheel_mismatch`, `wheel_invalid`.
+        """
+        key = (url, recipe.ref, recipe.subdirectory, recipe.build)
+        folder = self._built.get(key)
+        if folder is None:
+            folder = await self._build(name, recipe, url)
+            self._built[key] = folder
+        return await _pull(self._twin, self._user, f"{folder}/{recipe.glob}", name, target)
+
+    async def _build(self, name: str, recipe: WheelFromGit, url: str) -> str:
+        folder = f"{self._user.home}/wheel-builds/{len(self._built)}-{name}"
+        clone = f"git clone --quiet -- {shlex.quote(url)} {shlex.quote(folder)}"
+        # A detached head, so that a branch, a tag and a commit are named alike.
+        detach = "git -c advice.detachedHead=false checkout --quiet"
+        choose = f"{detach} {shlex.quote(_ref(recipe.ref))}" if recipe.ref else ":"
+        inner = _inside(folder, recipe.subdirectory)
+        steps = (
+            ("cloning", f"rm -rf {shlex.quote(folder)} && {clone}", "/"),
+            ("checking out", choose, folder),
+            ("building", recipe.build, inner),
+        )
+        for what, command, cwd in steps:
+            run = Run(("/bin/sh", "-c", command), self._environment, self._user, cwd=cwd, timeout=self._timeout)
+            _check(await self._twin.run(run, self._sink), f"{what} {name} from {url}")
+        return inner
 
 
 def _ref(ref: str) -> str:
@@ -78,13 +97,13 @@ def _check(finished: Finished, what: str) -> None:
 
 
 async def _pull(twin: Twin, user: User, pattern: str, name: str, target: Path) -> Path:
-    """Bring the one wheel that a pattern finds out of the twin, and look at what came."""
+    """Bring the one wheel of a name that a pattern finds out of the twin, and look at what came."""
     from amplifier_foundation.sources.threads import in_thread
 
     with tempfile.TemporaryFile() as archive:
         await twin.get([pattern], user, archive, MAX_WHEEL)
         archive.seek(0)
-        path = await in_thread(lambda: _unpack(archive, pattern, target))
+        path = await in_thread(lambda: _unpack(archive, pattern, name, target))
     try:
         return await in_thread(lambda: check_wheel(path, name).path)
     except TwinError:
@@ -92,8 +111,8 @@ async def _pull(twin: Twin, user: User, pattern: str, name: str, target: Path) -
         raise
 
 
-def _unpack(archive: IO[bytes], pattern: str, target: Path) -> Path:
-    """Write the archive's only wheel into a folder of the host; what a twin sends is believed in nothing."""
+def _unpack(archive: IO[bytes], pattern: str, wanted: str, target: Path) -> Path:
+    """Write the one wheel of a name into a folder of the host; what a twin sends is believed in nothing."""
     found: list[Path] = []
     others: list[str] = []
     with tempfile.TemporaryDirectory() as folder:
@@ -109,6 +128,8 @@ def _unpack(archive: IO[bytes], pattern: str, target: Path) -> Path:
                 with place.open("wb") as file:
                     shutil.copyfileobj(content, file)
                 found.append(place)
+        if len(found) > 1:
+            found = [path for path in found if normalized(path.name.partition("-")[0]) == normalized(wanted)]
         if len(found) != 1:
             names = ", ".join(path.name for path in found) or (f"only {', '.join(others)}" if others else "nothing")
             raise TwinError(

@@ -46,7 +46,8 @@ class World:
         self._allow = AllowList(())
         self._private: frozenset[str] = frozenset()
         self._environ: Mapping[str, str] = {}
-        self._doors: list[Gateway | Interceptor] = []
+        #: What listens, by the way into the twin it listens in.
+        self._doors: dict[Sockets, list[Gateway | Interceptor]] = {}
 
     @property
     def is_needed(self) -> bool:
@@ -55,14 +56,21 @@ class World:
         brought = (profile.repositories, profile.packages, profile.rewrites, profile.mocks)
         return profile.network.mode == "gateway" or (profile.network.mode == "none" and any(brought))
 
+    @property
+    def index_url(self) -> str | None:
+        """Return the package index as programs inside are told of it; None when nothing is served."""
+        # It changes with what is served: installers must not take a wheel of yesterday for that of today.
+        return self.index.url() if self.index is not None else None
+
     async def prepare(self, environ: Mapping[str, str]) -> None:
         """Take the working trees as they are, and find out what the host is set up for; raise TwinError."""
         profile = self.profile
-        if profile.network.mode == "host" and any((profile.repositories, profile.packages, profile.rewrites)):
+        brought = (profile.repositories, profile.packages, profile.rewrites, profile.mocks)
+        if profile.network.mode == "host" and any(brought):
             raise TwinError(
                 "network_host",
                 f"{profile.path}: with `network: host` nothing can be answered in place of the world",
-                "use `network: {mode: gateway}`, or take repositories, packages and rewrites out",
+                "use `network: {mode: gateway}`, or take repositories, packages, rewrites and mocks out",
             )
         if not self.is_needed:
             return
@@ -118,20 +126,25 @@ class World:
         authority = self._authority or Authority.create(())
         parts = (self._allow, self.decisions, self._routes, authority, upstream)
         gateway = Gateway(*parts)
-        self._doors.append(gateway)
+        doors: list[Gateway | Interceptor] = [gateway]
+        self._doors[sockets] = doors
         await gateway.serve([await sockets.listen(*GATEWAY)])
         await self.mirror.serve(await sockets.listen(*GIT))
         await self.index.serve(await sockets.listen(*INDEX))
         if self._routes.hosts:
             interceptor = Interceptor(*parts)
-            self._doors.append(interceptor)
+            doors.append(interceptor)
             await interceptor.serve([await sockets.listen(INTERCEPTED_HOST, port) for port in INTERCEPTED_PORTS])
+
+    async def leave(self, sockets: Sockets) -> None:
+        """Stop listening in a twin that is about to end; a second time does nothing."""
+        for door in self._doors.pop(sockets, []):
+            await door.close()
 
     async def close(self) -> None:
         """Stop serving and remove what was exported; a second time does nothing."""
-        doors, self._doors = self._doors, []
-        for door in doors:
-            await door.close()
+        for sockets in list(self._doors):
+            await self.leave(sockets)
         await self.mirror.close()
         if self.index is not None:
             await self.index.close()

@@ -31,7 +31,23 @@ PROGRAMS = (
     *("sh", "bash", "cat", "chmod", "chown", "env", "grep", "head", "id", "ln", "ls", "mkdir", "rm", "setsid", "sleep"),
     *("touch", "tr", "uname", "wc"),
 )
-FOLDERS = ("bin", "dev", "etc", "home", "lib", "lib64", "opt", "proc", "root", "run", "sys", "tmp", "usr", "usr/bin", "var")
+FOLDERS = (
+    "bin",
+    "dev",
+    "etc",
+    "home",
+    "lib",
+    "lib64",
+    "opt",
+    "proc",
+    "root",
+    "run",
+    "sys",
+    "tmp",
+    "usr",
+    "usr/bin",
+    "var",
+)
 
 
 class Place:

@@ -132,6 +132,25 @@ async def test_caches_and_the_base_system(make_site: MakeSite, make_wheel: MakeW
     ]
 
 
+async def test_modules_that_run_from_their_folder(make_site: MakeSite, make_wheel: MakeWheel) -> None:
+    """A module that amplifier only names is judged by the folder it runs from; others without a record are unknown."""
+    site = await make_site({"own": [make_wheel()]})
+    info = site.venv.parent / ".amplifier/cache/installed/x-1/module_x-1.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Name: module-x\n", encoding="utf-8")
+    (found,) = await look(site)
+    assert (found.source, found.is_ok) == ("unknown", False)
+    (info / "INSTALLER").write_text("amplifier\n", encoding="utf-8")
+    (found,) = await look(site)
+    assert (found.source, found.is_ok) == ("folder", True)
+    own = info.rename(info.with_name("own-1.0.dist-info"))
+    (found,) = await look(site)
+    assert (found.source, found.is_ok) == ("folder", True)
+    (own / "INSTALLER").unlink()
+    (found,) = await look(site)
+    assert (found.source, found.is_ok) == ("wheel", False)
+
+
 async def test_nothing_served(make_site: MakeSite, make_wheel: MakeWheel) -> None:
     """Packages that the profile does not speak of are reported as what they are."""
     site = await make_site({})
@@ -254,3 +273,21 @@ async def test_wrong_commits(make_site: MakeSite, mirrored: tuple[GitMirror, str
         assert found.is_ok is is_ok, (url, commit, asked, found)
     (found,) = await look(site, None)
     assert found.is_ok
+
+
+async def test_repositories_that_amplifier_fetched(make_site: MakeSite, mirrored: tuple[GitMirror, str, Path]) -> None:
+    """Modules that amplifier fetched by itself are judged by the commit that it recorded."""
+    mirror, published, _ = mirrored
+    site = await make_site({})
+    record = site.venv.parent / ".amplifier" / "cache" / "own-1234" / ".amplifier_cache_meta.json"
+    record.parent.mkdir(parents=True)
+    served = mirror.commits[URL]["HEAD"]
+    for commit, is_ok in ((served, True), (published, False), ("", False)):
+        record.write_text(json.dumps({"git_url": URL, "ref": "main", "commit": commit}), encoding="utf-8")
+        (found,) = await look(site, mirror)
+        assert (found.name, found.source, found.is_ok) == ("own-1234", "git", is_ok)
+    record.write_text("damaged", encoding="utf-8")
+    (found,) = await look(site, mirror)
+    assert (found.source, found.is_ok) == ("unknown", False)
+    record.write_text(json.dumps({"git_url": "https://x.example/a.zip", "ref": "", "commit": None}), encoding="utf-8")
+    assert await look(site, mirror) == []

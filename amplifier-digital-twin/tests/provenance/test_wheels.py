@@ -16,7 +16,7 @@ from amplifier_digital_twin.profile.model import Repository, User, WheelFromGit
 from amplifier_digital_twin.services.decisions import Decisions
 from amplifier_digital_twin.services.git_mirror import GitMirror
 from amplifier_digital_twin.services.wheel_file import WheelFile
-from amplifier_digital_twin.services.wheels import build_wheel
+from amplifier_digital_twin.services.wheels import Workshop
 
 URL = "https://github.com/example/own"
 USER = User()
@@ -71,10 +71,10 @@ async def test_build(
     """The working tree, another ref or a folder is built, and the wheel is on the host."""
     recipe = WheelFromGit("own", ref, BUILD, "dist/*.whl", subdirectory)
     target = tmp_path / "out"
-    wheel = await build_wheel(box, USER, environment, name="own", recipe=recipe, url=URL, target=target)
+    wheel = await Workshop(box, USER, environment).wheel("own", recipe, URL, target)
     assert wheel == target / "own-1.0-py3-none-any.whl"
     assert text_of(wheel) == f"WHAT = {text!r}\n"
-    again = await build_wheel(box, USER, environment, name="own", recipe=recipe, url=URL, target=target)
+    again = await Workshop(box, USER, environment).wheel("own", recipe, URL, target)
     assert again == wheel
     assert WheelFile.read(wheel).version == "1.0"
 
@@ -85,7 +85,7 @@ async def test_build(
         (WheelFromGit("own", None, "echo why >&2; exit 3"), "own", "wheel_build_failed", "ended with 3: why"),
         (WheelFromGit("own", "gone", BUILD), "own", "wheel_build_failed", "gone"),
         (WheelFromGit("own", None, "true"), "own", "wheel_missing", "nothing found"),
-        (WheelFromGit("own", None, BUILD + "; cp dist/*.whl dist/a-1-b-c-d.whl"), "own", "wheel_missing", "one wheel"),
+        (WheelFromGit("own", None, BUILD + "; cp dist/*.whl dist/own-9-b-c.whl"), "own", "wheel_missing", "one wheel"),
         (WheelFromGit("own", None, "mkdir dist; ln -s /etc/passwd dist/x.whl"), "own", "wheel_missing", "only x.whl"),
         (WheelFromGit("own", None, BUILD), "other", "wheel_mismatch", "not of other"),
         (WheelFromGit("own", None, "mkdir dist; echo > dist/own-1-b-c-d.whl"), "own", "wheel_invalid", "read"),
@@ -99,7 +99,7 @@ async def test_failures(
     """Whatever goes wrong is an error with the reason, and leaves no wheel behind."""
     target = tmp_path / "out"
     with pytest.raises(TwinError) as caught:
-        await build_wheel(box, USER, environment, name=name, recipe=recipe, url=URL, target=target)
+        await Workshop(box, USER, environment).wheel(name, recipe, URL, target)
     assert caught.value.code == code
     assert words in caught.value.message
     assert not list(target.glob("*")) if target.exists() else True
@@ -109,5 +109,5 @@ async def test_unserved_repository(box: Any, environment: dict[str, str], tmp_pa
     """A repository that the mirror does not serve cannot be built, and the message says what to change."""
     recipe = WheelFromGit("own", None, BUILD)
     with pytest.raises(TwinError) as caught:
-        await build_wheel(box, USER, environment, name="own", recipe=recipe, url=f"{URL}-extra", target=tmp_path)
+        await Workshop(box, USER, environment).wheel("own", recipe, f"{URL}-extra", tmp_path)
     assert "repositories" in caught.value.message
