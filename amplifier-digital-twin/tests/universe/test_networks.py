@@ -24,7 +24,7 @@ async def test_without_a_network_nothing_can_be_reached(here: Any, say: Any, on_
     port, heard = await on_loopback()
     async with here.launched() as universe:
         assert "Failed to connect" in await say(universe, f"{CURL} http://127.0.0.1:{port}/")
-        assert "unreachable" in await say(universe, f"{CURL} http://192.0.2.1/; true")
+        assert "Failed to connect to 192.0.2.1" in await say(universe, f"{CURL} http://192.0.2.1/")
         assert "Could not resolve" in await say(universe, f"{CURL} https://example.com/")
         assert await say(universe, "env | grep -ic proxy") == "0\n"
         assert decisions(universe) == []
@@ -34,15 +34,17 @@ async def test_without_a_network_nothing_can_be_reached(here: Any, say: Any, on_
 async def test_unlisted_host_is_refused_and_logged(here: Any, say: Any, on_loopback: Callable[[], Any]) -> None:
     """Mode `gateway`: what the profile does not name is refused with the key to change, told and written down."""
     port, heard = await on_loopback()
-    async with here.launched("network: {mode: gateway, allow: [allowed.example]}") as universe:
+    async with here.launched(f"network: {{mode: gateway, allow: [allowed.example, 'localhost:{port}']}}") as universe:
         assert "403" in await say(universe, f"{CURL} https://unlisted.example/secret?token=1")
         assert "network.allow" in await say(universe, f"{CURL} http://unlisted.example/path?token=2")
         # Listed or not, the host's own loopback is nobody's business.
-        assert "403" in await say(universe, f"{CURL} -p -x $http_proxy http://127.0.0.1:{port}/")
+        past = f"env -u no_proxy -u NO_PROXY {CURL} -o /dev/null -w '%{{http_code}}'"
+        assert await say(universe, f"{past} http://127.0.0.1:{port}/") == "403"
+        assert await say(universe, f"{past} http://localhost:{port}/") == "403"
         assert "Failed to connect" in await say(universe, f"{CURL} http://127.0.0.1:{port}/")
-        assert "unreachable" in await say(universe, f"{CURL} --noproxy '*' http://192.0.2.1/; true")
+        assert "Failed to connect to 192.0.2.1" in await say(universe, f"{CURL} --noproxy '*' http://192.0.2.1/")
         refused = [entry for entry in decisions(universe) if entry["verdict"] == "refuse"]
-        assert {entry["host"] for entry in refused} == {"unlisted.example", "127.0.0.1"}
+        assert {entry["host"] for entry in refused} == {"unlisted.example", "127.0.0.1", "localhost"}
         assert universe.refused_hosts() >= {"unlisted.example"}
         assert "unlisted.example" in (await universe.status())["refused_hosts"]
         assert "token" not in universe.place.decisions.read_text(encoding="utf-8")
