@@ -10,7 +10,7 @@ PEER   := .peer-venv
 .DEFAULT_GOAL := help
 TWIN_PROFILES := e2e-event-logging fresh-machine test-suite upgrade hostile-module
 
-.PHONY: help run embed test system twin lint format reference bench bench-exits bench-kills bench-histories bench-secrets pictures dist clean
+.PHONY: help run embed test system twin twin-ci lint format reference bench bench-exits bench-kills bench-histories bench-secrets bench-twin pictures dist clean
 
 help: ## say what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -50,6 +50,13 @@ twin: $(VENV)/.ready system ## prove the whole stack in universes: installs, run
 		$(BIN)/amplifier-digital-twin check $$profile --var REPO=. || exit $$?; \
 	done
 
+twin-ci: $(VENV)/.ready system ## what CI proves in universes: an installation, timed, and the README in a bare system
+	$(BIN)/python benchmarks/twin.py
+	$(BIN)/amplifier-digital-twin check fresh-machine --var REPO=. > /dev/null
+
+bench-twin: $(VENV)/.ready system ## measure universes; rewrites its section of docs/digital-twin.md
+	$(BIN)/python benchmarks/twin.py --write
+
 lint: $(VENV)/.ready ## ruff, mypy strict, the rings
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -60,7 +67,7 @@ format: $(VENV)/.ready ## rewrite the sources in house style
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-reference: $(VENV)/.ready ## write docs/cli.md from the program
+reference: $(VENV)/.ready ## write docs/cli.md and docs/digital-twin-cli.md from the programs
 	$(BIN)/python docs/make_cli_reference.py
 
 bench: $(VENV)/.ready $(PEER)/.ready ## measure side by side with the published kernel; writes docs/benchmarks.md

@@ -131,7 +131,7 @@ class PageRunner:
     def _bash(self, block: Block) -> None:
         script = "".join(f"{line}\n" for line in block.text.splitlines() if not self._is_make(line, block))
         done = subprocess.run(
-            ["bash", "-e", "-c", script], cwd=self._workdir, capture_output=True, text=True, timeout=100, check=False
+            ["bash", "-e", "-c", script], cwd=self._workdir, capture_output=True, text=True, timeout=200, check=False
         )
         expected = int(block.option("exit") or 0)
         if done.returncode != expected:

@@ -17,7 +17,8 @@ from amplifier_core.events import ALL_EVENTS
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
 EXAMPLES = ROOT / "examples"
-PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md"), ROOT / "amplifier-foundation" / "README.md"])
+READMES = [ROOT / package / "README.md" for package in ("amplifier-foundation", "amplifier-digital-twin")]
+PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md"), *READMES])
 #: Written by programs, from measurements.
 REPORTS = {DOCS / "benchmarks.md", DOCS / "reliability.md"}
 
@@ -63,7 +64,7 @@ def _run_page(page: Path, workdir: Path) -> subprocess.CompletedProcess[str]:
         cwd=workdir,
         capture_output=True,
         text=True,
-        timeout=110,
+        timeout=280,
         check=False,
     )
 
@@ -74,6 +75,7 @@ def _write_page(tmp_path: Path, text: str) -> Path:
     return page
 
 
+@pytest.mark.timeout(300)  # the page of the digital twin installs the whole product, twice
 @pytest.mark.parametrize("page", [page for page in PAGES if _runs_code(page)], ids=_name)
 def test_every_block_of_a_page_does_what_the_page_says(page: Path, tmp_path: Path) -> None:
     """The code of a page runs, in the page's order, in an empty folder."""

@@ -26,7 +26,7 @@ from amplifier_digital_twin.state import Phase, Place
 FACTORY_VARIABLE: Final = "AMPLIFIER_DIGITAL_TWIN_FACTORY"
 _FACTORY: Final = "amplifier_digital_twin.making:make_universe"
 #: How often the lease is looked at: a machine that slept has another time than it thinks.
-_LEASE_POLL: Final = 30.0
+_LEASE_POLL: Final = 10.0
 #: How long what is under way may take to end when the universe does, and then the universe itself.
 _CANCEL_SECONDS: Final = 30.0
 _DESTROY_SECONDS: Final = 180.0
@@ -87,8 +87,11 @@ class Keeper:
             self.end("the program that started it has ended")
 
     async def _watch_lease(self, until: float) -> None:
-        # Looked at again and again: it is about the time of day, which no event tells.
-        while (left := until - time.time()) > 0:  # noqa: ASYNC110
+        # Looked at again and again: it is about the time of day and somebody else's hands, which no event tells.
+        while (left := until - time.time()) > 0:
+            if not self._place.state_file.exists():
+                self.end("somebody has removed its folder")
+                return
             await asyncio.sleep(min(left, _LEASE_POLL))
         self.end("its lease is over")
 

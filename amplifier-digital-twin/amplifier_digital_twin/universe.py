@@ -314,14 +314,15 @@ class Universe:
         self._is_resetting = True
         try:
             await self._mocks.stop()
-            await self._leave()
             try:
                 await twin.reset(name or self._start)
-            finally:
-                # Also when there is no such snapshot: the universe goes on as it was.
-                if twin.is_running:
-                    await self._attach()
+            except TwinError:
+                if twin.is_running:  # there is no such snapshot: the universe goes on as it was
                     await self._start_mocks()
+                raise
+            await self._leave()
+            await self._attach()
+            await self._start_mocks()
         finally:
             self._is_resetting = False
         return {"reset": name}

@@ -158,6 +158,9 @@ def _check(app: App, doomed: list[_Part]) -> None:
     categories = {part.category for part in doomed}
     if "other" in categories:
         _check_home(app)
+        universes = app.home.path / "digital-twin" / "universes"
+        if universes.is_dir() and any(universes.iterdir()):
+            _refuse(f"{universes} holds universes: `amplifier-digital-twin destroy` or `prune --mine` them first")
     if "projects" in categories:
         for session in _sessions(app.home.projects):
             if is_running(session):
@@ -170,7 +173,7 @@ def _check_home(app: App) -> None:
     for folder in (Path(app.environ.get("HOME") or "/").resolve(), app.project):
         if folder.is_relative_to(home):
             _refuse(f"{folder} lies in {home}, and `other` would delete it too: name other categories")
-    if all(_category(path.name) == "other" for path in home.iterdir()):
+    if all(_category(path.name) == "other" and path.name != "digital-twin" for path in home.iterdir()):
         _refuse(f"{home} does not look like a home of this program: delete it by hand if you want that")
 
 

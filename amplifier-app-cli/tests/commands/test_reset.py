@@ -168,6 +168,19 @@ def test_running_session(run: Run, home: Path, running: Path) -> None:
     assert run("--remove", "cache", "--yes").exit_code == 0
 
 
+def test_universes_are_in_the_way(run: Run, home: Path) -> None:
+    """As long as the digital twin has universes in the home, what belongs to them is not deleted."""
+    universe = home / "digital-twin" / "universes" / "dtu-0"
+    universe.mkdir(parents=True)
+    result = run("--full", "--yes")
+    assert result.exit_code == 1
+    assert "amplifier-digital-twin destroy" in result.stderr
+    assert universe.is_dir()
+    universe.rmdir()
+    assert run("--full", "--yes").exit_code == 0
+    assert not (home / "digital-twin").exists()
+
+
 def test_keyring_is_emptied(amplifier: Amplifier, environment: dict[str, str]) -> None:
     """Keys that lie in the keyring are forgotten there too, also when the environment has them; a failure is said."""
     home = Path(environment["HOME"]) / ".amplifier"

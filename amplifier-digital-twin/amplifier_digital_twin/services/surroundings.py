@@ -89,12 +89,21 @@ def uv_shim(policy: str) -> bytes:
         'echo "uv: refused: --frozen takes addresses from uv.lock and ignores the index of this universe; '
         'drop it, or set uv.lock: relock in the profile" >&2; exit 2'
     )
-    relock = f'"{TOOLS}/{REAL_UV}" lock --quiet || exit $?'
+    # Of the same project, and without the variable, which would be obeyed by `lock` as well.
+    where = '${directory:+--directory "$directory"} ${project:+--project "$project"}'
+    relock = f'env -u UV_FROZEN "{TOOLS}/{REAL_UV}" {where} lock --quiet || exit $?'
     return f"""#!/bin/sh
-frozen=
-case "${{UV_FROZEN:-}}" in ""|0|false) ;; *) frozen=1 ;; esac
+frozen= project= directory= before=
+case "${{UV_FROZEN:-}}" in ""|0|[Ff]|[Ff]alse|FALSE|[Nn]|[Nn]o|NO|[Oo]ff|OFF) ;; *) frozen=1 ;; esac
 for word in "$@"; do
-  case "$word" in --frozen) frozen=1 ;; --) break ;; esac
+  case "$before" in --project) project=$word ;; --directory) directory=$word ;; esac
+  case "$word" in
+    --frozen) frozen=1 ;;
+    --project=*) project=${{word#*=}} ;;
+    --directory=*) directory=${{word#*=}} ;;
+    --) break ;;
+  esac
+  before=$word
 done
 if [ -n "$frozen" ]; then {refuse if policy == "refuse" else relock}; fi
 exec "{TOOLS}/{REAL_UV}" "$@"
