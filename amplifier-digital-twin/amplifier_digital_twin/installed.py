@@ -19,8 +19,12 @@ from amplifier_digital_twin.services.index_pages import normalized
 from amplifier_digital_twin.services.wheel_file import parse_record
 from amplifier_foundation.sources.content import META_NAME
 
-#: How much is read of a twin at a time.
-MAX_BYTES: Final = 1024**3
+#: How much is read of a twin at a time, and how much of what installers write.
+MAX_BYTES: Final = 512 * 1024**2
+_MAX_RECORDS: Final = 64 * 1024**2
+_MAX_RECORD: Final = 4 * 1024**2
+#: Files that Python runs when it starts, wherever it finds them among packages.
+_RUN_BY_PYTHON: Final = ("*.pth", "sitecustomize.py", "usercustomize.py")
 _FIND: Final = "/usr/bin/find"
 _SKIPPED: Final = ("/proc", "/sys", "/dev", "/usr/share", "/usr/include", "/usr/src")
 _SITES: Final = ("site-packages", "dist-packages")
@@ -66,17 +70,31 @@ async def read_installed(twin: Twin, user: User, skipped: Sequence[str] = ()) ->
         for name in ("direct_url[.]json", "RECOR[D]", "INSTALLE[R]")
     ]
     wanted += [optional(path) for path in fetched]
-    contents = await read_files(twin, user, wanted) if wanted else {}
+    contents = await read_files(twin, user, wanted, _MAX_RECORDS) if wanted else {}
+    if any(content is not None and len(content) > _MAX_RECORD for content in contents.values()):
+        raise TwinError(
+            "provenance_unknown",
+            f"a record of an installation has more than {_MAX_RECORD:,} bytes",
+            "find out what installed it",
+        )
     sources = (_fetched(path, contents.get(path)) for path in fetched)
     return [_installed(folder, contents) for folder in folders] + [source for source in sources if source is not None]
 
 
-async def read_files(twin: Twin, user: User, patterns: Sequence[str]) -> dict[str, bytes | None]:
+async def find_run_by_python(twin: Twin, user: User, skipped: Sequence[str] = ()) -> list[str]:
+    """Return the files in folders of packages that Python runs by itself when it starts."""
+    found = await _find(twin, user, _RUN_BY_PYTHON, skipped)
+    return sorted(path for path in found if PurePosixPath(path).parent.name in _SITES and _is_installed(path))
+
+
+async def read_files(
+    twin: Twin, user: User, patterns: Sequence[str], max_bytes: int = MAX_BYTES
+) -> dict[str, bytes | None]:
     """Return the files that patterns find, by absolute path; None for a link, which is never followed."""
     from amplifier_foundation.sources.threads import in_thread
 
     with tempfile.TemporaryFile() as archive:
-        await twin.get(patterns, user, archive, MAX_BYTES)
+        await twin.get(patterns, user, archive, max_bytes)
         archive.seek(0)
         return await in_thread(lambda: _members(archive))
 
@@ -98,8 +116,13 @@ def _members(archive: IO[bytes]) -> dict[str, bytes | None]:
 
 
 async def _record_folders(twin: Twin, user: User, base: Sequence[str]) -> list[str]:
+    found = await _find(twin, user, ("*.dist-info", "*.egg-info", META_NAME), base)
+    return sorted(path for path in found if _is_installed(path))
+
+
+async def _find(twin: Twin, user: User, names: Sequence[str], base: Sequence[str]) -> list[str]:
     skipped = [word for path in (*_SKIPPED, *base) for word in ("-path", path, "-o")][:-1]
-    named = ["(", "-name", "*.dist-info", "-o", "-name", "*.egg-info", "-o", "-name", META_NAME, ")"]
+    named = ["(", *[word for name in names for word in ("-name", name, "-o")][:-1], ")"]
     argv = [_FIND, "/", "(", *skipped, ")", "-prune", "-o", *named, "-prune", "-print0"]
     done = await twin.run(Run(argv, {"PATH": "/usr/bin:/bin", "LC_ALL": "C"}, user, timeout=_TIMEOUT))
     # 1: a folder that this user may not read. Programs of this user cannot import from it either.
@@ -110,8 +133,7 @@ async def _record_folders(twin: Twin, user: User, base: Sequence[str]) -> list[s
             f"what is installed cannot be listed: {_FIND} ended with {done.exit_code}: {said}",
             "use a base that has findutils",
         )
-    found = [item.decode("utf-8", "surrogateescape") for item in done.stdout.split(b"\0") if item]
-    return sorted(path for path in found if _is_installed(path))
+    return [item.decode("utf-8", "surrogateescape") for item in done.stdout.split(b"\0") if item]
 
 
 def _is_installed(path: str) -> bool:

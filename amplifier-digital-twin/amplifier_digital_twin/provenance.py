@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 from typing import Any, Final, Literal
 
 from amplifier_digital_twin.backends.twin import Twin
-from amplifier_digital_twin.installed import Installed, optional, read_files, read_installed
+from amplifier_digital_twin.installed import Installed, find_run_by_python, optional, read_files, read_installed
 from amplifier_digital_twin.profile.model import User
 from amplifier_digital_twin.services.git_mirror import GitMirror
 from amplifier_digital_twin.services.index_pages import normalized
@@ -21,6 +21,8 @@ Source = Literal["git", "wheel", "index", "archive", "folder", "system", "unknow
 _ADDED: Final = frozenset({"INSTALLER", "REQUESTED", "direct_url.json", "uv_cache.json", "uv_build.json", "RECORD"})
 #: Where a Debian system keeps what its own packages bring; no installer writes there.
 _SYSTEM: Final = "/usr/lib/python3/dist-packages/"
+#: What tools that make environments put there.
+_OF_ENVIRONMENTS: Final = frozenset({"_virtualenv.pth"})
 #: Names its modules by a folder without a record of files: they are not installed, but run where they were fetched to.
 _AMPLIFIER: Final = "amplifier"
 _SHORTEST_COMMIT: Final = 7
@@ -69,7 +71,19 @@ async def check_provenance(
     else:
         absent = []
     contents = await _contents(installed, index, twin, user)
-    return absent + [await _judge(package, contents, mirror, index) for package in installed]
+    strays = await _strays(installed, twin, user, skipped) if names == "all" else []
+    return absent + strays + [await _judge(package, contents, mirror, index) for package in installed]
+
+
+async def _strays(installed: Sequence[Installed], twin: Twin, user: User, skipped: Sequence[str]) -> list[Finding]:
+    """Return a finding for every file that Python runs when it starts and that no installation brought."""
+    listed = {f"{package.site}/{path}" for package in installed for path in package.record or ()}
+    found = await find_run_by_python(twin, user, skipped)
+    return [
+        Finding(path, "", path, "unknown", "", "", False, "Python runs it when it starts, and no RECORD lists it")
+        for path in found
+        if path not in listed and PurePosixPath(path).name not in _OF_ENVIRONMENTS and not path.startswith(_SYSTEM)
+    ]
 
 
 async def _contents(

@@ -98,8 +98,9 @@ class Provisioner:
         if not name:
             folder, name = target.rstrip("/"), file.src.name
         if file.create_dirs:
-            await self._make_folder(folder or "/", user)
-        owner = user.uid if file.uid is None else file.uid
+            is_at_home = f"{folder}/".startswith(f"{self._user.home}/")
+            await self._make_folder(folder or "/", self._user if is_at_home else user)
+        owner = self._user.uid if file.uid is None else file.uid
         group = owner if file.gid is None else file.gid
         source = Source(file.src, name, file.recursive, file.mode, owner, group)
         with tempfile.TemporaryFile() as archive:

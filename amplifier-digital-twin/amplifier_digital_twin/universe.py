@@ -9,9 +9,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from amplifier_digital_twin.backends.twin import Backend, Finished, Run, Sink, Sockets, Twin, TwinSpec
+from amplifier_digital_twin.backends.twin import Backend, Finished, Run, Sink, Sockets, Twin
 from amplifier_digital_twin.errors import TwinError
-from amplifier_digital_twin.host_tools import portable_tools, with_packaged_tools
 from amplifier_digital_twin.mocks import Mocks
 from amplifier_digital_twin.plan import Plan
 from amplifier_digital_twin.port_forwards import PortForwards
@@ -20,8 +19,9 @@ from amplifier_digital_twin.provisioning import Provisioner
 from amplifier_digital_twin.recorder import Recorder
 from amplifier_digital_twin.secret_values import SecretValues
 from amplifier_digital_twin.services.decisions import Decisions
-from amplifier_digital_twin.services.surroundings import REAL_UV, environment
+from amplifier_digital_twin.services.surroundings import environment
 from amplifier_digital_twin.services.world import World, for_building
+from amplifier_digital_twin.specification import specify
 from amplifier_digital_twin.state import Place
 from amplifier_digital_twin.wall_time import within_wall
 from amplifier_digital_twin.wheel_building import Wheels
@@ -54,7 +54,7 @@ class Universe:
         self._secrets = SecretValues.of(self.profile, environ)
         self._world = World(self.profile, place.folder, place.cache, Decisions(place.decisions))
         self._mocks = Mocks(self.profile.mocks, recorder)
-        self._forwards = PortForwards(self.profile.access.ports, self._way_in)
+        self._forwards = PortForwards(self.profile.access.ports, self.way_in)
         self._twin: Twin | None = None
         self._sockets: Sockets | None = None
         self._layer: str | None = None
@@ -140,27 +140,9 @@ class Universe:
             ) from error
 
     async def _create(self, profile: Profile, identifier: str, layer: str | None) -> Twin:
-        hostname = profile.access.hostname or profile.name
-        tools = {(REAL_UV if name == "uv" else name): path for name, path in portable_tools(profile.base).items()}
-        folder = self._place.folder / "twins" / identifier
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        spec = TwinSpec(
-            id=identifier,
-            folder=folder,
-            cache=self._place.cache,
-            base=with_packaged_tools(profile.base),
-            user=profile.user,
-            limits=profile.limits,
-            network=profile.network.mode,
-            hostname=hostname,
-            files=self._world.files(hostname),
-            tools=tools,
-            layer=layer,
-            require=profile.require,
-            is_strict=profile.isolation == "strict",
-        )
+        spec = specify(profile, self._world, self._place, identifier, layer)
         # Written down before it exists: whoever finds this universe dead knows what to remove.
-        self._place.add_twin(self._backend.name, identifier, folder)
+        self._place.add_twin(self._backend.name, identifier, spec.folder)
         return await self._backend.create(spec, self._recorder.progress)
 
     async def _attach(self) -> None:
@@ -172,7 +154,7 @@ class Universe:
     async def _start_mocks(self) -> None:
         if self.profile.mocks:
             user = self.profile.user
-            await self._mocks.start(self._need_twin(), await self._way_in(), self._environment(user), user)
+            await self._mocks.start(self._need_twin(), await self.way_in(), self._environment(user), user)
 
     async def _provision(self) -> None:
         recorder, twin = self._recorder, self._need_twin()
@@ -220,7 +202,7 @@ class Universe:
         """Compare what was installed with what was served; a mismatch ends the launch."""
         if not self._world.is_needed:
             return
-        wrong = [finding for finding in await self._provenance("all") if not finding.is_ok]
+        wrong = [finding for finding in await self.provenance("all") if not finding.is_ok]
         if wrong:
             lines = "\n".join(f"  {finding.name} {finding.version}: {finding.reason}" for finding in wrong)
             raise TwinError(
@@ -378,14 +360,6 @@ class Universe:
         """Return the whole environment of a user's commands."""
         return self._environment(user)
 
-    async def provenance(self, names: Any) -> Sequence[Any]:
-        """Compare installed packages, all or those named, with what was served."""
-        return await self._provenance(names)
-
-    async def way_in(self) -> Sockets:
-        """Return the way into the twin's network."""
-        return await self._way_in()
-
     def _environment(self, user: User) -> dict[str, str]:
         return environment(self.profile, user, self._secrets.by_name, self._world.index_url)
 
@@ -397,7 +371,8 @@ class Universe:
             raise TwinError("not_running", "the universe has no twin", "launch it (again)")
         return self._twin
 
-    async def _way_in(self) -> Sockets:
+    async def way_in(self) -> Sockets:
+        """Return the way into the twin's network as it is now."""
         if self._sockets is None:
             self._sockets = await self._need_twin().sockets()
         return self._sockets
@@ -411,11 +386,12 @@ class Universe:
     async def _signs(self, wait_ready: Any, once: bool = False) -> list[dict[str, Any]]:
         profile = self.profile
         signs: list[dict[str, Any]] = await wait_ready(
-            profile.readiness, self._need_twin(), self._environment, profile.user, once, await self._way_in()
+            profile.readiness, self._need_twin(), self._environment, profile.user, once, await self.way_in()
         )
         return signs
 
-    async def _provenance(self, names: Any) -> Sequence[Any]:
+    async def provenance(self, names: Any) -> Sequence[Any]:
+        """Compare installed packages, all or those named, with what was served."""
         from amplifier_digital_twin.provenance import check_provenance
 
         world, profile = self._world, self.profile

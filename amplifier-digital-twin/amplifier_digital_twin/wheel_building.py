@@ -69,8 +69,10 @@ class Wheels:
         repository = self._repository(recipe)
         commits = self._world.mirror.commits[repository.url]
         commit = next((commits[ref] for ref in _refs(recipe.ref) if ref in commits), recipe.ref or "")
-        base = self._profile.base
-        key = repr((package.name, commit, recipe, base.image, base.tar, base.packages))
+        profile = self._profile
+        # Everything that the build sees: else a wheel of one profile would be served to another.
+        world = sorted(self._world.fingerprint().items())
+        key = repr((package.name, commit, recipe, profile.base, profile.user, profile.network, profile.uv, world))
         return self._cache / hashlib.sha256(key.encode()).hexdigest()[:32]
 
     def _repository(self, recipe: WheelFromGit) -> Repository:

@@ -13,6 +13,9 @@ from amplifier_digital_twin.errors import TwinError
 Verdict = Literal["allow", "refuse", "rewrite", "error"]
 
 _LONGEST: Final = 2048
+#: No name is longer, and no honest universe asks for more of them.
+_LONGEST_HOST: Final = 253
+_MOST_HOSTS: Final = 1000
 #: More than any honest universe writes: a program that asks in a loop must not fill the host's disk.
 MAX_BYTES: Final = 64 * 1024 * 1024
 
@@ -43,9 +46,9 @@ class Decisions:
             "path": path.partition("?")[0].partition("#")[0][:_LONGEST],
             "reason": reason[:_LONGEST],
         }
-        if verdict == "refuse" and host:
-            self._refused.add(host)
         self._append(json.dumps(line, ensure_ascii=True).encode() + b"\n")
+        if verdict == "refuse" and host and len(self._refused) < _MOST_HOSTS:
+            self._refused.add(host[:_LONGEST_HOST])
 
     def _append(self, line: bytes) -> None:
         # Opened each time: the file may be read, copied or moved away as evidence at any moment.

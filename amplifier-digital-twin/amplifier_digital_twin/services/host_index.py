@@ -17,6 +17,7 @@ from amplifier_digital_twin.errors import TwinError
 from amplifier_digital_twin.services.host_settings import HostSettings, read_settings
 from amplifier_digital_twin.services.index_pages import ACCEPTED, IndexFile, PageError, parse_links, parse_page
 from amplifier_digital_twin.services.link_folder import files_in, is_file_of, pieces
+from amplifier_digital_twin.services.link_judge import LinkJudge, LinkRefusedError
 from amplifier_foundation.sources.download import proxy_for
 from amplifier_foundation.sources.threads import in_thread
 from amplifier_foundation.sources.uri import without_secrets
@@ -80,6 +81,9 @@ class HostIndex:
         self._certificates = certificates
         self._clients: dict[str | None, httpx2.AsyncClient] = {}
         self._context: ssl.SSLContext | None = None
+        #: Files of this machine that pages of this machine have named.
+        self._own_files: set[str] = set()
+        self._judge = LinkJudge(self.hosts(), environ)
 
     @classmethod
     async def from_host(cls, environ: Mapping[str, str]) -> HostIndex:
@@ -112,14 +116,21 @@ class HostIndex:
         """
         pages = await asyncio.gather(*(self._page(place, name) for place in self.locations))
         files: dict[str, IndexFile] = {}
-        for page in pages:
+        for place, page in zip(self.locations, pages, strict=True):
             for file in page:
-                files.setdefault(file.filename, file)
+                # A page of the web that names a file of this machine would be given that file.
+                if urlsplit(file.url).scheme in ("http", "https"):
+                    files.setdefault(file.filename, file)
+                elif local_path(file.url) is not None and local_path(place.url) is not None:
+                    self._own_files.add(file.url)
+                    files.setdefault(file.filename, file)
         return list(files.values())
 
     async def content(self, url: str) -> AsyncIterator[bytes]:
         """Yield what lies at an address that a page named; raise UpstreamError."""
         if (path := local_path(url)) is not None:
+            if url not in self._own_files:
+                raise UpstreamError(url, "no page of this machine names it")
             async for piece in pieces(path):
                 yield piece
             return
@@ -190,6 +201,11 @@ class HostIndex:
                 if pause is None or has_begun:
                     reason = without_secrets(str(error)) or type(error).__name__
                     raise UpstreamError(url, f"cannot be reached: {reason}") from error
+            except LinkRefusedError as error:
+                raise UpstreamError(url, str(error)) from error
+            except OSError as error:
+                if pause is None or has_begun:
+                    raise UpstreamError(url, f"its name cannot be resolved: {error}") from error
             except (httpx2.InvalidURL, ValueError, ImportError) as error:
                 raise UpstreamError(url, f"cannot be asked for: {without_secrets(str(error))}") from error
             await asyncio.sleep(pause or 0)
@@ -197,7 +213,14 @@ class HostIndex:
     async def _answer(self, url: str, accept: str, said: dict[str, str] | None) -> AsyncIterator[bytes]:
         for _ in range(_REDIRECTS + 1):
             client = await self._client(url)
-            async with client.stream("GET", url, headers={"Accept": accept}, auth=self._auth(url)) as response:
+            place = await self._judge.judged(url)
+            async with client.stream(
+                "GET",
+                place.url,
+                headers={"Accept": accept, **place.headers},
+                auth=self._auth(url),
+                extensions=dict(place.extensions),
+            ) as response:
                 if response.has_redirect_location:
                     url = _next(url, response.headers["location"])
                     continue

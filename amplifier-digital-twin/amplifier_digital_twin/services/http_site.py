@@ -10,16 +10,22 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 from urllib.parse import parse_qsl, unquote
 
+from amplifier_digital_twin.errors import TwinError
+
 if TYPE_CHECKING:
     import h11
 
 #: How many bytes a request may carry; what git asks with is far smaller.
-MAX_BODY: Final = 64 * 1024 * 1024
+MAX_BODY: Final = 16 * 1024 * 1024
+#: How many bytes all requests of one site may hold at the same time.
+_MAX_BODIES: Final = 64 * 1024 * 1024
 #: How long a client may be silent in the middle of something, and between two requests, in seconds.
 _SILENCE: Final = 300.0
 _IDLE: Final = 60.0
-#: How many connections are served at the same time; the others wait.
-_CONNECTIONS: Final = 512
+#: How many connections are served at the same time; others are closed at once.
+_CONNECTIONS: Final = 128
+#: How much of a path is written down.
+_SHOWN: Final = 200
 _CHUNK: Final = 65536
 
 _log: Final = logging.getLogger(__name__)
@@ -60,7 +66,7 @@ class HttpSite:
         self._answer = answer
         self._servers: list[asyncio.Server] = []
         self._tasks: set[asyncio.Task[None]] = set()
-        self._turns = asyncio.Semaphore(_CONNECTIONS)
+        self._bodies = _Budget(_MAX_BODIES)
 
     async def serve(self, listening: socket.socket) -> None:
         """Serve on a listening socket until closed; return at once. The socket is the site's from now on."""
@@ -78,6 +84,9 @@ class HttpSite:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if len(self._tasks) >= _CONNECTIONS:
+            writer.transport.abort()
+            return
         # A task of our own: those that asyncio makes for coroutines log what they are cancelled with.
         task = asyncio.get_running_loop().create_task(self._talk(reader, writer))
         self._tasks.add(task)
@@ -87,26 +96,54 @@ class HttpSite:
         import h11
 
         try:
-            async with self._turns:
-                connection = _Connection(h11.Connection(h11.SERVER), reader, writer)
-                while await connection.exchange(self._answer):
-                    pass
+            connection = _Connection(h11.Connection(h11.SERVER), reader, writer, self._bodies)
+            while await connection.exchange(self._answer):
+                pass
         except (OSError, TimeoutError, h11.ProtocolError):
             pass  # the client went away, or is none of HTTP: there is nobody to tell
         finally:
             writer.close()
 
 
+class _Budget:
+    """Bytes that requests may hold, all together."""
+
+    def __init__(self, left: int) -> None:
+        self._left = left
+
+    def take(self, count: int) -> bool:
+        """Take so many, or tell that there are not enough."""
+        if count > self._left:
+            return False
+        self._left -= count
+        return True
+
+    def give(self, count: int) -> None:
+        """Give them back."""
+        self._left += count
+
+
 class _Connection:
     """One client, from its first request to its last."""
 
-    def __init__(self, wire: h11.Connection, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def __init__(
+        self, wire: h11.Connection, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, bodies: _Budget
+    ) -> None:
+        self._bodies = bodies
+        self._held = 0
         self._wire = wire
         self._reader = reader
         self._writer = writer
 
     async def exchange(self, answer: Callable[[Question], Awaitable[Answer]]) -> bool:
         """Answer one request; return False when there will be no other."""
+        try:
+            return await self._exchange(answer)
+        finally:
+            self._bodies.give(self._held)
+            self._held = 0
+
+    async def _exchange(self, answer: Callable[[Question], Awaitable[Answer]]) -> bool:
         import h11
 
         try:
@@ -118,9 +155,12 @@ class _Connection:
             return False
         try:
             found = await answer(question)
+        except TwinError as error:
+            # Told by whoever raises it, once; a program inside that asks in a loop must not fill the host's log.
+            found = plain(503, f"the service of this universe cannot answer: {error.code}")
         except Exception:
             # The twin learns nothing of the host from a traceback; the host's own log has it.
-            _log.exception("a service could not answer %s %s", question.method, question.path)
+            _log.exception("a service could not answer %s %s", question.method, question.path[:_SHOWN])
             found = plain(500, "the service of this universe failed; its log has the reason")
         await self._send(found, is_head=question.method == "HEAD")
         if self._wire.our_state is h11.DONE and self._wire.their_state is h11.DONE:
@@ -150,8 +190,9 @@ class _Connection:
         body = bytearray()
         while isinstance(event := await self._event(), h11.Data):
             body += event.data
-            if len(body) > MAX_BODY:
+            if len(body) > MAX_BODY or not self._bodies.take(len(event.data)):
                 raise h11.RemoteProtocolError("the request is too large", error_status_hint=413)
+            self._held += len(event.data)
         path, _, query = request.target.decode("latin-1").partition("?")
         headers: dict[str, str] = {}
         for name, value in request.headers:

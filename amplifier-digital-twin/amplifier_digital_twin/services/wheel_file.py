@@ -66,7 +66,10 @@ def check_wheel(path: Path, name: str) -> WheelFile:
 def parse_record(content: bytes) -> dict[str, str]:
     """Return what RECORD lists: path → hash."""
     rows = csv.reader(io.StringIO(content.decode("utf-8", "replace")))
-    return {row[0]: row[1] if len(row) > 1 else "" for row in rows if row}
+    try:
+        return {row[0]: row[1] if len(row) > 1 else "" for row in rows if row}
+    except csv.Error:
+        return {}  # nothing that it lists can be believed
 
 
 def _info_folder(path: Path, archive: zipfile.ZipFile) -> str:

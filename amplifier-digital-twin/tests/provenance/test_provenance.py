@@ -291,3 +291,14 @@ async def test_repositories_that_amplifier_fetched(make_site: MakeSite, mirrored
     assert (found.source, found.is_ok) == ("unknown", False)
     record.write_text(json.dumps({"git_url": "https://x.example/a.zip", "ref": "", "commit": None}), encoding="utf-8")
     assert await look(site, mirror) == []
+
+
+async def test_files_that_python_runs_by_itself(make_site: MakeSite, make_wheel: MakeWheel) -> None:
+    """A file that Python runs when it starts, and that no installation brought, is a finding."""
+    site = await make_site({"own": [make_wheel()]})
+    await site.install("own")
+    (site.packages / "shadow.pth").write_text("import os\n", encoding="utf-8")
+    (site.packages / "sitecustomize.py").write_text("\n", encoding="utf-8")
+    wrong = [found for found in await look(site) if not found.is_ok]
+    assert sorted(found.name.rpartition("/")[2] for found in wrong) == ["shadow.pth", "sitecustomize.py"]
+    assert all("no RECORD lists it" in found.reason for found in wrong)

@@ -62,12 +62,15 @@ async def test_port_that_is_taken_fails_the_launch(here: Any) -> None:
 
 async def test_readiness_by_request_port_and_command(here: Any) -> None:
     """Each kind of sign is looked at until it is there."""
-    text = SERVED + """
+    text = (
+        SERVED
+        + """
 readiness:
   - {name: answers, http: {url: "http://127.0.0.1:8410/x", expect_json: {mark: web}}, interval: 0.1, timeout: 20}
   - {name: listens, tcp: 8410, interval: 0.1, timeout: 20}
   - {name: file, command: "test -e ~/second || { touch ~/second; exit 1; }", interval: 0.1, timeout: 20}
 """
+    )
     async with here.launched(text) as universe:
         looked = await universe.check_readiness()
         assert looked["ready"]

@@ -13,7 +13,7 @@ from amplifier_digital_twin.errors import TwinError
 
 URL = "https://git.example/owner/tiny"
 #: A package that builds itself with nothing but the standard library, so that nothing is fetched.
-BACKEND = '''
+BACKEND = """
 import base64, hashlib, pathlib, zipfile
 NAME, VERSION = "tiny", "1.0"
 def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
@@ -35,7 +35,7 @@ def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
 if __name__ == "__main__":
     pathlib.Path("dist").mkdir(exist_ok=True)
     build_wheel("dist")
-'''
+"""
 PYPROJECT = """
 [build-system]
 requires = []
@@ -68,6 +68,11 @@ def git(folder: Path, *arguments: str) -> None:
     subprocess.run(["git", *arguments], cwd=folder, env=environ, check=True)
 
 
+def build(folder: Path) -> None:
+    """Build the wheel in its own tree."""
+    subprocess.run(["python3", "backend.py"], cwd=folder, check=True)
+
+
 FROM_GIT = f"""
 base: {{image: host, tools: [uv]}}
 network: {{mode: none}}
@@ -91,7 +96,7 @@ async def test_wheel_is_built_in_a_twin_kept_by_commit_and_served(here: Any, say
         assert await say(universe, MARK) == "first\n"
         assert "wheels" in universe.recorder.timings
         assert [twin.id for twin in universe.place.read().twins] == [universe.place.read().id]
-        findings = [finding for finding in await universe.provenance(["tiny"])]
+        findings = await universe.provenance(["tiny"])
         assert [(finding.source, finding.is_ok) for finding in findings] == [("wheel", True)]
     assert len(list(here.cache.glob("wheels/*/*.whl"))) == 1
     async with here.launched(profile) as universe:
@@ -115,7 +120,7 @@ async def test_wheel_is_built_in_a_twin_kept_by_commit_and_served(here: Any, say
 
 async def test_wheel_of_a_file_is_served(here: Any, say: Any, tree: Path) -> None:
     """`wheel_path` is what its name is answered with; a wheel of another package is refused."""
-    subprocess.run(["python3", "backend.py"], cwd=tree, check=True)
+    build(tree)
     profile = FROM_GIT.replace("wheel_from_git: {repo: tiny, build: python3 backend.py}", "wheel_path: WHEEL")
     profile = profile.replace("WHAT", "tiny").replace("WHEEL", "tiny/dist/tiny-1.0-py3-none-any.whl")
     async with here.launched(profile) as universe:
@@ -136,13 +141,6 @@ async def test_build_that_fails_leaves_nothing(here: Any, tree: Path) -> None:
     assert list(here.cache.glob("wheels/**/*.whl")) == []
 
 
-async def test_repository_may_be_named_by_its_address_in_any_spelling(here: Any, say: Any, tree: Path) -> None:
-    """What the profile's rules accept as one of its repositories is one when it is built."""
-    profile = FROM_GIT.replace("repo: tiny", "repo: 'https://git.example/Owner/tiny.git'").replace("WHAT", "tiny")
-    async with here.launched(profile) as universe:
-        assert await say(universe, MARK) == "first\n"
-
-
 async def test_installation_from_git_is_the_working_tree(here: Any, say: Any, tree: Path) -> None:
     """A public address leads to the tree as it is now, and after `update` as it is then."""
     profile = FROM_GIT.replace("packages:", "checks:\n  - {name: p, provenance: [tiny]}\nx:").partition("x:")[0]
@@ -157,13 +155,28 @@ async def test_installation_from_git_is_the_working_tree(here: Any, say: Any, tr
 
 
 async def test_update_without_commands_only_serves(here: Any, say: Any, tree: Path) -> None:
-    """What is installed stays as it is until somebody installs what is served now."""
-    profile = FROM_GIT.partition("update:")[0].replace("WHAT", "tiny")
+    """A tree that has changed is served as it is now, and what was made of it before stays as it is."""
+    profile = f"repositories: [{{path: tiny, url: '{URL}'}}]\nprovision: {{commands: ['git clone -q {URL} before']}}"
     async with here.launched(profile) as universe:
         (tree / "tiny.py").write_text("MARK = 'later'\n", encoding="utf-8")
-        await universe.update()
-        assert await say(universe, f"git clone -q {URL} ~/clone && cat ~/clone/tiny.py") == "MARK = 'later'\n"
-        assert await say(universe, MARK) == "first\n"
+        served = (await universe.update())["commits"][URL]["HEAD"]
+        assert await say(universe, f"git clone -q {URL} after; cat before/tiny.py after/tiny.py") == (
+            "MARK = 'first'\nMARK = 'later'\n"
+        )
+        assert await say(universe, "git -C after rev-parse HEAD") == f"{served}\n"
+
+
+#: The wheel that is served, changed afterwards.
+CHANGED = (
+    "uv pip install -q --python ~/venv/bin/python tiny; "
+    "for f in ~/venv/lib/*/site-packages/tiny.py; do echo >> $f; done"
+)
+#: From the public address, past the mirror.
+PAST = (
+    f"git clone -q {URL} ~/c; cd ~/c; git -c user.name=a -c user.email=a@b commit -q --allow-empty -m x; "
+    f"git config --global url.file:///home/user/c.insteadOf {URL}; "
+    f"uv pip install -q --python ~/venv/bin/python git+{URL}"
+)
 
 
 @pytest.mark.parametrize(
@@ -171,18 +184,8 @@ async def test_update_without_commands_only_serves(here: Any, say: Any, tree: Pa
     [
         # From a folder, in place of the wheel that the profile serves.
         (f"git clone -q {URL} ~/c; uv pip install -q --python ~/venv/bin/python ~/c", "not from the index"),
-        # The wheel that is served, changed afterwards.
-        (
-            "uv pip install -q --python ~/venv/bin/python tiny; echo >> ~/venv/lib/python3*/site-packages/tiny.py",
-            "tiny.py is not what",
-        ),
-        # From the public address, past the mirror.
-        (
-            f"git clone -q {URL} ~/c; cd ~/c; git -c user.name=a -c user.email=a@b commit -q --allow-empty -m x;"
-            f" git config --global url.file:///home/user/c.insteadOf {URL};"
-            f" uv pip install -q --python ~/venv/bin/python git+{URL}",
-            "another commit",
-        ),
+        (CHANGED, "tiny.py is not what"),
+        (PAST, "another commit"),
     ],
 )
 async def test_installation_that_was_not_served_fails_the_launch(here: Any, tree: Path, what: str, why: str) -> None:
@@ -212,10 +215,15 @@ async def test_frozen_lock_does_not_go_past_the_index(here: Any, say: Any, tree:
     text = FROM_GIT.partition("provision:")[0] + f"uv: {{lock: {policy}}}"
     async with here.launched(text) as universe:
         assert await say(universe, PROJECT) == ""
-        for ask in ("cd ~/project; uv sync --frozen", "uv --project ~/project sync --frozen",
-                    "UV_FROZEN=1 uv sync --directory=project"):
+        for ask in (
+            "cd ~/project; uv sync --frozen",
+            "uv --project ~/project sync --frozen",
+            "UV_FROZEN=1 uv sync --directory=project",
+        ):
             await say(universe, "rm -rf ~/project/.venv")
-            finished = await universe.exec(f"cp ~/project/uv.lock ~/kept; {ask}; c=$?; cp ~/kept ~/project/uv.lock; exit $c", None, 60, None)  # noqa: E501
+            finished = await universe.exec(
+                f"cp ~/project/uv.lock ~/kept; {ask}; c=$?; cp ~/kept ~/project/uv.lock; exit $c", None, 60, None
+            )
             if policy == "refuse":
                 assert (finished.exit_code, finished.stdout) == (2, b""), finished
                 assert b"uv.lock: relock" in finished.stderr

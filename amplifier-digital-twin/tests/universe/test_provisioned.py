@@ -56,7 +56,7 @@ async def test_second_launch_is_warm_and_the_same(here: Any, say: Any, given: Pa
 
 async def test_what_provisioning_started_has_ended(here: Any, say: Any, given: Path) -> None:
     """A cold launch is as a warm one: no process of a command of `provision` is there afterwards."""
-    profile = PROFILE.replace('    - {run', '    - "setsid sleep 987652 > /dev/null 2>&1 &"\n    - {run')
+    profile = PROFILE.replace("    - {run", '    - "setsid sleep 987652 > /dev/null 2>&1 &"\n    - {run')
     for is_warm in (False, True):
         async with here.launched(profile) as universe:
             assert (await universe.status())["warm"] is is_warm
@@ -131,7 +131,9 @@ async def test_file_that_cannot_be_read_is_named(here: Any, given: Path) -> None
 
 async def test_file_that_went_away_is_named(here: Any, given: Path) -> None:
     """A file that is gone between reading the profile and launching it is told by name."""
-    async with here.made(PROFILE.replace("{src: given, dest: ~/given, recursive: true}", "{src: given/a, dest: ~/x}")) as u:
+    async with here.made(
+        PROFILE.replace("{src: given, dest: ~/given, recursive: true}", "{src: given/a, dest: ~/x}")
+    ) as u:
         (given / "a").unlink()
         with pytest.raises(TwinError, match="given/a") as caught:
             await u.launch()

@@ -76,10 +76,13 @@ async def test_secret_is_seen_by_commands_and_found_nowhere(here: Any, say: Any,
 async def test_layer_with_a_secret_in_it_is_not_kept(here: Any, say: Any, tmp_path: Path) -> None:
     """What provisioning writes down stays in this universe; the next one provisions again, and a reset does not."""
     value = f"sk-{uuid.uuid4().hex}"
-    profile = PROFILE + """
+    profile = (
+        PROFILE
+        + """
 limits: {disk: 1g}
 """
-    profile = profile.replace('>&2\']', '> ~/key; date +%s%N > ~/when\']').replace(' "$TWIN_TEST_KEY",', " x,")
+    )
+    profile = profile.replace(">&2']", "> ~/key; date +%s%N > ~/when']").replace(' "$TWIN_TEST_KEY",', " x,")
     for _ in range(2):
         async with here.launched(profile, {"TWIN_TEST_KEY": value}) as universe:
             assert (await universe.status())["warm"] is False
@@ -96,7 +99,7 @@ limits: {disk: 1g}
 async def test_failure_does_not_tell_the_secret(here: Any, tmp_path: Path) -> None:
     """The message of a failed command, the log and the evidence have a mask in its place."""
     value = f"sk-{uuid.uuid4().hex}"
-    profile = 'secrets: [{env: TWIN_TEST_KEY}]\nprovision: {commands: [\'echo "$TWIN_TEST_KEY" >&2; exit 9\']}'
+    profile = "secrets: [{env: TWIN_TEST_KEY}]\nprovision: {commands: ['echo \"$TWIN_TEST_KEY\" >&2; exit 9']}"
     async with here.made(profile, {"TWIN_TEST_KEY": value}) as universe:
         with pytest.raises(TwinError, match="exit code 9") as caught:
             await universe.launch()

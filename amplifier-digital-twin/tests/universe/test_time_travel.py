@@ -22,7 +22,9 @@ CURL = "curl -sS --max-time 20"
 
 async def asked(universe: Any, say: Any) -> int:
     """Return how often the mock was asked since it started; fails when something does not answer."""
-    told = [json.loads(await say(universe, f"{CURL} {more} https://api.example.com/")) for more in ("", "--noproxy '*'")]
+    told = [
+        json.loads(await say(universe, f"{CURL} {more} https://api.example.com/")) for more in ("", "--noproxy '*'")
+    ]
     assert "403" in await say(universe, f"{CURL} -o /dev/null -w '%{{http_code}}' http://unlisted.example/")
     assert "<html>" in await say(universe, f"{CURL} $PIP_INDEX_URL")
     return int(told[1]["count"])

@@ -221,3 +221,12 @@ def test_authority_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.delattr(os, "memfd_create")
     Authority.create({"api.test"}).context_for("api.test")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_refused_hosts_are_bounded(tmp_path: Path) -> None:
+    """A program that asks for endless names fills no memory of the host."""
+    decisions = Decisions(tmp_path / "decisions.jsonl")
+    for number in range(1100):
+        decisions.record("gateway", "refuse", f"{number}.{'x' * 400}.example", 443)
+    assert len(decisions.refused_hosts()) == 1000
+    assert max(map(len, decisions.refused_hosts())) == 253

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 
+from amplifier_digital_twin.errors import TwinError
 from amplifier_digital_twin.services import http_site
 from amplifier_digital_twin.services.http_site import Answer, HttpSite, Question, plain
 
@@ -27,6 +28,8 @@ async def answer(question: Question) -> Answer:
     """Answer as the path says."""
     if question.path == "/fail":
         raise ValueError("/secret/path of the host")
+    if question.path == "/full":
+        raise TwinError("decisions_unwritable", "/secret/path of the host is full", "make room")
     if question.path == "/stream":
         return Answer(200, pieces(b"one", b"two"))
     if question.path == "/cut":
@@ -123,3 +126,70 @@ async def test_silent_client_is_left(ask: Ask, monkeypatch: pytest.MonkeyPatch) 
         assert await reader.read() == b""
     writer.close()
     await site.close()
+
+
+async def test_told_faults_are_not_logged_again(ask: Ask, caplog: pytest.LogCaptureFixture) -> None:
+    """A fault with a code is answered by the code alone, and a program that asks in a loop fills no log."""
+    with caplog.at_level(logging.DEBUG):
+        found = await ask(b"GET /full HTTP/1.1\r\nHost: x\r\n\r\n")
+    assert b" 503 " in found
+    assert b"decisions_unwritable" in found
+    assert b"secret" not in found
+    assert not caplog.records
+
+
+async def test_all_requests_share_one_allowance(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What requests hold together is bounded, and given back when they are answered."""
+    monkeypatch.setattr(http_site, "_MAX_BODIES", 1000)
+    site = HttpSite(answer)
+    listening = socket.create_server(("127.0.0.1", 0))
+    port = listening.getsockname()[1]
+    await site.serve(listening)
+
+    async def start(length: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % (length + 1) + b"x" * length)
+        await writer.drain()
+        return reader, writer
+
+    try:
+        _, first = await start(800)
+        await asyncio.sleep(0.1)
+        second, writer = await start(800)
+        assert b" 413 " in await second.readline()
+        writer.close()
+        first.close()
+        await asyncio.sleep(0.1)
+        reader, third = await start(800)
+        third.write(b"x")
+        assert b" 200 " in await reader.readline()
+        third.close()
+    finally:
+        await site.close()
+
+
+async def test_connections_beyond_the_limit_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody queues: a connection that cannot be served is closed at once, and later ones are served again."""
+    monkeypatch.setattr(http_site, "_CONNECTIONS", 2)
+    site = HttpSite(answer)
+    listening = socket.create_server(("127.0.0.1", 0))
+    await site.serve(listening)
+    port = listening.getsockname()[1]
+    try:
+        held = [await asyncio.open_connection("127.0.0.1", port) for _ in range(2)]
+        await asyncio.sleep(0.1)
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        try:
+            assert await reader.read() == b""
+        except ConnectionResetError:
+            pass  # closed, and told so
+        writer.close()
+        for _, one in held:
+            one.close()
+        await asyncio.sleep(0.1)
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert b" 200 " in await reader.readline()
+        writer.close()
+    finally:
+        await site.close()

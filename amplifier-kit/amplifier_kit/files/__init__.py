@@ -1,0 +1,48 @@
+"""Read and write files below allowed folders: no link is followed unseen, no file is ever half-written."""
+
+from amplifier_kit.files.changes import Change, apply_changes, check_writable
+from amplifier_kit.files.errors import FileError, shown, told
+from amplifier_kit.files.reading import LARGEST_TEXT, Content, Snapshot, open_file, read_content
+from amplifier_kit.files.roots import Roots
+from amplifier_kit.files.settings import FileSettings
+from amplifier_kit.files.staging import Staged, Stopped
+from amplifier_kit.files.text import SAMPLE, Text, TextFormat, decode, encode, is_binary, newline_of, sniff
+from amplifier_kit.files.threads import alone_with, in_thread
+from amplifier_kit.files.walk import Identity, Place, reach
+from amplifier_kit.files.workspace import READ, WRITE, FileCall, Workspace, Written
+
+__all__ = [
+    "LARGEST_TEXT",
+    "READ",
+    "SAMPLE",
+    "WRITE",
+    "Change",
+    "Content",
+    "FileCall",
+    "FileError",
+    "FileSettings",
+    "Identity",
+    "Place",
+    "Roots",
+    "Snapshot",
+    "Staged",
+    "Stopped",
+    "Text",
+    "TextFormat",
+    "Workspace",
+    "Written",
+    "alone_with",
+    "apply_changes",
+    "check_writable",
+    "decode",
+    "encode",
+    "in_thread",
+    "is_binary",
+    "newline_of",
+    "open_file",
+    "reach",
+    "read_content",
+    "shown",
+    "sniff",
+    "told",
+]

@@ -1,0 +1,80 @@
+"""Options and variables that make a harmless program run another one."""
+
+from __future__ import annotations
+
+import re
+
+from amplifier_kit.policy.segment import HOLE
+
+#: Variables that decide which program runs, or what it loads: a command with one of them is not what it seems.
+_VARIABLES = re.compile(
+    r"PATH|IFS|ENV|SHELL|HOME|TMPDIR|CDPATH|GLOBIGNORE|PS\d|PROMPT_COMMAND|SHELLOPTS|BASHOPTS|FPATH|"
+    r"(BASH|LD|DYLD|GIT|SSH|GNUPG|PYTHON|PERL|RUBY|NODE|NPM|npm|JAVA|_JAVA|JDK|MAVEN|GRADLE|PIP|UV|CARGO|RUST|GO|CGO|"
+    r"LUA|PHP|COMPOSER|DOTNET|CURL|WGET|SSL|OPENSSL|MALLOC|GLIBC|DOCKER|KUBE|AWS|MAKE|GNUMAKE|CMAKE|LESS|MAN|XDG|"
+    r"AMPLIFIER)\w*|"
+    r"\w*(PAGER|EDITOR|VISUAL|BROWSER|ASKPASS|PROXY|proxy|PRELOAD|OPTIONS|OPTS|FLAGS|COMMAND|CONFIG|RC)|"
+    r"GCONV_PATH|LOCPATH|NLSPATH|CLASSPATH|CC|CXX|LD|AR|RSYNC_RSH|CVS_RSH|TAR_OPTIONS|POSIXLY_CORRECT|HISTFILE",
+    re.ASCII,
+)
+_GIT_GLOBAL = ("-c", "-C", "--config-env", "--exec-path", "--git-dir", "--work-tree", "--namespace", "--bare", "-p")
+#: For each program, the options with which it runs a program or writes a file of the caller's choice. Shortened long
+#: options count as well.
+_OPTIONS: dict[str, tuple[str, ...]] = {
+    "git": (
+        "--upload-pack", "--receive-pack", "--exec", "--exec-path", "--ext-diff", "--textconv", "--output", "--config",
+        "--open-files-in-pager", "--extcmd", "--template", "--separate-git-dir", "--local-env-vars", "--config-env",
+        "--tree-filter", "--index-filter", "--msg-filter", "--commit-filter", "--env-filter", "--smtp-server",
+        "--remote", "--hooks-path", "--tool",
+    ),
+    "find": ("-delete", "-fprint", "-fprint0", "-fprintf", "-fls"),
+    "tar": ("--to-command", "--checkpoint-action", "--use-compress-program", "--rsh-command", "--info-script",
+            "--new-volume-script", "-I", "-F"),
+    "sort": ("--compress-program", "--output", "-o"),
+    "rg": ("--pre", "--hostname-bin", "--search-zip"),
+    "rsync": ("-e", "--rsh", "--rsync-path"),
+    "ssh": ("-o", "-F", "-J"),
+    "scp": ("-o", "-F", "-S"),
+    "sed": ("-i", "--in-place", "-f", "--file"),
+    "less": ("-o", "-O", "--log-file"),
+    "man": ("-P", "--pager", "-H", "--html"),
+    "curl": ("-o", "-O", "--output", "--remote-name", "-K", "--config", "-T", "--upload-file"),
+    "wget": ("-O", "--output-document", "--use-askpass", "-e", "--execute", "--post-file"),
+    "zip": ("-T", "-TT", "--unzip-command"),
+    "ip": ("-b", "-batch", "netns"),
+    "tree": ("-o", "-R"),
+    "yq": ("-i", "--inplace"),
+    "date": ("-s", "--set"),
+    "diff": ("--to-file",),
+    "env": ("-S", "--split-string"),
+}  # fmt: skip
+
+
+def is_hazardous_variable(name: str) -> bool:
+    """Tell whether a variable of that name may change which program runs or what it loads."""
+    return _VARIABLES.fullmatch(name) is not None
+
+
+def hazardous_option(words: tuple[str, ...]) -> str | None:
+    """Return the option with which this command runs or writes something of the caller's choice, if it has one."""
+    program, rest = words[0].rpartition("/")[2], words[1:]
+    if program == "git":
+        for word in rest:
+            if not word.startswith(("-", HOLE)):
+                break
+            if word.startswith(HOLE) or word.startswith(_GIT_GLOBAL):
+                return word.partition("=")[0]
+    known = _OPTIONS.get(program)
+    return None if known is None else next((word for word in rest if _is_one_of(word, known)), None)
+
+
+def _is_one_of(word: str, known: tuple[str, ...]) -> bool:
+    if not word.startswith("-") or word in ("-", "--"):
+        return False
+    name = word.partition("=")[0]
+    if name.startswith("--"):
+        return any(option.startswith(name) for option in known)
+    for option in known:
+        # A single letter may stand in a cluster, or have its value behind it; a find-like option stands alone.
+        if option == name or (len(option) == 2 and option[1] in name[1:]):
+            return True
+    return False

@@ -1,0 +1,73 @@
+"""One command of a shell line, as far as it is known before it runs."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+#: Stands in a word for text that is known only when the line runs. No command can contain it: it would end there.
+HOLE = "\0"
+
+
+class Redirect(NamedTuple):
+    """A file that the shell itself opens for a command; `target` is None when its name is known only at run time."""
+
+    kind: Literal["read", "write"]
+    target: str | None
+
+
+class Segment(NamedTuple):
+    """One simple command: its words after quoting, or None when they are not known.
+
+    `text` is the source as a person wrote it. `assignments` are the variables set for this command alone. With
+    `is_opaque`, the words may be incomplete or not what runs: `reason` says why, and no rule that names a command
+    allows it. With `runs_rest`, any later word may be the name of a program that is run.
+    """
+
+    words: tuple[str, ...] | None
+    text: str
+    redirects: tuple[Redirect, ...] = ()
+    is_opaque: bool = False
+    reason: str = ""
+    assignments: tuple[str, ...] = ()
+    runs_rest: bool = False
+
+    def opaque(self, reason: str) -> Segment:
+        """Return this segment as one that is not understood; the first reason stays."""
+        return self if self.is_opaque else self._replace(is_opaque=True, reason=reason)
+
+    @property
+    def line(self) -> str:
+        """The words as one line, in the form that an allowing rule is held against.
+
+        A word that contains blanks or quotes, or is empty, is in single quotes: words cannot be mistaken for others.
+        """
+        return " ".join([*self.assignments, *(_quoted(word) for word in self.words or ())])
+
+    @property
+    def prefix(self) -> str:
+        """What the line certainly starts with."""
+        return "" if self.is_opaque else self.line.split(HOLE, 1)[0]
+
+    @property
+    def has_holes(self) -> bool:
+        """Whether part of it is known only when it runs."""
+        return self.is_opaque or HOLE in self.line
+
+    def spellings(self) -> tuple[str, ...]:
+        """Return every line that a denying or asking rule is held against: whatever a rule's author may have meant."""
+        if not self.words:
+            return (self.line,) if self.assignments else ()
+        starts = range(len(self.words)) if self.runs_rest else range(1)
+        lines = [self.line]
+        for start in starts:
+            program, *rest = self.words[start:]
+            for name in {program, program.rpartition("/")[2], program.rpartition("/")[2].casefold()}:
+                lines.append(" ".join([name, *rest]))
+                lines.append(" ".join([name, *map(_quoted, rest)]))
+        return tuple(dict.fromkeys(lines))
+
+
+def _quoted(word: str) -> str:
+    if word and not any(character in word for character in " \t\n'\""):
+        return word
+    return "'" + word.replace("'", "'\\''") + "'"

@@ -1,0 +1,154 @@
+"""A shell line taken apart into its commands."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from functools import cache
+from typing import TYPE_CHECKING
+
+from amplifier_kit.policy.hazards import hazardous_option
+from amplifier_kit.policy.segment import HOLE, Redirect, Segment
+from amplifier_kit.policy.wrappers import RUNNERS, changes_shell, unwrap
+
+if TYPE_CHECKING:
+    from tree_sitter import Language
+
+#: Longer lines are not parsed: some take the parser quadratic time.
+MAX_LENGTH = 16_384
+MAX_DEPTH = 6
+MAX_SEGMENTS = 500
+_MAX_COUNTS = {"<<": 8, "${": 200, "(": 300, "`": 40, "{": 400}
+#: A backslash at the end of a line that is not itself escaped.
+_CONTINUED = re.compile(r"(?<!\\)((?:\\\\)*)\\\n")
+_MOVES = frozenset({"cd", "pushd", "popd"})
+
+
+class ShellParse:
+    """A reader of bash, as strict as the policy needs it: what it does not understand is opaque, never left out."""
+
+    def segments(self, command: str) -> list[Segment]:
+        """Return every command that a line may run, also those inside of others; never raises."""
+        try:
+            found = self._script(command, 0)
+        except RecursionError:
+            found = []
+        except MemoryError:
+            found = []
+        if not found and command.strip():
+            return [Segment(None, command, is_opaque=True, reason="no command was found in it")]
+        return found
+
+    def _script(self, command: str, depth: int) -> list[Segment]:
+        problem = unreadable(command) or ("" if depth < MAX_DEPTH else "nested too deeply")
+        if problem:
+            return [Segment(None, command, is_opaque=True, reason=problem)]
+        from amplifier_kit.policy.tree import Walk
+
+        joined, problem = _joined(command)
+        walk = Walk(joined.encode("utf-8"), _language())
+        walk.run()
+        found: list[Segment] = []
+        problem = problem or walk.taint
+        for segment in walk.segments:
+            problem = self._take_apart(segment, depth, found) or problem
+            if len(found) > MAX_SEGMENTS:
+                return [Segment(None, command, is_opaque=True, reason=f"more than {MAX_SEGMENTS} commands")]
+        if any(segment.words and segment.words[0] in _MOVES for segment in found):
+            found = [_moved(segment) for segment in found]
+        if problem:
+            found = [segment.opaque(problem) for segment in found]
+            found = found or [Segment(None, command, is_opaque=True, reason=problem)]
+        return found
+
+    def _take_apart(self, segment: Segment, depth: int, found: list[Segment]) -> str:
+        """Add a command and all that it runs; return why the whole line is not what it seems, if so."""
+        waiting, taint = [(segment, depth)], ""
+        while waiting:
+            current, level = waiting.pop()
+            if not current.words:
+                found.append(current)
+                continue
+            if HOLE in current.words[0] or not current.words[0]:
+                found.append(current.opaque("the program is known only when it runs")._replace(runs_rest=True))
+                continue
+            if changes_shell(current.words):
+                taint = f"`{current.words[0]}` changes what other commands mean"
+            if option := hazardous_option(current.words):
+                current = current.opaque(f"`{option}` lets `{current.words[0]}` run or write something else")
+            waiting += self._inside(current, level, found)
+        return taint
+
+    def _inside(self, current: Segment, level: int, found: list[Segment]) -> list[tuple[Segment, int]]:
+        """Add a command to what was found, unless it only passes on to another; return what it runs."""
+        assert current.words is not None
+        wrapped = unwrap(current.words)
+        if wrapped is None:
+            found.append(current._replace(runs_rest=current.words[0].rpartition("/")[2] in RUNNERS))
+            return []
+        if level >= MAX_DEPTH * 2:
+            found.append(current.opaque("nested too deeply")._replace(runs_rest=True))
+            return []
+        if wrapped.reason:
+            current = current.opaque(wrapped.reason)._replace(runs_rest=True)
+        if not wrapped.is_transparent:
+            found.append(current)
+        for script in wrapped.scripts:
+            found += self._script(script, level + 1)
+        passed_on = wrapped.is_transparent
+        return [
+            (
+                current._replace(words=words)
+                if passed_on
+                else Segment(words, current.text, is_opaque=current.is_opaque, reason=current.reason),
+                level + 1,
+            )
+            for words in wrapped.words
+        ]
+
+
+def unreadable(command: str) -> str:
+    """Say why a line cannot be parsed at all, or return nothing."""
+    if len(command) > MAX_LENGTH:
+        return f"it is longer than {MAX_LENGTH:,} characters"
+    for character in command:
+        if character.isascii():
+            if character < " " and character not in "\t\n" or character == "\x7f":
+                return f"it contains the control character {character!r}"
+        elif unicodedata.category(character) in ("Cc", "Cf", "Cs", "Co", "Cn", "Zs", "Zl", "Zp"):
+            return f"it contains U+{ord(character):04X}, which cannot be seen or looks like a blank"
+    for text, most in _MAX_COUNTS.items():
+        if command.count(text) > most:
+            return f"it contains {text!r} more than {most} times"
+    return ""
+
+
+def _joined(command: str) -> tuple[str, str]:
+    """Join continued lines, as the shell does before it looks at words; say when that cannot be told."""
+    if "\\\n" not in command:
+        return command, ""
+    if any(text in command for text in ("#", "'", "<<")):
+        return command, "a line goes on where comments, quotes or here-documents may end it"
+    return _CONTINUED.sub(r"\1", command), ""
+
+
+def _moved(segment: Segment) -> Segment:
+    """Return a command of a line that changes its folder: what is relative in it may be anywhere."""
+    program = segment.words[0] if segment.words else ""
+    if "/" in program and not program.startswith("/"):
+        return segment.opaque(f"`{program}` is relative to a folder that the line changes")
+    if any(redirect.target is None or not redirect.target.startswith("/") for redirect in segment.redirects):
+        redirects = tuple(
+            Redirect(each.kind, each.target if each.target and each.target.startswith("/") else None)
+            for each in segment.redirects
+        )
+        return segment.opaque("a redirect is relative to a folder that the line changes")._replace(redirects=redirects)
+    return segment
+
+
+@cache
+def _language() -> Language:
+    import tree_sitter_bash
+    from tree_sitter import Language
+
+    return Language(tree_sitter_bash.language())

@@ -1,0 +1,281 @@
+"""The walk over a parsed shell line that finds its commands."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Literal
+
+from amplifier_kit.policy.hazards import is_hazardous_variable
+from amplifier_kit.policy.heredoc import heredoc_problem
+from amplifier_kit.policy.segment import HOLE, Redirect, Segment
+from amplifier_kit.policy.words import NotKnown, source_text, word_text
+from amplifier_kit.policy.wrappers import PLAIN_NAME
+
+if TYPE_CHECKING:
+    from tree_sitter import Language, Node
+
+_STRUCTURES = frozenset(
+    "program list pipeline subshell compound_statement if_statement elif_clause else_clause while_statement "
+    "for_statement do_group case_statement case_item negated_command command_substitution process_substitution".split()
+)
+#: Parts of words: they are judged where the word is used, here only the commands inside of them are looked for.
+_PARTS = frozenset(
+    "word string raw_string ansi_c_string concatenation simple_expansion expansion arithmetic_expansion number array "
+    "string_content variable_name special_variable_name command_name brace_expression herestring_redirect "
+    "binary_expression unary_expression parenthesized_expression test_operator regex subscript extglob_pattern "
+    "heredoc_body heredoc_content heredoc_start heredoc_end file_descriptor ternary_expression postfix_expression "
+    "translated_string".split()
+)
+#: Where a word stands that is no argument: the list of a loop, the subject and the patterns of a case.
+_WORDS = frozenset(
+    "word string raw_string ansi_c_string concatenation simple_expansion expansion arithmetic_expansion "
+    "brace_expression extglob_pattern".split()
+)
+_HARMLESS_FILES = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/stdin"})
+_WRITES = frozenset({">", ">>", ">|", "&>", "&>>", ">&"})
+_READS = frozenset({"<", "<&"})
+_TOKENS = frozenset(
+    "; & && || | |& ( ) { } $( ` <( >( ;; ;& ;;& if then fi elif else while until do done for select in case esac ! "
+    "\n ' \" [ ] [[ ]] function".split(" ")
+)
+
+
+class Walk:
+    """One pass over the tree of a line; afterwards `segments` and, if the line is not what it seems, `taint`."""
+
+    def __init__(self, source: bytes, language: Language) -> None:
+        from tree_sitter import Parser
+
+        self.source = source
+        self.root = Parser(language).parse(source).root_node
+        self.segments: list[Segment] = []
+        self.taint = "it cannot be parsed" if self.root.has_error else ""
+        # Words after a redirect belong to the command before it, though the grammar hangs them on the redirect.
+        self._late: dict[int, list[Node]] = {}
+
+    def run(self) -> None:
+        """Visit every node, without recursion: lines can nest as deeply as they like."""
+        waiting = [self.root]
+        while waiting:
+            node = waiting.pop()
+            waiting += reversed(self._visit(node))
+
+    def _visit(self, node: Node) -> list[Node]:
+        """Take note of one node and return those below it that are still to be seen."""
+        kind = node.type
+        if kind in _STRUCTURES:
+            return self._structure(node)
+        visit = getattr(self, f"_on_{kind}", None) if node.is_named else None
+        if visit is not None:
+            visit(node)
+        elif kind not in _PARTS and (node.is_named or kind not in _TOKENS) and not self._is_part_of_word(node):
+            self._not_understood(node)
+        return node.children
+
+    def _is_part_of_word(self, node: Node) -> bool:
+        parent = node.parent
+        return not node.is_named and parent is not None and parent.type not in _STRUCTURES
+
+    def _structure(self, node: Node) -> list[Node]:
+        first = node.children[0].type if node.children else ""
+        if first == "((" or (first == "`" and b"\\" in self.source[node.start_byte : node.end_byte]):
+            self._not_understood(node)
+        for child in node.children:
+            if child.type in _WORDS:
+                self._loose_word(child)
+            elif node.type == "for_statement" and child.type == "variable_name":
+                self._assigned(source_text(child, self.source))
+        return node.children
+
+    def _loose_word(self, node: Node) -> None:
+        try:
+            word_text(node, self.source)
+        except NotKnown as error:
+            self._add(None, node, reason=str(error))
+
+    def _add(
+        self,
+        words: tuple[str, ...] | None,
+        node: Node,
+        *,
+        redirects: tuple[Redirect, ...] = (),
+        reason: str = "",
+        assignments: tuple[str, ...] = (),
+        runs_rest: bool = False,
+    ) -> None:
+        text = source_text(node, self.source)
+        self.segments.append(Segment(words, text, redirects, bool(reason), reason, assignments, runs_rest))
+
+    def _not_understood(self, node: Node) -> None:
+        text = source_text(node, self.source)
+        self._add(tuple(text.split()), node, reason=f"{text[:40]!r} is not understood", runs_rest=True)
+
+    def _assigned(self, name: str) -> None:
+        if not PLAIN_NAME.fullmatch(name):
+            self.taint = self.taint or f"it sets the variable {name}"
+
+    # --- commands ---
+
+    def _on_command(self, node: Node) -> None:
+        words: list[str] = []
+        assignments: list[str] = []
+        redirects: list[Redirect] = []
+        reason = self._gaps(node)
+        for child in [*node.children, *self._late.get(node.start_byte, ())]:
+            try:
+                match child.type:
+                    case "variable_assignment" if not words:
+                        assignments.append(word_text(child, self.source))
+                    case "file_redirect":
+                        redirects += self._redirects(child)
+                        words += [word_text(late, self.source) for late in _late_words(child)]
+                    case "herestring_redirect":
+                        word_text(child.children[-1], self.source)
+                    case _:
+                        words.append(word_text(child, self.source))
+            except NotKnown as error:
+                reason = reason or f"{error} is not understood"
+                words.append(HOLE)
+        for assignment in assignments:
+            name = re.split(r"\+?=", assignment, maxsplit=1)[0]
+            if is_hazardous_variable(name):
+                reason = reason or f"{name} decides what runs"
+        if any(redirect.target is None for redirect in redirects):
+            reason = reason or "a redirect's file is known only when it runs"
+        self._add(tuple(words), node, redirects=tuple(redirects), reason=reason, assignments=tuple(assignments))
+
+    def _gaps(self, node: Node) -> str:
+        """Say when two words touch: to the shell they are one."""
+        for left, right in zip(node.children, node.children[1:], strict=False):
+            gap = self.source[left.end_byte : right.start_byte]
+            touching = not gap and not right.type.endswith("_redirect") and not left.type.endswith("_redirect")
+            if touching or gap.strip(b" \t"):
+                return "words that touch are not understood"
+        return ""
+
+    def _on_variable_assignment(self, node: Node) -> None:
+        if node.parent is not None and node.parent.type in ("command", "declaration_command"):
+            return
+        name = source_text(node.children[0], self.source)
+        try:
+            text = word_text(node, self.source)
+        except NotKnown as error:
+            self._add((), node, reason=str(error), assignments=(source_text(node, self.source),))
+            self.taint = self.taint or f"{error} is not understood"
+            return
+        self._assigned(name)
+        if not PLAIN_NAME.fullmatch(name):
+            self._add((), node, assignments=(text,))
+
+    def _on_variable_assignments(self, node: Node) -> None:
+        """Its children are visited one by one."""
+
+    def _on_declaration_command(self, node: Node) -> None:
+        words = tuple(source_text(child, self.source) for child in node.children)
+        self._add(words, node)
+        self.taint = self.taint or f"`{words[0]}` changes what other commands mean"
+
+    _on_unset_command = _on_declaration_command
+
+    def _on_test_command(self, node: Node) -> None:
+        text = source_text(node, self.source)
+        reason = "a test of something that is known only when it runs" if re.search(r"[$`]|-[vR]\b", text) else ""
+        self._add(tuple(text.split()), node, reason=reason)
+
+    def _on_function_definition(self, node: Node) -> None:
+        self.taint = self.taint or "it defines a function"
+
+    def _on_c_style_for_statement(self, node: Node) -> None:
+        self._add(None, node, reason="arithmetic is not understood")
+
+    def _on_ERROR(self, node: Node) -> None:
+        self._not_understood(node)
+
+    def _on_comment(self, node: Node) -> None:
+        before = self.source[node.start_byte - 1 : node.start_byte]
+        if before not in (b"", b" ", b"\t", b"\n", b";", b"&", b"|", b"(", b")"):
+            self.taint = self.taint or "a comment starts inside of a word"
+
+    # --- redirects ---
+
+    def _on_redirected_statement(self, node: Node) -> None:
+        redirects: list[Redirect] = []
+        late: list[Node] = []
+        reason = ""
+        for index, child in enumerate(node.children):
+            if child.type == "file_redirect":
+                reason = reason or self._descriptor(node, index)
+                try:
+                    redirects += self._redirects(child)
+                except NotKnown as error:
+                    reason = reason or f"{error} is not understood"
+                late += _late_words(child)
+            elif child.type == "heredoc_redirect":
+                late += [part for part in child.children if part.type in _WORDS or part.type == "number"]
+        if late:
+            self._hang(late, node)
+        if any(redirect.target is None for redirect in redirects):
+            reason = reason or "a redirect's file is known only when it runs"
+        if redirects or reason:
+            self._add((), node, redirects=tuple(redirects), reason=reason)
+
+    def _on_file_redirect(self, node: Node) -> None:
+        """Seen with its command or its statement, except inside of a here-document's first line."""
+        if node.parent is None or node.parent.type not in ("command", "redirected_statement"):
+            redirects, reason = [], ""
+            try:
+                redirects = self._redirects(node)
+            except NotKnown as error:
+                reason = f"{error} is not understood"
+            if any(redirect.target is None for redirect in redirects) or _late_words(node):
+                reason = reason or "a redirect's file is known only when it runs"
+            self._add((), node, redirects=tuple(redirects), reason=reason)
+
+    def _on_heredoc_redirect(self, node: Node) -> None:
+        self.taint = self.taint or heredoc_problem(node, self.source)
+
+    def _descriptor(self, node: Node, index: int) -> str:
+        redirect = node.children[index]
+        if index and redirect.children[0].type == "file_descriptor":
+            if node.children[index - 1].end_byte == redirect.start_byte:
+                return "a digit that touches a word is not understood"
+        return ""
+
+    def _hang(self, late: list[Node], statement: Node) -> None:
+        """Give words after a redirect to the last command before it."""
+        node = statement.children[0]
+        while node.type != "command":
+            below = [child for child in node.children if child.is_named]
+            if not below or node.type not in ("list", "pipeline", "negated_command"):
+                self.taint = self.taint or "words after a redirect are not understood"
+                return
+            node = below[-1]
+        self._late.setdefault(node.start_byte, []).extend(late)
+
+    def _redirects(self, node: Node) -> list[Redirect]:
+        parts = [child for child in node.children if child.type != "file_descriptor"]
+        operator, destinations = parts[0].type, parts[1:]
+        if operator in (">&-", "<&-"):
+            return []
+        if operator not in _WRITES | _READS or not destinations:
+            raise NotKnown(f"the redirect {source_text(node, self.source)!r}")
+        destination = destinations[0]
+        if destination.type == "process_substitution":
+            return []
+        text = word_text(destination, self.source)
+        if operator in (">&", "<&") and re.fullmatch(r"\d+-?|-", text):
+            return []
+        kind: Literal["read", "write"] = "write" if operator in _WRITES else "read"
+        if text in _HARMLESS_FILES:
+            return []
+        is_home = text == "~" or text.startswith("~/")
+        if HOLE in text or not text or text.startswith(("/dev/tcp/", "/dev/udp/")):
+            return [Redirect(kind, None)]
+        if text.startswith("~") and not (is_home and destination.type == "word"):
+            return [Redirect(kind, None)]
+        return [Redirect(kind, text)]
+
+
+def _late_words(redirect: Node) -> list[Node]:
+    destinations = [child for child in redirect.children if child.is_named and child.type != "file_descriptor"]
+    return destinations[1:]

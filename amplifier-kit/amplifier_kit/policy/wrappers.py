@@ -1,0 +1,233 @@
+"""Programs that run other programs: what inside of their words is run."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from amplifier_kit.policy.segment import HOLE
+
+
+class Wrapped(NamedTuple):
+    """What a wrapper runs: words, or the text of a script in the shell's language.
+
+    With `is_transparent` the wrapper adds nothing of its own: only what it runs is judged. With a `reason` it could
+    not be taken apart; then any word after it may be a program.
+    """
+
+    words: tuple[tuple[str, ...], ...] = ()
+    scripts: tuple[str, ...] = ()
+    is_transparent: bool = False
+    reason: str = ""
+
+
+class _Options(NamedTuple):
+    """The options of a wrapper, so far as they can stand before the program it runs."""
+
+    flags: str = ""
+    valued: str = ""
+    long_flags: frozenset[str] = frozenset()
+    long_valued: frozenset[str] = frozenset()
+    assigns: bool = False
+    operands: int = 0
+    is_transparent: bool = False
+
+
+def _names(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_WRAPPERS = {
+    "!": _Options(is_transparent=True),
+    "builtin": _Options(is_transparent=True),
+    "busybox": _Options(),
+    "command": _Options("p", is_transparent=True),
+    "doas": _Options("nL", "uC"),
+    "env": _Options("i0v", "uC", _names("ignore-environment null debug"), _names("unset chdir"), assigns=True),
+    "exec": _Options("cl", "a"),
+    "ionice": _Options("t", "cn", _names("ignore"), _names("class classdata")),
+    "nice": _Options("0123456789", "n", long_valued=_names("adjustment"), is_transparent=True),
+    "nohup": _Options(),
+    "setsid": _Options("cfw", long_flags=_names("ctty fork wait")),
+    "stdbuf": _Options("", "ioe", long_valued=_names("input output error"), is_transparent=True),
+    "sudo": _Options(
+        "AbEHKknPSBN",
+        "CDghpRrTtUu",
+        _names("askpass background preserve-env set-home reset-timestamp non-interactive preserve-groups stdin bell"),
+        _names("close-from chdir group host prompt chroot role command-timeout type other-user user"),
+        assigns=True,
+    ),
+    "time": _Options("p", is_transparent=True),
+    "timeout": _Options(
+        "v",
+        "ks",
+        _names("foreground preserve-status verbose"),
+        _names("kill-after signal"),
+        operands=1,
+        is_transparent=True,
+    ),
+    "toybox": _Options(),
+    "xargs": _Options(
+        "0rtpxo",
+        "InLPsdEa",
+        _names("null no-run-if-empty verbose interactive exit open-tty"),
+        _names("arg-file delimiter max-args max-procs max-chars process-slot-var"),
+    ),
+}  # fmt: skip
+#: Shells whose language this is, and shells whose language is near enough for a denying rule to see inside.
+_SHELLS = _names("sh bash dash ash")
+_OTHER_SHELLS = _names("zsh ksh mksh fish csh tcsh")
+#: Programs of many forms that run what follows somewhere in their words. A rule may name them; a denying rule looks
+#: at every word.
+RUNNERS = _names(
+    "at batch bunx capsh chroot chrt conda coproc cpulimit dbus-run-session direnv docker dotenv entr expect fakeroot "
+    "faketime firejail flock gdb guix hatch kubectl ltrace nerdctl nix nix-shell npx nsenter numactl parallel pdm perf "
+    "pipenv pipx pkexec pnpm podman poetry prlimit proot proxychains rlwrap runuser rye screen script setpriv ssh "
+    "strace su systemd-run taskset tmux torsocks unbuffer unshare uv uvx valgrind watch xvfb-run yarn bwrap"
+)
+#: Builtins after which the shell is another: names, options, variables or files decide what its next commands are.
+CHANGES_SHELL = _names(
+    ". alias builtin_unset declare enable eval export getopts hash let local mapfile readarray readonly set shopt "
+    "source trap typeset unalias unset"
+)
+_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=", re.ASCII)
+_SHELL_LONG = _names("--login --noprofile --norc --posix --noediting")
+_NICE_SET = re.compile(r"[-+](e|u|x|eu|ex|ux|eux|o|eo|uo|xo|euo|exo|uxo|euxo)|pipefail|errexit|nounset|xtrace")
+#: A shell's variable of such a name is nobody's setting.
+PLAIN_NAME = re.compile(r"[a-z][a-z0-9]{0,15}", re.ASCII)
+
+
+def changes_shell(words: tuple[str, ...]) -> bool:
+    """Tell whether a command changes what the commands after it mean."""
+    program, rest = words[0], words[1:]
+    if program == "set":
+        return not all(_NICE_SET.fullmatch(word) for word in rest)
+    if program == "read":
+        return not all(word == "-r" or PLAIN_NAME.fullmatch(word) for word in rest)
+    if program == "printf":
+        return any(word.startswith("-v") or word.startswith(HOLE) for word in rest[:1])
+    return program in CHANGES_SHELL
+
+
+def unwrap(words: tuple[str, ...]) -> Wrapped | None:
+    """Return what a command runs besides itself, or None when it is no wrapper. The first word is a known name."""
+    name = words[0].rpartition("/")[2].casefold()
+    if name in _SHELLS or name in _OTHER_SHELLS:
+        return _shell(name, words)
+    if name in ("eval", "trap"):
+        return _script(name, words)
+    if name == "find":
+        return _find(words)
+    if name == "xargs":
+        return _xargs(words)
+    if name in _WRAPPERS:
+        return _wrapper(name, words)
+    return None
+
+
+def _wrapper(name: str, words: tuple[str, ...]) -> Wrapped:
+    options = _WRAPPERS[name]
+    if name == "command" and len(words) > 1 and words[1] in ("-v", "-V", "-pv", "-pV"):
+        return Wrapped()
+    start = _program_at(words, options)
+    if start is None:
+        return Wrapped(reason=f"`{name}` with options that are not known here")
+    if start >= len(words):
+        return Wrapped()
+    # A path may be another program of that name.
+    is_transparent = options.is_transparent and "/" not in words[0]
+    return Wrapped(words=(words[start:],), is_transparent=is_transparent)
+
+
+def _program_at(words: tuple[str, ...], options: _Options) -> int | None:
+    """Return the index of the program that a wrapper runs, or None when an option is not known."""
+    at = 1
+    while at < len(words) and words[at].startswith(("-", HOLE)) and words[at] != "-":
+        if HOLE in words[at]:
+            return None
+        if words[at] == "--":
+            at += 1
+            break
+        taken = _option_length(words[at], options)
+        if taken is None:
+            return None
+        at += taken
+    if options.assigns:
+        at += words[at : at + 1] == ("-",)
+        while at < len(words) and _ASSIGNMENT.match(words[at]):
+            at += 1
+    return at + options.operands
+
+
+def _option_length(word: str, options: _Options) -> int | None:
+    if word.startswith("--"):
+        name, equals, _ = word[2:].partition("=")
+        if name in options.long_flags:
+            return 1
+        return (1 if equals else 2) if name in options.long_valued else None
+    for index, letter in enumerate(word[1:], start=1):
+        if letter in options.valued:
+            return 1 if index < len(word) - 1 else 2
+        if letter not in options.flags:
+            return None
+    return 1
+
+
+def _xargs(words: tuple[str, ...]) -> Wrapped:
+    start = _program_at(words, _WRAPPERS["xargs"])
+    if start is None:
+        return Wrapped(reason="`xargs` with options that are not known here")
+    inner = list(words[start:])
+    for index, word in enumerate(words[1:start], start=1):
+        if word.startswith("-I"):
+            mark = word[2:] or words[index + 1]
+            inner = [part.replace(mark, HOLE) for part in inner]
+    return Wrapped(words=((*inner, HOLE),)) if inner else Wrapped()
+
+
+def _find(words: tuple[str, ...]) -> Wrapped | None:
+    found: list[tuple[str, ...]] = []
+    at = 1
+    while at < len(words):
+        if HOLE in words[at] and words[at].startswith(("-", HOLE)) and len(words) > at + 1:
+            return Wrapped(reason="`find` with a test that is known only when it runs")
+        if words[at] in ("-exec", "-execdir", "-ok", "-okdir"):
+            end = next((index for index in range(at + 1, len(words)) if words[index] in (";", "+")), None)
+            if end is None or end == at + 1:
+                return Wrapped(reason="`find` with an action that does not end")
+            found.append(tuple(word.replace("{}", HOLE) for word in words[at + 1 : end]))
+            at = end
+        at += 1
+    return Wrapped(words=tuple(found)) if found else None
+
+
+def _shell(name: str, words: tuple[str, ...]) -> Wrapped | None:
+    """A shell: the text after -c, or a script's file, or what it reads from its input."""
+    is_script = False
+    at = 1
+    while at < len(words) and words[at].startswith(("-", "+")) and words[at] not in ("-", "--"):
+        word = words[at]
+        if HOLE in word or (word.startswith("--") and word not in _SHELL_LONG):
+            return Wrapped(reason=f"`{name}` with options that are not known here")
+        if not word.startswith("--"):
+            if set(word[1:]) - set("ceuxlopfhmvnO"):
+                return Wrapped(reason=f"`{name}` with options that are not known here")
+            is_script = is_script or "c" in word
+            at += sum(letter in "oO" for letter in word[1:])
+        at += 1
+    at += words[at : at + 1] in (("-",), ("--",))
+    if at >= len(words):
+        return Wrapped(reason=f"`{name}` runs what it reads")
+    if not is_script:
+        return None if HOLE not in words[at] else Wrapped(reason=f"`{name}` runs a file known only when it runs")
+    if HOLE in words[at]:
+        return Wrapped(reason=f"`{name} -c` of a text that is known only when it runs")
+    reason = f"the language of `{name}` is not known here" if name in _OTHER_SHELLS else ""
+    return Wrapped(scripts=(words[at],), reason=reason)
+
+
+def _script(name: str, words: tuple[str, ...]) -> Wrapped:
+    text = " ".join(words[1:2] if name == "trap" else words[1:])
+    if HOLE in text:
+        return Wrapped(reason=f"`{name}` of a text that is known only when it runs")
+    return Wrapped(scripts=(text,))

@@ -1,0 +1,58 @@
+"""Read the beginning of a file: of a file only, and of one that lies where it may."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+_FLAGS = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
+
+
+class ReadingError(OSError):
+    """Say why a file is not read."""
+
+
+class Content(NamedTuple):
+    """What was read, and how much there is."""
+
+    head: bytes
+    size: int
+
+
+def read_head(path: Path, limit: int, within: Sequence[Path] | None = None) -> Content:
+    """Return the first `limit` bytes of a file.
+
+    With `within`, the file must lie in one of these folders, links followed; that is checked on what was opened, so
+    that a link that changes meanwhile gains nothing. Raises ReadingError otherwise, for what is no regular file (a
+    pipe would never end), and for what cannot be opened.
+    """
+    try:
+        descriptor = os.open(path, _FLAGS)
+    except OSError as error:
+        raise ReadingError(f"cannot be read: {error.strerror or error}") from error
+    with os.fdopen(descriptor, "rb") as file:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode):
+            raise ReadingError("is no regular file")
+        if within is not None:
+            _check_place(path, found, within)
+        try:
+            return Content(file.read(limit), found.st_size)
+        except OSError as error:
+            raise ReadingError(f"cannot be read: {error.strerror or error}") from error
+
+
+def _check_place(path: Path, opened: os.stat_result, within: Sequence[Path]) -> None:
+    """Raise ReadingError unless what was opened is what lies at the real path, and that is inside."""
+    real = Path(os.path.realpath(path))
+    try:
+        is_same = os.path.samestat(os.stat(real, follow_symlinks=False), opened)
+    except OSError:
+        is_same = False
+    if not is_same:
+        raise ReadingError("changed while it was read")
+    if not any(real.is_relative_to(folder) for folder in within):
+        raise ReadingError("is a link that leads out of the project: it is not followed")
