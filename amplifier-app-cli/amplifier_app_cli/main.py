@@ -28,6 +28,7 @@ _COMMANDS: Final = {
         ("keys", "keys:keys", "Keep API keys."),
         ("logs", "logs:logs", "Print the log of a session."),
         ("module", "module:module", "List, add, check and update modules."),
+        ("policy", "policy:policy", "Look at the rules of what a session may do, and try others."),
         ("provider", "provider:provider", "Choose, configure and try providers of models."),
         ("reset", "reset:reset", "Delete what the program keeps in its home."),
         ("resume", "going_on:resume", "Go on with a session of your choice."),

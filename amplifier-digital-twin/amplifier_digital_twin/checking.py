@@ -24,7 +24,19 @@ _VERSIONS = (
 
 
 async def check_universe(universe: Universe, folder: Path) -> dict[str, Any]:
-    """Run the profile's checks and write the evidence; `verdict` of the result is `pass` or `fail`."""
+    """Run the profile's checks and write the evidence; `verdict` of the result is `pass` or `fail`.
+
+    Raises TwinError (`evidence_unwritable`) when the evidence has no place: a verdict without is worth nothing.
+    """
+    try:
+        return await _check(universe, folder)
+    except OSError as error:
+        raise TwinError(
+            "evidence_unwritable", f"{folder}: the evidence cannot be written: {error}", "name another folder"
+        ) from error
+
+
+async def _check(universe: Universe, folder: Path) -> dict[str, Any]:
     profile, recorder = universe.profile, universe.recorder
     evidence = Evidence(folder, universe.secret_values)
     context = CheckContext(
@@ -50,11 +62,15 @@ async def check_universe(universe: Universe, folder: Path) -> dict[str, Any]:
 
 async def keep_failure(universe: Universe, folder: Path, error: TwinError) -> None:
     """Write down what is known of a launch that failed, before everything is destroyed."""
-    evidence = Evidence(folder, universe.secret_values)
-    evidence.add_json("error.json", error.record())
-    evidence.add_json("timings.json", dict(universe.recorder.timings))
-    evidence.add_file("log.jsonl", universe.place.log)
-    evidence.add_file("decisions.jsonl", universe.place.decisions)
+    try:
+        evidence = Evidence(folder, universe.secret_values)
+        evidence.add_json("error.json", error.record())
+        evidence.add_json("timings.json", dict(universe.recorder.timings))
+        evidence.add_file("log.jsonl", universe.place.log)
+        evidence.add_file("decisions.jsonl", universe.place.decisions)
+    except OSError as fault:
+        # Why the launch failed is worth more than why that cannot be written down.
+        universe.recorder.progress(f"note: no evidence is kept: {fault}")
 
 
 async def _versions(universe: Universe) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 from pathlib import Path
@@ -13,6 +14,7 @@ from amplifier_digital_twin.profile.model import Base
 #: Those that run anywhere as one file; others must be part of the base.
 _PORTABLE: Final = ("uv",)
 _ELF: Final = b"\x7fELF"
+_RELEASE: Final = Path("/usr/lib/os-release")
 
 
 def portable_tools(base: Base) -> dict[str, Path]:
@@ -36,6 +38,17 @@ def with_packaged_tools(base: Base) -> Base:
 
     missing = tuple(name for name in packaged if name not in base.packages)
     return replace(base, packages=(*base.packages, *missing))
+
+
+def host_facts(base: Base) -> str:
+    """Return what of the host a provisioned layer may depend on: its tools, and its system where that is the base."""
+    facts: list[object] = []
+    for name, path in sorted(portable_tools(base).items()):
+        status = path.stat()
+        facts.append((name, status.st_size, status.st_mtime_ns))
+    if base.image == "host":
+        facts += [_RELEASE.read_bytes() if _RELEASE.is_file() else b"", os.path.realpath("/usr/bin/python3")]
+    return repr(facts)
 
 
 def _found(name: str) -> Path:

@@ -14,7 +14,8 @@ from amplifier_foundation.errors import did_you_mean
 #: Which backend `auto` takes: the first of these that can do it.
 ORDER: Final = ("embedded", "podman", "docker", "incus")
 #: Features that isolation itself rests on: where `isolation: strict` stands, no substitute is taken for them.
-ISOLATING: Final = frozenset({"pid_namespace", "network_namespace", "mount_namespace", "capabilities"})
+#: The walls that have no name here, namespaces and capabilities, are there or the backend is not available at all.
+ISOLATING: Final = frozenset({"userns", "seccomp"})
 #: What a backend says that can have any image.
 ANY_IMAGE: Final = "*"
 
@@ -38,8 +39,8 @@ def plan(
     """Return the plan for a profile on this machine.
 
     `images` says which base images each available backend can provide (`*`: any); a backend that is not in it is
-    taken to provide every image. Raises TwinError: `backend_unknown`, `backend_unavailable` with every reason,
-    `image_unavailable` with the images that can be had.
+    taken to provide every image. Raises TwinError: `backend_unknown`, `backend_unavailable` or
+    `feature_missing` with every reason, `image_unavailable` with the images that can be had.
     """
     notes: list[str] = []
     if base_override is not None and base_override != profile.base.image:
@@ -49,7 +50,8 @@ def plan(
     reasons = {name: _objection(profile, probes[name]) for name in candidates}
     able = [name for name in candidates if not reasons[name]]
     if not able:
-        raise _unavailable(profile, reasons)
+        lacks = any(probes[name].features and _lack(profile, probes[name]) for name in candidates)
+        raise _unavailable(profile, reasons, lacks_feature=lacks)
     for name in able:
         if not _provides(profile.base, (images or {}).get(name, (ANY_IMAGE,))):
             reasons[name] = f"it cannot provide the image {profile.base.image!r}"
@@ -74,6 +76,11 @@ def _objection(profile: Profile, probe: Probe) -> str:
     """Return why a backend cannot be taken; empty when it can."""
     if not probe.is_available:
         return probe.reason or "it is not available"
+    return _lack(profile, probe)
+
+
+def _lack(profile: Profile, probe: Probe) -> str:
+    """Return which feature that the profile insists on a backend has not, and why; empty when it has all."""
     for feature in profile.require:
         state = probe.features.get(feature, "it is not known there")
         if state != "yes":
@@ -88,13 +95,17 @@ def _weaker(probe: Probe) -> list[str]:
     return [f"{feature}: {state}" for feature, state in sorted(probe.features.items()) if state != "yes"]
 
 
-def _unavailable(profile: Profile, reasons: Mapping[str, str]) -> TwinError:
+def _unavailable(profile: Profile, reasons: Mapping[str, str], *, lacks_feature: bool) -> TwinError:
     listed = "; ".join(f"{name}: {reason}" for name, reason in reasons.items()) or "there is no backend at all"
     asked = "no backend can" if profile.backend == "auto" else f"the backend {profile.backend!r} cannot"
+    message = f"{asked} make the universe {profile.name!r} here: {listed}"
+    if not lacks_feature:
+        return TwinError("backend_unavailable", message, "see 'amplifier-digital-twin doctor'")
     return TwinError(
-        "backend_unavailable",
-        f"{asked} make the universe {profile.name!r} here: {listed}",
-        "see 'amplifier-digital-twin doctor'; remove from the profile's 'require' what you can do without",
+        "feature_missing",
+        message,
+        "see 'amplifier-digital-twin doctor'; remove from the profile's 'require' what you can do without, or write "
+        "'isolation: best-effort'",
     )
 
 

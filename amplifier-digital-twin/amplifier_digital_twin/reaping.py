@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from amplifier_digital_twin.errors import TwinError
-from amplifier_digital_twin.registry import Found, Registry
+from amplifier_digital_twin.registry import Found, Registry, foreign_reason
+from amplifier_digital_twin.removal import open_folders, remove_tree
 from amplifier_digital_twin.state import Place, State
 
 #: In the environment of a keeper and of all that it starts on the host.
@@ -33,7 +33,8 @@ async def prune(registry: Registry) -> Pruned:
     for found in listing.universes:
         try:
             reason = await reap(found)
-        except (TwinError, OSError) as error:
+        except Exception as error:
+            # Whatever it is, one universe is no reason to leave the others.
             pruned.failed[found.state.id] = _record(error)
         else:
             if reason is None:
@@ -41,14 +42,16 @@ async def prune(registry: Registry) -> Pruned:
             else:
                 pruned.kept[found.state.id] = reason
     for folder, fault in listing.faults.items():
-        owner = folder.lstat().st_uid if folder.exists() else os.geteuid()
-        if owner != os.geteuid():
-            pruned.kept[folder.name] = f"it belongs to user {owner}"
+        if reason := foreign_reason(folder):
+            pruned.kept[folder.name] = reason
         elif not _remove_if_empty(folder):
             pruned.failed[folder.name] = fault.record()
     for folder in registry.unfinished():
-        if folder.lstat().st_uid == os.geteuid():
-            shutil.rmtree(folder)
+        try:
+            if not foreign_reason(folder):
+                _remove(folder)
+        except Exception as error:
+            pruned.failed[folder.name] = _record(error)
     return pruned
 
 
@@ -56,8 +59,8 @@ async def reap(found: Found) -> str | None:
     """Remove a universe that nobody keeps; return why it is left alone. Raises TwinError, OSError."""
     if not found.place.folder.exists():
         return None
-    if not found.is_mine:
-        return f"it belongs to user {found.state.owner}"
+    if reason := _not_mine(found):
+        return reason
     try:
         return await _reap_held(found)
     except FileNotFoundError:
@@ -72,11 +75,21 @@ async def _reap_held(found: Found) -> str | None:
         if not found.place.state_file.exists():
             _remove_if_empty(found.place.folder)
             return None
-        holder = found.place.read().holder
+        state = found.place.read()
+        if reason := _not_mine(Found(found.place, state)):
+            return reason
+        holder = state.holder
         if not is_held or (holder.is_alive and holder.pid != os.getpid()):
             return f"process {holder.pid} keeps it"
         await clear(found.place)
     return None
+
+
+def _not_mine(found: Found) -> str:
+    """Say why a universe is not the user's who asks; nothing when its state and its folders all say that it is."""
+    if found.state.owner != os.geteuid():
+        return f"it belongs to user {found.state.owner}"
+    return found.foreign_reason
 
 
 async def clear(place: Place) -> None:
@@ -110,7 +123,13 @@ async def _remove_twins(state: State) -> None:
                 f"{state.id}: it was made by {twin.backend!r}, which this release does not know",
                 "remove it with the release that made it",
             )
+        _refuse_foreign(twin.folder)
         await backend.remove(twin.folder, twin.id)
+
+
+def _refuse_foreign(folder: Path) -> None:
+    if os.path.lexists(folder) and (reason := foreign_reason(folder)):
+        raise TwinError("not_yours", f"{folder}: {reason}, so it is not touched", "look at it, and remove it by hand")
 
 
 def end_processes(identifier: str) -> None:
@@ -162,25 +181,14 @@ def _remove_folder(place: Place) -> None:
 
 
 def _remove(entry: Path) -> None:
-    if entry.is_dir() and not entry.is_symlink():
-        _make_enterable(entry)
-        for folder, names, _ in os.walk(entry):
-            for name in names:
-                _make_enterable(Path(folder, name))
-        shutil.rmtree(entry)
-    else:
-        entry.unlink()
-
-
-def _make_enterable(folder: Path) -> None:
-    """Let the owner into a folder; overlay file systems leave some without any permission."""
-    if folder.is_symlink():
-        return
+    """Remove a file or a tree; folders that are closed to their owner are opened when it does not go otherwise."""
     try:
-        if folder.stat().st_mode & 0o700 != 0o700:
-            folder.chmod(0o700)
-    except (FileNotFoundError, PermissionError):
-        pass  # whether it can be removed all the same is seen when it is tried
+        remove_tree(entry)
+    except OSError:
+        if entry.is_symlink() or not entry.is_dir():
+            raise
+        open_folders(entry)
+        remove_tree(entry)
 
 
 def _remove_if_empty(folder: Path) -> bool:
@@ -200,4 +208,10 @@ def _remove_if_empty(folder: Path) -> bool:
 def _record(error: Exception) -> dict[str, Any]:
     if isinstance(error, TwinError):
         return error.record()
-    return {"code": "os_error", "message": str(error), "remedy": "see to it that the folder can be removed"}
+    if isinstance(error, OSError):
+        return {"code": "os_error", "message": str(error), "remedy": "see to it that the folder can be removed"}
+    return {
+        "code": "internal",
+        "message": f"{type(error).__name__}: {error}",
+        "remedy": "report it; the folder can be removed by hand",
+    }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -40,7 +41,7 @@ class Recorder:
         line = {"ts": _now(), "event": event, **_masked(fields, self.mask)}
         try:
             # One write per line: a reader, or a crash, finds whole lines.
-            with open(self.path, "ab", buffering=0) as file:
+            with open(self.path, "ab", buffering=0, opener=_open_own) as file:
                 file.write(json.dumps(line, default=str).encode("ascii") + b"\n")
         except FileNotFoundError:
             pass  # the universe is being removed, its log with it
@@ -76,6 +77,11 @@ class Recorder:
             seconds = round(time.monotonic() - start, 4)
             self.timings[part] = round(self.timings.get(part, 0.0) + seconds, 4)
             self.event("timing", part=part, seconds=seconds, ok=is_ok)
+
+
+def _open_own(path: str, flags: int) -> int:
+    """Open a file for its owner alone, and never one that a link leads to."""
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
 
 
 def _now() -> str:

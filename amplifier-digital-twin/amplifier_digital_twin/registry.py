@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -41,11 +43,15 @@ class Found(NamedTuple):
 
     @property
     def is_mine(self) -> bool:
-        """Tell whether the state and the folder both say that it belongs to the user who asks."""
-        try:
-            return self.state.owner == os.geteuid() == self.place.folder.lstat().st_uid
-        except FileNotFoundError:
-            return False  # it is gone: nobody's
+        """Tell whether the state and all the folders say that it belongs to the user who asks."""
+        return self.state.owner == os.geteuid() and not self.foreign_reason
+
+    @property
+    def foreign_reason(self) -> str:
+        """Say why its folder, or one above it, cannot be trusted to be the user's who asks; else nothing."""
+        folder = self.place.folder
+        reasons = (foreign_reason(path) for path in (folder.parent.parent, folder.parent, folder))
+        return next((reason for reason in reasons if reason), "")
 
 
 class Listing(NamedTuple):
@@ -90,7 +96,8 @@ class Registry:
         if wish.name is not None:
             check_name(wish.name)
         make_private(self.universes)
-        self.universes.chmod(0o700)
+        for folder in (self.folder, self.universes):
+            _take(folder)
         with locked(self.universes / ".lock"):
             self._refuse_taken(wish.name)
             identifier = self._free_identifier()
@@ -180,6 +187,41 @@ class Registry:
             if known
             else "there are none: `amplifier-digital-twin launch PROFILE` makes one",
         )
+
+
+def foreign_reason(folder: Path) -> str:
+    """Say why a folder is not one of the user who asks: it is a link, or another's; nothing when it is his."""
+    try:
+        status = folder.lstat()
+    except FileNotFoundError:
+        return "it is gone"
+    if not stat.S_ISDIR(status.st_mode):
+        return f"{folder} is a link or a file"
+    return "" if status.st_uid == os.geteuid() else f"it belongs to user {status.st_uid}"
+
+
+def _take(folder: Path) -> None:
+    """Close a folder to all others; raise TwinError when it is a link, or another user's."""
+    try:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError as error:
+        why = "it is a link or a file" if error.errno in (errno.ENOTDIR, errno.ELOOP) else str(error.strerror)
+        raise _unsafe(folder, why) from error
+    try:
+        owner = os.fstat(descriptor).st_uid
+        if owner != os.geteuid():
+            raise _unsafe(folder, f"it belongs to user {owner}")
+        os.fchmod(descriptor, 0o700)
+    finally:
+        os.close(descriptor)
+
+
+def _unsafe(folder: Path, why: str) -> TwinError:
+    return TwinError(
+        "home_unsafe",
+        f"{folder}: {why}: whoever made it could change what universes are made of",
+        "remove it, or set AMPLIFIER_HOME to a folder of your own",
+    )
 
 
 def _maker_lives(folder_name: str) -> bool:

@@ -170,7 +170,7 @@ class Place:
         """Hold the lock of the universe while the block runs, and yield True; yield False when another process does."""
         import fcntl
 
-        descriptor = os.open(self.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        descriptor = os.open(self.lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         try:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -186,7 +186,8 @@ def _write_through(path: Path, content: bytes) -> None:
     """Replace a file so that not even a machine that loses its power shows half of it."""
     fresh = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+        descriptor = os.open(fresh, flags, 0o600)
         with open(descriptor, "wb") as file:
             file.write(content)
             file.flush()

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from amplifier_digital_twin.backends.twin import Backend, Finished, Run, Sink, Sockets, Twin
 from amplifier_digital_twin.errors import TwinError
+from amplifier_digital_twin.host_tools import host_facts
 from amplifier_digital_twin.mocks import Mocks
 from amplifier_digital_twin.plan import Plan
 from amplifier_digital_twin.port_forwards import PortForwards
@@ -117,7 +118,7 @@ class Universe:
         try:
             sockets = await twin.sockets()
             try:
-                await self._world.serve(sockets)
+                await self._world.serve(sockets, for_building=True)
                 yield twin
             finally:
                 await self._world.leave(sockets)
@@ -130,14 +131,13 @@ class Universe:
         from amplifier_digital_twin.profile.describe import fingerprint
 
         served = {**self._world.fingerprint(), "backend": self._backend.name, "user": str(os.geteuid())}
+        # Commands may do something else without a secret; its value does not count, and is nowhere.
+        served |= {"secrets": " ".join(sorted(self._secrets.by_name)), "host": host_facts(self.profile.base)}
         try:
             return await asyncio.to_thread(fingerprint, self.profile, served)
         except OSError as error:
-            raise TwinError(
-                "source_unreadable",
-                f"{error.filename}: {error.strerror or error}",
-                "see `provision.files` and `packages` in the profile",
-            ) from error
+            what = f"{error.filename}: {error.strerror or error}"
+            raise TwinError("source_unreadable", what, "see `provision.files` and `packages` in the profile") from error
 
     async def _create(self, profile: Profile, identifier: str, layer: str | None) -> Twin:
         spec = specify(profile, self._world, self._place, identifier, layer)

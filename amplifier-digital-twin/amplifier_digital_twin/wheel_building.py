@@ -46,7 +46,9 @@ class Wheels:
 
     def _workshop(self, twin: Twin) -> Workshop:
         profile = for_building(self._profile)
-        return Workshop(twin, profile.user, environment(profile, profile.user, {}, self._world.index_url))
+        index = self._world.build_index
+        url = index.url() if index is not None else None
+        return Workshop(twin, profile.user, environment(profile, profile.user, {}, url))
 
     def _kept(self, package: Package) -> Path | None:
         if package.wheel_path is not None:
@@ -71,7 +73,7 @@ class Wheels:
         commit = next((commits[ref] for ref in _refs(recipe.ref) if ref in commits), recipe.ref or "")
         profile = self._profile
         # Everything that the build sees: else a wheel of one profile would be served to another.
-        world = sorted(self._world.fingerprint().items())
+        world = self._world.build_fingerprint()
         key = repr((package.name, commit, recipe, profile.base, profile.user, profile.network, profile.uv, world))
         return self._cache / hashlib.sha256(key.encode()).hexdigest()[:32]
 

@@ -9,7 +9,7 @@ import pytest
 
 from amplifier_digital_twin import host_tools
 from amplifier_digital_twin.errors import TwinError
-from amplifier_digital_twin.host_tools import portable_tools, with_packaged_tools
+from amplifier_digital_twin.host_tools import host_facts, portable_tools, with_packaged_tools
 from amplifier_digital_twin.profile.model import Base
 
 
@@ -62,6 +62,20 @@ def test_tool_that_cannot_be_read_is_passed_over(folders: tuple[Path, Path]) -> 
     program(folders[0] / "uv").chmod(0)
     other = program(folders[1] / "uv")
     assert portable_tools(Base(tools=("uv",))) == {"uv": other}
+
+
+def test_another_uv_is_another_host(folders: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was provisioned with one is not taken for what the other would have made; nor on another system."""
+    tool = program(folders[0] / "uv")
+    base = Base(tools=("uv",))
+    first = host_facts(base)
+    assert host_facts(base) == first
+    os.utime(tool, ns=(1, 1))
+    second = host_facts(base)
+    assert second != first
+    monkeypatch.setattr(host_tools, "_RELEASE", tool)
+    assert host_facts(base) != second
+    assert host_facts(Base("debian:12")) == "[]"
 
 
 def test_tool_of_many_files_is_a_package_of_a_debian_base() -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
+from amplifier_digital_twin.backends.podman import Podman
 from amplifier_digital_twin.backends.twin import Probe
 from amplifier_digital_twin.errors import TwinError
-from amplifier_digital_twin.plan import plan
+from amplifier_digital_twin.plan import ISOLATING, plan
 from amplifier_digital_twin.profile.model import Base, Profile, Tar
 
 _YES = Probe(True, "", {"userns": "yes", "overlay": "yes"})
@@ -49,7 +51,7 @@ def test_required_features_must_be_there() -> None:
     assert plan(wanted, _probes(embedded=_WEAK, podman=_YES)).backend == "podman"
     with pytest.raises(TwinError) as caught:
         plan(wanted, _probes(embedded=_WEAK, podman=_NO))
-    assert caught.value.code == "backend_unavailable"
+    assert caught.value.code == "feature_missing"
     assert "embedded: overlay is required: the kernel has none" in caught.value.message
     with pytest.raises(TwinError, match="is required: it is not known there"):
         plan(_profile(require=("magic",)), _probes(embedded=_YES))
@@ -57,11 +59,38 @@ def test_required_features_must_be_there() -> None:
 
 def test_strict_isolation_takes_no_substitute() -> None:
     """What isolation rests on must be there, unless the profile asks for less."""
-    probes = {"embedded": Probe(True, "", {"network_namespace": "not permitted"})}
-    with pytest.raises(TwinError, match="isolation is strict, and network_namespace cannot be had: not permitted"):
+    for wall in ("userns", "seccomp"):
+        probes = {"embedded": Probe(True, "", {wall: "not permitted"}), "docker": _NO}
+        with pytest.raises(TwinError, match=f"isolation is strict, and {wall} cannot be had: not permitted") as caught:
+            plan(_profile(), probes)
+        assert caught.value.code == "feature_missing"
+        planned = plan(_profile(isolation="best-effort"), probes)
+        assert planned.notes == (f"{wall}: not permitted",)
+
+
+def test_walls_that_cannot_be_put_up_are_a_missing_feature() -> None:
+    """A backend that is of no use for want of a wall is refused with the code of a missing feature."""
+    probes = {"embedded": Probe(False, "no universe can be made: not permitted", {"userns": "not permitted"})}
+    with pytest.raises(TwinError, match="not permitted") as caught:
         plan(_profile(), probes)
-    planned = plan(_profile(isolation="best-effort"), probes)
-    assert planned.notes == ("network_namespace: not permitted",)
+    assert caught.value.code == "feature_missing"
+
+
+def test_limits_that_are_weaker_are_no_wall() -> None:
+    """A machine without control groups has strict universes all the same, and is told of the limits."""
+    planned = plan(_profile(), {"embedded": Probe(True, "", {"userns": "yes", "cgroups": "no group"})})
+    assert planned.notes == ("cgroups: no group",)
+
+
+async def test_walls_are_called_as_backends_call_them() -> None:
+    """What strict isolation rests on is what the embedded backend reports, and part of what engines do."""
+    from amplifier_digital_twin.embedded.backend import EmbeddedBackend
+
+    assert set((await EmbeddedBackend().probe()).features) >= ISOLATING
+    info = {"cgroupVersion": "v2", "ociRuntime": {"name": "crun"}, "cgroupControllers": ["cpu", "memory", "pids"]}
+    reported = Podman()._judge(info).features
+    if reported or os.geteuid() == 0:
+        assert "userns" in set(reported) & ISOLATING
 
 
 def test_what_is_weaker_is_noted() -> None:

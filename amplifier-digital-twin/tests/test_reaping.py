@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -104,6 +105,72 @@ async def test_links_are_removed_and_never_followed(tmp_path: Path, dead: Found)
     await clear(dead.place)
     assert outside.stat().st_mode & 0o777 == 0o500
     assert not dead.place.folder.exists()
+
+
+def _make_deep(folder: Path) -> None:
+    folder.mkdir()
+    descriptor = os.open(folder, os.O_RDONLY)
+    for _ in range(1100):
+        os.mkdir("deep", dir_fd=descriptor)
+        inner = os.open("deep", os.O_RDONLY, dir_fd=descriptor)
+        os.close(descriptor)
+        descriptor = inner
+    os.close(descriptor)
+
+
+async def test_folders_of_any_depth_are_removed(tmp_path: Path, dead: Found) -> None:
+    """What a universe nested deeper than Python may call itself goes, finished or not."""
+    _make_deep(dead.place.folder / "deep")
+    unfinished = dead.place.folder.parent / ".new-dtu-00000000.1.1"
+    _make_deep(unfinished)
+    pruned = await prune(Registry(tmp_path / "digital-twin"))
+    assert (pruned.removed, pruned.failed) == ([dead.state.id], {})
+    assert not unfinished.exists()
+
+
+@pytest.mark.parametrize("fault", [RecursionError("too deep"), ValueError("odd"), OSError(5, "broken disk")])
+async def test_one_universe_never_stands_in_the_way_of_others(
+    tmp_path: Path, dead: Found, backend: _Backend, fault: Exception
+) -> None:
+    """Whatever goes wrong with one is told, and the others are removed."""
+    registry = Registry(tmp_path / "digital-twin")
+    other = registry.create(Wish(None, "profile", tmp_path / "profile.yaml", 60.0))
+    other.place.update(holder=dead.place.read().holder)
+    dead.place.add_twin("engine", dead.state.id, dead.place.folder)
+    backend.fault = fault
+    pruned = await prune(registry)
+    assert pruned.removed == [other.state.id]
+    assert str(fault) in pruned.failed[dead.state.id]["message"]
+    assert pruned.failed[dead.state.id]["code"] == ("os_error" if isinstance(fault, OSError) else "internal")
+
+
+async def test_link_in_place_of_a_universe_is_left_alone(tmp_path: Path, dead: Found) -> None:
+    """Neither the link nor what it leads to is touched, even when a state is there."""
+    moved = tmp_path / "moved"
+    dead.place.folder.rename(moved)
+    dead.place.folder.symlink_to(moved)
+    pruned = await prune(Registry(tmp_path / "digital-twin"))
+    assert (pruned.removed, pruned.failed) == ([], {})
+    assert "is a link" in pruned.kept[dead.state.id]
+    assert (moved / "state.json").exists()
+
+
+async def test_twin_in_a_place_of_another_user_is_left_alone(tmp_path: Path, dead: Found, backend: _Backend) -> None:
+    """A twin's folder that became a link, or another user's, is not removed with our rights."""
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (dead.place.folder / "build").symlink_to(outside)
+    dead.place.add_twin("engine", "dtu-1-build", dead.place.folder / "build")
+    with pytest.raises(TwinError, match="is a link") as caught:
+        await reap(dead)
+    assert caught.value.code == "not_yours"
+    assert backend.removed == []
+    if os.geteuid() == 0:
+        (dead.place.folder / "build").unlink()
+        (dead.place.folder / "build").mkdir()
+        os.chown(dead.place.folder / "build", 1001, 1001)
+        with pytest.raises(TwinError, match="user 1001"):
+            await reap(dead)
 
 
 @pytest.fixture

@@ -26,6 +26,18 @@ def test_events_are_lines_with_time_and_name(tmp_path: Path) -> None:
     assert str(line["ts"]).endswith("Z")
 
 
+def test_log_is_never_what_a_link_leads_to(tmp_path: Path) -> None:
+    """A link in the log's place is an error, and what it leads to is not written to; the log is its owner's alone."""
+    (tmp_path / "other").touch()
+    (tmp_path / "log.jsonl").symlink_to(tmp_path / "other")
+    with pytest.raises(OSError, match="symbolic links"):
+        Recorder(tmp_path / "log.jsonl").event("first")
+    assert (tmp_path / "other").read_bytes() == b""
+    (tmp_path / "log.jsonl").unlink()
+    Recorder(tmp_path / "log.jsonl").event("first")
+    assert (tmp_path / "log.jsonl").stat().st_mode & 0o777 == 0o600
+
+
 def test_listeners_hear_progress_and_what_came_before(tmp_path: Path) -> None:
     """Who listens from the start hears everything once; who has stopped listening hears nothing."""
     recorder = Recorder(tmp_path / "log.jsonl")

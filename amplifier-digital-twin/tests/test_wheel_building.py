@@ -36,6 +36,7 @@ class Shop:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         self.built: list[str] = []
         self.opened = 0
+        self.seen = "the world"
         self.commits: dict[str, str] = {"HEAD": "c1", "refs/heads/main": "c1", "refs/tags/v1": "c0"}
         self._tmp_path = tmp_path
         shop = self
@@ -63,7 +64,8 @@ class Shop:
         """Gather the wheels of a profile."""
         repositories = (Repository(Path("/tree"), URL),)
         profile = Profile("p", Path("/p.yaml"), repositories=repositories, packages=packages, **parts)
-        world: Any = SimpleNamespace(mirror=SimpleNamespace(commits={URL: self.commits}), index_url=None)
+        mirror = SimpleNamespace(commits={URL: self.commits})
+        world: Any = SimpleNamespace(mirror=mirror, build_index=None, build_fingerprint=lambda: self.seen)
         recorder = Recorder(self._tmp_path / "log.jsonl")
         return await Wheels(profile, world, self._tmp_path / "cache", recorder).gather(self.builder)
 
@@ -101,7 +103,9 @@ async def test_anything_that_matters_builds_again(shop: Shop) -> None:
     shop.commits["refs/heads/main"] = "c3"
     await shop.gather(Package("tiny", wheel_from_git=WheelFromGit("tiny", ref="main")))
     await shop.gather(TINY, base=Base("debian:12"))
-    assert len(shop.built) == 7
+    shop.seen = "another world"
+    await shop.gather(TINY)
+    assert len(shop.built) == 8
 
 
 @pytest.mark.parametrize("repo", ["tiny", URL, f"{URL}.git", "https://git.example/Owner/Tiny/"])

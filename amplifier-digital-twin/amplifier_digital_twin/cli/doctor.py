@@ -74,12 +74,17 @@ async def _package_index() -> dict[str, Any]:
 def _size(folder: Path) -> int:
     """Return the bytes in a folder; what cannot be looked into is not counted."""
     total = 0
-    for place, _, names in os.walk(folder):
-        for name in names:
-            try:
-                total += os.lstat(os.path.join(place, name)).st_blocks * 512
-            except OSError:
-                pass  # removed while this looks
+    waiting = [os.fspath(folder)]
+    while waiting:
+        try:
+            with os.scandir(waiting.pop()) as entries:
+                for entry in entries:
+                    if entry.is_dir(follow_symlinks=False):
+                        waiting.append(entry.path)
+                    else:
+                        total += entry.stat(follow_symlinks=False).st_blocks * 512
+        except OSError:
+            pass  # removed while this looks, closed, or nested deeper than a path can name
     return total
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from amplifier_digital_twin.backends.twin import Probe, TwinSpec
+from amplifier_digital_twin.embedded import call_filter
 from amplifier_digital_twin.embedded.accounts import account_nodes
 from amplifier_digital_twin.embedded.bubblewrap import check_path, find_bubblewrap
 from amplifier_digital_twin.embedded.chores import remove_trees, unpack
@@ -128,6 +129,12 @@ class EmbeddedBackend:
             raise TwinError(
                 "feature_missing", f"the profile requires what is not here: {'; '.join(missing)}", "see `doctor`"
             )
+        if spec.is_strict and (reason := call_filter.missing_reason()):
+            raise TwinError(
+                "feature_missing",
+                f"isolation is strict, and seccomp cannot be had: {reason}",
+                "write `isolation: best-effort` in the profile to go on without",
+            )
 
     async def _feature(self, feature: str, spec: TwinSpec) -> str:
         if feature == "cgroups":
@@ -152,6 +159,8 @@ class EmbeddedBackend:
 
     def _notes(self, spec: TwinSpec, tree: Tree) -> list[str]:
         notes = []
+        if reason := call_filter.missing_reason():
+            notes.append(f"calls that reach the whole machine, such as those for keys, are not refused: {reason}")
         if not tree.has_overlay:
             notes.append(f"layers are copied: {self._overlays.get(spec.folder.stat().st_dev, '')}")
         if spec.network == "host":

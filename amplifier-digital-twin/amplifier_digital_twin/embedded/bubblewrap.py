@@ -15,6 +15,8 @@ from amplifier_digital_twin.errors import TwinError
 REMEDY: Final = "install bubblewrap 0.8 or newer (Debian: apt install bubblewrap)"
 #: Folders of the host's root that are links into /usr on most systems, and folders of their own on others.
 ROOT_FOLDERS: Final = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
+#: Files of /proc that are the host's in every namespace: who has which keys, and how the kernel was started.
+_HIDDEN: Final = ("keys", "key-users", "cmdline")
 #: What keeps a universe there: it ends when the pipe it reads from does, and so with the process that holds the pipe.
 _HOLDER: Final = ("/bin/sh", "-c", "echo ready; read held")
 
@@ -37,8 +39,11 @@ def system_links() -> Mapping[str, str]:
     return {name: os.readlink(f"/{name}") for name in ROOT_FOLDERS if os.path.islink(f"/{name}")}
 
 
-def universe_arguments(bubblewrap: str, spec: TwinSpec, ids: IdMap, status: int) -> list[str]:
-    """Return the command that holds a universe whose tree is at `/tmp/root`; it tells `status` its process's number."""
+def universe_arguments(bubblewrap: str, spec: TwinSpec, ids: IdMap, status: int, calls: int | None) -> list[str]:
+    """Return the command that holds a universe whose tree is at `/tmp/root`; it tells `status` its process's number.
+
+    `calls` is the descriptor of the filter for calls.
+    """
 
     def tmpfs(place: str, mode: str, share: int) -> list[str]:
         """Return a file system in memory; all together leave enough of it for the processes that hold the universe."""
@@ -51,6 +56,8 @@ def universe_arguments(bubblewrap: str, spec: TwinSpec, ids: IdMap, status: int)
             words += ["--ro-bind", folder, folder]
     words += ["--proc", "/proc", "--dev", "/dev"]
     words += [*tmpfs("/dev/shm", "1777", 4), *tmpfs("/tmp", "1777", 2), *tmpfs("/run", "0755", 16)]
+    # It lies in memory too, and has no size of its own; the devices in it can be written to all the same.
+    words += ["--remount-ro", "/dev", *_hiding()]
     words += ["--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try", "--hostname", spec.hostname]
     if spec.network != "host":
         words.append("--unshare-net")
@@ -58,8 +65,16 @@ def universe_arguments(bubblewrap: str, spec: TwinSpec, ids: IdMap, status: int)
         uid = str(spec.user.uid)
         words += ["--unshare-user", "--uid", uid, "--gid", uid, "--disable-userns"]
     words += ["--cap-drop", "ALL", "--new-session", "--die-with-parent", "--json-status-fd", str(status)]
+    words += [] if calls is None else ["--seccomp", str(calls)]
     words += ["--chdir", "/", "--clearenv", "--setenv", "PATH", "/usr/bin:/bin", "--", *_HOLDER]
     return words
+
+
+def _hiding() -> list[str]:
+    """Return the words that make files of /proc which tell of the host look empty."""
+    # A device, not a plain bind: that would refuse to open it, and programs that read one of these expect a file.
+    shown = [name for name in _HIDDEN if os.path.exists(f"/proc/{name}")]
+    return [word for name in shown for word in ("--dev-bind", "/dev/null", f"/proc/{name}")]
 
 
 def chore_arguments(bubblewrap: str, names: Sequence[str], command: Sequence[str]) -> list[str]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,9 +17,10 @@ from amplifier_digital_twin.embedded.bubblewrap import chore_arguments, find_bub
 from amplifier_digital_twin.embedded.id_maps import IdMap
 from amplifier_digital_twin.embedded.staged import Stage, Staged
 from amplifier_digital_twin.errors import TwinError
+from amplifier_digital_twin.removal import remove_tree
 
-#: How often the removal of a tree that somebody else removes too is begun again.
-_ROUNDS: Final = 100
+#: How much of what a program says is told on, from its start and from its end: a path in it may be long.
+_WORDS: Final = 300
 
 
 async def copy_tree(source: Path, target: Path, ids: IdMap, *, with_links: bool = False) -> None:
@@ -48,6 +48,13 @@ async def unpack(archive: Path, target: Path, ids: IdMap) -> None:
         await _run(words, {"target": target}, ids, f"unpack {archive}", stdin=file.fileno())
 
 
+async def strip_privileges(folder: Path, ids: IdMap) -> None:
+    """Take the setuid and setgid bits from all files in a folder: inside they mean nothing, to the host they might."""
+    # Each in the folder above it: the whole path of a deep one is longer than the kernel takes.
+    words = ["find", "/target", "-xdev", "-type", "f", "-perm", "/6000", "-execdir", "chmod", "ug-s", "--", "{}", "+"]
+    await _run(words, {"target": folder}, ids, f"strip {folder}")
+
+
 async def remove_trees(paths: Sequence[Path], ids: IdMap) -> None:
     """Remove folders and all that is in them, whoever owns it; what is not there is fine."""
     present = [path for path in paths if path.is_symlink() or path.exists()]
@@ -59,7 +66,7 @@ async def remove_trees(paths: Sequence[Path], ids: IdMap) -> None:
     if not await asyncio.to_thread(lambda: all(_is_removed(path) for path in present)):
         left = [path for path in present if path.exists()]
         names = {f"tree{index}": path for index, path in enumerate(left)}
-        command = ["find", *(f"/{name}" for name in names), "-mindepth", "1", "-delete"]
+        command = ["find", *(f"/{name}" for name in names), "-xdev", "-mindepth", "1", "-delete"]
         await _run(command, names, ids, f"remove {left[0]}")
         await asyncio.to_thread(_remove_all, left)
 
@@ -70,32 +77,25 @@ def _is_one_system(source: Path, target: Path) -> bool:
 
 def _remove_all(paths: Sequence[Path]) -> None:
     for path in paths:
-        _remove(path)
-
-
-def _remove(path: Path) -> None:
-    if path.is_symlink() or not path.is_dir():
-        path.unlink(missing_ok=True)
-        return
-    for _ in range(_ROUNDS):
         try:
-            shutil.rmtree(path)
-        except FileNotFoundError:
-            # Somebody else removes it too: a launch that was cancelled while it did.
-            if not path.exists():
-                return
-        else:
-            return
-    raise TwinError("files_failed", f"cannot remove {path}: it changes while it is removed", "try it again")
+            remove_tree(path)
+        except OSError as error:
+            raise TwinError(
+                "files_failed", f"cannot remove {path}: {error}", "see the message; try it again"
+            ) from error
 
 
 def _is_removed(path: Path) -> bool:
     """Remove a tree when this user can; say whether it is gone."""
     try:
-        _remove(path)
+        remove_tree(path)
     except OSError:
         return False
     return True
+
+
+def _shortened(words: str) -> str:
+    return words if len(words) <= 2 * _WORDS else f"{words[:_WORDS]} … {words[-_WORDS:]}"
 
 
 async def _run(
@@ -110,7 +110,7 @@ async def _run(
     process = Staged(stage, chore_arguments(find_bubblewrap(), list(binds), command), stdin=stdin)
     try:
         code = await process.wait()
-        words = process.words()
+        words = _shortened(process.words())
     finally:
         await asyncio.shield(process.close())
     if code != 0:

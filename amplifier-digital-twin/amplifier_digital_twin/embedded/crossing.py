@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from types import ModuleType
 from typing import Any, NoReturn
 
-from amplifier_digital_twin.embedded import syscalls
+from amplifier_digital_twin.embedded import call_filter, syscalls
 from amplifier_digital_twin.embedded.namespaces import Step
 
 _DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
@@ -119,6 +119,7 @@ def _drop_everything() -> None:
     syscalls.limit_bounding_set()
     syscalls.set_capabilities()
     syscalls.set_no_new_privileges()
+    call_filter.refuse_calls()
     syscalls.set_dumpable(False)
     syscalls.set_parent_death_signal(signal.SIGKILL)
 
@@ -193,6 +194,7 @@ def _drop_to_user(request: dict[str, Any]) -> None:
     _set_ids(uid, gid, bool(request["may_set_groups"]))
     syscalls.set_capabilities(keep)
     syscalls.join_new_session_keyring()
+    call_filter.refuse_calls()
     syscalls.set_dumpable(False)
     syscalls.set_parent_death_signal(signal.SIGKILL)
 

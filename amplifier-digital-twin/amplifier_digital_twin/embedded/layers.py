@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-from amplifier_digital_twin.embedded.chores import copy_tree, remove_trees, unpack
+from amplifier_digital_twin.embedded.chores import copy_tree, remove_trees, strip_privileges, unpack
 from amplifier_digital_twin.embedded.id_maps import IdMap
 from amplifier_digital_twin.errors import TwinError
 
@@ -133,6 +133,8 @@ class Kept:
                 target = aside / str(number)
                 make_empty(target, ids)
                 await copy_tree(layer, target, ids, with_links=layer is not upper)
+            # The layers below it were kept before, and are linked: they have none any more.
+            await strip_privileges(target, ids)
             if replaces and self.is_there:
                 self.folder.rename(self.folder.with_name(f"{_ASIDE}{uuid.uuid4().hex}"))
             settle(aside, self.folder)
@@ -147,6 +149,7 @@ class Kept:
         aside.mkdir(parents=True)
         try:
             os.rename(upper, aside / "0")
+            await strip_privileges(aside / "0", ids)
             settle(aside, self.folder)
         finally:
             await asyncio.shield(remove_trees([aside], ids))

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 from amplifier_digital_twin.backends.twin import Probe
+from amplifier_digital_twin.embedded import call_filter
 from amplifier_digital_twin.embedded.bubblewrap import REMEDY
 from amplifier_digital_twin.embedded.chores import remove_trees
 from amplifier_digital_twin.embedded.control_groups import hierarchies
 from amplifier_digital_twin.embedded.id_maps import IdMap
 from amplifier_digital_twin.embedded.layers import make_empty
+from amplifier_digital_twin.embedded.passage import memory_file
 from amplifier_digital_twin.embedded.staged import Overlay, Stage, Staged
 from amplifier_digital_twin.embedded.tree import overlay_options
 
@@ -45,6 +49,7 @@ async def _probe() -> Probe:
     if reason := await walls_reason(program, ids):
         return Probe(False, f"no universe can be made: {reason}", {"userns": reason, **features})
     features["userns"] = "yes"
+    features["seccomp"] = await filter_reason(program, ids) or "yes"
     features["overlay"] = await overlay_reason(Path(tempfile.gettempdir()), ids) or "yes"
     return Probe(True, "", features)
 
@@ -64,18 +69,33 @@ def cgroups_reason() -> str:
     """Say `yes`, or which limits are not the kernel's own for all processes together."""
     have = {name for hierarchy in hierarchies() for name in hierarchy.controllers}
     if missing := sorted({"pids", "memory", "cpu"} - have):
-        return f"no control group can be made for {', '.join(missing)}: each process is limited by itself instead"
+        return f"no control group can be made for {', '.join(missing)}: each process is limited, all are watched"
     return "yes"
 
 
 async def walls_reason(program: str, ids: IdMap) -> str:
     """Put up all the walls of a universe around nothing; return why that cannot be done, or nothing."""
+    return await _fails(Stage(ids=ids, forbids_user_namespaces=ids.has_root), _walls(program, ids, []))
+
+
+async def filter_reason(program: str, ids: IdMap) -> str:
+    """Put up the walls with the filter for calls; return why that cannot be done, or nothing."""
+    if reason := call_filter.missing_reason():
+        return reason
+    calls = memory_file("calls", call_filter.filter_program())
+    try:
+        words = _walls(program, ids, ["--seccomp", str(calls)])
+        return await _fails(Stage(ids=ids, forbids_user_namespaces=ids.has_root), words, [calls])
+    finally:
+        os.close(calls)
+
+
+def _walls(program: str, ids: IdMap, more: list[str]) -> list[str]:
     words = [program, "--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp"]
     words += ["--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts", "--cap-drop", "ALL"]
     if not ids.has_root:
         words += ["--unshare-user", "--uid", "1000", "--gid", "1000", "--disable-userns"]
-    words += ["--die-with-parent", "--new-session", "--", "/bin/sh", "-c", ":"]
-    return await _fails(Stage(ids=ids, forbids_user_namespaces=ids.has_root), words)
+    return [*words, "--die-with-parent", "--new-session", *more, "--", "/bin/sh", "-c", ":"]
 
 
 async def overlay_reason(folder: Path, ids: IdMap) -> str:
@@ -91,9 +111,9 @@ async def overlay_reason(folder: Path, ids: IdMap) -> str:
         await asyncio.shield(remove_trees([place], ids))
 
 
-async def _fails(stage: Stage, argv: list[str]) -> str:
+async def _fails(stage: Stage, argv: list[str], keep: Sequence[int] = ()) -> str:
     """Run a program on a stage; return what it said when it failed, or nothing."""
-    process = Staged(stage, argv)
+    process = Staged(stage, argv, keep=keep)
     try:
         async with asyncio.timeout(_TIMEOUT):
             code = await process.wait()

@@ -3,7 +3,8 @@
 Run as a script of its own (`python -I -S stage.py FD`, the plan as JSON on that descriptor), because namespaces belong
 to a process: the one that plans must not enter them. Standard library only. The plan:
 
-- `map`: null, or `{"kind": "range" | "subordinate" | "single", "uids": [[inside, outside, count], …], "gids": …}`
+- `map`: null, or `{"kind": "range" | "subordinate" | "single", "uids": [[inside, outside, count], …], "gids": …}`;
+  without a map only root can have mounts, and without any the program sees what its starter does
 - `binds`: `[path, name]`: a file or folder of the host that appears as `/tmp/<name>`
 - `overlay`: null, or `{"lower": [path, …], "upper": path, "work": path, "options": text}`: appears as `/tmp/root`
 - `control_groups`: folders of control groups to join
@@ -152,8 +153,9 @@ def _perform(plan: dict[str, Any]) -> None:
     program = os.open(plan["argv"][0], os.O_PATH | os.O_CLOEXEC)
     ids = plan["map"]
     if ids is None:
-        syscalls.unshare(syscalls.CLONE_NEWNS)
-        _mount_all(plan)
+        if _paths(plan):
+            syscalls.unshare(syscalls.CLONE_NEWNS)
+            _mount_all(plan)
     elif ids["kind"] == "range":
         # As root: only root of the host can mount an overlay whose layers keep their marks in trusted attributes.
         syscalls.unshare(syscalls.CLONE_NEWNS)

@@ -7,23 +7,24 @@ import json
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import BinaryIO, Final
 
 from amplifier_digital_twin.backends.twin import Finished, Run, Sink, Sockets, TwinSpec
+from amplifier_digital_twin.embedded import call_filter
 from amplifier_digital_twin.embedded.bubblewrap import find_bubblewrap, universe_arguments
 from amplifier_digital_twin.embedded.chores import remove_trees
 from amplifier_digital_twin.embedded.control_groups import remove_groups
 from amplifier_digital_twin.embedded.entry import Entry
 from amplifier_digital_twin.embedded.id_maps import IdMap
-from amplifier_digital_twin.embedded.inhabitants import end_inhabitants, inhabitants
 from amplifier_digital_twin.embedded.layers import Kept, check_name
 from amplifier_digital_twin.embedded.limits import Budget
+from amplifier_digital_twin.embedded.passage import memory_file
 from amplifier_digital_twin.embedded.sockets import NamespaceSockets
 from amplifier_digital_twin.embedded.staged import Stage, Staged, read_line, readable
 from amplifier_digital_twin.embedded.tree import Tree
+from amplifier_digital_twin.embedded.watch import Watch
 from amplifier_digital_twin.errors import TwinError
 from amplifier_digital_twin.profile.model import User
 
@@ -31,7 +32,6 @@ from amplifier_digital_twin.profile.model import User
 _START: Final = 30.0
 #: How long bubblewrap may take to see that it holds nothing any more.
 _END: Final = 5.0
-_GAUGE: Final = Path(__file__).with_name("disk_gauge.py")
 
 
 class EmbeddedTwin:
@@ -49,10 +49,9 @@ class EmbeddedTwin:
         self._notes = [*notes, *budget.notes]
         self._holder: Staged | None = None
         self._pid = 0
-        self._spared: frozenset[int] = frozenset()
         self._entry: Entry | None = None
         self._sockets: list[NamespaceSockets] = []
-        self._gauge: asyncio.Task[None] | None = None
+        self._watch: asyncio.Task[None] | None = None
         self._is_destroyed = False
         #: Only one of start, snapshot, reset and destroy at a time.
         self._change = asyncio.Lock()
@@ -95,7 +94,6 @@ class EmbeddedTwin:
                     "run `amplifier-digital-twin doctor`; a base system needs /bin/sh",
                 )
             self._pid = int(json.loads(status)["child-pid"])
-            self._spared = frozenset(inhabitants(self._pid))
             self._entry = Entry(self._pid)
         except TimeoutError:
             await asyncio.shield(self._stop())
@@ -107,8 +105,9 @@ class EmbeddedTwin:
             raise
         finally:
             os.close(reader)
-        if self._spec.limits.disk is not None:
-            self._gauge = asyncio.create_task(self._watch_disk(self._spec.limits.disk))
+        disk, memory = self._spec.limits.disk, self._budget.watched_memory
+        watch = Watch(self._tree, self._ids, self._pid, disk=disk, memory=memory, tell=self._note)
+        self._watch = asyncio.create_task(watch.keep())
 
     def _hold(self, status: int) -> Staged:
         stage = Stage(
@@ -118,8 +117,15 @@ class EmbeddedTwin:
             control_groups=self._budget.groups,
             forbids_user_namespaces=self._ids.has_root,
         )
-        arguments = universe_arguments(find_bubblewrap(), self._spec, self._ids, status)
-        return Staged(stage, arguments, stdin=subprocess.PIPE, keep=[status])
+        program = call_filter.filter_program()
+        calls = memory_file("calls", program) if program else None
+        try:
+            arguments = universe_arguments(find_bubblewrap(), self._spec, self._ids, status, calls)
+            kept = [status] if calls is None else [status, calls]
+            return Staged(stage, arguments, stdin=subprocess.PIPE, keep=kept)
+        finally:
+            if calls is not None:
+                os.close(calls)
 
     async def run(self, run: Run, sink: Sink | None = None) -> Finished:
         """Run a command to its end; at its timeout, or when the caller is cancelled, all its processes end."""
@@ -188,10 +194,10 @@ class EmbeddedTwin:
 
     async def _stop(self) -> None:
         """End everything inside and wait until it is gone."""
-        gauge, self._gauge = self._gauge, None
-        if gauge is not None:
-            gauge.cancel()
-            await asyncio.gather(gauge, return_exceptions=True)
+        watch, self._watch = self._watch, None
+        if watch is not None:
+            watch.cancel()
+            await asyncio.gather(watch, return_exceptions=True)
         sockets, self._sockets = self._sockets, []
         for one in sockets:
             await one.close()
@@ -202,24 +208,6 @@ class EmbeddedTwin:
         if holder is not None:
             await end_universe(holder, self._pid)
         self._pid = 0
-
-    async def _watch_disk(self, limit: int) -> None:
-        """End what runs inside whenever more than the limit has been written."""
-        ids = None if self._ids.kind == "range" else self._ids
-        command = [sys.executable, "-I", "-S", str(_GAUGE), str(self._tree.upper)]
-        gauge = Staged(Stage(ids=ids), command, stdin=subprocess.PIPE)
-        first: int | None = None
-        try:
-            while line := await read_line(gauge.stdout):
-                written = int(line)
-                # A copy holds all of the base, which the universe has not written.
-                first = (0 if self._tree.has_overlay else written) if first is None else first
-                if written - first > limit:
-                    count = await asyncio.to_thread(end_inhabitants, self._pid, self._spared)
-                    self._note(f"the disk limit of {limit} bytes was passed; {count} processes were ended")
-            self._note(f"the disk limit is not watched any more: {gauge.words() or 'the gauge has ended'}")
-        finally:
-            await asyncio.shield(gauge.close())
 
     def _note(self, text: str) -> None:
         if text not in self._notes:

@@ -92,9 +92,9 @@ class GitMirror:
         for place in old:
             await in_thread(_removal(place))
 
-    async def serve(self, listening: socket.socket) -> None:
-        """Answer on a listening socket until closed; return at once."""
-        await self._site.serve(listening)
+    async def serve(self, listening: socket.socket) -> asyncio.Server:
+        """Answer on a listening socket until closed; return at once what closes this one alone."""
+        return await self._site.serve(listening)
 
     async def close(self) -> None:
         """Stop answering and remove the exports; a second time does nothing."""

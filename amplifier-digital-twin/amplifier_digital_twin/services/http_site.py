@@ -68,10 +68,15 @@ class HttpSite:
         self._tasks: set[asyncio.Task[None]] = set()
         self._bodies = _Budget(_MAX_BODIES)
 
-    async def serve(self, listening: socket.socket) -> None:
-        """Serve on a listening socket until closed; return at once. The socket is the site's from now on."""
+    async def serve(self, listening: socket.socket) -> asyncio.Server:
+        """Serve on a listening socket until it or the site is closed; return at once.
+
+        The socket is the site's from now on; closing what is returned gives it up, and the network it is in.
+        """
         listening.setblocking(False)
-        self._servers.append(await asyncio.start_server(self._accept, sock=listening))
+        server = await asyncio.start_server(self._accept, sock=listening)
+        self._servers = [one for one in self._servers if one.is_serving()] + [server]
+        return server
 
     async def close(self) -> None:
         """Stop listening and end every connection; a second time does nothing."""

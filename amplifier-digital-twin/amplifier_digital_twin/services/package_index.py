@@ -129,9 +129,9 @@ class PackageIndex:
         """
         return f"http://{address[0]}:{address[1]}/{_AT}/{self.fingerprint()[:16]}/simple/"
 
-    async def serve(self, listening: socket.socket) -> None:
-        """Answer on a listening socket until closed; return at once."""
-        await self._site.serve(listening)
+    async def serve(self, listening: socket.socket) -> asyncio.Server:
+        """Answer on a listening socket until closed; return at once what closes this one alone."""
+        return await self._site.serve(listening)
 
     async def close(self) -> None:
         """Stop answering; a second time does nothing."""

@@ -136,4 +136,6 @@ def _unpack(archive: IO[bytes], pattern: str, wanted: str, target: Path) -> Path
                 "wheel_missing", f"{pattern}: one wheel was expected, {names} found", "correct `build` or `glob`"
             )
         target.mkdir(parents=True, exist_ok=True)
-        return Path(shutil.move(found[0], target / found[0].name))
+        # Beside its place first: whoever looks for it there must never find half of it.
+        aside = Path(shutil.move(found[0], target / f".{os.getpid()}.{found[0].name}"))
+        return aside.replace(target / found[0].name)

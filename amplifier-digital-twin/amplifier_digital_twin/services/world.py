@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import socket
 from collections.abc import Mapping, Sequence
@@ -39,6 +40,8 @@ class World:
         self.decisions = decisions
         self.mirror = GitMirror(profile.repositories, folder / "repositories", decisions)
         self.index: PackageIndex | None = None
+        #: What builds of wheels see, in a launch and in an update alike: nothing that was built before.
+        self.build_index: PackageIndex | None = None
         self._cache = cache
         self._routes = Routes(profile.rewrites, profile.mocks)
         self._authority: Authority | None = None
@@ -48,6 +51,7 @@ class World:
         self._environ: Mapping[str, str] = {}
         #: What listens, by the way into the twin it listens in.
         self._doors: dict[Sockets, list[Gateway | Interceptor]] = {}
+        self._sites: dict[Sockets, list[asyncio.Server]] = {}
 
     @property
     def is_needed(self) -> bool:
@@ -78,7 +82,9 @@ class World:
         await self.mirror.prepare()
         await self._open_up(environ)
         self._authority = Authority.create(self._routes.hosts) if self._routes.hosts else None
-        self.index = PackageIndex({}, self._upstream_index, self._cache / "index", self.decisions)
+        self.index, self.build_index = (
+            PackageIndex({}, self._upstream_index, self._cache / "index", self.decisions) for _ in range(2)
+        )
 
     async def _open_up(self, environ: Mapping[str, str]) -> None:
         entries: list[str] = []
@@ -113,9 +119,10 @@ class World:
             found["/opt/twin/bin/uv"] = (uv_shim(self.profile.uv.lock), 0o755)
         return found
 
-    async def serve(self, sockets: Sockets) -> None:
+    async def serve(self, sockets: Sockets, *, for_building: bool = False) -> None:
         """Listen inside a twin; `sockets` are also the way to its mock services."""
-        if not self.is_needed or self.index is None:
+        index = self.build_index if for_building else self.index
+        if not self.is_needed or index is None:
             return
 
         async def inside(host: str, port: int) -> socket.socket:
@@ -129,8 +136,9 @@ class World:
         doors: list[Gateway | Interceptor] = [gateway]
         self._doors[sockets] = doors
         await gateway.serve([await sockets.listen(*GATEWAY)])
-        await self.mirror.serve(await sockets.listen(*GIT))
-        await self.index.serve(await sockets.listen(*INDEX))
+        sites = self._sites.setdefault(sockets, [])
+        sites.append(await self.mirror.serve(await sockets.listen(*GIT)))
+        sites.append(await index.serve(await sockets.listen(*INDEX)))
         if self._routes.hosts:
             interceptor = Interceptor(*parts)
             doors.append(interceptor)
@@ -140,14 +148,17 @@ class World:
         """Stop listening in a twin that is about to end; a second time does nothing."""
         for door in self._doors.pop(sockets, []):
             await door.close()
+        for site in self._sites.pop(sockets, []):
+            site.close()
 
     async def close(self) -> None:
         """Stop serving and remove what was exported; a second time does nothing."""
         for sockets in list(self._doors):
             await self.leave(sockets)
         await self.mirror.close()
-        if self.index is not None:
-            await self.index.close()
+        for index in (self.index, self.build_index):
+            if index is not None:
+                await index.close()
         if self._upstream_index is not None:
             await self._upstream_index.close()
 
@@ -156,6 +167,11 @@ class World:
         if self.index is None:
             return {}
         return {"git": self.mirror.fingerprint(), "packages": self.index.fingerprint()}
+
+    def build_fingerprint(self) -> tuple[str, str]:
+        """Return what builds of wheels see, for the place where these are kept."""
+        packages = self.build_index.fingerprint() if self.build_index is not None else ""
+        return self.mirror.fingerprint(), packages
 
 
 def for_building(profile: Profile) -> Profile:

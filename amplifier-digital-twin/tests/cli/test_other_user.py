@@ -128,14 +128,23 @@ def test_another_user_cannot_look_into_the_universes_of_root(other: Any, twin: A
     assert ended.returncode != 0
 
 
-def test_another_user_leaves_what_root_made_in_their_home(other: Any, twin: Any) -> None:
-    """A universe of root's in somebody's own home is shown as not theirs, and prune goes on without it."""
+def test_root_makes_no_universe_in_the_home_of_another_user(other: Any, twin: Any) -> None:
+    """Whoever owns the folders could change what root's universe is made of: it is refused, and theirs live on."""
     _, launched = other("launch", other.profile)
     twin.environ["AMPLIFIER_HOME"] = str(other.home / ".amplifier")
-    twin.folder = other.home / ".amplifier" / "digital-twin"
-    identifier = twin.launch()
+    ended = twin.run("launch", str(twin.profile))
+    assert (ended.code, ended.record["error"]["code"]) == (2, "home_unsafe")
     code, pruned = other("prune", "--mine")
     assert (code, pruned["failed"], pruned["removed"]) == (0, {}, [])
-    assert pruned["kept"][identifier] == "it belongs to user 0"
     assert other("status", launched["id"])[0] == 0
-    assert twin.run("destroy", identifier).code == 0
+
+
+def test_another_user_leaves_what_root_made_in_their_home(other: Any) -> None:
+    """A universe of root's in somebody's own home is shown as not theirs, and prune goes on without it."""
+    _, launched = other("launch", other.profile)
+    universes = other.home / ".amplifier" / "digital-twin" / "universes"
+    (universes / "dtu-00000000").mkdir(mode=0o700)
+    code, pruned = other("prune", "--mine")
+    assert (code, pruned["failed"], pruned["removed"]) == (0, {}, [])
+    assert pruned["kept"]["dtu-00000000"] == "it belongs to user 0"
+    assert other("status", launched["id"])[0] == 0

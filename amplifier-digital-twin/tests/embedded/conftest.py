@@ -20,6 +20,7 @@ import amplifier_digital_twin
 import amplifier_foundation
 import amplifier_kit
 from amplifier_digital_twin.embedded.control_groups import hierarchies, remove_groups
+from amplifier_digital_twin.removal import remove_tree
 
 OTHER = 1001
 _PACKAGES = (amplifier_digital_twin, amplifier_foundation, amplifier_core, amplifier_kit)
@@ -163,6 +164,8 @@ def keeper(request: pytest.FixtureRequest) -> Iterator[KeeperProcess]:
             yield started
         finally:
             started.close()
+            # Python's own removal of the folder fails for trees that are deep.
+            remove_tree(Path(name))
 
 
 @pytest.fixture(scope="module", params=["own", "other", "subordinate"])

@@ -14,6 +14,7 @@ from typing import Any
 
 from amplifier_digital_twin.backends.twin import Run, TwinSpec
 from amplifier_digital_twin.embedded import backend as backend_module
+from amplifier_digital_twin.embedded import call_filter
 from amplifier_digital_twin.embedded.backend import EmbeddedBackend
 from amplifier_digital_twin.embedded.id_maps import IdMap
 from amplifier_digital_twin.embedded.twin import EmbeddedTwin
@@ -51,12 +52,16 @@ class Keeper:
             tools={name: Path(path) for name, path in order.get("tools", {}).items()},
             layer=order.get("layer"),
             require=tuple(order.get("require", ())),
+            is_strict=order.get("is_strict", True),
         )
 
     async def perform(self, order: dict[str, Any]) -> Any:
         match order["do"]:
             case "forbid_overlays":
                 backend_module.overlay_reason = _no_overlay
+                return None
+            case "forbid_call_filters":
+                call_filter.missing_reason = lambda: "not in this test"
                 return None
             case "probe":
                 return await self._backend.probe()

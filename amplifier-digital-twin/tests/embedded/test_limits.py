@@ -97,7 +97,7 @@ def test_a_closed_folder_hides_nothing_from_the_disk_limit(keeper: Any) -> None:
 
 
 def test_limits_without_control_groups_are_said() -> None:
-    """Every limit that holds for each process alone is a note, and a limit of processes."""
+    """Every limit that holds for each process alone, or is watched only, is a note, and a limit of processes."""
     budget = grant([], "none", Limits(memory=MIB, pids=5, cpus=1.5, disk=7))
     assert budget.groups == ()
     assert budget.rlimits == {
@@ -108,11 +108,12 @@ def test_limits_without_control_groups_are_said() -> None:
         "CPUS": 2,
     }
     assert len(budget.notes) == 3
+    assert budget.watched_memory == MIB
 
 
 def test_no_limit_is_no_note() -> None:
     """What the profile does not limit is not limited, and nothing is said about it."""
-    assert grant([], "none", Limits(None, None, None, None)) == ((), {"RLIMIT_CORE": 0}, ())
+    assert grant([], "none", Limits(None, None, None, None)) == ((), {"RLIMIT_CORE": 0}, (), None)
 
 
 def _unified(folder: Path, own: str, subtree: str) -> str:

@@ -97,6 +97,18 @@ async def test_failed_provisioning_leaves_evidence_and_no_layer(here: Any, say: 
     assert list(here.cache.glob("embedded/*/layers/*")) == []
 
 
+async def test_evidence_that_cannot_be_written(here: Any) -> None:
+    """It hides no fault of a launch, and without it there is no verdict."""
+    here.evidence.write_text("in the way", encoding="utf-8")
+    async with here.made("provision: {commands: ['exit 5']}") as universe:
+        with pytest.raises(TwinError, match="exit code 5"):
+            await universe.launch()
+    async with here.launched("checks: [{name: c, run: 'true'}]") as universe:
+        with pytest.raises(TwinError) as caught:
+            await universe.check()
+    assert caught.value.code == "evidence_unwritable"
+
+
 async def test_command_that_takes_too_long_is_ended(here: Any, say: Any) -> None:
     """A command's own time is a bound, and all of its processes end with it."""
     async with here.made("provision: {commands: [{run: 'sleep 987653 & sleep 987653', timeout: 1}]}") as universe:

@@ -110,6 +110,18 @@ async def test_failure_does_not_tell_the_secret(here: Any, tmp_path: Path) -> No
     assert holders(tmp_path, value) == []
 
 
+async def test_with_and_without_an_optional_secret_are_two_layers(here: Any, say: Any) -> None:
+    """What was provisioned without a secret is not what it would have been with it; which value it has is all one."""
+    profile = (
+        "secrets: [{env: TWIN_TEST_KEY, optional: true}]\nprovision: {commands: ['echo $TWIN_TEST_KEY | wc -c > x']}"
+    )
+    seen = []
+    for environ in ({}, {"TWIN_TEST_KEY": "first-value"}, {"TWIN_TEST_KEY": "other-value"}, {}):
+        async with here.launched(profile, environ) as universe:
+            seen.append(((await universe.status())["warm"], await say(universe, "cat ~/x")))
+    assert seen == [(False, "1\n"), (False, "12\n"), (True, "12\n"), (True, "1\n")]
+
+
 async def test_secret_that_is_missing_is_named(here: Any) -> None:
     """A profile that needs a secret is not launched without; which one is in the message."""
     with pytest.raises(TwinError, match="TWIN_TEST_KEY") as caught:

@@ -2,6 +2,8 @@
 
 from amplifier_kit.files.changes import Change, apply_changes, check_writable
 from amplifier_kit.files.errors import FileError, shown, told
+from amplifier_kit.files.matching import LineMatch, find_lines
+from amplifier_kit.files.nearest import nearest_line
 from amplifier_kit.files.reading import LARGEST_TEXT, Content, Snapshot, open_file, read_content
 from amplifier_kit.files.roots import Roots
 from amplifier_kit.files.settings import FileSettings
@@ -22,6 +24,7 @@ __all__ = [
     "FileError",
     "FileSettings",
     "Identity",
+    "LineMatch",
     "Place",
     "Roots",
     "Snapshot",
@@ -36,8 +39,10 @@ __all__ = [
     "check_writable",
     "decode",
     "encode",
+    "find_lines",
     "in_thread",
     "is_binary",
+    "nearest_line",
     "newline_of",
     "open_file",
     "reach",

@@ -33,6 +33,8 @@ class Change:
     content: bytes | None
     #: What the file held, to put it back; needed where several files change and this one is overwritten.
     original: bytes | None = None
+    #: The mode of a new file, None for the usual one.
+    mode: int | None = None
 
 
 def check_writable(place: Place, roots: Roots) -> Snapshot:
@@ -99,7 +101,7 @@ class _Step:
         place, status = change.place, change.before.status
         try:
             if change.content is not None:
-                self._new = Staged(place, change.content, status, stop)
+                self._new = Staged(place, change.content, status, stop, mode=change.mode)
             if has_way_back and change.content is not None and status is not None:
                 assert change.original is not None
                 self._old = Staged(place, change.original, status, stop)

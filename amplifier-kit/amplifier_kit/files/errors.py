@@ -9,6 +9,9 @@ from typing import Final
 
 __all__ = ["FileError", "shown", "told"]
 
+#: No system knows longer ones.
+_LONGEST_PATH: Final = 4096
+
 _CODES: Final = {
     errno.ENOENT: "not_found",
     errno.ENOTDIR: "not_a_directory",
@@ -35,8 +38,9 @@ class FileError(Exception):
 
 
 def shown(path: object) -> str:
-    """Return a path as text that can be printed and sent: bytes that are no UTF-8 are escaped."""
-    return str(path).encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    """Return a path as text that can be printed and sent: bytes that are no UTF-8 are escaped, endless paths cut."""
+    text = str(path).encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    return text if len(text) <= _LONGEST_PATH else f"{text[:200]}…"
 
 
 @contextmanager

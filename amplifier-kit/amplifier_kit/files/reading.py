@@ -41,19 +41,16 @@ def open_file(place: Place, roots: Roots) -> BinaryIO:
     Where reading is confined to some folders, a file that has a second name (hard link) is refused: that name may lie
     outside of them.
     """
-    _refuse_other_kinds(place, place.status())
+    named = place.status()
+    _refuse_other_kinds(place, named)
     with told(f"{place.named} cannot be read"):
         file = open(os.open(place.name, _READ, dir_fd=place.folder), "rb")  # noqa: SIM115 - given to the caller
     try:
         found = os.fstat(file.fileno())
         _refuse_other_kinds(place, found)
         roots.check(place, "read")
-        if roots.allowed is not None and found.st_nlink > 1:
-            raise FileError(
-                "hard_link",
-                f"{place.named} has {found.st_nlink} names (hard links), and reading is confined to some folders: "
-                "another name may lie outside of them. Copy the file, then read the copy",
-            )
+        if roots.allowed is not None:
+            _refuse_other_names(place, named, found)
     except BaseException:
         file.close()
         raise
@@ -81,6 +78,18 @@ def _refuse_other_kinds(place: Place, status: os.stat_result | None) -> None:
         raise FileError("is_directory", f"{place.named} is a folder")
     if not stat.S_ISREG(status.st_mode):
         raise FileError("special_file", f"{place.named} is {_kind(status.st_mode)}, not a regular file")
+
+
+def _refuse_other_names(place: Place, named: os.stat_result | None, opened: os.stat_result) -> None:
+    # The name may be gone by now, and a second name with it: what counts is how many there were while it was there.
+    if named is None or (named.st_dev, named.st_ino) != (opened.st_dev, opened.st_ino):
+        raise FileError("changed_meanwhile", f"{place.named} was replaced just now; read it again")
+    if max(named.st_nlink, opened.st_nlink) > 1:
+        raise FileError(
+            "hard_link",
+            f"{place.named} has {named.st_nlink} names (hard links), and reading is confined to some folders: another "
+            "name may lie outside of them. Copy the file, then read the copy",
+        )
 
 
 def _kind(mode: int) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,7 +43,7 @@ class Roots:
         if current is not None and current != place.path:
             paths.append(current)
         for path in paths:
-            if any(_is_below(path, special) for special in _SPECIAL):
+            if any(_is_below(path, special) for special in _SPECIAL) or place.chain[-1].device in _special_devices():
                 raise FileError(
                     "special_file", f"{shown(path)} is not a file but a view into the system; use a command"
                 )
@@ -74,6 +73,19 @@ class Roots:
         return None
 
 
+def _special_devices() -> set[int]:
+    """Return the devices of special folders: they may be mounted a second time, at a harmless name."""
+    found = set()
+    for special in _SPECIAL:
+        try:
+            device = os.stat(special).st_dev
+        except OSError:
+            continue  # there is none
+        if device != os.stat("/").st_dev:
+            found.add(device)
+    return found
+
+
 def _denied(path: Path, root: Path, verb: str) -> FileError:
     return FileError("denied_path", f"{shown(path)} must not be {verb}: {shown(root)} is denied")
 
@@ -89,4 +101,6 @@ def _is_below(path: Path, root: Path) -> bool:
 
 
 def _folded(path: Path) -> Path:
+    import unicodedata
+
     return Path(unicodedata.normalize("NFD", unicodedata.normalize("NFD", str(path)).casefold()))

@@ -23,6 +23,8 @@ class FileSettings:
     """Where relative paths begin, and where files may be read and written."""
 
     working_dir: Path
+    #: Where they begin for everybody else in the session, its policies among them.
+    session_dir: Path
     reading: Roots
     writing: Roots
 
@@ -38,26 +40,31 @@ class FileSettings:
         unknown = sorted(map(str, set(given) - _KEYS - set(other_keys)))
         if unknown:
             logger.warning("%s: unknown config keys %s are ignored", module, unknown)
-        base = _working_dir(module, given.get("working_dir"), coordinator)
+        session_dir = _session_dir(module, coordinator)
+        base = _directory(
+            module, session_dir if given.get("working_dir") is None else given["working_dir"], session_dir
+        )
         read = _paths(module, "allowed_read_paths", given)
         write = _paths(module, "allowed_write_paths", given)
         denied = _paths(module, "denied_write_paths", given)
         return cls(
             working_dir=base,
+            session_dir=session_dir,
             reading=Roots.resolved(read, (), base),
             writing=Roots.resolved(["."] if write is None else write, denied or (), base),
         )
 
 
-def _working_dir(module: str, given: Any, coordinator: Any) -> Path:
-    if given is None:
-        ask = getattr(coordinator, "get_capability", None)
-        given = ask("session.working_dir") if callable(ask) else None
-    if given is None:
-        return Path.cwd()
+def _session_dir(module: str, coordinator: Any) -> Path:
+    ask = getattr(coordinator, "get_capability", None)
+    given = ask("session.working_dir") if callable(ask) else None
+    return Path.cwd() if given is None else _directory(module, given, Path.cwd())
+
+
+def _directory(module: str, given: Any, base: Path) -> Path:
     if not isinstance(given, (str, Path)) or not str(given) or "\0" in str(given):
         raise _wrong(module, "working_dir", "a path", given)
-    return Path(os.path.abspath(Path(given).expanduser()))
+    return Path(os.path.abspath(base / Path(given).expanduser()))
 
 
 def _paths(module: str, key: str, given: Mapping[str, Any]) -> list[str] | None:

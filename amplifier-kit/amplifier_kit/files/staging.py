@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import errno
 import os
-import secrets
 import stat
 import threading
 from typing import Final
@@ -31,8 +30,18 @@ class Stopped(Exception):
 class Staged:
     """New content of a place: on the disk, but nowhere in it yet. Discard it in any case."""
 
-    def __init__(self, place: Place, content: bytes, like: os.stat_result | None, stop: threading.Event) -> None:
+    def __init__(
+        self,
+        place: Place,
+        content: bytes,
+        like: os.stat_result | None,
+        stop: threading.Event,
+        *,
+        mode: int | None = None,
+    ) -> None:
         """Write the content, with mode, owner and attributes of the file that is there now, if `like` says there is.
+
+        The mode of a new file is `mode`, or the usual one.
 
         Raises OSError, also for a full disk, and Stopped; then nothing is left.
         """
@@ -44,6 +53,8 @@ class Staged:
             self._write(content, stop)
             if like is not None:
                 self._resemble(place, like)
+            elif mode is not None:
+                os.fchmod(self._file, mode & 0o777)
             os.fsync(self._file)
         except BaseException:
             self.discard()
@@ -136,7 +147,7 @@ class Staged:
 
 def hidden_name() -> str:
     """Return a name that no file has, for the moment between two names."""
-    return f".amplifier-{secrets.token_hex(8)}.tmp"
+    return f".amplifier-{os.urandom(8).hex()}.tmp"
 
 
 def _copy_attribute(old: int, new: int, name: str) -> None:

@@ -47,6 +47,7 @@ async def in_thread(work: Callable[[threading.Event], T]) -> T:
 
     def run() -> None:
         outcome: Any
+        settle_with: Callable[[Any], None]
         try:
             outcome, settle_with = work(stop), done.set_result
         except BaseException as error:

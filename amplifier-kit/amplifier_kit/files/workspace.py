@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple
 from amplifier_core.events import ARTIFACT_READ, ARTIFACT_WRITE
 from amplifier_kit.files.changes import Change, apply_changes
 from amplifier_kit.files.errors import FileError, shown
+from amplifier_kit.files.roots import Roots
 from amplifier_kit.files.settings import FileSettings
 from amplifier_kit.files.threads import in_thread
 from amplifier_kit.files.walk import Place, reach
@@ -54,6 +55,7 @@ class Workspace:
         self._coordinator = coordinator
         self.settings = settings
         self._real_dir = Path(os.path.realpath(settings.working_dir))
+        self._has_own_dir = self._real_dir != Path(os.path.realpath(settings.session_dir))
 
     def call(self, tool_name: str, action: str, tool_input: Mapping[str, Any]) -> FileCall:
         """Return the call that the running task executes, with its id if the orchestrator has noted it."""
@@ -65,15 +67,14 @@ class Workspace:
     async def reach(self, call: FileCall, name: str, *, follow: bool = True, must_ask: bool = False) -> Place:
         """Return the place that a path or a mention leads to, which the session allows; close it.
 
-        The session is asked when links, or a mention, lead to another file than the one that was named, or when
-        `must_ask` says that nobody has been asked about this name. Raises FileError.
+        The session is asked when links, a mention or a working directory of this tool's own lead to another file than
+        the one that was named, or when `must_ask` says that nobody has been asked about this name. Raises FileError.
         """
         path = self._absolute(name)
         roots, verb = (self.settings.reading, "read") if call.action == READ else (self.settings.writing, "written")
-        place = await in_thread(lambda stop: reach(path, follow=follow))
+        place = await in_thread(lambda stop: _judged(path, roots, verb, follow=follow))
         try:
-            roots.check(place, verb)
-            if must_ask or _is_mention(name) or place.path != self._expected(path):
+            if must_ask or self._means_another(name) or place.path != self._expected(path):
                 await self._ask(call, place)
         except BaseException:
             place.close()
@@ -135,6 +136,10 @@ class Workspace:
             raise FileError("not_found", f"{name} leads to no file that may be used")
         return os.path.join(self.settings.working_dir, os.fspath(found))
 
+    def _means_another(self, name: str) -> bool:
+        """Tell whether a name means another file here than it does to the policies of the session."""
+        return _is_mention(name) or (self._has_own_dir and not name.startswith(("/", "~/")))
+
     def _expected(self, path: str) -> Path:
         """Return the true path of a name without links of its own; those above the working directory do not count."""
         plain = Path(os.path.normpath(path))
@@ -168,6 +173,16 @@ class Workspace:
     def _capability(self, name: str) -> Any:
         ask = getattr(self._coordinator, "get_capability", None)
         return ask(name) if callable(ask) else None
+
+
+def _judged(path: str, roots: Roots, verb: str, *, follow: bool) -> Place:
+    place = reach(path, follow=follow)
+    try:
+        roots.check(place, verb)
+    except BaseException:
+        place.close()
+        raise
+    return place
 
 
 def _is_mention(name: str) -> bool:

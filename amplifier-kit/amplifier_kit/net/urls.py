@@ -30,9 +30,14 @@ class Target(NamedTuple):
         return self.endpoint.host
 
     @property
+    def port(self) -> int | None:
+        """Return the port, None for the scheme's own."""
+        return None if self.endpoint.port == _PORTS[self.scheme] else self.endpoint.port
+
+    @property
     def authority(self) -> str:
         """Return host and port as the `Host` header writes them: without the scheme's own port."""
-        return bracketed(self.host) if self.endpoint.port == _PORTS[self.scheme] else str(self.endpoint)
+        return bracketed(self.host) if self.port is None else str(self.endpoint)
 
     def __str__(self) -> str:
         """Return the URL, in which nothing is left that another program could read differently."""

@@ -62,9 +62,13 @@ def hazardous_option(words: tuple[str, ...]) -> str | None:
             if not word.startswith(("-", HOLE)):
                 break
             if word.startswith(HOLE) or word.startswith(_GIT_GLOBAL):
-                return word.partition("=")[0]
+                return word.partition("=")[0].replace(HOLE, "…")
     known = _OPTIONS.get(program)
-    return None if known is None else next((word for word in rest if _is_one_of(word, known)), None)
+    if known is None:
+        return None
+    ends = rest.index("--") if "--" in rest else len(rest)
+    found = next((word for word in rest[:ends] if word.startswith(HOLE) or _is_one_of(word, known)), None)
+    return found and found.partition("=")[0].replace(HOLE, "…")
 
 
 def _is_one_of(word: str, known: tuple[str, ...]) -> bool:
@@ -73,8 +77,5 @@ def _is_one_of(word: str, known: tuple[str, ...]) -> bool:
     name = word.partition("=")[0]
     if name.startswith("--"):
         return any(option.startswith(name) for option in known)
-    for option in known:
-        # A single letter may stand in a cluster, or have its value behind it; a find-like option stands alone.
-        if option == name or (len(option) == 2 and option[1] in name[1:]):
-            return True
-    return False
+    # A single letter may stand in a cluster, or have its value behind it; a find-like option stands alone.
+    return any(option == name or (len(option) == 2 and option[1] in name[1:]) for option in known)

@@ -10,6 +10,10 @@ if TYPE_CHECKING:
 
 _PLAIN = re.compile(rb"[A-Za-z_][A-Za-z0-9_]*")
 _QUOTED = re.compile(rb"'([A-Za-z_][A-Za-z0-9_]*)'|\"([A-Za-z_][A-Za-z0-9_]*)\"|\\([A-Za-z_][A-Za-z0-9_]*)")
+#: What else may stand on the line of the mark: redirects, and commands that follow.
+_USUAL = frozenset(
+    {"heredoc_start", "heredoc_body", "heredoc_end", "file_redirect", "pipeline", "command", "list", "comment"}
+)
 
 
 def heredoc_problem(node: Node, source: bytes) -> str:
@@ -18,6 +22,8 @@ def heredoc_problem(node: Node, source: bytes) -> str:
     start, body, end = (parts.get(f"heredoc_{name}") for name in ("start", "body", "end"))
     if start is None or end is None:
         return "a here-document that does not end"
+    if any(child.is_named and child.type not in _USUAL for child in node.children):
+        return "words after a here-document's mark"
     written = source[start.start_byte : start.end_byte]
     quoted = _QUOTED.fullmatch(written)
     if quoted is None and not _PLAIN.fullmatch(written):

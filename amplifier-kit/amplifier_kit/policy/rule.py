@@ -79,10 +79,8 @@ class Rule:
             parts.append(self.action)
         elif not self.is_specific and self.tool is None:
             parts.append("everything")
-        for field in ("tool", "command", "path", "host"):
-            if (value := getattr(self, field)) is not None:
-                parts.append(f'{field} "{value}"')
-        return " ".join(parts)
+        named = {field: getattr(self, field) for field in ("tool", "command", "path", "host")}
+        return " ".join([*parts, *(f'{field} "{value}"' for field, value in named.items() if value is not None)])
 
 
 def _check_pattern(field: str, value: object) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 from amplifier_kit.policy.facts import Facts
+from amplifier_kit.policy.index import RuleIndex
+from amplifier_kit.policy.part import Part, parts_of
 from amplifier_kit.policy.rule import Rule, Verdict
 
 
@@ -22,13 +24,73 @@ class Decision(NamedTuple):
 class RuleSet:
     """Rules, made ready to be asked often. Their order changes no verdict."""
 
+    def __init__(
+        self, rules: Iterable[Rule], project: Path, *, home: Path | None = None, otherwise: RuleSet | None = None
+    ) -> None:
+        self.rules = tuple(rules)
+        self.project = project
+        self.otherwise = otherwise
+        self._by_verdict = {
+            verdict: RuleIndex((rule for rule in self.rules if rule.verdict == verdict), project, home)
+            for verdict in ("deny", "ask", "allow")
+        }
+
     @classmethod
     def from_rules(
         cls, rules: Iterable[Rule], project: Path, *, home: Path | None = None, otherwise: RuleSet | None = None
     ) -> RuleSet:
         """Compile rules; `otherwise` is asked for each part of an action that none of these rules covers."""
-        raise NotImplementedError
+        return cls(rules, project, home=home, otherwise=otherwise)
 
     def decide(self, facts: Facts) -> Decision:
         """Judge an action: any part denied denies, else any ask asks, else all must be allowed, else None."""
-        raise NotImplementedError
+        decisions = list(self.decide_parts(facts))
+        for verdict in ("deny", "ask", None):
+            for decision in decisions:
+                if decision.verdict == verdict:
+                    return decision
+        return decisions[0]
+
+    def decide_parts(self, facts: Facts) -> Iterator[Decision]:
+        """Judge every part of an action on its own: each command, file, path and host; at least one."""
+        for part in parts_of(facts):
+            decision = self._denied(part) or self._decide(part)
+            if not part.is_spelling or decision.verdict == "deny":
+                yield decision
+            elif rule := self._by_verdict["ask"].restricting(part):
+                yield _by(rule, part)
+
+    def covers(self, part: Part) -> bool:
+        """Tell whether one part of an action is allowed already."""
+        return (self._denied(part) or self._decide(part)).verdict == "allow"
+
+    def _denied(self, part: Part) -> Decision | None:
+        """Return the denial of any rule of this set or those behind it: deny is absolute."""
+        if rule := self._by_verdict["deny"].restricting(part):
+            return _by(rule, part)
+        return None if self.otherwise is None else self.otherwise._denied(part)
+
+    def _decide(self, part: Part) -> Decision:
+        if rule := self._by_verdict["ask"].restricting(part):
+            return _by(rule, part)
+        if rule := self._by_verdict["allow"].allowing(part):
+            decision = _by(rule, part)
+        elif self.otherwise is not None:
+            decision = self.otherwise._decide(part)
+        else:
+            return Decision(None, part.problem or "no rule covers it", None, part.what)
+        if decision.verdict == "allow" and part.is_uncertain:
+            return self._unless_possible(part, decision)
+        return decision
+
+    def _unless_possible(self, part: Part, decision: Decision) -> Decision:
+        """Ask for what would be allowed, when it may turn out to be what a rule denies or asks for."""
+        for verdict in ("deny", "ask"):
+            if rule := self._by_verdict[verdict].possible(part):
+                why = part.problem or "part of it is known only when it runs"
+                return Decision("ask", f"it may be what the rule `{rule}` is about: {why}", rule, part.what)
+        return decision
+
+
+def _by(rule: Rule, part: Part) -> Decision:
+    return Decision(rule.verdict, rule.reason or f"the rule `{rule}`", rule, part.what)

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from typing import Literal, NamedTuple
 
 #: Stands in a word for text that is known only when the line runs. No command can contain it: it would end there.
 HOLE = "\0"
+#: So many of the words of a command that runs another one are tried as its program.
+MAX_STARTS = 24
+#: Lines that have one spelling only: a plain name in lower case, and words without quotes.
+_SAME = re.compile(r"[a-z0-9_.+-]+( [^ \t\n'\"]+)*")
 
 
 class Redirect(NamedTuple):
@@ -41,12 +46,12 @@ class Segment(NamedTuple):
 
         A word that contains blanks or quotes, or is empty, is in single quotes: words cannot be mistaken for others.
         """
-        return " ".join([*self.assignments, *(_quoted(word) for word in self.words or ())])
+        return " ".join([_quoted(word) for word in (*self.assignments, *(self.words or ()))])
 
     @property
     def prefix(self) -> str:
         """What the line certainly starts with."""
-        return "" if self.is_opaque else self.line.split(HOLE, 1)[0]
+        return "" if self.is_opaque or (self.runs_rest and HOLE in self.line) else self.line.split(HOLE, 1)[0]
 
     @property
     def has_holes(self) -> bool:
@@ -57,8 +62,10 @@ class Segment(NamedTuple):
         """Return every line that a denying or asking rule is held against: whatever a rule's author may have meant."""
         if not self.words:
             return (self.line,) if self.assignments else ()
-        starts = range(len(self.words)) if self.runs_rest else range(1)
         lines = [self.line]
+        if not self.runs_rest and not self.assignments and _SAME.fullmatch(lines[0]):
+            return (lines[0],)
+        starts = range(min(len(self.words), MAX_STARTS)) if self.runs_rest else range(1)
         for start in starts:
             program, *rest = self.words[start:]
             for name in {program, program.rpartition("/")[2], program.rpartition("/")[2].casefold()}:

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 #: Longer lines are not parsed: some take the parser quadratic time.
 MAX_LENGTH = 16_384
 MAX_DEPTH = 6
-MAX_SEGMENTS = 500
-_MAX_COUNTS = {"<<": 8, "${": 200, "(": 300, "`": 40, "{": 400}
+_MAX_COUNTS = {"<<": 8, "${": 200, "(": 300, "`": 40, "{": 400, "|": 1_000}
 #: A backslash at the end of a line that is not itself escaped.
 _CONTINUED = re.compile(r"(?<!\\)((?:\\\\)*)\\\n")
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 _MOVES = frozenset({"cd", "pushd", "popd"})
 
 
@@ -29,12 +29,7 @@ class ShellParse:
 
     def segments(self, command: str) -> list[Segment]:
         """Return every command that a line may run, also those inside of others; never raises."""
-        try:
-            found = self._script(command, 0)
-        except RecursionError:
-            found = []
-        except MemoryError:
-            found = []
+        found = self._script(command, 0)
         if not found and command.strip():
             return [Segment(None, command, is_opaque=True, reason="no command was found in it")]
         return found
@@ -43,7 +38,7 @@ class ShellParse:
         problem = unreadable(command) or ("" if depth < MAX_DEPTH else "nested too deeply")
         if problem:
             return [Segment(None, command, is_opaque=True, reason=problem)]
-        from amplifier_kit.policy.tree import Walk
+        from amplifier_kit.policy.tree import MAX_SEGMENTS, Walk
 
         joined, problem = _joined(command)
         walk = Walk(joined.encode("utf-8"), _language())
@@ -84,18 +79,19 @@ class ShellParse:
         assert current.words is not None
         wrapped = unwrap(current.words)
         if wrapped is None:
-            found.append(current._replace(runs_rest=current.words[0].rpartition("/")[2] in RUNNERS))
+            is_runner = current.words[0].rpartition("/")[2] in RUNNERS
+            found.append(current._replace(runs_rest=current.runs_rest or is_runner))
             return []
         if level >= MAX_DEPTH * 2:
             found.append(current.opaque("nested too deeply")._replace(runs_rest=True))
             return []
         if wrapped.reason:
             current = current.opaque(wrapped.reason)._replace(runs_rest=True)
-        if not wrapped.is_transparent:
+        passed_on = wrapped.is_transparent and bool(wrapped.words)
+        if not passed_on:
             found.append(current)
         for script in wrapped.scripts:
             found += self._script(script, level + 1)
-        passed_on = wrapped.is_transparent
         return [
             (
                 current._replace(words=words)
@@ -111,11 +107,10 @@ def unreadable(command: str) -> str:
     """Say why a line cannot be parsed at all, or return nothing."""
     if len(command) > MAX_LENGTH:
         return f"it is longer than {MAX_LENGTH:,} characters"
-    for character in command:
-        if character.isascii():
-            if character < " " and character not in "\t\n" or character == "\x7f":
-                return f"it contains the control character {character!r}"
-        elif unicodedata.category(character) in ("Cc", "Cf", "Cs", "Co", "Cn", "Zs", "Zl", "Zp"):
+    if control := _CONTROL.search(command):
+        return f"it contains the control character {control[0]!r}"
+    for character in "" if command.isascii() else command:
+        if unicodedata.category(character) in ("Cc", "Cf", "Cs", "Co", "Cn", "Zs", "Zl", "Zp"):
             return f"it contains U+{ord(character):04X}, which cannot be seen or looks like a blank"
     for text, most in _MAX_COUNTS.items():
         if command.count(text) > most:

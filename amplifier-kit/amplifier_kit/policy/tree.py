@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from typing import TYPE_CHECKING, Literal
 
 from amplifier_kit.policy.hazards import is_hazardous_variable
@@ -14,30 +15,43 @@ from amplifier_kit.policy.wrappers import PLAIN_NAME
 if TYPE_CHECKING:
     from tree_sitter import Language, Node
 
-_STRUCTURES = frozenset(
+
+def _kinds(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_STRUCTURES = _kinds(
     "program list pipeline subshell compound_statement if_statement elif_clause else_clause while_statement "
-    "for_statement do_group case_statement case_item negated_command command_substitution process_substitution".split()
+    "for_statement do_group case_statement case_item negated_command command_substitution process_substitution"
 )
 #: Parts of words: they are judged where the word is used, here only the commands inside of them are looked for.
-_PARTS = frozenset(
+_PARTS = _kinds(
     "word string raw_string ansi_c_string concatenation simple_expansion expansion arithmetic_expansion number array "
     "string_content variable_name special_variable_name command_name brace_expression herestring_redirect "
     "binary_expression unary_expression parenthesized_expression test_operator regex subscript extglob_pattern "
     "heredoc_body heredoc_content heredoc_start heredoc_end file_descriptor ternary_expression postfix_expression "
-    "translated_string".split()
+    "translated_string"
 )
+#: Parts that never have parts themselves.
+_ENDS = _kinds("word raw_string number variable_name string_content test_operator file_descriptor")
 #: Where a word stands that is no argument: the list of a loop, the subject and the patterns of a case.
-_WORDS = frozenset(
+_WORDS = _kinds(
     "word string raw_string ansi_c_string concatenation simple_expansion expansion arithmetic_expansion "
-    "brace_expression extglob_pattern".split()
+    "brace_expression extglob_pattern"
 )
+#: Their text is more than their children: it is taken from the source.
+_LOOSE = _kinds("string heredoc_body heredoc_redirect expansion arithmetic_expansion test_command regex ERROR")
+#: A test without anything that the shell would fill in, open or write.
+_PLAIN_TEST = re.compile(r"\[ [\w\s./=!-]* \]|\[\[ [\w\s./=!&|-]* \]\]", re.ASCII)
+_NAMED_DESCRIPTOR = re.compile(rb"(?<!\$)\{\w+\}[<>]")
+MAX_SEGMENTS = 500
 _HARMLESS_FILES = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/stdin"})
 _WRITES = frozenset({">", ">>", ">|", "&>", "&>>", ">&"})
 _READS = frozenset({"<", "<&"})
-_TOKENS = frozenset(
+_TOKENS = _kinds(
     "; & && || | |& ( ) { } $( ` <( >( ;; ;& ;;& if then fi elif else while until do done for select in case esac ! "
-    "\n ' \" [ ] [[ ]] function".split(" ")
-)
+    "' \" [ ] [[ ]] function"
+) | {"\n"}
 
 
 class Walk:
@@ -49,20 +63,30 @@ class Walk:
         self.source = source
         self.root = Parser(language).parse(source).root_node
         self.segments: list[Segment] = []
+        self._above = ""
         self.taint = "it cannot be parsed" if self.root.has_error else ""
+        if _NAMED_DESCRIPTOR.search(source):
+            self.taint = self.taint or "a redirect sets a variable"
         # Words after a redirect belong to the command before it, though the grammar hangs them on the redirect.
         self._late: dict[int, list[Node]] = {}
 
     def run(self) -> None:
         """Visit every node, without recursion: lines can nest as deeply as they like."""
-        waiting = [self.root]
-        while waiting:
-            node = waiting.pop()
-            waiting += reversed(self._visit(node))
+        waiting = [(self.root, "")]
+        while waiting and len(self.segments) <= MAX_SEGMENTS:
+            node, self._above = waiting.pop()
+            kind = node.type
+            # Ends of the tree that say nothing by themselves are passed over here: they are most of it.
+            waiting += [(child, kind) for child in reversed(self._visit(node)) if child.type not in _ENDS]
+        if waiting:
+            self.segments = []
+            self.taint = f"more than {MAX_SEGMENTS} commands"
 
     def _visit(self, node: Node) -> list[Node]:
         """Take note of one node and return those below it that are still to be seen."""
         kind = node.type
+        if kind not in _LOOSE and not self._is_whole(node):
+            self.taint = self.taint or "a part of it that is not understood"
         if kind in _STRUCTURES:
             return self._structure(node)
         visit = getattr(self, f"_on_{kind}", None) if node.is_named else None
@@ -72,9 +96,22 @@ class Walk:
             self._not_understood(node)
         return node.children
 
+    def _is_whole(self, node: Node) -> bool:
+        """Tell whether a node is made of its children and blanks alone."""
+        at, children = node.start_byte, node.children
+        if not children:
+            return True
+        for child in children:
+            start = child.start_byte
+            if start - at > 1 and self.source[at:start].strip(b" \t\n"):
+                return False
+            if start - at == 1 and self.source[at] not in b" \t\n":
+                return False
+            at = child.end_byte
+        return not self.source[at : node.end_byte].strip(b" \t\n")
+
     def _is_part_of_word(self, node: Node) -> bool:
-        parent = node.parent
-        return not node.is_named and parent is not None and parent.type not in _STRUCTURES
+        return not node.is_named and self._above not in _STRUCTURES
 
     def _structure(self, node: Node) -> list[Node]:
         first = node.children[0].type if node.children else ""
@@ -120,7 +157,7 @@ class Walk:
         words: list[str] = []
         assignments: list[str] = []
         redirects: list[Redirect] = []
-        reason = self._gaps(node)
+        reason = self._gaps(node.children)
         for child in [*node.children, *self._late.get(node.start_byte, ())]:
             try:
                 match child.type:
@@ -144,9 +181,9 @@ class Walk:
             reason = reason or "a redirect's file is known only when it runs"
         self._add(tuple(words), node, redirects=tuple(redirects), reason=reason, assignments=tuple(assignments))
 
-    def _gaps(self, node: Node) -> str:
+    def _gaps(self, nodes: list[Node]) -> str:
         """Say when two words touch: to the shell they are one."""
-        for left, right in zip(node.children, node.children[1:], strict=False):
+        for left, right in pairwise(nodes):
             gap = self.source[left.end_byte : right.start_byte]
             touching = not gap and not right.type.endswith("_redirect") and not left.type.endswith("_redirect")
             if touching or gap.strip(b" \t"):
@@ -154,7 +191,7 @@ class Walk:
         return ""
 
     def _on_variable_assignment(self, node: Node) -> None:
-        if node.parent is not None and node.parent.type in ("command", "declaration_command"):
+        if self._above in ("command", "declaration_command"):
             return
         name = source_text(node.children[0], self.source)
         try:
@@ -179,7 +216,8 @@ class Walk:
 
     def _on_test_command(self, node: Node) -> None:
         text = source_text(node, self.source)
-        reason = "a test of something that is known only when it runs" if re.search(r"[$`]|-[vR]\b", text) else ""
+        is_plain = _PLAIN_TEST.fullmatch(text) and not re.search(r"(^|\s)-[vR]\b", text)
+        reason = "" if is_plain else "a test that is not plain"
         self._add(tuple(text.split()), node, reason=reason)
 
     def _on_function_definition(self, node: Node) -> None:
@@ -221,7 +259,7 @@ class Walk:
 
     def _on_file_redirect(self, node: Node) -> None:
         """Seen with its command or its statement, except inside of a here-document's first line."""
-        if node.parent is None or node.parent.type not in ("command", "redirected_statement"):
+        if self._above not in ("command", "redirected_statement"):
             redirects, reason = [], ""
             try:
                 redirects = self._redirects(node)
@@ -236,9 +274,9 @@ class Walk:
 
     def _descriptor(self, node: Node, index: int) -> str:
         redirect = node.children[index]
-        if index and redirect.children[0].type == "file_descriptor":
-            if node.children[index - 1].end_byte == redirect.start_byte:
-                return "a digit that touches a word is not understood"
+        has_number = bool(index) and redirect.children[0].type == "file_descriptor"
+        if has_number and node.children[index - 1].end_byte == redirect.start_byte:
+            return "a digit that touches a word is not understood"
         return ""
 
     def _hang(self, late: list[Node], statement: Node) -> None:
@@ -253,8 +291,12 @@ class Walk:
         self._late.setdefault(node.start_byte, []).extend(late)
 
     def _redirects(self, node: Node) -> list[Redirect]:
+        numbers = [source_text(child, self.source) for child in node.children if child.type == "file_descriptor"]
         parts = [child for child in node.children if child.type != "file_descriptor"]
         operator, destinations = parts[0].type, parts[1:]
+        # The grammar takes some words that end in a digit for a number.
+        if self._gaps(destinations) or any(not re.fullmatch(r"[0-9]+", number) for number in numbers):
+            raise NotKnown(f"the redirect {source_text(node, self.source)!r}")
         if operator in (">&-", "<&-"):
             return []
         if operator not in _WRITES | _READS or not destinations:
@@ -269,6 +311,9 @@ class Walk:
         if text in _HARMLESS_FILES:
             return []
         is_home = text == "~" or text.startswith("~/")
+        if operator in (">&", "<&") and source_text(destination, self.source) != text:
+            # The shell takes such a word's quotes away twice.
+            return [Redirect(kind, None)]
         if HOLE in text or not text or text.startswith(("/dev/tcp/", "/dev/udp/")):
             return [Redirect(kind, None)]
         if text.startswith("~") and not (is_home and destination.type == "word"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from amplifier_kit.policy.segment import HOLE
@@ -20,6 +21,7 @@ _ESCAPES = {
     "\\": "\\", "'": "'", '"': '"', "?": "?",
 }  # fmt: skip
 _ANSI = re.compile(r"\\(x[0-9A-Fa-f]{1,2}|u[0-9A-Fa-f]{1,4}|U[0-9A-Fa-f]{1,8}|[0-7]{1,3}|.)", re.DOTALL)
+_PLAIN_WORD = re.compile(rb"[A-Za-z0-9_./=:@%+,-]+")
 _PLAIN_EXPANSION = re.compile(r"\$(\w+|[?$!#@*-])|\$\{#?\w+\}", re.ASCII)
 _PLAIN_ARITHMETIC = re.compile(r"\$\(\([0-9 +*/%()-]*\)\)")
 #: Substitutions: their commands are found by the walk over the tree, here they are only text that is not known yet.
@@ -32,6 +34,10 @@ def word_text(node: Node, source: bytes) -> str:
     Raises:
         NotKnown: When the word has a form whose value or effect cannot be told.
     """
+    if node.type == "command_name" and node.child_count == 1:
+        node = node.children[0]
+    if node.type == "word" and _PLAIN_WORD.fullmatch(source, node.start_byte, node.end_byte):
+        return source[node.start_byte : node.end_byte].decode("ascii")
     pieces = [_piece(part, source) for part in (node.children if node.type == "concatenation" else [node])]
     if node.type == "concatenation":
         _check_adjacent(node)
@@ -50,7 +56,7 @@ def source_text(node: Node, source: bytes) -> str:
 
 def _check_adjacent(node: Node) -> None:
     children = node.children
-    if any(left.end_byte != right.start_byte for left, right in zip(children, children[1:], strict=False)):
+    if any(left.end_byte != right.start_byte for left, right in pairwise(children)):
         raise NotKnown("a word with gaps")
 
 
@@ -58,7 +64,8 @@ def _bare(node: Node, source: bytes) -> str:
     """Return what of a word is outside of quotes."""
     parts = node.children if node.type == "concatenation" else [node]
     kinds = ("word", "brace_expression", "{", "}")
-    return "".join(source_text(part, source) for part in parts if part.type in kinds).replace("\\{", "")
+    text = "".join(source_text(part, source) for part in parts if part.type in kinds)
+    return re.sub(r"\\.", "", text, flags=re.DOTALL)
 
 
 def _piece(node: Node, source: bytes) -> str:
@@ -99,7 +106,7 @@ def _unescaped(text: str) -> str:
         elif character in "*?[":
             # File names take its place, and they may look like options.
             result.append(HOLE)
-        elif character in "\"'`$;&|<>()\n":
+        elif character in "\"'`$;&|<>() \t\n":
             raise NotKnown(f"the character {character!r} inside of a word")
         else:
             result.append(character)
@@ -108,19 +115,31 @@ def _unescaped(text: str) -> str:
 
 def _quoted(node: Node, source: bytes) -> str:
     pieces: list[str] = []
-    children = node.children
-    if children[0].type != '"' or children[-1].type != '"' or len(children) < 2:
+    *children, last = node.children
+    if not children or children[0].type != '"' or last.type != '"':
         raise NotKnown("a quote of an unknown form")
     at = children[0].end_byte
     for child in children[1:]:
-        # Blanks between the parts belong to the text, though the grammar leaves them out.
+        # Blanks between the parts belong to the text, though the grammar leaves them out or to the next part.
+        text = source_text(child, source)
+        bare = text.lstrip(" \t\n")
         pieces.append(_in_quotes(source[at : child.start_byte].decode("utf-8", "replace")))
         at = child.end_byte
         if child.type == "string_content":
-            pieces.append(_in_quotes(source_text(child, source)))
-        elif child is not children[-1]:
-            pieces.append("$" if source_text(child, source) == "$" else _piece(child, source))
+            pieces.append(_in_quotes(text))
+        else:
+            pieces.append(text[: len(text) - len(bare)])
+            pieces.append(_in_quoted_part(child, bare, source))
+    pieces.append(_in_quotes(source[at : last.end_byte - 1].decode("utf-8", "replace")))
     return "".join(pieces)
+
+
+def _in_quoted_part(node: Node, bare: str, source: bytes) -> str:
+    if bare == "$":
+        return bare
+    if _PLAIN_EXPANSION.fullmatch(bare) or _PLAIN_ARITHMETIC.fullmatch(bare):
+        return HOLE
+    return _piece(node, source)
 
 
 def _in_quotes(text: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from amplifier_kit.policy.hazards import is_hazardous_variable
 from amplifier_kit.policy.segment import HOLE
 
 
@@ -43,7 +44,7 @@ _WRAPPERS = {
     "busybox": _Options(),
     "command": _Options("p", is_transparent=True),
     "doas": _Options("nL", "uC"),
-    "env": _Options("i0v", "uC", _names("ignore-environment null debug"), _names("unset chdir"), assigns=True),
+    "env": _Options("i0v", "u", _names("ignore-environment null debug"), _names("unset"), assigns=True),
     "exec": _Options("cl", "a"),
     "ionice": _Options("t", "cn", _names("ignore"), _names("class classdata")),
     "nice": _Options("0123456789", "n", long_valued=_names("adjustment"), is_transparent=True),
@@ -52,9 +53,9 @@ _WRAPPERS = {
     "stdbuf": _Options("", "ioe", long_valued=_names("input output error"), is_transparent=True),
     "sudo": _Options(
         "AbEHKknPSBN",
-        "CDghpRrTtUu",
+        "CghprTtUu",
         _names("askpass background preserve-env set-home reset-timestamp non-interactive preserve-groups stdin bell"),
-        _names("close-from chdir group host prompt chroot role command-timeout type other-user user"),
+        _names("close-from group host prompt role command-timeout type other-user user"),
         assigns=True,
     ),
     "time": _Options("p", is_transparent=True),
@@ -80,14 +81,14 @@ _OTHER_SHELLS = _names("zsh ksh mksh fish csh tcsh")
 #: Programs of many forms that run what follows somewhere in their words. A rule may name them; a denying rule looks
 #: at every word.
 RUNNERS = _names(
-    "at batch bunx capsh chroot chrt conda coproc cpulimit dbus-run-session direnv docker dotenv entr expect fakeroot "
+    "at batch bunx capsh chroot chrt conda cpulimit dbus-run-session direnv docker dotenv entr expect fakeroot "
     "faketime firejail flock gdb guix hatch kubectl ltrace nerdctl nix nix-shell npx nsenter numactl parallel pdm perf "
     "pipenv pipx pkexec pnpm podman poetry prlimit proot proxychains rlwrap runuser rye screen script setpriv ssh "
     "strace su systemd-run taskset tmux torsocks unbuffer unshare uv uvx valgrind watch xvfb-run yarn bwrap"
 )
 #: Builtins after which the shell is another: names, options, variables or files decide what its next commands are.
 CHANGES_SHELL = _names(
-    ". alias builtin_unset declare enable eval export getopts hash let local mapfile readarray readonly set shopt "
+    ". alias declare enable eval export getopts hash let local mapfile readarray readonly set shopt "
     "source trap typeset unalias unset"
 )
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=", re.ASCII)
@@ -105,7 +106,7 @@ def changes_shell(words: tuple[str, ...]) -> bool:
     if program == "read":
         return not all(word == "-r" or PLAIN_NAME.fullmatch(word) for word in rest)
     if program == "printf":
-        return any(word.startswith("-v") or word.startswith(HOLE) for word in rest[:1])
+        return any(word.startswith(("-v", HOLE)) for word in rest[:1])
     return program in CHANGES_SHELL
 
 
@@ -116,6 +117,8 @@ def unwrap(words: tuple[str, ...]) -> Wrapped | None:
         return _shell(name, words)
     if name in ("eval", "trap"):
         return _script(name, words)
+    if name == "coproc":
+        return Wrapped(reason="`coproc` takes a name or a command")
     if name == "find":
         return _find(words)
     if name == "xargs":
@@ -134,6 +137,9 @@ def _wrapper(name: str, words: tuple[str, ...]) -> Wrapped:
         return Wrapped(reason=f"`{name}` with options that are not known here")
     if start >= len(words):
         return Wrapped()
+    set_here = [word.partition("=")[0].rstrip("+") for word in words[1:start] if _ASSIGNMENT.match(word)]
+    if hazardous := [variable for variable in set_here if is_hazardous_variable(variable)]:
+        return Wrapped(words=(words[start:],), reason=f"{hazardous[0]} decides what runs")
     # A path may be another program of that name.
     is_transparent = options.is_transparent and "/" not in words[0]
     return Wrapped(words=(words[start:],), is_transparent=is_transparent)
@@ -143,8 +149,6 @@ def _program_at(words: tuple[str, ...], options: _Options) -> int | None:
     """Return the index of the program that a wrapper runs, or None when an option is not known."""
     at = 1
     while at < len(words) and words[at].startswith(("-", HOLE)) and words[at] != "-":
-        if HOLE in words[at]:
-            return None
         if words[at] == "--":
             at += 1
             break
@@ -156,7 +160,9 @@ def _program_at(words: tuple[str, ...], options: _Options) -> int | None:
         at += words[at : at + 1] == ("-",)
         while at < len(words) and _ASSIGNMENT.match(words[at]):
             at += 1
-    return at + options.operands
+    at += options.operands
+    # What is filled in there may be several words: then another one is the program.
+    return None if any(HOLE in word for word in words[1:at]) else at
 
 
 def _option_length(word: str, options: _Options) -> int | None:
@@ -189,7 +195,7 @@ def _find(words: tuple[str, ...]) -> Wrapped | None:
     found: list[tuple[str, ...]] = []
     at = 1
     while at < len(words):
-        if HOLE in words[at] and words[at].startswith(("-", HOLE)) and len(words) > at + 1:
+        if words[at].startswith(HOLE):
             return Wrapped(reason="`find` with a test that is known only when it runs")
         if words[at] in ("-exec", "-execdir", "-ok", "-okdir"):
             end = next((index for index in range(at + 1, len(words)) if words[index] in (";", "+")), None)
@@ -198,7 +204,9 @@ def _find(words: tuple[str, ...]) -> Wrapped | None:
             found.append(tuple(word.replace("{}", HOLE) for word in words[at + 1 : end]))
             at = end
         at += 1
-    return Wrapped(words=tuple(found)) if found else None
+    elsewhere = any(word in ("-execdir", "-okdir") for word in words)
+    reason = "`find` runs it in other folders" if elsewhere else ""
+    return Wrapped(words=tuple(found), reason=reason) if found else None
 
 
 def _shell(name: str, words: tuple[str, ...]) -> Wrapped | None:
@@ -207,7 +215,7 @@ def _shell(name: str, words: tuple[str, ...]) -> Wrapped | None:
     at = 1
     while at < len(words) and words[at].startswith(("-", "+")) and words[at] not in ("-", "--"):
         word = words[at]
-        if HOLE in word or (word.startswith("--") and word not in _SHELL_LONG):
+        if word.startswith("--") and word not in _SHELL_LONG:
             return Wrapped(reason=f"`{name}` with options that are not known here")
         if not word.startswith("--"):
             if set(word[1:]) - set("ceuxlopfhmvnO"):
@@ -216,6 +224,8 @@ def _shell(name: str, words: tuple[str, ...]) -> Wrapped | None:
             at += sum(letter in "oO" for letter in word[1:])
         at += 1
     at += words[at : at + 1] in (("-",), ("--",))
+    if any(HOLE in word for word in words[1:at]):
+        return Wrapped(reason=f"`{name}` with options that are known only when it runs")
     if at >= len(words):
         return Wrapped(reason=f"`{name}` runs what it reads")
     if not is_script:

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
-import shutil
-import tempfile
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -34,7 +31,7 @@ class OutputFolder:
         """Make a file that only its owner may read; raises OSError."""
         folder = self._made()
         self._prune(folder)
-        path = folder / f"{prefix}-{secrets.token_hex(6)}.out"
+        path = folder / f"{prefix}-{os.urandom(6).hex()}.out"
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         kept = Kept(path, os.open(path, flags, 0o600))
         self._open.add(path)
@@ -46,6 +43,8 @@ class OutputFolder:
 
     def close(self) -> None:
         """Remove a temporary folder; make one that stays no larger than its limit."""
+        import shutil
+
         self._open.clear()
         if self._path is None:
             return
@@ -57,6 +56,8 @@ class OutputFolder:
 
     def _made(self) -> Path:
         if self._path is None:
+            import tempfile
+
             self._path = Path(tempfile.mkdtemp(prefix="amplifier-output-"))
         self._path.mkdir(mode=0o700, parents=True, exist_ok=True)
         return self._path

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import secrets
 import sys
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -59,7 +57,7 @@ class Order:
     linger: float = LINGER
     grace: float = GRACE
     #: What all its processes carry in their environment.
-    mark: str = field(default_factory=lambda: secrets.token_hex(16))
+    mark: str = field(default_factory=lambda: os.urandom(16).hex())
 
     def encoded(self) -> bytes:
         """Return folder and command as the supervisor reads them.
@@ -151,6 +149,8 @@ def _written(text: bytes) -> int:
     if hasattr(os, "memfd_create"):
         number = os.memfd_create("order")
     else:
+        import tempfile
+
         with tempfile.TemporaryFile() as file:
             number = os.dup(file.fileno())
     try:

@@ -106,10 +106,9 @@ class Output:
                 return Shown(readable(whole), False, self.total, self.path, self.problem)
             self._keep_binary(whole)
             return Shown(f"[binary output, {self.total:,} bytes{self._where()}]", False, *self._facts())
-        head, tail = bytes(self._start[: self._part]), bytes(self._end[-self._part :])
+        head, tail = cut_head(bytes(self._start[: self._part])), cut_tail(bytes(self._end[-self._part :]))
         if is_binary(head) or is_binary(tail):
             return Shown(f"[binary output, {self.total:,} bytes{self._where()}]", True, *self._facts())
-        head, tail = cut_head(head), cut_tail(tail)
         gone = self.total - len(head) - len(tail)
         marker = f"[... {gone:,} bytes left out here{self._where()} ...]"
         begin = readable(head)

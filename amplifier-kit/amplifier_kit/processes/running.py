@@ -244,6 +244,8 @@ async def to_end(work: Awaitable[Outcome]) -> Outcome:
             await asyncio.wait([task])
         except asyncio.CancelledError as error:
             cancelled = error
-    if cancelled is not None:
-        raise cancelled
-    return task.result()
+    if cancelled is None:
+        return task.result()
+    if not task.cancelled():
+        task.exception()  # looked at, so that asyncio does not complain about it
+    raise cancelled

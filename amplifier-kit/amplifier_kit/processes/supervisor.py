@@ -22,11 +22,16 @@ import select
 import signal
 import sys
 import time
-from typing import Final
+
+# Type checkers take this for typing's; typing itself would take longer to import than all the rest.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Final
 
 _PR_SET_PDEATHSIG: Final = 1
 _PR_SET_CHILD_SUBREAPER: Final = 36
-#: How often SIGKILL is repeated for what was started meanwhile.
+#: How often signals are sent to what was started meanwhile.
 _PASS: Final = 0.02
 
 _RUNNING, _LINGERING, _TERMINATING, _KILLING = range(4)
@@ -94,6 +99,8 @@ class Supervisor:
         self._stage = _RUNNING
         self._until: float | None = None
         self._is_told = False
+        #: Who has got SIGTERM.
+        self._terminated: set[int] = set()
         self._command = 0
         self._has_begun = False
         self._has_ended = False
@@ -152,7 +159,7 @@ class Supervisor:
                     poll.unregister(source)
                     self._on_begun()
         if self.is_weak and not self._is_kept:
-            self._signal(signal.SIGKILL)
+            self._signal(signal.SIGKILL, ())
 
     def _on_begun(self) -> None:
         if self._has_begun:
@@ -178,21 +185,26 @@ class Supervisor:
     def _step(self) -> None:
         """Go from one stage to the next when it is time."""
         if self._is_told and self._stage < _TERMINATING:
-            self._terminate()
+            self._enter(_TERMINATING)
         elif self._stage == _RUNNING and self._has_ended and not self._is_kept:
             self._enter(_LINGERING)
         elif self._stage == _LINGERING and self._is_over():
             self.say(f"left {len(descendants(os.getpid()))}")
-            self._terminate()
+            self._enter(_TERMINATING)
         elif self._stage == _TERMINATING and self._is_over():
             self._enter(_KILLING)
-        if self._stage == _KILLING:
-            self._signal(signal.SIGKILL)
+        if self._stage == _TERMINATING:
+            self._terminate_new()
+        elif self._stage == _KILLING:
+            self._signal(signal.SIGKILL, descendants(os.getpid()))
 
-    def _terminate(self) -> None:
-        self._enter(_TERMINATING)
-        self._signal(signal.SIGTERM)
-        self._signal(signal.SIGCONT)
+    def _terminate_new(self) -> None:
+        """Send SIGTERM once to everybody, and wake those that were made to stand still."""
+        fresh = set(descendants(os.getpid())) - self._terminated
+        if fresh:
+            self._terminated |= fresh
+            self._signal(signal.SIGTERM, fresh)
+            self._signal(signal.SIGCONT, fresh)
 
     def _enter(self, stage: int) -> None:
         self._stage = stage
@@ -206,15 +218,15 @@ class Supervisor:
         if self._until is None:
             return None
         left = max(0.0, self._until - time.monotonic())
-        return int(min(left, _PASS if self._stage == _KILLING else left) * 1000) + 1
+        return int(min(left, _PASS if self._stage >= _TERMINATING else left) * 1000) + 1
 
-    def _signal(self, number: int) -> None:
-        if not self._has_ended or self.is_weak:
+    def _signal(self, number: int, pids: Iterable[int]) -> None:
+        if self.is_weak:
             try:
                 os.killpg(self._command, number)
             except OSError:
-                pass  # not its own group yet; it is among those below in any case
-        for pid in descendants(os.getpid()):
+                pass  # nobody is left in it
+        for pid in pids:
             try:
                 os.kill(pid, number)
             except OSError:

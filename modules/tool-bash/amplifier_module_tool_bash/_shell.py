@@ -6,6 +6,7 @@ understands quotes, lists, pipelines, subshells, substitutions, here-documents a
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 _SPACES: Final = " \t\r"
@@ -18,13 +19,23 @@ class TooDeep(Exception):
     """A command is nested deeper than it can be looked at."""
 
 
-class Simple(NamedTuple):
+@dataclass
+class Simple:
     """One command: its words without quotes, and the files it writes to by redirection."""
 
-    words: tuple[str, ...]
-    targets: tuple[str, ...]
-    #: Text that it gets as input from a here-document.
-    documents: tuple[str, ...] = ()
+    words: list[str] = field(default_factory=list)
+    targets: list[str] = field(default_factory=list)
+    #: Texts that it gets as input from here-documents.
+    documents: list[str] = field(default_factory=list)
+
+
+class _Document(NamedTuple):
+    """A here-document whose text comes after the line."""
+
+    delimiter: str
+    is_indented: bool
+    is_quoted: bool
+    command: Simple
 
 
 def simple_commands(text: str) -> list[Simple]:
@@ -47,14 +58,8 @@ class _Scan:
         self._found = found
         self._depth = depth
         self._at = 0
-        self._begin()
-        self._pending: list[tuple[str, bool, bool, list[str]]] = []
-
-    def _begin(self) -> None:
-        self._words: list[str] = []
-        self._targets: list[str] = []
-        self._documents: list[str] = []
-        self._is_written: Final = True
+        self._command = Simple()
+        self._announced: list[_Document] = []
 
     def run(self, closer: str) -> int:
         """Read up to the closer, or the end; return where it goes on after that."""
@@ -89,13 +94,12 @@ class _Scan:
         word = self._word()
         is_number = self._text[start : self._at].isdigit() and self._at < len(self._text)
         if not (is_number and self._text[self._at] in "<>"):
-            self._words.append(word)
+            self._command.words.append(word)
 
     def _finish(self) -> None:
-        if self._words or self._targets:
-            # The list of documents is filled when the line is over.
-            self._found.append(Simple(tuple(self._words), tuple(self._targets), self._documents))  # type: ignore[arg-type]
-        self._words, self._targets, self._documents = [], [], []
+        if self._command.words or self._command.targets:
+            self._found.append(self._command)
+        self._command = Simple()
 
     def _skip_comment(self) -> None:
         end = self._text.find("\n", self._at)
@@ -188,26 +192,26 @@ class _Scan:
         word = self._word()
         if operator in ("<<", "<<-"):
             is_quoted = any(char in text[begin : self._at] for char in "'\"\\")
-            self._pending.append((word, operator == "<<-", is_quoted, self._documents))
+            self._announced.append(_Document(word, operator == "<<-", is_quoted, self._command))
         elif ">" in operator:
-            self._targets.append(word)
+            self._command.targets.append(word)
 
     def _read_documents(self) -> None:
         """Read the here-documents that the line just ended has announced."""
-        pending, self._pending = self._pending, []
-        for delimiter, is_indented, is_quoted, documents in pending:
+        announced, self._announced = self._announced, []
+        for document in announced:
             lines: list[str] = []
             while self._at < len(self._text):
                 end = self._text.find("\n", self._at)
                 end = len(self._text) if end < 0 else end
                 line = self._text[self._at : end]
                 self._at = end + 1
-                if (line.lstrip("\t") if is_indented else line) == delimiter:
+                if (line.lstrip("\t") if document.is_indented else line) == document.delimiter:
                     break
                 lines.append(line)
             body = "\n".join(lines)
-            documents.append(body)
-            if not is_quoted:
+            document.command.documents.append(body)
+            if not document.is_quoted:
                 self._read_expansions(body)
 
     def _read_expansions(self, body: str) -> None:

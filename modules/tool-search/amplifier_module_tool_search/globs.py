@@ -122,14 +122,18 @@ def _components(pattern: str, is_bare: bool) -> list[str]:
 
 
 def _path_regex(names: list[str]) -> str:
-    parts = []
-    for place, name in enumerate(names):
-        is_last = place == len(names) - 1
+    """Return a regular expression that never tries twice what cannot help: the first fit is as good as any other."""
+    groups: list[list[str]] = [[]]
+    for name in names:
         if name == "**":
-            parts.append(".+" if is_last else "(?:[^/]+/)*")
+            groups.append([])
         else:
-            parts.append(f"(?:{_name_regex(name)})" + ("" if is_last else "/"))
-    return "".join(parts)
+            groups[-1].append(_name_regex(name))
+    if len(groups) == 1:
+        return "/".join(groups[0])
+    first, *middle, last = ["/".join(group) for group in groups]
+    passed = "".join(f"(?>(?:[^/]+/)*?{group}/)" for group in middle)
+    return (f"{first}/" if first else "") + passed + (f"(?:[^/]+/)*{last}" if last else ".+")
 
 
 def _folders_regex(names: list[str]) -> str:
@@ -138,9 +142,9 @@ def _folders_regex(names: list[str]) -> str:
         if name == "**":
             regex = ".*"
         elif regex == ".*":
-            regex = f"(?:{_name_regex(name)})(?:/.*)?"
+            regex = f"{_name_regex(name)}(?:/.*)?"
         else:
-            regex = f"(?:{_name_regex(name)})" + (f"(?:/{regex})?" if regex else "")
+            regex = _name_regex(name) + (f"(?:/{regex})?" if regex else "")
     return regex or "(?!)"
 
 
@@ -166,28 +170,32 @@ def _loose(name: str) -> str:
 
 
 def _name_regex(name: str) -> str:
-    parts, place = [], 0
+    """Return a regular expression for one name, up to a slash or the end, that takes no long time to fail."""
+    chunks: list[list[str]] = [[]]
+    place = 0
     while place < len(name):
         mark = name[place]
         if mark == "*":
-            parts.append("[^/]*")
+            chunks.append([])
         elif mark == "?":
-            parts.append("[^/]")
+            chunks[-1].append("[^/]")
         elif mark == "[":
             closed = _class_end(name, place)
             if closed < 0:
                 raise GlobError("a [ is never closed")
-            parts.append(_class_regex(name[place + 1 : closed]))
+            chunks[-1].append(_class_regex(name[place + 1 : closed]))
             place = closed
         elif mark == "\\":
             place += 1
             if place == len(name):
                 raise GlobError("it ends with a backslash")
-            parts.append(re.escape(name[place]))
+            chunks[-1].append(re.escape(name[place]))
         else:
-            parts.append(re.escape(mark))
+            chunks[-1].append(re.escape(mark))
         place += 1
-    return re.sub(r"(?:\[\^/\]\*){2,}", "[^/]*", "".join(parts))
+    first, *rest = ["".join(chunk) for chunk in chunks]
+    middle = "".join(f"(?>[^/]*?{chunk})" for chunk in rest[:-1] if chunk)
+    return first + middle + (f"[^/]*{rest[-1]}" if rest else "")
 
 
 def _class_regex(body: str) -> str:

@@ -34,6 +34,8 @@ class Place:
         #: Where it really is.
         self.path = path
         self.is_folder = is_folder
+        #: Whether rules of folders above count.
+        self.is_in_repository = is_folder and _is_in_repository(path)
         shown = os.path.relpath(path, home) if is_inside(path, home) else path
         self._shown = "" if shown == "." else shown
 
@@ -92,7 +94,9 @@ class Places:
         real_home = os.path.realpath(home)
         expected = os.path.normpath(os.path.join(real_home, os.path.expanduser(given)))
         allowed = self._allowed
-        folders = None if allowed is None else [os.path.realpath(os.path.join(home, os.path.expanduser(p))) for p in allowed]
+        folders = None
+        if allowed is not None:
+            folders = [os.path.realpath(os.path.join(home, os.path.expanduser(path))) for path in allowed]
         # Not the expected path: what .. means behind a link is for the system to say.
         return open_place(os.path.join(real_home, os.path.expanduser(given)), real_home), expected, folders
 
@@ -121,6 +125,14 @@ def open_place(path: str, home: str) -> Place:
     except BaseException:
         os.close(fd)
         raise
+
+
+def _is_in_repository(path: str) -> bool:
+    while not os.path.lexists(os.path.join(path, ".git")):
+        if (parent := os.path.dirname(path)) == path:
+            return False
+        path = parent
+    return True
 
 
 def is_inside(path: str, folder: str) -> bool:

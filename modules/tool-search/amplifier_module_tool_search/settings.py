@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, get_args
 
+from amplifier_module_tool_search.globs import GlobError, name_regex
+
 logger = logging.getLogger(__name__)
 
 Engine = Literal["auto", "rg", "python"]
@@ -78,7 +80,8 @@ def _section(name: str, given: Any, limit: int | None) -> dict[str, Any]:
         read = _read("glob.", values, {"max_results": _count, "timeout": _seconds, "exclusions": _names})
         return read if limit is None else {"max_results": limit, **read}
     every = {} if limit is None else dict.fromkeys(_LIMITS, limit)
-    limits = every | _read("grep.default_limits.", _mapping(f"{name}.default_limits", values.pop("default_limits", {})), _LIMITS)
+    own = _mapping("grep.default_limits", values.pop("default_limits", {}))
+    limits = every | _read("grep.default_limits.", own, _LIMITS)
     read = _read("grep.", values, {"max_file_size": _count, "timeout": _seconds, "exclusions": _names})
     return {**read, "default_limits": Limits(**limits)}
 
@@ -120,10 +123,17 @@ def _paths(key: str, value: Any) -> tuple[str, ...]:
 
 
 def _names(key: str, value: Any) -> tuple[str, ...]:
-    names = value if isinstance(value, (list, tuple)) else [None]
-    if not all(isinstance(name, str) and name.strip("/") and "/" not in name.strip("/") for name in names):
+    if not isinstance(value, (list, tuple)) or not all(isinstance(name, str) for name in value):
         raise _wrong(key, "a list of folder names", value)
-    return tuple(name.strip("/") for name in names)
+    names = tuple(name.strip("/") for name in value)
+    for name in names:
+        try:
+            name_regex(name)
+        except GlobError as error:
+            raise _wrong(key, f"a list of folder names ({error})", value) from None
+        if not name or "/" in name:
+            raise _wrong(key, "a list of folder names", value)
+    return names
 
 
 def _engine(key: str, value: Any) -> Any:

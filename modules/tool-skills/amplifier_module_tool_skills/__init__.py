@@ -5,21 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
+from amplifier_core.events import PROVIDER_REQUEST, SESSION_RESUME, SESSION_START
 from amplifier_module_tool_skills._discovery import DISCOVERED, LOADED, SkillsDiscovery
 from amplifier_module_tool_skills._settings import Settings
 from amplifier_module_tool_skills._tool import LoadSkillTool
 from amplifier_module_tool_skills._visibility import NAME, SkillsVisibility
 
 __amplifier_module_type__ = "tool"
-__all__ = ["mount", "on_session_ready"]
+__all__ = ["mount"]
 
 EVENTS: Final = (DISCOVERED, LOADED)
 CAPABILITY: Final = "skills_discovery"
+#: After those who write down that the session starts.
+_LATE: Final = 500
 _LEGACY_EVENTS: Final = "observability.events"
 
 
 async def mount(coordinator: Any, config: dict[str, Any] | None = None) -> Callable[[], None]:
-    """Find the skills, mount `load_skill`, and return a function that takes the visibility hook away.
+    """Find the skills, mount `load_skill`, and return a function that takes the hooks away.
 
     Raises ValueError that names the config key that is wrong. A skill that is wrong never stops a session.
     """
@@ -29,20 +32,21 @@ async def mount(coordinator: Any, config: dict[str, Any] | None = None) -> Calla
     coordinator.register_capability(CAPABILITY, discovery)
     tool = LoadSkillTool(discovery)
     await coordinator.mount("tools", tool, name=tool.name)
-    if not settings.visibility.enabled:
-        return _nothing
-    visibility = SkillsVisibility(coordinator, settings.visibility, discovery)
-    taken_away: Callable[[], None] = coordinator.hooks.register(
-        "provider:request", visibility.on_provider_request, priority=settings.visibility.priority, name=NAME
-    )
-    return taken_away
+    register = coordinator.hooks.register
+    # Not sooner: a log begins to listen when the session is ready.
+    handlers = [
+        register(event, discovery.on_start, priority=_LATE, name=NAME) for event in (SESSION_START, SESSION_RESUME)
+    ]
+    if settings.visibility.enabled:
+        visibility = SkillsVisibility(coordinator, settings.visibility, discovery)
+        handler, priority = visibility.on_provider_request, settings.visibility.priority
+        handlers.append(register(PROVIDER_REQUEST, handler, priority=priority, name=NAME))
 
+    def unregister() -> None:
+        for take_away in handlers:
+            take_away()
 
-async def on_session_ready(coordinator: Any) -> None:
-    """Say which skills there are, now that everybody who listens is there."""
-    discovery = coordinator.get_capability(CAPABILITY)
-    if isinstance(discovery, SkillsDiscovery):
-        await discovery.announce()
+    return unregister
 
 
 def _announce_events(coordinator: Any) -> None:
@@ -51,7 +55,3 @@ def _announce_events(coordinator: Any) -> None:
         return
     known = coordinator.get_capability(_LEGACY_EVENTS)
     coordinator.register_capability(_LEGACY_EVENTS, [*(known or []), *EVENTS])
-
-
-def _nothing() -> None:
-    """Have nothing to take away."""

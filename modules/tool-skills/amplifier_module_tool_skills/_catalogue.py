@@ -96,7 +96,7 @@ def _text(found: Content, limit: int) -> Text:
         body = body[:room]
         # To the end of a line; of one that is longer than all there is room for, to the end of a character.
         end = body.rfind(b"\n") + 1
-        body = body[:end] if end else body.decode("utf-8", "ignore").encode()
+        body = body[:end] if body[:end].strip() else body.decode("utf-8", "ignore").encode()
     first_line = 1 + found.head.count(b"\n", 0, front.length)
     return Text(decoded(body, first_line).strip("\n"), found.size, is_cut)
 

@@ -69,6 +69,10 @@ class SkillsDiscovery:
                 self._told.add(problem)
                 logger.warning("tool-skills: %s", problem)
 
+    async def on_start(self, event: str, data: Any) -> None:
+        """Say which skills there are when the session starts."""
+        await self.announce()
+
     async def announce(self) -> None:
         """Emit `skills:discovered` when there are others than those it was emitted for last."""
         names = list(self._catalogue.skills)

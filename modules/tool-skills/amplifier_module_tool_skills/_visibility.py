@@ -60,7 +60,7 @@ class SkillsVisibility:
         """Put the list into the system part, when it has changed; return False when the kernel has no place for it."""
         if not hasattr(self._coordinator, "fragments"):
             return False
-        from amplifier_core.session import set_context_fragment
+        from amplifier_core.coordinator import set_context_fragment
 
         text = await self._said() or None
         if text != self._standing:

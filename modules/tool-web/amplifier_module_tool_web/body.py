@@ -23,7 +23,7 @@ class Body(NamedTuple):
 
 
 async def read_body(answer: Answer, limit: int, progress: Progress) -> Body:
-    """Return the body's first `limit` bytes, unpacked; raise Failure for one that is packed in an unknown way, or broken.
+    """Return the body's first `limit` bytes, unpacked; raise Failure for a packing that is unknown or broken.
 
     Neither what arrives nor what it unpacks to can become longer than the limit by more than one piece.
     """

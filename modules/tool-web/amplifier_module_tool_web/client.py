@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from amplifier_kit.net import AddressRefusedError, Guard, MalformedError, Target, parse_authority, proxy_for
-
 from amplifier_module_tool_web.failure import Failure
 
 if TYPE_CHECKING:
@@ -70,8 +69,10 @@ class Client:
         pool = await self._pool(way)
         if way.proxy is not None:
             await self._glance(target)
-        scheme, host, port = target.scheme.encode(), target.host.encode(), target.endpoint.port
-        url = httpcore2.URL(scheme=scheme, host=host, port=port, target=target.path.encode())
+        # In parts: there is nothing to parse, and so nothing to read in another way than we did.
+        url = httpcore2.URL(
+            scheme=target.scheme.encode(), host=target.host.encode(), port=target.port, target=target.path.encode()
+        )
         headers = [("Host", target.authority), *_HEADERS]
         try:
             async with pool.stream("GET", url, headers=headers) as response:
@@ -170,9 +171,16 @@ def _trust(way: _Way) -> ssl.SSLContext:
 def _answer(target: Target, response: httpcore2.Response) -> Answer:
     headers: dict[str, str] = {}
     for name, value in response.headers:
-        headers.setdefault(name.decode("latin-1").lower(), value.decode("latin-1"))
+        headers.setdefault(name.decode("latin-1").lower(), _decoded(value))
     reason = bytes(response.extensions.get("reason_phrase", b"")).decode("latin-1")
     return Answer(target, response.status, reason, headers, response.aiter_stream())
+
+
+def _decoded(value: bytes) -> str:
+    try:
+        return value.decode("utf-8")  # what servers send where a URL with other characters should be escaped
+    except UnicodeDecodeError:
+        return value.decode("latin-1")
 
 
 def _failure(target: Target, error: Exception, *, is_proxied: bool) -> Failure:
@@ -180,7 +188,8 @@ def _failure(target: Target, error: Exception, *, is_proxied: bool) -> Failure:
 
     where = "the proxy or the server" if is_proxied else "the server"
     causes = [error]
-    while (cause := causes[-1].__cause__) is not None and isinstance(cause, Exception):
+    # The library raises without a cause; what came before is there all the same.
+    while isinstance(cause := causes[-1].__cause__ or causes[-1].__context__, Exception):
         causes.append(cause)
     for cause in causes:
         if isinstance(cause, ssl.SSLCertVerificationError):
@@ -189,5 +198,6 @@ def _failure(target: Target, error: Exception, *, is_proxied: bool) -> Failure:
                 f"{target}: the certificate of {where} is not trusted: {cause.verify_message}. "
                 "Next: set SSL_CERT_FILE to the file of the CA that signed it",
             )
-    said = next((str(cause) for cause in reversed(causes) if str(cause)), type(error).__name__)
+    told = (cause.strerror for cause in causes if isinstance(cause, OSError) and cause.strerror)
+    said = next(told, None) or str(error) or type(error).__name__
     return Failure("unreachable", f"{target}: {where} cannot be reached or broke off: {said}")

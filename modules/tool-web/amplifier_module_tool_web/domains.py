@@ -80,7 +80,9 @@ def _entry(key: str, text: str) -> _Entry:
     except MalformedError as error:
         if key == "blocked_domains" and _PIECE.fullmatch(text):
             return _Entry(text)
-        raise ValueError(f"tool-web: config key {key!r}: {text!r} {error}: write a host, without scheme or path") from None
+        raise ValueError(
+            f"tool-web: config key {key!r}: {text!r} {error}: write a host, without scheme or path"
+        ) from None
     return _Entry(text, host, port, is_below_only=bare != text)
 
 

@@ -31,23 +31,31 @@ class Fetching:
         self._left = timeout
         self._max_redirects = max_redirects
 
-    async def run(self, url: str, read: Callable[[Answer], Awaitable[T]]) -> T:
-        """Return what `read` makes of the answer that all redirects lead to; raise Failure."""
+    def target(self, url: str) -> Target:
+        """Return what a URL asks for; raise Failure for one that nobody should fetch."""
         try:
             target = parse_url(url)
         except MalformedError as error:
             raise Failure("invalid_url", f"{url[:500]!r} {error}") from error
-        # The loop asked for this one: it stands in the tool's input.
-        permitted = {target.host}
+        self._domains.check(target.endpoint)
+        return target
+
+    async def run(self, target: Target, read: Callable[[Answer], Awaitable[T]]) -> T:
+        """Return what `read` makes of the answer that all redirects lead to; raise Failure.
+
+        The session was asked for this target already, as it stands in the tool's input; for other hosts it is asked.
+        """
+        asked, permitted = target, {target.host}
         for _ in range(self._max_redirects + 1):
-            self._domains.check(target.endpoint)
             async with self._within_deadline(target), self._client.get(target) as answer:
                 location = answer.headers.get("location") if answer.status in _REDIRECTS else None
                 if location is None:
                     _check_status(answer)
                     return await read(answer)
             target = await self._next(target, location, permitted)
-        raise Failure("too_many_redirects", f"{url}: more than {self._max_redirects} redirects, the last one to {target}")
+        raise Failure(
+            "too_many_redirects", f"{asked}: more than {self._max_redirects} redirects, the last one to {target}"
+        )
 
     async def _next(self, target: Target, location: str, permitted: set[str]) -> Target:
         try:

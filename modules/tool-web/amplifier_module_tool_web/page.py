@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 _HTML: Final = frozenset({"text/html", "application/xhtml+xml"})
+#: Types that are text, though their names do not say so.
 _TEXT: Final = frozenset(
-    "application/json application/xml application/javascript application/ecmascript application/x-javascript "
-    "application/yaml application/x-yaml application/toml application/sql application/graphql application/x-sh "
-    "application/ld+json application/x-ndjson application/jsonlines application/rtf application/x-httpd-php "
-    "application/x-www-form-urlencoded application/typescript application/x-tex application/x-latex "
-    "message/rfc822 message/http model/obj image/svg+xml".split()
+    f"application/{name}"
+    for name in (
+        *("json", "x-ndjson", "jsonlines", "xml", "yaml", "x-yaml", "toml", "sql", "graphql", "rtf", "x-tex"),
+        *("javascript", "x-javascript", "ecmascript", "typescript", "x-sh", "x-httpd-php", "x-www-form-urlencoded"),
+    )
 )
 #: What servers say when they do not know.
 _UNKNOWN: Final = frozenset({"", "application/octet-stream", "binary/octet-stream", "application/unknown"})

@@ -7,12 +7,14 @@ import re
 from typing import Final
 
 #: Elements whose content nobody reads.
-_HIDDEN: Final = frozenset({b"script", b"style", b"template", b"noscript", b"svg", b"iframe", b"textarea", b"title"})
+_HIDDEN: Final = frozenset({b"script", b"style", b"template", b"svg", b"iframe"})
 #: Elements that do not end a line.
 _INLINE: Final = frozenset(
     b"a abbr acronym b bdi bdo big cite code data del dfn em font i img ins kbd label mark nobr q s samp small span "
     b"strike strong sub sup time tt u var wbr".split()
 )
+#: The `<` of a tag, comment or declaration, and not of a formula.
+_OPENING: Final = re.compile(rb"<(?=[a-zA-Z/!?])")
 _NAME: Final = re.compile(rb"/?([a-zA-Z][a-zA-Z0-9]*)")
 _BLANKS: Final = re.compile(r"[^\S\n]+")
 _LINES: Final = re.compile(r"\n{3,}")
@@ -28,25 +30,15 @@ def plain_text(page: str) -> str:
     lower = source.lower()
     parts: list[bytes] = []
     place = 0
-    while (start := source.find(b"<", place)) >= 0:
-        parts.append(source[place:start])
-        if not _opens(source, start):
-            parts.append(b"<")
-            place = start + 1
-            continue
-        place, mark = _after(lower, start)
+    while (match := _OPENING.search(source, place)) is not None:
+        parts.append(source[place : match.start()])
+        place, mark = _after(lower, match.start())
         parts.append(mark)
         if place < 0:
             break
     else:
         parts.append(source[place:])
     return _tidy(b"".join(parts).decode("utf-8", "replace"))
-
-
-def _opens(source: bytes, start: int) -> bool:
-    """Tell whether the `<` is one of a tag, comment or declaration, and not of a formula."""
-    following = source[start + 1 : start + 2]
-    return following.isalpha() or following in (b"/", b"!", b"?")
 
 
 def _after(lower: bytes, start: int) -> tuple[int, bytes]:

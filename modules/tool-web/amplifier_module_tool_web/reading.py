@@ -40,7 +40,8 @@ async def read(page: str, url: str) -> str:
 
 async def _readable(page: str, url: str) -> str:
     told = {
-        "packages": [str(Path(path).resolve()) if path else os.getcwd() for path in sys.path],
+        # Not the current folder, which is the project's: no page shall be read by what lies there.
+        "packages": [path for path in sys.path if os.path.isabs(path)],
         "url": url,
         "memory": MEMORY,
         "seconds": int(DEADLINE) + 1,

@@ -1,0 +1,36 @@
+"""`amplifier policy`: which rules hold here, what they say of an action, and which ones would spare questions."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import click
+
+from amplifier_app_cli.tree import Entry, LazyGroup
+
+_COMMANDS: Final = {
+    name: Entry(f"amplifier_app_cli.commands.policy.{target}", summary)
+    for name, target, summary in (
+        ("backtest", "backtesting:backtest", "Hold rules against what past sessions did."),
+        ("check", "checking:check", "Check policy files."),
+        ("explain", "explaining:explain", "Say why something is allowed, asked for or denied."),
+        ("list", "listing:list_rules", "List the rules that hold here."),
+        ("revoke", "revoking:revoke", "Take back a decision that was remembered."),
+        ("suggest", "suggesting:suggest", "Propose rules that would have spared questions."),
+    )
+}
+
+
+@click.group(cls=LazyGroup, entries=_COMMANDS)
+def policy() -> None:
+    """Work with the rules that say what a session may do.
+
+    They are in policy.yaml of your home, in .amplifier/policy.yaml and .amplifier/policy.local.yaml of a project, in
+    the bundle, and last in the program itself. Deny is absolute, ask is a floor, and what no rule covers is denied.
+
+    \b
+    Examples:
+      amplifier policy list
+      amplifier policy explain --command "git push; rm x"
+      amplifier policy suggest --days 7
+    """

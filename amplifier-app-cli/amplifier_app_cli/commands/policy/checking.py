@@ -1,0 +1,83 @@
+"""`amplifier policy check`: find what is wrong with policy files before they are needed."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from amplifier_app_cli import exits
+from amplifier_app_cli.app import App, current_app
+from amplifier_app_cli.failures import told
+from amplifier_app_cli.ui.records import format_option, print_json
+
+if TYPE_CHECKING:
+    from amplifier_foundation.permissions.policy_file import PolicySource
+
+
+@click.command()
+@click.argument("files", nargs=-1, type=click.Path(path_type=Path))
+@format_option
+@told
+def check(files: tuple[Path, ...], output_format: str) -> None:
+    """Check FILES, or every policy file that counts here; exit with 1 when one has a problem.
+
+    Every entry is read, and every rule is tried on its own examples. A bad entry is reported alone and takes no other
+    with it; until it is mended, what it may have been about is asked for.
+
+    \b
+    Examples:
+      amplifier policy check
+      amplifier policy check proposed.yaml --format json
+    """
+    app = current_app()
+    sources = _given(app, files) if files else _all(app)
+    problems = [problem for source in sources for problem in source.problems]
+    if output_format == "json":
+        print_json(
+            {
+                "valid": not problems,
+                "sources": [{"scope": each.scope, "origin": each.origin, "rules": len(each.rules)} for each in sources],
+                "problems": [{"where": problem.where, "message": problem.message} for problem in problems],
+            }
+        )
+    else:
+        _print(sources)
+    sys.exit(exits.FAILURE if problems else exits.OK)
+
+
+def _given(app: App, files: tuple[Path, ...]) -> list[PolicySource]:
+    from amplifier_foundation.errors import DocumentError
+    from amplifier_foundation.permissions.policy_file import read_policy_file
+
+    found = []
+    for file in files:
+        source = read_policy_file(app.project / file, "user")
+        if source is None:
+            raise DocumentError(f"{app.project / file}: there is no such file")
+        found.append(source)
+    return found
+
+
+def _all(app: App) -> list[PolicySource]:
+    from amplifier_app_cli.commands.policy.loading import permissions_in
+
+    return [source for source in permissions_in(app, app.project).sources if source.scope != "default"]
+
+
+def _print(sources: list[PolicySource]) -> None:
+    from amplifier_app_cli.ui.plain import plain
+
+    if not sources:
+        click.echo("there are no policy files here: the rules of the program hold alone")
+    for source in sources:
+        for problem in source.problems:
+            click.echo(plain(f"{problem.where}: {problem.message}"))
+        fault = _counted(len(source.problems), "problem") if source.problems else "valid"
+        click.echo(plain(f"{source.origin}: {fault} ({_counted(len(source.rules), 'rule')})"))
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -1,0 +1,125 @@
+"""`amplifier policy explain`: why something is allowed, asked for or denied, and what would change it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from amplifier_app_cli.app import current_app
+from amplifier_app_cli.failures import told
+from amplifier_app_cli.ui.records import format_option, print_json
+
+if TYPE_CHECKING:
+    from amplifier_foundation.permissions.explanation import Explanation
+    from amplifier_foundation.permissions.permissions import Judgement
+
+_ACTION = re.compile(r"(filesystem|process|network|session|tool)\.[A-Za-z0-9_.-]+")
+
+
+@click.command()
+@click.argument("words", nargs=-1)
+@click.option("--command", "command", metavar="TEXT", help="A command line, as a session would give it to bash.")
+@click.option("--read", "read", metavar="PATH", help="A file or folder to read.")
+@click.option("--write", "write", metavar="PATH", help="A file to write.")
+@click.option("--fetch", "fetch", metavar="URL", help="An address to fetch.")
+@click.option("--tool", "tool", metavar="NAME", help="The tool that does it; alone: the tool itself.")
+@format_option
+@told
+def explain(
+    words: tuple[str, ...],
+    command: str | None,
+    read: str | None,
+    write: str | None,
+    fetch: str | None,
+    tool: str | None,
+    output_format: str,
+) -> None:
+    """Say what the rules say of one action: the verdict on each part of it, the rule, and where that stands.
+
+    WORDS are an action, such as session.spawn, or the words of a command. Nothing is run, written or fetched.
+
+    \b
+    Examples:
+      amplifier policy explain --command "git push; rm x"
+      amplifier policy explain -- git status --short
+      amplifier policy explain --write src/main.py
+      amplifier policy explain --fetch https://example.com/
+      amplifier policy explain session.spawn
+    """
+    from amplifier_app_cli.commands.policy.loading import permissions_in
+    from amplifier_foundation.permissions.explanation import explain as explain_action
+
+    action, details = _asked(words, {"command": command, "read": read, "write": write, "fetch": fetch}, tool)
+    app = current_app()
+    permissions = permissions_in(app, app.project)
+    explanation = explain_action(permissions, action, details)
+    if output_format == "json":
+        print_json(_record(explanation))
+    else:
+        from amplifier_app_cli.ui.plain import plain
+
+        click.echo("\n".join(plain(line) for line in _lines(explanation)))
+    for problem in permissions.problems:
+        app.inform(f"problem: {problem.where}: {problem.message}")
+
+
+def _asked(words: tuple[str, ...], given: dict[str, str | None], tool: str | None) -> tuple[str, dict[str, Any]]:
+    """Return the action that is meant, with its details."""
+    named = {key: value for key, value in given.items() if value is not None}
+    if len(named) + bool(words) > 1:
+        raise click.UsageError("ask for one thing: words, --command, --read, --write or --fetch")
+    details: dict[str, Any] = {"tool_name": tool} if tool else {}
+    for key, value in named.items():
+        action, name = _MEANT[key]
+        text = {"tool_input": {"url": value}} if key == "fetch" else {name: value}
+        return action, {**details, **text}
+    if len(words) == 1 and _ACTION.fullmatch(words[0]):
+        return words[0], details
+    if words:
+        import shlex
+
+        # One word is a command line as it was typed; several were taken apart by the shell.
+        return "process.exec", {**details, "command": words[0] if len(words) == 1 else shlex.join(words)}
+    if tool:
+        return f"tool.{tool}", details
+    raise click.UsageError("say what: an action, a command, --read PATH, --write PATH, --fetch URL or --tool NAME")
+
+
+_MEANT = {
+    "command": ("process.exec", "command"),
+    "read": ("filesystem.read", "path"),
+    "write": ("filesystem.write", "path"),
+    "fetch": ("network.fetch", "url"),
+}
+
+
+def _record(explanation: Explanation) -> dict[str, Any]:
+    from amplifier_app_cli.commands.policy.loading import judgement_record, rule_record
+
+    return {
+        "action": explanation.action,
+        **judgement_record(explanation.judgement),
+        "parts": [judgement_record(part) for part in explanation.parts],
+        "rules_that_would_allow": [rule_record(rule) for rule in explanation.rules],
+        "advice": list(explanation.advice),
+    }
+
+
+def _lines(explanation: Explanation) -> Iterator[str]:
+    yield f"{explanation.judgement.verdict}: {explanation.action}"
+    for part in explanation.parts:
+        yield f"  {part.verdict:<5}  {part.what}"
+        yield f"         {_because(part)}"
+    for advice in explanation.advice:
+        yield f"to change it: {advice}"
+
+
+def _because(part: Judgement) -> str:
+    if part.rule is None:
+        return part.reason
+    place = "the program's own rules" if part.scope == "default" else part.rule.where or part.scope
+    said = part.reason.removesuffix(f" ({part.rule.where})")
+    return f"`{part.rule}`, {place}" + ("" if str(part.rule) in said else f": {said}")

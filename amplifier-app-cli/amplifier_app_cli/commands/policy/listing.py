@@ -1,0 +1,104 @@
+"""`amplifier policy list`: every rule that has a say here."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import click
+
+from amplifier_app_cli.app import App, current_app
+from amplifier_app_cli.failures import told
+from amplifier_app_cli.ui.records import format_option, print_json
+
+if TYPE_CHECKING:
+    from amplifier_foundation.permissions.permissions import Permissions
+    from amplifier_foundation.permissions.policy_file import PolicySource
+    from amplifier_foundation.permissions.remembered import RememberedRule
+    from amplifier_kit.policy import Rule
+
+
+@click.command("list")
+@format_option
+@told
+def list_rules(output_format: str) -> None:
+    """List the rules that hold in this project, those of the program last; remembered ones have an id.
+
+    What is wrong with a policy file is told on standard error, with file and line.
+
+    \b
+    Examples:
+      amplifier policy list
+      amplifier policy list --format json
+    """
+    from amplifier_app_cli.commands.policy.loading import permissions_in
+    from amplifier_foundation.permissions.remembered import RememberedRules
+
+    app = current_app()
+    permissions = permissions_in(app, app.project)
+    remembered = RememberedRules(app.home, app.project).list()
+    if output_format == "json":
+        _print_json(permissions, remembered)
+        return
+    _print(permissions, remembered)
+    for problem in permissions.problems:
+        app.inform(f"problem: {problem.where}: {problem.message}")
+    _hint(app, permissions)
+
+
+def _rows(
+    permissions: Permissions, remembered: tuple[RememberedRule, ...]
+) -> list[tuple[Rule, str, bool, RememberedRule | None]]:
+    """Return each rule with its scope, whether it counts, and what is known of it when it was remembered."""
+    by_place = {(str(each.file), each.rule): each for each in remembered}
+    rows: list[tuple[Rule, str, bool, RememberedRule | None]] = [
+        (rule, source.scope, _counts(source, rule), by_place.get((source.origin, rule)))
+        for source in permissions.sources
+        for rule in source.rules
+    ]
+    rows += [
+        (floor, f"{source.scope}, for a bad entry", True, None)
+        for source in permissions.sources
+        for floor in source.floors
+    ]
+    of_sessions = [(each.rule, f"session {each.session}", True, each) for each in remembered if each.scope == "session"]
+    return [*of_sessions, *rows]
+
+
+def _counts(source: PolicySource, rule: Rule) -> bool:
+    return source.may_allow or rule.verdict != "allow"
+
+
+def _print(permissions: Permissions, remembered: tuple[RememberedRule, ...]) -> None:
+    from amplifier_app_cli.ui.table import table, terminal_width
+
+    cells = [
+        (str(rule), scope if counts else f"{scope}, does not count", _where(rule, scope), known.id if known else "")
+        for rule, scope, counts, known in _rows(permissions, remembered)
+    ]
+    click.echo(table(("RULE", "FROM", "WHERE", "ID"), cells, terminal_width()))
+
+
+def _where(rule: Rule, scope: str) -> str:
+    return "the program" if scope == "default" else rule.where
+
+
+def _print_json(permissions: Permissions, remembered: tuple[RememberedRule, ...]) -> None:
+    from amplifier_app_cli.commands.policy.loading import rule_record
+
+    print_json(
+        {
+            "project": str(permissions.project),
+            "rules": [
+                rule_record(rule, scope=re.split("[ ,]", scope)[0], counts=counts, id=known.id if known else None)
+                | ({"session": known.session} if known and known.session else {})
+                for rule, scope, counts, known in _rows(permissions, remembered)
+            ],
+            "problems": [{"where": problem.where, "message": problem.message} for problem in permissions.problems],
+        }
+    )
+
+
+def _hint(app: App, permissions: Permissions) -> None:
+    if any(not source.may_allow for source in permissions.sources):
+        app.inform("the project is not trusted: its files may only tighten; `amplifier trust` trusts them")

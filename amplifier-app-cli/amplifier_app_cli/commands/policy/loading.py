@@ -1,0 +1,83 @@
+"""Load the rules that hold in a project, with those of the bundle that runs there."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from amplifier_app_cli.app import App
+
+if TYPE_CHECKING:
+    from amplifier_foundation.permissions.past import Past
+    from amplifier_foundation.permissions.permissions import Judgement, Permissions
+    from amplifier_kit.policy import Rule
+
+
+def permissions_in(app: App, project: Path, *, user_file: Path | None = None) -> Permissions:
+    """Return the rules that hold in a project; a bundle that cannot be composed is told of, and has none.
+
+    Nothing is fetched. Raises SettingsError.
+    """
+    from amplifier_foundation.permissions.permissions import Permissions
+    from amplifier_foundation.permissions.policy_file import may_bundle_allow
+    from amplifier_foundation.trust import TrustStore
+
+    is_trusted = TrustStore(app.home).state(project).trusted
+    composition = _composition(app, project)
+    plan: dict[str, Any] = composition.composed.plan if composition is not None else {}
+    layers = composition.layers if composition is not None else ()
+    return Permissions.load(
+        app.home,
+        project,
+        is_trusted=is_trusted,
+        plan=plan,
+        bundle=f"bundle {composition.composed.name}" if composition is not None else "bundle",
+        is_bundle_trusted=may_bundle_allow(layers, is_trusted=is_trusted),
+        user_file=user_file,
+    )
+
+
+def _composition(app: App, project: Path) -> Any:
+    import asyncio
+
+    from amplifier_foundation.errors import FoundationError
+    from amplifier_foundation.prepare import Options, compose
+
+    options = Options(app.home, project, environ=app.environ, allow_missing=True, offline=True)
+    try:
+        return asyncio.run(compose(options))
+    except FoundationError as error:
+        app.inform(f"note: rules of the bundle are left out, because it cannot be composed: {error}")
+        return None
+
+
+def past_of(app: App, days: float, *, all_projects: bool = False) -> Past:
+    """Return what sessions did that were active in the last days; what could not be read is said."""
+    from amplifier_foundation.permissions.past import read_past
+
+    since = datetime.now(UTC) - timedelta(days=days)
+    past = read_past(app.home, app.project, since=since, all_projects=all_projects)
+    for problem in past.problems:
+        app.inform(f"note: {problem}")
+    return past
+
+
+def rule_record(rule: Rule, **more: Any) -> dict[str, Any]:
+    """Return a rule for programs."""
+    from amplifier_foundation.permissions.policy_edit import rule_entry
+
+    return {"rule": str(rule), **rule_entry(rule), "where": rule.where or None, **more}
+
+
+def judgement_record(judgement: Judgement) -> dict[str, Any]:
+    """Return a judgement for programs."""
+    rule = judgement.rule
+    return {
+        "verdict": judgement.verdict,
+        "what": judgement.what,
+        "reason": judgement.reason,
+        "rule": str(rule) if rule is not None else None,
+        "scope": judgement.scope or None,
+        "where": (rule.where or None) if rule is not None else None,
+    }

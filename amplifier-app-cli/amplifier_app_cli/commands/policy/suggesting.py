@@ -1,0 +1,87 @@
+"""`amplifier policy suggest`: the few rules that would have spared the most questions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from amplifier_app_cli.app import App, current_app
+from amplifier_app_cli.failures import told
+from amplifier_app_cli.ui.records import format_option, print_json
+
+if TYPE_CHECKING:
+    from amplifier_foundation.permissions.remembered import RememberedRule
+    from amplifier_foundation.permissions.suggestions import Suggestions
+
+
+@click.command()
+@click.option("--days", type=click.FloatRange(min=0, min_open=True, max=36500), default=30, show_default=True)
+@click.option("--least", type=click.IntRange(min=1), default=2, show_default=True, help="Questions a rule must spare.")
+@click.option("--write", "scope", type=click.Choice(["user", "local"]), help="Put the rules into your policy file.")
+@click.option("-y", "--yes", "is_sure", is_flag=True, help="Do not ask before writing.")
+@format_option
+@told
+def suggest(days: float, least: int, scope: str | None, is_sure: bool, output_format: str) -> None:
+    """Propose rules from what you granted in this project in the last days.
+
+    Each rule says how many questions it would have spared. None allows anything that was ever denied. Nothing is
+    written without --write: `user` is policy.yaml of your home, `local` is .amplifier/policy.local.yaml of the project.
+
+    \b
+    Examples:
+      amplifier policy suggest
+      amplifier policy suggest --days 7 --least 5
+      amplifier policy suggest --write local --yes
+    """
+    from amplifier_app_cli.commands.policy.loading import past_of, permissions_in
+    from amplifier_foundation.permissions.suggestions import suggestions
+
+    app = current_app()
+    past = past_of(app, days)
+    found = suggestions(past.actions, permissions_in(app, app.project), least=least)
+    if output_format == "text":
+        _print(app, found)
+    written = _write(app, found, scope, is_sure) if scope is not None and found.rules else ()
+    if output_format == "json":
+        print_json(_record(found, written))
+
+
+def _print(app: App, found: Suggestions) -> None:
+    from amplifier_app_cli.ui.plain import plain
+
+    if not found.rules:
+        app.inform(f"nothing to propose: questions in this time: {found.asked}")
+    for suggestion in found.rules:
+        click.echo(plain(f"{suggestion.rule}"))
+        examples = "; ".join(" ".join(example.split())[:60] for example in suggestion.examples)
+        click.echo(plain(f"  would have spared {suggestion.spared} of {found.asked} questions, such as: {examples}"))
+    for rule, denied in found.refused:
+        app.inform(f"not proposed: `{rule}` would allow what was denied: {denied}")
+    if found.rules:
+        app.inform(f"together they would have spared {found.spared} of {found.asked} questions")
+
+
+def _write(app: App, found: Suggestions, scope: str, is_sure: bool) -> tuple[RememberedRule, ...]:
+    from amplifier_app_cli.commands.session.asking import make_sure
+    from amplifier_foundation.permissions.remembered import RememberedRules
+
+    memory = RememberedRules(app.home, app.project)
+    file = memory.file("user" if scope == "user" else "local")
+    make_sure(app, f"Put {len(found.rules)} rules into {file}?", is_sure, "give --yes to write the rules")
+    kept = memory.remember([each.rule for each in found.rules], "user" if scope == "user" else "local")
+    for each in kept:
+        app.inform(f"{each.id}: `{each.rule}` is in {each.file}")
+    return kept
+
+
+def _record(found: Suggestions, written: tuple[RememberedRule, ...]) -> dict[str, Any]:
+    from amplifier_app_cli.commands.policy.loading import rule_record
+
+    return {
+        "asked": found.asked,
+        "spared": found.spared,
+        "rules": [rule_record(each.rule, spared=each.spared, examples=list(each.examples)) for each in found.rules],
+        "refused": [rule_record(rule, denied=denied) for rule, denied in found.refused],
+        "written": [rule_record(each.rule, id=each.id, file=str(each.file)) for each in written],
+    }

@@ -1,0 +1,1 @@
+"""What a session may do: the rules of the user, the project, the bundle and the product, and what was remembered."""

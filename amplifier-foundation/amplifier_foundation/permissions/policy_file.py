@@ -1,0 +1,174 @@
+"""One source of rules: a policy file, the bundle's own rules, or the defaults."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+
+from amplifier_foundation.documents import Document, parse_document
+from amplifier_foundation.errors import DocumentError, did_you_mean
+from amplifier_kit.policy import Problem, Rule, parse_rules
+
+if TYPE_CHECKING:
+    from amplifier_foundation.bundles.layer import Layer
+
+Scope = Literal["session", "user", "project", "local", "bundle", "remembered", "default"]
+
+_KEYS: Final = ("rules",)
+_APPROVAL: Final = "hooks-approval"
+#: Larger files are no rules that a person has looked at.
+_LARGEST: Final = 4 << 20
+
+
+class PolicySource(NamedTuple):
+    """Rules of one origin, and what is wrong with them."""
+
+    scope: Scope
+    #: Where they come from, for a person: a path or a name.
+    origin: str
+    rules: tuple[Rule, ...] = ()
+    problems: tuple[Problem, ...] = ()
+    #: Whether its rules may allow; those of an untrusted project may only deny and ask.
+    may_allow: bool = True
+    #: What stands in for entries that cannot be read: it makes verdicts stricter and never milder.
+    floors: tuple[Rule, ...] = ()
+
+
+def read_policy_file(path: Path, scope: Scope, *, may_allow: bool = True) -> PolicySource | None:
+    """Return the rules of a policy file, None when there is none; never raises, and never fails open.
+
+    A file that cannot be read as a whole asks for everything: whatever it would have denied or asked for is unknown.
+    """
+    try:
+        content = _content(path)
+        if content is None:
+            return None
+        document = parse_document(path, content)
+    except DocumentError as error:
+        floor = Rule("ask", reason="a policy file cannot be read", where=str(path))
+        problem = Problem(str(path), f"{str(error).removeprefix(f'{path}: ')}; until it is mended, everything is asked")
+        return PolicySource(scope, str(path), (), (problem,), may_allow, (floor,))
+    return source_of(document, scope, may_allow=may_allow)
+
+
+def source_of(document: Document, scope: Scope, *, may_allow: bool = True) -> PolicySource:
+    """Return the rules of a policy file that is read already; never raises."""
+    given = document.data.get("rules")
+    rules, floors, problems = _separated(given, lambda index, key: _place(document, index, key))
+    for key, value in document.data.items():
+        if key in _KEYS:
+            continue
+        where, fate = document.where(key), "it is ignored"
+        if isinstance(value, list | dict):  # rules under a misspelled name, perhaps
+            fate = "until it is mended, everything is asked"
+            floors.append(Rule("ask", reason=f"{key!r} in a policy file is not understood", where=where))
+        problems.append(Problem(where, f"the key {key!r} is not known ({did_you_mean(key, list(_KEYS))}); {fate}"))
+    return PolicySource(scope, str(document.path), tuple(rules), tuple(problems), may_allow, tuple(floors))
+
+
+def rules_of_bundle(plan: Mapping[str, Any], origin: str, *, may_allow: bool = True) -> PolicySource | None:
+    """Return the rules that a bundle configures hooks-approval with, None when there are none.
+
+    Entries of the published format count as what they mean here. What hooks-approval asks for by its other settings
+    is its own business.
+    """
+    from amplifier_foundation.permissions.published import translated
+
+    rules: list[Rule] = []
+    floors: list[Rule] = []
+    problems: list[Problem] = []
+    hooks = plan.get("hooks")
+    for entry in hooks if isinstance(hooks, list) else ():
+        config = entry.get("config") if isinstance(entry, Mapping) and entry.get("module") == _APPROVAL else None
+        given = config.get("rules") if isinstance(config, Mapping) else None
+        if given is None:
+            continue
+        meant: Any = given
+        numbers: list[int] = []
+        if isinstance(given, list):
+            pairs = [(number, rule) for number, one in enumerate(given, start=1) for rule in translated(one)]
+            numbers, meant = [number for number, _ in pairs], [rule for _, rule in pairs]
+        found = _separated(meant, lambda index, key, numbers=numbers: _in_bundle(origin, index, numbers))  # type: ignore[misc]
+        for all_of_them, some in zip((rules, floors, problems), found, strict=True):
+            all_of_them.extend(some)  # type: ignore[attr-defined]
+    if not rules and not floors and not problems:
+        return None
+    return PolicySource("bundle", origin, tuple(rules), tuple(problems), may_allow, tuple(floors))
+
+
+def may_bundle_allow(layers: Iterable[Layer], *, is_trusted: bool) -> bool:
+    """Tell whether the rules of a plan may allow: not when a file of an untrusted project may have had a say in them.
+
+    `layers` are the files that the plan was made of; when nobody knows them, only a trusted project's plan may allow.
+    """
+    known = tuple(layers)
+    if is_trusted:
+        return True
+    return bool(known) and not any(
+        "project" in (layer.owner, layer.named_by) and _mentions_approval(layer.document.data) for layer in known
+    )
+
+
+def default_rules() -> PolicySource:
+    """Return the rules that ship with the product; they are checked by a test, so a problem in them is a fault."""
+    path = Path(__file__).with_name("defaults.yaml")
+    source = read_policy_file(path, "default")
+    if source is None:  # a broken installation: nothing is allowed then
+        problem = Problem(
+            str(path), "the default rules are missing, so that nothing is allowed: install the program anew"
+        )
+        return PolicySource("default", "defaults", (), (problem,))
+    return source._replace(origin="defaults")
+
+
+def _content(path: Path) -> bytes | None:
+    """Return what is in a file, None when there is none; raises DocumentError. Never waits for a pipe."""
+    import os
+    import stat
+
+    try:
+        found = os.stat(path)
+        if not stat.S_ISREG(found.st_mode):
+            raise DocumentError(f"{path}: not a file")
+        if found.st_size > _LARGEST:
+            raise DocumentError(f"{path}: larger than {_LARGEST >> 20} MiB")
+        return path.read_bytes()
+    except (FileNotFoundError, NotADirectoryError) as error:
+        if os.path.islink(path):
+            raise DocumentError(f"{path}: a link that leads nowhere") from error
+        return None
+    except OSError as error:
+        raise DocumentError(f"{path}: cannot be read: {error.strerror or error}") from error
+
+
+def _separated(data: object, where: Callable[[int, str | None], str]) -> tuple[list[Rule], list[Rule], list[Problem]]:
+    """Return the rules that are as their author wrote them, what stands in for the others, and what is wrong."""
+    if not isinstance(data, list):
+        floors, problems = parse_rules(data, where)
+        return [], floors, problems
+    rules: list[Rule] = []
+    stand_ins: list[Rule] = []
+    wrong: list[Problem] = []
+    for index, entry in enumerate(data):
+        found, problems = parse_rules([entry], lambda _, key, index=index: where(index, key))  # type: ignore[misc]
+        (stand_ins if problems else rules).extend(found)
+        wrong += problems
+    return rules, stand_ins, wrong
+
+
+def _place(document: Document, index: int, key: str | None) -> str:
+    return document.where("rules", index, *([key] if key is not None else []))
+
+
+def _in_bundle(origin: str, index: int, numbers: list[int]) -> str:
+    number = numbers[index] if index < len(numbers) else 1
+    return f"{origin}: hooks-approval, rule {number}"
+
+
+def _mentions_approval(value: Any) -> bool:
+    if isinstance(value, Mapping):
+        return any(_mentions_approval(each) for pair in value.items() for each in pair)
+    if isinstance(value, list | tuple):
+        return any(map(_mentions_approval, value))
+    return isinstance(value, str) and value == _APPROVAL

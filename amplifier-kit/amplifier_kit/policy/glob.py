@@ -1,0 +1,56 @@
+"""Glob patterns over text, in linear time and with holes in the text."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+_WILD = re.compile(r"[*?\[]")
+_CLASS = re.compile(r"\[(!?)([^\]/]+)\]")
+
+
+def literal_prefix(pattern: str) -> str:
+    """Return the part of a pattern before its first wildcard."""
+    found = _WILD.search(pattern)
+    return pattern if found is None else pattern[: found.start()]
+
+
+def longest_text(pattern: str) -> str:
+    """Return the longest text that every match of a pattern contains."""
+    return max(re.split(r"[*?]|\[!?[^\]/]+\]", pattern), key=len)
+
+
+def escaped(text: str) -> str:
+    """Return a pattern that matches exactly this text."""
+    return re.sub(r"([*?\[])", r"[\1]", text)
+
+
+@lru_cache(maxsize=4096)
+def compiled(pattern: str) -> re.Pattern[str]:
+    """Return the expression of a pattern: `*` any text, `?` one character, `[abc]` and `[!abc]` one of a class.
+
+    Only `*` matches a hole: whatever it is filled with, `*` matches that as well.
+    """
+    chunks = re.split(r"\*+", pattern)
+    if len(chunks) == 1:
+        return re.compile(f"{_chunk(pattern)}\\Z", re.DOTALL)
+    first, *middle, last = (_chunk(chunk) for chunk in chunks)
+    # The first place where a chunk fits is as good as any later one: no need to ever come back to it.
+    inner = "".join(f"(?>.*?{chunk})" for chunk in middle if chunk)
+    return re.compile(f"{first}{inner}.*{last}\\Z", re.DOTALL)
+
+
+def _chunk(text: str) -> str:
+    pieces: list[str] = []
+    at = 0
+    while at < len(text):
+        found = _CLASS.match(text, at)
+        if found:
+            body = found[2].replace("\\", "\\\\").replace("[", "\\[").replace("^", "\\^").replace("&", "\\&")
+            body = body.replace("~", "\\~").replace("|", "\\|").replace("--", "\\-\\-")
+            pieces.append(f"(?!\\0)[{'^' if found[1] else ''}{body}]")
+            at = found.end()
+            continue
+        pieces.append("[^\\0]" if text[at] == "?" else re.escape(text[at]))
+        at += 1
+    return "".join(pieces)

@@ -1,0 +1,53 @@
+"""Real commands, and a way to see what is left of them."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from amplifier_kit.processes import Order, command_environment
+
+
+def processes_with(token: str) -> list[int]:
+    """Return the processes that have a text in their command line and have not ended."""
+    found = []
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            line = Path("/proc", name, "cmdline").read_bytes()
+            state = Path("/proc", name, "stat").read_bytes().rpartition(b")")[2].split()[0]
+        except OSError:
+            continue
+        if token.encode() in line and state != b"Z" and int(name) != os.getpid():
+            found.append(int(name))
+    return found
+
+
+@pytest.fixture
+def nap() -> Iterator[str]:
+    """Return a command that hangs and is told from all others by its text; what is left of it fails nobody else."""
+    token = f"100000.{int.from_bytes(os.urandom(6), 'big')}"
+    yield f"sleep {token}"
+    for pid in processes_with(token):
+        os.kill(pid, signal.SIGKILL)
+
+
+@pytest.fixture
+def naps(nap: str) -> Callable[[], list[int]]:
+    """Give `naps()`: the processes that sleep this test's sleep."""
+    return lambda: processes_with(nap.split()[1])
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Callable[..., Order]:
+    """Give `shell(command, **options)`: an order for bash in the test's folder."""
+
+    def make(command: str, **options: object) -> Order:
+        environment, _ = command_environment()
+        arguments: dict[str, object] = {"folder": tmp_path, "environment": environment} | options
+        return Order(("/bin/bash", "-c", "--", command), **arguments)  # type: ignore[arg-type]
+
+    return make

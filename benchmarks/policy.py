@@ -1,0 +1,124 @@
+"""Measure how long the policy takes to judge one action, by a thousand rules.
+
+    python benchmarks/policy.py [--rules 1000] [--rounds 9] [--json]
+
+The rules are those of people at work: many commands, some paths and hosts, a few of them denied or asked for; and, as
+the worst that rules can be, all of them alike up to their last letters. A judgement is all of it: the command is
+parsed, its parts are looked up, the verdict is folded. Rounds are of 100 judgements, and the lower quartile of the
+rounds counts: what else the machine did at the time only ever adds. Prints a table, or with --json one object
+`{"rows": [{"what", "ms", "target_ms", "met"}]}`; exits 1 when a target is missed, 2 when a verdict is wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from document import table
+
+from amplifier_kit.policy import Rule, RuleSet, facts
+
+TARGET_MS = 1.0
+JUDGEMENTS = 100
+
+#: What is judged: a name, the action and its details, and the verdicts by usual and by uniform rules.
+ACTIONS: list[tuple[str, str, dict[str, Any], str | None, str | None]] = [
+    ("one command", "process.exec", {"command": "tool500 status --short"}, "allow", None),
+    (
+        "a line of four commands",
+        "process.exec",
+        {"command": "ls -la | wc -l && tool7 status; tool9 log"},
+        "allow",
+        None,
+    ),
+    ("a command that is denied", "process.exec", {"command": "ls; danger3 -rf /"}, "deny", None),
+    ("a command that no rule names", "process.exec", {"command": "unheard-of --option value"}, None, None),
+    ("a command with unknown parts", "process.exec", {"command": 'ls "$HOME" *.py'}, "ask", None),
+    ("a command that all rules resemble", "process.exec", {"command": f"git log {'x' * 40}"}, None, None),
+    ("a path", "filesystem.write", {"path": "src/part30/deep/er/file.py"}, "allow", None),
+    ("a host", "network.fetch", {"host": "www.site40.example"}, "allow", None),
+]
+
+
+def usual_rules(count: int) -> list[Rule]:
+    """Return rules of every kind, as many as that."""
+    rules = [Rule("allow", command="ls *"), Rule("allow", command="wc *")]
+    for number in range(count - len(rules)):
+        kind = number % 10
+        if kind == 0:
+            rules.append(Rule("allow", action="filesystem.write", path=f"src/part{number}/**"))
+        elif kind == 1:
+            rules.append(Rule("allow", action="network.fetch", host=f"*.site{number - 1}.example"))
+        elif kind == 2:
+            rules.append(Rule("deny", action="process.exec", command=f"*never{number}*"))
+        elif kind == 3:
+            rules.append(Rule("deny", action="process.exec", command=f"danger{number} *"))
+        else:
+            rules.append(Rule("allow", action="process.exec", command=f"tool{number} *"))
+    extra = [f"tool{number} {word}*" for number in (0, 7, 9, 500) for word in ("status", "log")]
+    return [*rules[: count - len(extra)], *(Rule("allow", command=command) for command in extra)]
+
+
+def uniform_rules(count: int) -> list[Rule]:
+    """Return rules that all begin alike, so that none is ruled out at once."""
+    return [Rule("deny" if number % 2 else "allow", command=f"git log *x*{number}y") for number in range(count)]
+
+
+def lower_quartile(values: list[float]) -> float:
+    """Return the value that a quarter of the values stays below."""
+    return sorted(values)[len(values) // 4]
+
+
+def judge(rule_set: RuleSet, project: Path, action: str, details: dict[str, Any]) -> float:
+    """Return how long one judgement takes, in milliseconds, over a round of them."""
+    start = time.perf_counter()
+    for _ in range(JUDGEMENTS):
+        rule_set.decide(facts(action, details, project))
+    return (time.perf_counter() - start) * 1000 / JUDGEMENTS
+
+
+def measure(count: int, rounds: int) -> list[dict[str, Any]]:
+    """Return the rows: what was measured, how long it took and its target."""
+    rows: list[dict[str, Any]] = []
+    with tempfile.TemporaryDirectory() as folder:
+        project = Path(folder).resolve()
+        for kind, rules in (("usual", usual_rules(count)), ("uniform", uniform_rules(count))):
+            rule_set = RuleSet.from_rules(rules, project)
+            for name, action, details, usual, uniform in ACTIONS:
+                expected = usual if kind == "usual" else uniform
+                verdict = rule_set.decide(facts(action, details, project)).verdict
+                if verdict != expected:
+                    print(f"{name}, {kind} rules: {verdict} instead of {expected}", file=sys.stderr)
+                    sys.exit(2)
+                taken = lower_quartile([judge(rule_set, project, action, details) for _ in range(rounds)])
+                what = f"judge {name}, {count:,} {kind} rules"
+                rows.append({"what": what, "ms": taken, "target_ms": TARGET_MS, "met": taken <= TARGET_MS})
+    return rows
+
+
+def main() -> int:
+    """Measure, print, and return the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rules", type=int, default=1000)
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    rows = measure(options.rules, options.rounds)
+    if options.json:
+        print(json.dumps({"rows": rows}))
+    else:
+        lines = [
+            [row["what"], f"{row['ms']:.3f} ms", f"≤ {row['target_ms']:g} ms", "yes" if row["met"] else "NO"]
+            for row in rows
+        ]
+        print(table(["What", "Time", "Target", "Met"], lines))
+    return 0 if all(row["met"] for row in rows) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

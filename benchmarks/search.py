@@ -1,0 +1,266 @@
+"""Measure grep and glob against ripgrep, and the walk in Python against find, over a tree of many files.
+
+    python benchmarks/search.py [--files 100000] [--rounds 7] [--json]
+
+The tools run as a session runs them, in a process that is there already; the others are started, and their output is
+read. Every round runs each of them once, so that whatever else the machine does hits all alike; the lower quartile of
+the rounds counts. glob answers newest first, with sizes: ripgrep is measured as it lists (`rg --files`), which is the
+target, and as it sorts (`rg --files --sortr modified`), which is the same work. Without ripgrep only the walk is
+measured. Prints a table, or with --json one object `{"rows": [{"what", "ms", "other", "other_ms", "ratio", "target",
+"met"}]}`; exits 1 when a target is missed, 2 when an answer is wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from children import environment
+from document import circumstances, table
+
+from amplifier_core.testing import MockCoordinator
+from amplifier_module_tool_search import mount
+
+FILES_PER_FOLDER = 50
+#: One file in so many has what is searched for.
+RARE = 100
+SUFFIXES = (".py", ".js", ".md", ".txt", ".rs")
+RULES = "*.log\n*.tmp\n/out/\n**/generated/*.py\n!keep.log\n*~\n"
+WALK = """\
+import os, sys
+sys.path.append(sys.argv[1])
+from amplifier_module_tool_search.walk import Selection, Walk
+print(sum(1 for _, _, is_folder in Walk(Selection(exclusions=sys.argv[2]), print) if not is_folder))
+"""
+
+Run = Callable[[], Awaitable[int]]
+
+
+@dataclass
+class Race:
+    """Something of ours, and what it is measured against; both return how much they found, which must be equal."""
+
+    what: str
+    ours: Run
+    other: str
+    theirs: Run
+    target: float | None
+
+
+class WrongAnswer(RuntimeError):
+    """Two that should find the same did not."""
+
+
+def make_tree(root: Path, count: int) -> None:
+    """Write the files, in folders three deep; one in a hundred has the word `needle` in it."""
+    filler = "".join(f"line {number} of some text that nobody looks for\n" for number in range(20))
+    for start in range(0, count, FILES_PER_FOLDER):
+        number = start // FILES_PER_FOLDER
+        folder = root / f"area{number % 20}" / f"part{number // 20 % 10}" / f"folder{number}"
+        folder.mkdir(parents=True)
+        for file in range(start, min(start + FILES_PER_FOLDER, count)):
+            text = filler + ("a needle in it\n" if file % RARE == 0 else "")
+            (folder / f"file{file}{SUFFIXES[file % len(SUFFIXES)]}").write_text(text, encoding="utf-8")
+    (root / ".gitignore").write_text(RULES, encoding="utf-8")
+
+
+def program(root: Path, *argv: str, count: Callable[[bytes], int] = lambda out: out.count(b"\n")) -> Run:
+    """Return a run of another program."""
+
+    async def run() -> int:
+        done = subprocess.run(argv, cwd=root, capture_output=True, env=environment(), check=False)  # noqa: ASYNC221
+        if done.returncode != 0:
+            raise WrongAnswer(f"{argv[0]} failed: {done.stderr.decode(errors='replace')[-500:]}")
+        return count(done.stdout)
+
+    return run
+
+
+def tool(tools: dict[str, Any], name: str, key: str, **given: Any) -> Run:
+    """Return a run of one of the tools."""
+
+    async def run() -> int:
+        result = await tools[name].execute(given)
+        if not result.success:
+            raise WrongAnswer(f"{name} failed: {result.output}")
+        return int(result.output[key])
+
+    return run
+
+
+async def mounted(root: Path, engine: str) -> dict[str, Any]:
+    """Return the tools of a session that works in the tree."""
+    coordinator: MockCoordinator = MockCoordinator()
+    coordinator.register_capability("session.working_dir", str(root))
+    await mount(coordinator, {"engine": engine})
+    return {name: coordinator.get("tools", name) for name in ("grep", "glob")}
+
+
+async def races(root: Path) -> list[Race]:
+    """Return what is measured."""
+    from amplifier_module_tool_search.globs import name_regex
+    from amplifier_module_tool_search.settings import EXCLUSIONS
+
+    python = await mounted(root, "python")
+    package = Path(sys.modules["amplifier_module_tool_search"].__file__ or "").parent.parent
+    excluded = "|".join(name_regex(name) for name in EXCLUSIONS)
+    walk = program(root, sys.executable, "-I", "-c", WALK, str(package), excluded, count=int)
+    found = [
+        Race("walk in Python", walk, "find -type f", program(root, "find", ".", "-type", "f"), 4.0),
+        Race(
+            "glob **/*.py without ripgrep",
+            tool(python, "glob", "total_files", pattern="**/*.py"),
+            "find -name -printf",
+            program(root, "find", ".", "-type", "f", "-name", "*.py", "-printf", "%T@ %s %p\\n"),
+            None,
+        ),
+    ]
+    rg = shutil.which("rg")
+    if rg is None:
+        return found
+    tools = await mounted(root, "rg")
+    plain = [rg, "--no-config", "--hidden", "--no-require-git"]
+    grep = {"pattern": "needle"}
+    return [
+        Race(
+            "grep, files",
+            tool(tools, "grep", "total_matches", **grep),
+            "rg -l",
+            program(root, *plain, "-l", "needle"),
+            2.0,
+        ),
+        Race(
+            "grep, lines",
+            tool(tools, "grep", "total_matches", output_mode="content", **grep),
+            "rg -n",
+            program(root, *plain, "-n", "needle"),
+            2.0,
+        ),
+        Race(
+            "grep, lines of every file",
+            tool(tools, "grep", "total_matches", pattern="line 7 of", output_mode="content"),
+            "rg -n",
+            program(root, *plain, "-n", "line 7 of"),
+            2.0,
+        ),
+        Race(
+            "glob **/*.py",
+            tool(tools, "glob", "total_files", pattern="**/*.py"),
+            "rg --files -g",
+            program(root, *plain, "--files", "-g", "*.py"),
+            2.0,
+        ),
+        Race(
+            "glob **/*.py, the same work",
+            tool(tools, "glob", "total_files", pattern="**/*.py"),
+            "rg --files -g --sortr modified",
+            program(root, *plain, "--files", "-g", "*.py", "--sortr", "modified"),
+            None,
+        ),
+        Race(
+            "glob of everything",
+            tool(tools, "glob", "total_files", pattern="**"),
+            "rg --files --sortr modified",
+            program(root, *plain, "--files", "--sortr", "modified"),
+            None,
+        ),
+        Race(
+            "grep, files, without ripgrep",
+            tool(python, "grep", "total_matches", **grep),
+            "rg -l",
+            program(root, *plain, "-l", "needle"),
+            None,
+        ),
+        *found,
+    ]
+
+
+async def measure(count: int, rounds: int) -> list[dict[str, Any]]:
+    """Return the rows."""
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder).resolve()  # noqa: ASYNC240
+        make_tree(root, count)
+        entered = await races(root)
+        taken: dict[str, tuple[list[float], list[float]]] = {race.what: ([], []) for race in entered}
+        for number in range(rounds + 1):
+            for race in entered:
+                ours, found = await timed(race.ours)
+                theirs, expected = await timed(race.theirs)
+                if found != expected:
+                    raise WrongAnswer(f"{race.what}: {found} found, but {race.other} found {expected}")
+                if number:  # the first fills the caches of the system
+                    taken[race.what][0].append(ours)
+                    taken[race.what][1].append(theirs)
+    return [row(race, *(quartile(times) for times in taken[race.what])) for race in entered]
+
+
+async def timed(run: Run) -> tuple[float, int]:
+    """Return how long a run takes, in milliseconds, and what it found."""
+    start = time.perf_counter()
+    found = await run()
+    return (time.perf_counter() - start) * 1000, found
+
+
+def quartile(taken: list[float]) -> float:
+    """Return the lower quartile."""
+    return sorted(taken)[len(taken) // 4]
+
+
+def row(race: Race, ours: float, theirs: float) -> dict[str, Any]:
+    """Make one row."""
+    ratio = ours / theirs
+    return {
+        "what": race.what,
+        "ms": round(ours, 1),
+        "other": race.other,
+        "other_ms": round(theirs, 1),
+        "ratio": round(ratio, 2),
+        "target": race.target,
+        "met": race.target is None or ratio <= race.target,
+    }
+
+
+def main() -> int:
+    """Measure, print and return the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--files", type=int, default=100_000)
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    os.umask(0o077)
+    try:
+        rows = asyncio.run(measure(options.files, options.rounds))
+    except WrongAnswer as error:
+        print(error, file=sys.stderr)
+        return 2
+    if options.json:
+        print(json.dumps({"rows": rows}))
+    else:
+        cells = [
+            [r["what"], f"{r['ms']:.0f} ms", r["other"], f"{r['other_ms']:.0f} ms", f"{r['ratio']:.2f}×", *_target(r)]
+            for r in rows
+        ]
+        print(f"{options.files:,} files. {circumstances()}\n")
+        print(table(["What", "Ours", "Beside", "Takes", "Ratio", "Target", "Met"], cells))
+    return 0 if all(r["met"] for r in rows) else 1
+
+
+def _target(measured: dict[str, Any]) -> list[str]:
+    if measured["target"] is None:
+        return ["", ""]
+    return [f"≤ {measured['target']:g}×", "yes" if measured["met"] else "**no**"]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,98 @@
+"""Ask before tools run, by rules: deny is absolute, ask is a floor, and what is no clear yes is a no."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+from amplifier_core.events import APPROVAL_DENIED, APPROVAL_GRANTED, APPROVAL_REQUIRED, TOOL_PRE
+from amplifier_module_hooks_approval._bridge import KernelBridge, with_published_keys
+from amplifier_module_hooks_approval._gate import NAME, ToolGate
+from amplifier_module_hooks_approval._policy import ApprovalPolicy
+from amplifier_module_hooks_approval._provider import ProviderDesk
+from amplifier_module_hooks_approval._rules import read_rules
+from amplifier_module_hooks_approval._settings import Settings
+
+__amplifier_module_type__ = "hook"
+__all__ = ["mount"]
+
+logger = logging.getLogger(__name__)
+
+MODULE: Final = "hooks-approval"
+REGISTER_PROVIDER: Final = "approval.register_provider"
+RULES: Final = "approval.rules"
+PRIORITY: Final = -10
+#: Before hooks that change what they pass on, and after them.
+_FIRST: Final = -1000
+_LAST: Final = 10_000
+
+
+async def mount(coordinator: Any, config: dict[str, Any] | None = None) -> Callable[[], None]:
+    """Register policy, gate and capabilities, and return a function that takes them away.
+
+    Never raises for a config: what makes no sense in it is logged and taken in the strictest way.
+    """
+    settings = Settings.from_config(config)
+    rules, problems, failure = _read(settings)
+    for problem in (*settings.problems, *problems):
+        logger.error("hooks-approval: %s", problem.removeprefix("hooks-approval: "))
+    policy = ApprovalPolicy(coordinator, settings, rules, _project(coordinator, settings), failure)
+    desk = ProviderDesk(coordinator, settings)
+    bridge = KernelBridge(coordinator, desk)
+    gate = ToolGate(coordinator, policy, desk)
+    taken = _registered_gate(coordinator, gate)
+    if hasattr(coordinator, "register_policy"):
+        taken.append(coordinator.register_policy(MODULE, policy, PRIORITY))
+        taken += _registered_bridge(coordinator, bridge)
+        coordinator.register_capability(REGISTER_PROVIDER, bridge.register_provider)
+    else:
+        coordinator.register_capability(REGISTER_PROVIDER, desk.register)
+    coordinator.register_capability(RULES, tuple(rules))
+
+    def take_away() -> None:
+        for unregister in taken:
+            unregister()
+        bridge.disconnect()
+
+    return take_away
+
+
+def _read(settings: Settings) -> tuple[list[Any], list[str], str]:
+    """Return the rules, what is wrong with them, and why there are none: a session without them must not run on."""
+    try:
+        return *read_rules(settings.rules), ""
+    except Exception as error:
+        logger.error("hooks-approval: the rules cannot be read: %r", error, exc_info=error)
+        return [], [], f"the rules of hooks-approval cannot be read: {error or type(error).__name__}"
+
+
+def _registered_gate(coordinator: Any, gate: ToolGate) -> list[Callable[[], None]]:
+    register = coordinator.hooks.register
+    handlers = ((gate.on_tool_pre, PRIORITY, NAME), (gate.on_tool_pre_last, _LAST, f"{NAME}_last"))
+    if hasattr(coordinator, "authorize"):
+        return [
+            register(TOOL_PRE, handler, priority=priority, name=name, on_error="deny")
+            for handler, priority, name in handlers
+        ]
+    return [register(TOOL_PRE, handler, priority=priority, name=name) for handler, priority, name in handlers]
+
+
+def _registered_bridge(coordinator: Any, bridge: KernelBridge) -> list[Callable[[], None]]:
+    register = coordinator.hooks.register
+    heard = {
+        APPROVAL_REQUIRED: bridge.on_required,
+        APPROVAL_GRANTED: bridge.on_decided,
+        APPROVAL_DENIED: bridge.on_decided,
+    }
+    return [
+        *(register(event, handler, priority=_FIRST, name=f"{NAME}_heard") for event, handler in heard.items()),
+        *(register(event, with_published_keys, priority=PRIORITY, name=NAME) for event in heard),
+    ]
+
+
+def _project(coordinator: Any, settings: Settings) -> Path:
+    known = settings.working_dir or coordinator.get_capability("session.working_dir")
+    return Path(os.path.abspath(os.path.expanduser(str(known) if known else ".")))

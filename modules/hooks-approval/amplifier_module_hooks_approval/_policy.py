@@ -1,0 +1,114 @@
+"""Say what the config of this module makes of an action: allow, ask, deny, or nothing."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+
+from amplifier_module_hooks_approval._settings import Settings
+
+if TYPE_CHECKING:
+    from amplifier_kit.policy import Rule
+
+#: Words in the name of a tool that are a reason to ask, as published.
+_WORDS: Final = frozenset({"write", "edit", "execute", "run"})
+_WORD: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
+#: What first-party tools call the same things.
+_ACTIONS: Final = frozenset({"filesystem.write", "process.exec"})
+_ATTRIBUTES: Final = ("require_approval", "requires_approval")
+
+STATE: Final = "require_approval_tools"
+
+
+class Opinion(NamedTuple):
+    """A verdict, None for none, with its reason."""
+
+    verdict: Literal["allow", "ask", "deny"] | None
+    reason: str = ""
+
+
+class ApprovalPolicy:
+    """Judge the actions of one session."""
+
+    def __init__(
+        self, coordinator: Any, settings: Settings, rules: list[Rule], project: Path, failure: str = ""
+    ) -> None:
+        """Judge by rules and settings; with a `failure`, which is why there are no rules, deny everything."""
+        self._failure = failure
+        self._coordinator = coordinator
+        self._settings = settings
+        self._project = project
+        self._rules = self._compiled(rules) if rules else None
+
+    def __call__(self, action: str, details: Mapping[str, Any]) -> tuple[str, str] | None:
+        """Answer as a policy of the kernel does."""
+        opinion = self.judge(action, details)
+        return None if opinion.verdict is None else (opinion.verdict, opinion.reason)
+
+    def judge(self, action: str, details: Mapping[str, Any]) -> Opinion:
+        """Return the verdict: of a rule that denies or asks, else of the session, else of a rule that allows."""
+        if self._failure:
+            return Opinion("deny", self._failure)
+        name = details.get("tool_name")
+        ruled = self._ruled(action, details)
+        if ruled.verdict in ("deny", "ask"):
+            return ruled
+        if isinstance(name, str) and self._is_in_state(name):
+            return Opinion("ask", f"the session wants {name} to be confirmed")
+        if ruled.verdict == "allow":
+            return ruled
+        return self._needed(action, name if isinstance(name, str) else "")
+
+    def _compiled(self, rules: list[Rule]) -> Any:
+        from amplifier_kit.policy import RuleSet
+
+        return RuleSet.from_rules(rules, self._project, home=Path(os.path.expanduser("~")))
+
+    def _ruled(self, action: str, details: Mapping[str, Any]) -> Opinion:
+        if self._rules is None:
+            return Opinion(None)
+        from amplifier_kit.policy import facts
+
+        decision = self._rules.decide(facts(action, details, self._project))
+        return Opinion(decision.verdict, decision.reason or "a rule of hooks-approval")
+
+    def _is_in_state(self, name: str) -> bool:
+        state = getattr(self._coordinator, "session_state", None)
+        named = state.get(STATE) if isinstance(state, Mapping) else None
+        if named is None:
+            return False
+        # What is no list of names was meant to be one: then every tool is.
+        return name in named if isinstance(named, (list, tuple, set, frozenset, dict)) else True
+
+    def _needed(self, action: str, name: str) -> Opinion:
+        """Ask when the tool needs approval; have no opinion otherwise, for that is no permission."""
+        settings = self._settings
+        if settings.asks_for_all:
+            return Opinion("ask", "the config of hooks-approval cannot be read")
+        wanted = settings.tools.get(name)
+        if wanted is not None:
+            return Opinion("ask", f"the config wants {name} to be confirmed") if wanted else Opinion(None)
+        if settings.policy_driven_only:
+            return Opinion(None)
+        if name == "bash" or action in _ACTIONS or _WORDS & {word.lower() for word in _WORD.findall(name)}:
+            return Opinion("ask", f"{name or action} needs approval")
+        if self._is_marked(name):
+            return Opinion("ask", f"the tool {name} says that it needs approval")
+        return Opinion(None)
+
+    def _is_marked(self, name: str) -> bool:
+        tool = (self._coordinator.get("tools") or {}).get(name)
+        return any(bool(getattr(tool, attribute, False)) for attribute in _ATTRIBUTES)
+
+
+def risk_of(action: str, tool_name: str) -> str:
+    """Return how much harm an action can do: low, medium or high."""
+    words = {word.lower() for word in _WORD.findall(tool_name)}
+    if action == "process.exec" or words & {"bash", "execute", "run"}:
+        return "high"
+    if action in ("filesystem.write", "network.fetch", "session.spawn") or words & _WORDS:
+        return "medium"
+    return "low"

@@ -1,0 +1,75 @@
+"""Read the rules of the config, in their own format or in the published one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from amplifier_kit.policy import Rule
+
+#: The published words for verdicts; others are left as they are, for the reader of rules to complain about.
+VERDICTS: Final = {
+    "auto_approve": "allow",
+    "approve": "allow",
+    "allow": "allow",
+    "auto_deny": "deny",
+    "deny": "deny",
+    "block": "deny",
+    "require_approval": "ask",
+    "prompt": "ask",
+    "ask": "ask",
+}
+_WHERE: Final = "hooks-approval: rules"
+
+
+def read_rules(entries: Any) -> tuple[list[Rule], list[str]]:
+    """Return the rules and what is wrong with them; never raises for what is written there.
+
+    An entry that cannot be read never allows anything: one that would have denied or asked asks for more than it said.
+    """
+    from amplifier_kit.policy import parse_rules
+
+    if not isinstance(entries, (list, tuple)):
+        rules, problems = parse_rules(entries, lambda index, key: _WHERE)
+        return rules, [f"{problem.where}: {problem.message}" for problem in problems]
+    data = [(index, rule) for index, entry in enumerate(entries) for rule in translated(entry)]
+
+    def where(index: int, key: str | None) -> str:
+        number = data[index][0] if index < len(data) else index
+        return f"{_WHERE}[{number}]" if key is None else f"{_WHERE}[{number}].{key}"
+
+    rules, problems = parse_rules([rule for _, rule in data], where)
+    return rules, list(dict.fromkeys(f"{problem.where}: {problem.message}" for problem in problems))
+
+
+def translated(entry: Any) -> list[Any]:
+    """Return an entry of the published format, a pattern with an action, as rules; any other as it is.
+
+    A pattern is held against command lines. One that allows does so for the tool `bash` and for whatever runs commands,
+    not for any tool that happens to have an input of that name.
+    """
+    if not isinstance(entry, Mapping) or "verdict" in entry or not _is_published(entry):
+        return [entry]
+    action = entry.get("action")
+    verdict = VERDICTS.get(action, action) if isinstance(action, str) else action
+    rule: dict[str, Any] = {"verdict": verdict}
+    reason = entry.get("reason", entry.get("description"))
+    if isinstance(reason, str) and reason.strip():
+        rule["reason"] = reason
+    known = ("action", "tool", "tool_name", "pattern", "reason", "description")
+    rule |= {key: value for key, value in entry.items() if key not in known}
+    tool = entry.get("tool", entry.get("tool_name"))
+    if tool is not None:
+        rule["tool"] = tool
+    if "pattern" not in entry:
+        return [rule]
+    if tool is not None and tool != "bash":
+        return [{**rule, "path": entry["pattern"]}]
+    rule["command"] = entry["pattern"]
+    return [{**rule, "tool": "bash"}, {**rule, "action": "process.exec"}] if verdict == "allow" else [rule]
+
+
+def _is_published(entry: Mapping[Any, Any]) -> bool:
+    action = entry.get("action")
+    return "pattern" in entry or (isinstance(action, str) and action in VERDICTS)

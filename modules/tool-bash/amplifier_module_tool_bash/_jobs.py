@@ -1,0 +1,109 @@
+"""Keep the commands that run in the background, so that they can be looked at, and end with the session."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any, Final
+
+from amplifier_kit.processes import Order, Outcome, Output, OutputFolder, Running, start, to_end
+
+#: Jobs that may run at a time.
+MOST_JOBS: Final = 32
+#: Ended jobs that are still known.
+_MOST_ENDED: Final = 100
+
+
+class Job:
+    """One command in the background."""
+
+    def __init__(self, command: str, running: Running, output: Output, pid: int) -> None:
+        self.command = command
+        self.output = output
+        self.pid = pid
+        self._running = running
+        self._since = time.monotonic()
+        self._seconds: float | None = None
+        self._watching = asyncio.create_task(self._watch())
+
+    @property
+    def is_running(self) -> bool:
+        """Tell whether anything of the job still runs."""
+        return self._seconds is None
+
+    def described(self) -> dict[str, Any]:
+        """Return how it stands, with the end of its output."""
+        shown = self.output.shown()
+        outcome = self._running.outcome
+        said: dict[str, Any] = {
+            "pid": self.pid,
+            "status": "running" if self.is_running else "ended",
+            "returncode": outcome.returncode,
+            "seconds": round(time.monotonic() - self._since if self._seconds is None else self._seconds, 1),
+            "stdout": shown.text,
+            "output_total_bytes": shown.total,
+        }
+        if shown.path is not None:
+            said["output_file"] = str(shown.path)
+        return said
+
+    async def stop(self) -> Outcome:
+        """End it with all it started, and return when they are gone."""
+        outcome = await to_end(self._running.stop())
+        await asyncio.wait([self._watching])
+        return outcome
+
+    async def _watch(self) -> None:
+        """Wait for the end; when the event loop is torn down, bring it about."""
+        try:
+            await self._running.wait()
+        except asyncio.CancelledError:
+            await to_end(self._running.stop())
+            raise
+        finally:
+            self._seconds = time.monotonic() - self._since
+
+
+class Jobs:
+    """The background jobs of one session."""
+
+    def __init__(self) -> None:
+        self._jobs: dict[int, Job] = {}
+
+    @property
+    def running(self) -> list[Job]:
+        """Return those that have not ended."""
+        return [job for job in self._jobs.values() if job.is_running]
+
+    def get(self, pid: int) -> Job | None:
+        """Return a job by the number of its process, also one that has ended lately."""
+        return self._jobs.get(pid)
+
+    async def start(self, command: str, order: Order, limit: int, folder: OutputFolder) -> Job:
+        """Start a job whose output goes to a file; raises OSError when there can be none, and StartError."""
+        output = Output(limit, folder, name="job", is_always_kept=True)
+        try:
+            running = start(order, output)
+        except BaseException:
+            output.close()
+            raise
+        try:
+            pid = await running.started()
+        except BaseException:
+            await to_end(running.stop())
+            raise
+        job = Job(command, running, output, pid)
+        self._jobs.pop(pid, None)
+        self._jobs[pid] = job
+        self._forget()
+        return job
+
+    async def stop(self) -> list[int]:
+        """End all jobs; return the processes that could not be ended."""
+        outcomes = await asyncio.gather(*(job.stop() for job in self.running))
+        return [pid for outcome in outcomes for pid in outcome.alive]
+
+    def _forget(self) -> None:
+        ended = [pid for pid, job in self._jobs.items() if not job.is_running]
+        for pid in ended[:-_MOST_ENDED]:
+            del self._jobs[pid]

@@ -1,0 +1,69 @@
+"""Say what came of a command, in the form that models and programs know."""
+
+from __future__ import annotations
+
+import signal
+from typing import Any
+
+from amplifier_core import ToolResult
+from amplifier_kit.processes import Outcome, Shown
+
+
+def failure(code: str, message: str) -> ToolResult:
+    """Return the result of a command that was not run."""
+    return ToolResult(success=False, output=message, error={"message": message, "code": code})
+
+
+def finished(outcome: Outcome, stdout: Shown, stderr: Shown, timeout: float) -> ToolResult:
+    """Return the result of a command that was run: output, errors and exit code, and what else there is to know."""
+    output: dict[str, Any] = {"stdout": stdout.text, "stderr": stderr.text, "returncode": outcome.returncode}
+    if stdout.is_cut or stderr.is_cut:
+        output |= {"truncated": True, "stdout_total_bytes": stdout.total, "stderr_total_bytes": stderr.total}
+    for name, shown in (("stdout_file", stdout), ("stderr_file", stderr)):
+        if shown.path is not None:
+            output[name] = str(shown.path)
+    code, ending = _ending(outcome, timeout)
+    notes = [ending] if code not in ("", "exit_code") else []
+    notes += _notes(outcome)
+    if notes:
+        output["message"] = " ".join(notes)
+    if not code:
+        return ToolResult(success=True, output=output)
+    return ToolResult(success=False, output=output, error={"message": ending, "code": code})
+
+
+def _ending(outcome: Outcome, timeout: float) -> tuple[str, str]:
+    """Return a code and a sentence for an end that is no success."""
+    number = outcome.returncode
+    if outcome.is_timed_out:
+        return "timeout", (
+            f"Command timed out after {timeout:g} seconds and was stopped, with all it had started. "
+            "Give it a longer `timeout`, or use `run_in_background`."
+        )
+    if number is None:
+        return (
+            "lost",
+            "The command's supervisor was killed, so the command was stopped; how far it came is not known.",
+        )
+    if number < 0:
+        return "signal", f"Command was ended by signal {-number} ({_signal_name(-number)})."
+    if number:
+        return "exit_code", f"Command failed with exit code {number}."
+    return "", ""
+
+
+def _notes(outcome: Outcome) -> list[str]:
+    notes = []
+    if outcome.left:
+        what = "a process" if outcome.left == 1 else f"{outcome.left} processes"
+        notes.append(f"The command left {what} behind, stopped now; use `run_in_background` for what is to go on.")
+    if outcome.alive:
+        notes.append(f"Could not be stopped: process {', '.join(map(str, outcome.alive))}.")
+    return notes
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return "unknown"

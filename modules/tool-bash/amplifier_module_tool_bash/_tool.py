@@ -1,0 +1,205 @@
+"""The tool that models call."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import os
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any, Final
+
+from amplifier_core import ToolResult
+from amplifier_kit.processes import Order, Output, OutputFolder, StartError, command_environment, run
+from amplifier_module_tool_bash._call import Call, InvalidCallError, TooLongError, input_schema
+from amplifier_module_tool_bash._jobs import MOST_JOBS, Jobs
+from amplifier_module_tool_bash._progress import EVERY, TOOL_PROGRESS, progress
+from amplifier_module_tool_bash._result import failure, finished
+from amplifier_module_tool_bash._safety import Safety
+from amplifier_module_tool_bash._settings import Settings
+
+logger = logging.getLogger(__name__)
+
+EVENTS: Final = (TOOL_PROGRESS,)
+#: Below the session's folder.
+_FOLDER: Final = "command-output"
+_SHELL: Final = "/bin/bash"
+#: Seconds that closing waits for commands to go; those that nothing can stop are named in their results.
+_CLOSING: Final = 10.0
+
+
+class BashTool:
+    """Run one shell command per call; see the README for what is promised."""
+
+    name = "bash"
+    action = "process.exec"
+    #: The tool keeps to the time that each call names, so that its own result tells what was done by then.
+    deadline = None
+
+    def __init__(self, coordinator: Any, settings: Settings, *, progress_every: float = EVERY) -> None:
+        self._coordinator = coordinator
+        self._settings = settings
+        self._safety = Safety(settings)
+        self._jobs = Jobs()
+        self._progress_every = progress_every
+        self._slots = asyncio.Semaphore(settings.max_concurrent) if settings.max_concurrent else nullcontext()
+        self._kept: OutputFolder | None = None
+        #: Calls whose command runs, each with what is done when it is gone.
+        self._calls: dict[asyncio.Task[Any], asyncio.Future[None]] = {}
+
+    @property
+    def description(self) -> str:
+        """Return what a model needs to know."""
+        return (
+            "Run a command with bash and return its stdout, stderr and exit code. Every call is a new shell in the "
+            "working directory: `cd` and variables do not last. There is no terminal and no input: use flags that "
+            f"answer questions. A command is stopped after `timeout` seconds ({self._settings.timeout:g}), and what "
+            "it leaves running is stopped when it ends; `run_in_background` is for servers and watchers. Of long "
+            "output the beginning and the end are returned, and the path of a file with all of it. Variables named "
+            "like secrets are not passed on."
+        )
+
+    @property
+    def input_schema(self) -> dict[str, Any]:
+        """Return the schema of the input."""
+        return input_schema(self._settings)
+
+    def get_metadata(self) -> dict[str, Any]:
+        """Return hints for whoever decides about approval."""
+        return {
+            "requires_approval": self._settings.require_approval,
+            "approval_hints": {
+                "risk_level": "high",
+                "safety_profile": self._settings.safety_profile,
+                "allowed_commands": list(self._settings.allowed_commands),
+                "denied_commands": list(self._settings.denied_commands),
+            },
+        }
+
+    async def execute(self, input: dict[str, Any]) -> ToolResult:
+        """Run a command, or look after a background job; whatever goes wrong is a result."""
+        try:
+            call = Call.from_input(input, self._settings)
+        except InvalidCallError as error:
+            return failure("invalid_input", str(error))
+        except TooLongError as error:
+            return failure("too_long", f"Command was not run: {error}.")
+        if call.job is not None:
+            return await self._look_after(call.job, call.command)
+        if reason := self._safety.refusal(call.command):
+            return failure("blocked", f"Command was not run: {reason}.")
+        try:
+            if call.is_background:
+                return await self._start_job(call)
+            return await self._run(call)
+        except StartError as error:
+            return self._not_started(error)
+        except _NoFolderError as error:
+            return failure("working_dir_missing", str(error))
+        except OSError as error:
+            return failure("not_started", f"Command was not run: {error.strerror or error}.")
+
+    async def close(self) -> None:
+        """Stop everything that still runs and put the files away.
+
+        Calls that were cancelled may not be waited for by anybody else; one that was not is cancelled now.
+        """
+        for task in self._calls:
+            task.cancel()
+        if self._calls:
+            await asyncio.wait(list(self._calls.values()), timeout=_CLOSING)
+        alive = await self._jobs.stop()
+        if alive:
+            logger.warning("tool-bash: background processes %s could not be stopped", alive)
+        if self._kept is not None:
+            self._kept.close()
+
+    async def _run(self, call: Call) -> ToolResult:
+        task = asyncio.current_task()
+        assert task is not None
+        gone = asyncio.get_running_loop().create_future()
+        self._calls[task] = gone
+        try:
+            return await self._run_in_turn(call)
+        finally:
+            self._calls.pop(task, None)
+            gone.set_result(None)
+
+    async def _run_in_turn(self, call: Call) -> ToolResult:
+        limit = self._settings.max_output_bytes
+        async with self._slots:
+            folder = self._folder()
+            stdout = Output(limit, folder, name="stdout")
+            stderr = Output(limit, folder, name="stderr")
+            order = self._order(call.command)
+            async with progress(self._coordinator, self.name, (stdout, stderr), self._progress_every):
+                outcome = await run(order, stdout, stderr, timeout=call.timeout)
+        return finished(outcome, stdout.shown(), stderr.shown(), call.timeout)
+
+    async def _start_job(self, call: Call) -> ToolResult:
+        if len(self._jobs.running) >= MOST_JOBS:
+            return failure("too_many_jobs", f"Command was not run: {MOST_JOBS} background jobs run already.")
+        order = self._order(call.command, is_kept=True)
+        job = await self._jobs.start(call.command, order, self._settings.max_output_bytes, self._folder())
+        return ToolResult(
+            output={
+                "pid": job.pid,
+                "message": f"Command started in background with PID {job.pid}",
+                "note": f"Its output goes to {job.output.path}. To look at it or end it, call bash with `job` "
+                f'{job.pid} and the command "status" or "kill". It ends with the session.',
+            }
+        )
+
+    async def _look_after(self, pid: int, command: str) -> ToolResult:
+        job = self._jobs.get(pid)
+        if job is None:
+            running = ", ".join(f"{job.pid} ({job.command[:60]})" for job in self._jobs.running) or "none"
+            return failure("unknown_job", f"There is no background job {pid}. Running: {running}.")
+        if command == "kill":
+            await job.stop()
+        return ToolResult(output=job.described())
+
+    def _order(self, command: str, *, is_kept: bool = False) -> Order:
+        environment, _ = command_environment(self._settings.pass_env)
+        shell = _SHELL if os.path.exists(_SHELL) else _found_shell()
+        argv = (shell, "--noprofile", "--norc", "-c", "--", command)
+        return Order(argv, self._working_dir(), environment, is_kept=is_kept)
+
+    def _working_dir(self) -> str:
+        """Return the folder to run in; the command's own process enters it, as it may hang."""
+        given = os.path.expanduser(self._settings.working_dir)
+        if os.path.isabs(given):
+            return given
+        base = self._coordinator.get_capability("session.working_dir")
+        try:
+            return os.path.normpath(os.path.join(str(base) if base else os.getcwd(), given))
+        except FileNotFoundError:
+            raise _NoFolderError("Command was not run: the current directory of the program was removed.") from None
+
+    def _folder(self) -> OutputFolder:
+        if self._kept is None:
+            own = self._coordinator.get_capability("session.dir")
+            self._kept = OutputFolder(Path(own) / _FOLDER if own else None)
+        return self._kept
+
+    def _not_started(self, error: StartError) -> ToolResult:
+        if error.step == "folder":
+            message = f"the working directory {self._working_dir()} cannot be entered ({error.reason})"
+            return failure("working_dir_missing", f"Command was not run: {message}. It has to be made again first.")
+        if error.number == errno.E2BIG:
+            message = "it is too long, together with the environment: write it to a file and run that"
+            return failure("too_long", f"Command was not run: {message}.")
+        if error.step == "program":
+            return failure("no_shell", f"Command was not run: bash cannot be started ({error.reason}).")
+        return failure("not_started", f"Command was not run: {error}.")
+
+
+def _found_shell() -> str:
+    import shutil
+
+    return shutil.which("bash") or _SHELL
+
+
+class _NoFolderError(Exception):
+    """There is no folder to run a command in."""

@@ -1,0 +1,77 @@
+"""Tools as a session has them, and a way to see what is left of their commands."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from amplifier_core.testing import MockCoordinator
+from amplifier_module_tool_bash import BashTool
+from amplifier_module_tool_bash._settings import Settings
+
+MakeTool = Callable[..., BashTool]
+
+
+def processes_with(token: str) -> list[int]:
+    """Return the processes that have a text in their command line and have not ended."""
+    found = []
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            line = Path("/proc", name, "cmdline").read_bytes()
+            state = Path("/proc", name, "stat").read_bytes().rpartition(b")")[2].split()[0]
+        except OSError:
+            continue
+        if token.encode() in line and state != b"Z" and int(name) != os.getpid():
+            found.append(int(name))
+    return found
+
+
+@pytest.fixture
+def nap() -> Iterator[str]:
+    """Return a command that hangs and is told from all others by its text; what is left of it fails nobody else."""
+    token = f"100000.{int.from_bytes(os.urandom(6), 'big')}"
+    yield f"sleep {token}"
+    for pid in processes_with(token):
+        os.kill(pid, signal.SIGKILL)
+
+
+@pytest.fixture
+def naps(nap: str) -> Callable[[], list[int]]:
+    """Give `naps()`: the processes that sleep this test's sleep."""
+    return lambda: processes_with(nap.split()[1])
+
+
+@pytest.fixture
+def coordinator(tmp_path: Path) -> Any:
+    """Return the coordinator of a session that works in `project` and is kept in `session`."""
+    made = MockCoordinator()
+    (tmp_path / "project").mkdir()
+    made.register_capability("session.working_dir", str(tmp_path / "project"))
+    made.register_capability("session.dir", tmp_path / "session")
+    return made
+
+
+@pytest.fixture
+async def make_tool(coordinator: Any) -> AsyncIterator[MakeTool]:
+    """Give `make_tool(**config)`: the tool with that config; its jobs end with the test."""
+    made: list[BashTool] = []
+
+    def make(*, progress_every: float = 1000.0, **config: Any) -> BashTool:
+        tool = BashTool(coordinator, Settings.from_config(config), progress_every=progress_every)
+        made.append(tool)
+        return tool
+
+    yield make
+    for tool in made:
+        await tool.close()
+
+
+@pytest.fixture
+def tool(make_tool: MakeTool) -> BashTool:
+    """Return the tool as it is without a config, but patient."""
+    return make_tool(timeout=60)

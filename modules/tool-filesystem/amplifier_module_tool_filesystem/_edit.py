@@ -1,0 +1,123 @@
+"""`edit_file`: one text for another, in a file that keeps all the rest."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any, ClassVar, NamedTuple
+
+from amplifier_core import ToolResult
+from amplifier_kit.files import (
+    WRITE,
+    Change,
+    FileCall,
+    FileError,
+    Place,
+    Workspace,
+    Written,
+    alone_with,
+    check_writable,
+    decode,
+    encode,
+    in_thread,
+    read_content,
+)
+from amplifier_module_tool_filesystem import _inputs
+from amplifier_module_tool_filesystem._matching import edit
+from amplifier_module_tool_filesystem._missing import missing
+
+__all__ = ["EditFile"]
+
+
+class _Wish(NamedTuple):
+    old: str
+    new: str
+    replace_all: bool
+
+
+class _Done(NamedTuple):
+    replacements: int
+    notes: list[str]
+
+
+class EditFile:
+    """Let a model replace text in a file."""
+
+    name = "edit_file"
+    action = WRITE
+    description = (
+        "Replace old_string by new_string in a file. old_string must be in the file exactly once, so add lines around "
+        "it where needed, or set replace_all. Copy it from the file, white space included, without line numbers. "
+        "Encoding and line ends of the file are kept."
+    )
+    input_schema: ClassVar[dict[str, Any]] = {
+        "type": "object",
+        "properties": {
+            "file_path": {"type": "string", "description": "Path of the file, or @bundle:path"},
+            "old_string": {"type": "string", "description": "The text to replace"},
+            "new_string": {"type": "string", "description": "The text to put there"},
+            "replace_all": {"type": "boolean", "description": "Replace every occurrence", "default": False},
+        },
+        "required": ["file_path", "old_string", "new_string"],
+    }
+
+    def __init__(self, workspace: Workspace) -> None:
+        self._workspace = workspace
+
+    async def execute(self, input: dict[str, Any]) -> ToolResult:
+        """Edit the file and emit `artifact:write`; what goes wrong is in the result."""
+        written: list[Written] = []
+        try:
+            path = _inputs.path(input)
+            wish = _wish(input)
+            call = self._workspace.call(self.name, self.action, input)
+            place = await self._workspace.reach(call, path)
+            done = await in_thread(lambda stop: self._edit(call, place, wish, written, stop))
+        except FileError as error:
+            return _inputs.failure(error)
+        finally:
+            # Also when the call was cancelled just after the file had changed.
+            await self._workspace.announce_written(written)
+        output: dict[str, Any] = {
+            "file_path": place.named,
+            "replacements_made": done.replacements,
+            "bytes_written": written[0].bytes,
+        }
+        return ToolResult(output={**output, **({"warning": " ".join(done.notes)} if done.notes else {})})
+
+    def _edit(self, call: FileCall, place: Place, wish: _Wish, written: list[Written], stop: threading.Event) -> _Done:
+        settings = self._workspace.settings
+        with place, alone_with([place.path]):
+            if check_writable(place, settings.writing).status is None:
+                raise missing(place, "Use write_file to make a new file.")
+            content = read_content(place, settings.reading)
+            source = decode(content.data, place.named)
+            if not source.format.is_known and not wish.new.isascii():
+                raise FileError(
+                    "unknown_encoding",
+                    f"{place.named} is not UTF-8, and its encoding is unknown: new_string can be nothing but ASCII",
+                )
+            edited = edit(source, place.named, wish.old, wish.new, replace_all=wish.replace_all)
+            data = encode(edited.text, source.format, place.named)
+            if data == content.data:
+                raise FileError(
+                    "no_change", f"{place.named} would stay as it is: only line ends differ, which are kept"
+                )
+            notes = list(edited.notes)
+            status = content.snapshot.status
+            if status is not None and status.st_nlink > 1:
+                notes.append(f"The file had {status.st_nlink} names (hard links); only this one was changed.")
+            change = Change(place, content.snapshot, data, content.data)
+            return _Done(edited.replacements, notes + self._workspace.write(call, [change], written, stop))
+
+
+def _wish(tool_input: dict[str, Any]) -> _Wish:
+    wish = _Wish(
+        _inputs.text(tool_input, "old_string"),
+        _inputs.text(tool_input, "new_string"),
+        _inputs.flag(tool_input, "replace_all"),
+    )
+    if not wish.old:
+        raise FileError("invalid_input", "old_string is empty; use write_file to write a whole file")
+    if wish.old == wish.new:
+        raise FileError("no_change", "old_string and new_string are the same")
+    return wish

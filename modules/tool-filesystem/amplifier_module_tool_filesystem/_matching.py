@@ -1,0 +1,163 @@
+"""Find the text that an edit is about: exactly, but for line ends; nearly, only where there is one such place.
+
+A model sees lines without their ends, so `\\n` in what it writes stands for whatever ends the lines of the file.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from amplifier_kit.files import FileError, LineMatch, Text, find_lines
+from amplifier_module_tool_filesystem._nearest import nearest
+
+__all__ = ["Edited", "edit"]
+
+_MOST_NAMED: Final = 10
+
+
+class Edited(NamedTuple):
+    """The new text, how many places have changed, and what was not quite as the model wrote it."""
+
+    text: str
+    replacements: int
+    notes: list[str]
+
+
+class _Span(NamedTuple):
+    """A place in the text with plain line ends, and what shall stand there."""
+
+    start: int
+    end: int
+    new: str
+
+
+def edit(source: Text, name: str, old: str, new: str, *, replace_all: bool) -> Edited:
+    """Put `new` in place of `old`; raises FileError when that is not there, or there more than once.
+
+    With `replace_all`, every place is changed. Without, and when `old` is nowhere, whole lines that differ only in
+    white space at their ends or in a common indentation count, if there is exactly one such place.
+    """
+    lines = _Lines(source)
+    plain_old = old.replace("\r\n", "\n")
+    starts = _occurrences(lines.plain, plain_old, overlapping=not replace_all)
+    if len(starts) > 1 and not replace_all:
+        starts = _told_apart(lines, old, starts)
+    if len(starts) > 1 and not replace_all:
+        raise _ambiguous(lines, name, starts)
+    notes: list[str] = []
+    if starts:
+        spans = [_Span(start, start + len(plain_old), new) for start in starts]
+        if any(lines.raw(span) != old for span in spans):
+            ends = {"\n": "LF", "\r\n": "CRLF", "\r": "CR"}[source.format.newline]
+            notes.append(f"The line ends of the file ({ends}) were kept; old_string has others.")
+    else:
+        span, note = _nearly(lines, name, old, plain_old, new, replace_all=replace_all)
+        spans, notes = [span], [note]
+    return Edited(lines.with_spans(spans, keeps_ends="\r\n" in old or "\r" in source.text), len(spans), notes)
+
+
+class _Lines:
+    """A text whose lines end with `\\n`, and the way back to the text as it is."""
+
+    def __init__(self, source: Text) -> None:
+        self._text = source.text
+        self._newline = source.format.newline
+        self._ends: list[int] = []
+        if self._newline == "\r":
+            self.plain = source.text.replace("\r", "\n")
+            return
+        self.plain = source.text.replace("\r\n", "\n")
+        position = -1
+        while (position := source.text.find("\r\n", position + 1)) >= 0:
+            self._ends.append(position - len(self._ends))
+
+    def raw(self, span: _Span) -> str:
+        """Return what stands there as it is."""
+        return self._text[self._back(span.start) : self._back(span.end)]
+
+    def line_of(self, position: int) -> int:
+        """Return the number of the line."""
+        return self.plain.count("\n", 0, position) + 1
+
+    def with_spans(self, spans: Sequence[_Span], *, keeps_ends: bool) -> str:
+        """Return the text with the spans replaced; their line ends are those of what they replace."""
+        pieces: list[str] = []
+        position = 0
+        for span in spans:
+            start = self._back(span.start)
+            new = self._ended(span.new, self.raw(span)) if keeps_ends else span.new
+            pieces += [self._text[position:start], new]
+            position = self._back(span.end)
+        return "".join([*pieces, self._text[position:]])
+
+    def _back(self, position: int) -> int:
+        return position + bisect_left(self._ends, position)
+
+    def _ended(self, new: str, old: str) -> str:
+        both = old.count("\r\n")
+        alone = old.count("\n") - both
+        newline = self._newline
+        if both and not alone:
+            newline = "\r\n"
+        elif alone and not both:
+            newline = "\n"
+        return new.replace("\r\n", "\n").replace("\n", newline)
+
+
+def _occurrences(text: str, part: str, *, overlapping: bool) -> list[int]:
+    step = 1 if overlapping else len(part)
+    found: list[int] = []
+    position = text.find(part)
+    while position >= 0:
+        found.append(position)
+        position = text.find(part, position + step)
+    return found
+
+
+def _told_apart(lines: _Lines, old: str, starts: list[int]) -> list[int]:
+    """Return the one place whose line ends are those of `old` too, if the model has written any on purpose."""
+    if "\r" not in old:
+        return starts
+    length = len(old.replace("\r\n", "\n"))
+    exact = [start for start in starts if lines.raw(_Span(start, start + length, "")) == old]
+    return exact if len(exact) == 1 else starts
+
+
+def _ambiguous(lines: _Lines, name: str, starts: list[int]) -> FileError:
+    numbers = [str(lines.line_of(start)) for start in starts[:_MOST_NAMED]]
+    more = f" and {len(starts) - _MOST_NAMED} more" if len(starts) > _MOST_NAMED else ""
+    return FileError(
+        "not_unique",
+        f"old_string is found {len(starts)} times in {name}, at lines {', '.join(numbers)}{more}. Add lines around it "
+        "until it is unique, or set replace_all",
+    )
+
+
+def _nearly(lines: _Lines, name: str, old: str, plain_old: str, new: str, *, replace_all: bool) -> tuple[_Span, str]:
+    """Return the only place that differs from `old` in nothing but white space; raise FileError when there is none."""
+    wanted = plain_old.removesuffix("\n").split("\n")
+    changed = new.replace("\r\n", "\n").split("\n")
+    have = lines.plain.split("\n")
+    matches: list[LineMatch] = []
+    if not replace_all and any(line.strip() for line in wanted):
+        matches = [match for match in find_lines(have, wanted) if match.fits(changed)]
+    if len(matches) != 1:
+        hint = ""
+        if matches:
+            numbers = ", ".join(str(match.first + 1) for match in matches[:_MOST_NAMED])
+            hint = f" Lines that differ from it in white space only are at {numbers}: too many to choose one."
+        raise FileError("not_found_in_file", f"old_string is not in {name}.{hint}\n{nearest(have, old)}")
+    [match] = matches
+    first, last = match.first, match.first + len(wanted)
+    start = sum(len(line) + 1 for line in have[:first])
+    end = start + len("\n".join(have[first:last]))
+    replacement = "\n".join(match.indent(line) for line in changed)
+    if plain_old.endswith("\n"):
+        if end < len(lines.plain):
+            end += 1
+        else:
+            replacement = replacement.removesuffix("\n")  # the file does not end its last line
+    note = f"old_string is not in the file as given; lines {first + 1} to {last} were taken, {match.difference}."
+    return _Span(start, end, replacement), note

@@ -1,0 +1,113 @@
+"""`write_file`: the whole content of a file, new or replaced."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any, ClassVar, NamedTuple
+
+from amplifier_core import ToolResult
+from amplifier_kit.files import (
+    WRITE,
+    Change,
+    FileCall,
+    FileError,
+    Place,
+    Roots,
+    Snapshot,
+    TextFormat,
+    Workspace,
+    Written,
+    alone_with,
+    check_writable,
+    encode,
+    in_thread,
+    is_binary,
+    newline_of,
+    open_file,
+    sniff,
+    told,
+)
+from amplifier_module_tool_filesystem import _inputs
+
+__all__ = ["WriteFile"]
+
+#: Bytes of the old content that are looked at to see how it is written down.
+_SAMPLE = 1 << 20
+
+
+class _Form(NamedTuple):
+    content: bytes
+    notes: list[str]
+
+
+class WriteFile:
+    """Let a model write a file."""
+
+    name = "write_file"
+    action = WRITE
+    description = (
+        "Write a whole file: a new one, with the folders it needs, or in place of an existing one. Either the whole "
+        "content is there afterwards or nothing has changed. Encoding and line ends of an existing file are kept. "
+        "Use edit_file to change parts of a file."
+    )
+    input_schema: ClassVar[dict[str, Any]] = {
+        "type": "object",
+        "properties": {
+            "file_path": {"type": "string", "description": "Path of the file, or @bundle:path"},
+            "content": {"type": "string", "description": "The whole content of the file"},
+        },
+        "required": ["file_path", "content"],
+    }
+
+    def __init__(self, workspace: Workspace) -> None:
+        self._workspace = workspace
+
+    async def execute(self, input: dict[str, Any]) -> ToolResult:
+        """Write the file and emit `artifact:write`; what goes wrong is in the result."""
+        written: list[Written] = []
+        try:
+            path = _inputs.path(input)
+            content = _inputs.text(input, "content")
+            if path.endswith("/"):
+                raise FileError("is_directory", f"{path} names a folder, not a file")
+            call = self._workspace.call(self.name, self.action, input)
+            place = await self._workspace.reach(call, path)
+            notes = await in_thread(lambda stop: self._write(call, place, content, written, stop))
+        except FileError as error:
+            return _inputs.failure(error)
+        finally:
+            # Also when the call was cancelled just after the file had changed.
+            await self._workspace.announce_written(written)
+        output: dict[str, Any] = {"file_path": place.named, "bytes": written[0].bytes}
+        return ToolResult(output={**output, **({"warning": " ".join(notes)} if notes else {})})
+
+    def _write(
+        self, call: FileCall, place: Place, content: str, written: list[Written], stop: threading.Event
+    ) -> list[str]:
+        with place, alone_with([place.path]):
+            before = check_writable(place, self._workspace.settings.writing)
+            form = _formed(place, before, content)
+            return form.notes + self._workspace.write(call, [Change(place, before, form.content)], written, stop)
+
+
+def _formed(place: Place, before: Snapshot, content: str) -> _Form:
+    """Return the bytes to write, in the form of the file that is there, and what was kept of it."""
+    if before.status is None:
+        return _Form(encode(content, TextFormat(), place.named), [])
+    notes: list[str] = []
+    with open_file(place, Roots()) as file, told(f"{place.named} cannot be read"):
+        sample = file.read(_SAMPLE)
+    if before.status.st_nlink > 1:
+        notes.append(f"The file had {before.status.st_nlink} names (hard links); only this one has the new content.")
+    if is_binary(sample):
+        return _Form(encode(content, TextFormat(), place.named), [*notes, "A binary file was replaced by text."])
+    encoding, mark = sniff(sample)
+    newline, is_mixed = newline_of(sample[len(mark) :].decode(encoding, "replace"))
+    form = TextFormat(encoding, mark, newline, is_mixed)
+    if mark:
+        content = content.removeprefix("\ufeff")
+        notes.append(f"The encoding of the file ({encoding.upper()} with byte order mark) was kept.")
+    if form.is_crlf and "\n" in content and "\r" not in content:
+        content = content.replace("\n", "\r\n")
+        notes.append("The line ends of the file (CRLF) were kept.")
+    return _Form(encode(content, form, place.named), notes)

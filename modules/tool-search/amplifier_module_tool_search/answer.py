@@ -1,0 +1,89 @@
+"""Make the result of a grep from what was found: the part asked for, in order, and never too much of it."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from amplifier_module_tool_search.asking import GrepCall
+from amplifier_module_tool_search.findings import Entry, Findings, FoundLines, entries
+from amplifier_module_tool_search.place import Place
+
+#: Characters that one answer has at most, and one line of it.
+MOST_CHARACTERS: Final = 256 * 1024
+LONGEST_LINE: Final = 2000
+TOO_MUCH: Final = f"the answer would be longer than {MOST_CHARACTERS:,} characters: use offset, or narrow the search"
+
+
+class Answer:
+    """The result of one call."""
+
+    def __init__(self, call: GrepCall, place: Place) -> None:
+        self._call = call
+        self._place = place
+        self._room = MOST_CHARACTERS
+        #: Whether something that was found is left out at the end.
+        self.is_capped = False
+        self.notes: list[str] = []
+
+    def make(self, found: Findings) -> dict[str, Any]:
+        """Return the result, without what is said about the search itself."""
+        mode = self._call.mode
+        fields = {"content": self._lines, "count": self._counts}.get(mode, self._files)(found)
+        return {"pattern": self._call.pattern, "output_mode": mode, **fields}
+
+    def _files(self, found: Findings) -> dict[str, Any]:
+        files = []
+        for number, (path, _) in enumerate(found.in_order()):
+            if self._is_wanted(number) and self._fits(shown := self._place.shown(path)):
+                files.append(shown)
+        return {"total_matches": len(found.files), "matches_count": len(files), "files": files}
+
+    def _counts(self, found: Findings) -> dict[str, Any]:
+        counts: dict[str, int] = {}
+        total = 0
+        for number, (path, value) in enumerate(found.in_order()):
+            count = value if isinstance(value, int) else sum(len(entries(message)) for message in value)
+            total += count
+            if self._is_wanted(number) and self._fits(shown := self._place.shown(path)):
+                counts[shown] = count
+        return {"total_matches": total, "matches_count": len(counts), "counts": counts}
+
+    def _lines(self, found: Findings) -> dict[str, Any]:
+        assert isinstance(found, FoundLines)
+        results: list[dict[str, Any]] = []
+        number = total = matches = 0
+        for path, messages in found.in_order():
+            shown = self._place.shown(path)
+            for message in messages:
+                # Understanding a message takes time, and most of very many are never shown.
+                read = entries(message) if self._call.multiline or self._is_wanted(number) else [None]
+                for entry in read:
+                    is_match = entry.is_match if entry else message.startswith(b'{"type":"match"')
+                    total += is_match
+                    if self._is_wanted(number) and entry and self._fits(shown + entry.text[:LONGEST_LINE]):
+                        results.append(self._result(shown, entry))
+                        matches += is_match
+                    number += 1
+        return {"total_matches": total, "matches_count": matches, "results": results}
+
+    def _result(self, file: str, entry: Entry) -> dict[str, Any]:
+        text = entry.text
+        if len(text) > LONGEST_LINE:
+            text = f"{text[:LONGEST_LINE]} [{len(text) - LONGEST_LINE:,} more characters]"
+        number = {"line_number": entry.number} if self._call.line_numbers else {}
+        return {"file": file, **number, "content": text, **({} if entry.is_match else {"is_context": True})}
+
+    def _is_wanted(self, number: int) -> bool:
+        """Tell whether an entry is in the part asked for; note when one comes after it."""
+        if number < self._call.offset:
+            return False
+        if self._call.limit is not None and number >= self._call.offset + self._call.limit:
+            self.is_capped = True
+        return not self.is_capped
+
+    def _fits(self, text: str) -> bool:
+        self._room -= len(text) + 40
+        if self._room < 0 and not self.is_capped:
+            self.is_capped = True
+            self.notes.append(TOO_MUCH)
+        return not self.is_capped

@@ -1,0 +1,171 @@
+"""Put a search into the words of the process that does it: ripgrep, or our own."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from importlib.util import find_spec
+from typing import IO, Any, Final
+
+from amplifier_module_tool_search.asking import GlobCall, GrepCall
+from amplifier_module_tool_search.child import Command
+from amplifier_module_tool_search.globs import Glob, expand_braces, name_regex
+from amplifier_module_tool_search.place import Place
+from amplifier_module_tool_search.problem import SearchError
+from amplifier_module_tool_search.ripgrep import selecting, typed
+from amplifier_module_tool_search.settings import GlobSettings, GrepSettings
+
+_START: Final = (
+    "import sys; sys.path += sys.argv[1:]; from amplifier_module_tool_search.worker import main; sys.exit(main())"
+)
+#: What is not searched when everything is.
+_SYSTEM: Final = ("proc", "sys", "dev")
+
+
+@contextmanager
+def grep_command(call: GrepCall, place: Place, settings: GrepSettings, ripgrep: str | None) -> Iterator[Command]:
+    """Give the command for one grep; what it needs is open while the block runs."""
+    with ExitStack() as stack:
+        if ripgrep is None:
+            yield _own_grep(stack, call, place, settings)
+            return
+        options = _grep_options(call, place.is_folder)
+        if not place.is_folder:
+            yield Command([ripgrep, *options, "-e", call.pattern, "-"], "/", stack.enter_context(_opened(place)))
+            return
+        lines = _lines_file(stack, None if call.is_glob_negated else call.glob)
+        fds = () if lines is None else (lines,)
+        exclusions = _expanded(settings.exclusions)
+        options += selecting(exclusions, call.include_ignored, place.is_in_repository, lines, place.path == "/")
+        # Only the log says what was too large to be searched.
+        options += [*typed(call.names), f"--max-filesize={settings.max_file_size}", "--debug"]
+        yield Command([ripgrep, *options, "-e", call.pattern, "./"], place.entrance, fds=fds)
+
+
+@contextmanager
+def glob_command(call: GlobCall, place: Place, settings: GlobSettings, ripgrep: str | None) -> Iterator[Command]:
+    """Give the command for one glob, of our own process: it sorts, and lets ripgrep list when there are only files."""
+    with ExitStack() as stack:
+        argv = None
+        fds: tuple[int, ...] = ()
+        if ripgrep is not None and call.kind == "file":
+            lines = _lines_file(stack, call.glob)
+            fds = () if lines is None else (lines,)
+            exclusions = _expanded(settings.exclusions)
+            is_root = place.path == "/"
+            options = selecting(exclusions, call.include_ignored, place.is_in_repository, lines, is_root)
+            argv = [ripgrep, "--files", "--null", *options]
+        asked = {
+            "mode": "glob",
+            "seconds": settings.timeout,
+            "selection": _selection(settings.exclusions, call.include_ignored, call.glob.folders, place),
+            "paths": call.glob.regex,
+            "excluded": "|".join(glob.regex for glob in call.excluded),
+            "type": call.kind,
+            "limit": call.limit,
+            "ripgrep": argv,
+        }
+        yield _own(stack, asked, place.entrance, fds)
+
+
+def _grep_options(call: GrepCall, is_folder: bool) -> list[str]:
+    options = ["--no-config", "--no-mmap", "--engine=auto"]
+    options += ["--multiline", "--multiline-dotall"] if call.multiline else ["--crlf"]
+    if call.ignore_case:
+        options.append("--ignore-case")
+    else:
+        options.append("--case-sensitive")
+    if is_folder and call.mode == "files_with_matches":
+        return [*options, "--files-with-matches", "--null"]
+    if is_folder and call.mode == "count" and not call.multiline:
+        return [*options, "--count", "--null", "--with-filename"]
+    if call.mode == "content":
+        options += [f"--before-context={call.before}", f"--after-context={call.after}"]
+    return [*options, "--json"]
+
+
+def speaks_json(call: GrepCall, place: Place) -> bool:
+    """Tell whether the answer comes as messages: for lines, and where only they tell what must be known."""
+    return call.mode == "content" or not place.is_folder or (call.mode == "count" and call.multiline)
+
+
+def _own_grep(stack: ExitStack, call: GrepCall, place: Place, settings: GrepSettings) -> Command:
+    mode = "files" if call.mode == "files_with_matches" else call.mode
+    file = None if place.is_folder else stack.enter_context(_opened(place))
+    folders = None if call.glob is None or call.is_glob_negated else call.glob.folders
+    asked = {
+        "mode": "content" if speaks_json(call, place) else mode,
+        "seconds": settings.timeout,
+        "selection": _selection(settings.exclusions, call.include_ignored, folders, place),
+        "pattern": call.pattern,
+        "ignore_case": call.ignore_case,
+        "multiline": call.multiline,
+        "before": call.before if call.mode == "content" else 0,
+        "after": call.after if call.mode == "content" else 0,
+        "max_file_size": settings.max_file_size,
+        "names": "|".join(name_regex(name) for name in call.names),
+        "paths": None if call.glob is None or call.is_glob_negated else call.glob.regex,
+        "file": None if file is None else file.fileno(),
+    }
+    return _own(stack, asked, place.entrance if place.is_folder else "/", () if file is None else (file.fileno(),))
+
+
+def _own(stack: ExitStack, asked: dict[str, Any], cwd: str, fds: tuple[int, ...]) -> Command:
+    if not sys.executable:
+        raise SearchError("no_engine", "neither ripgrep nor a Python program can be started here: install ripgrep")
+    options = ["-I", "-S", "-X", "utf8", *(["-B"] if sys.dont_write_bytecode else [])]
+    argv = [sys.executable, *options, "-c", _START, *_library_folders()]
+    return Command(argv, cwd, stack.enter_context(_memory(json.dumps(asked).encode())), fds)
+
+
+def _library_folders() -> list[str]:
+    """Return where our package and the library it needs are installed."""
+    packages = [__name__.partition(".")[0], "pathspec"]
+    origins = [spec.origin for name in packages if (spec := find_spec(name)) is not None]
+    return list(dict.fromkeys(os.path.dirname(os.path.dirname(origin)) for origin in origins if origin))
+
+
+def _selection(exclusions: Sequence[str], include_ignored: bool, folders: str | None, place: Place) -> dict[str, Any]:
+    return {
+        "exclusions": None if include_ignored else "|".join(name_regex(name) for name in exclusions) or None,
+        "folders": folders,
+        "is_ignoring": not include_ignored,
+        "without": _SYSTEM if place.path == "/" else (),
+    }
+
+
+def _expanded(names: Sequence[str]) -> list[str]:
+    return [one for name in names for one in expand_braces(name)]
+
+
+def _lines_file(stack: ExitStack, glob: Glob | None) -> int | None:
+    """Return a file that ignores everything but what a glob may match."""
+    if glob is None:
+        return None
+    return stack.enter_context(_memory("\n".join(["*", *glob.lines, ""]).encode())).fileno()
+
+
+def _memory(data: bytes) -> IO[bytes]:
+    """Return a file without a name, with this in it."""
+    from tempfile import TemporaryFile
+
+    has_memory = hasattr(os, "memfd_create")
+    file: IO[bytes] = os.fdopen(os.memfd_create("search"), "w+b") if has_memory else TemporaryFile()  # noqa: SIM115
+    file.write(data)
+    file.flush()
+    file.seek(0)
+    return file
+
+
+@contextmanager
+def _opened(place: Place) -> Iterator[IO[bytes]]:
+    """Open the file of a place for reading."""
+    try:
+        fd = os.open(place.entrance, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        raise SearchError("not_readable", f"cannot read {place.shown('')}: {error.strerror}") from None
+    with closing(open(fd, "rb", buffering=0)) as file:
+        yield file

@@ -1,0 +1,107 @@
+"""The tool that finds files by their names."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, ClassVar, Final
+
+from amplifier_module_tool_search.answer import MOST_CHARACTERS, TOO_MUCH
+from amplifier_module_tool_search.asking import GlobCall
+from amplifier_module_tool_search.child import run
+from amplifier_module_tool_search.engine import glob_command
+from amplifier_module_tool_search.notes import Notes
+from amplifier_module_tool_search.place import Place, readable
+from amplifier_module_tool_search.problem import SearchError
+from amplifier_module_tool_search.progress import told
+from amplifier_module_tool_search.tool import SearchTool, check
+
+#: Seconds that the listing process may take to tell what it has when its time is up.
+_LEEWAY: Final = 2.0
+
+
+class GlobTool(SearchTool):
+    """Find files whose paths match a pattern."""
+
+    name: ClassVar[str] = "glob"
+    description: ClassVar[str] = (
+        "Find files by name with a glob pattern, newest first: *.py for the folder itself, **/*.py for everything "
+        "below it, src/**/*.{ts,tsx}. What .gitignore ignores, and folders like node_modules, .venv or build, are "
+        "left out unless include_ignored is true. Links are neither listed nor followed."
+    )
+    input_schema: ClassVar[dict[str, Any]] = {
+        "type": "object",
+        "properties": {
+            "pattern": {"type": "string", "description": "Pattern for paths below the folder, like **/*.py."},
+            "path": {"type": "string", "description": "Folder to look in; default: the working directory."},
+            "type": {"type": "string", "enum": ["file", "dir", "any"], "description": "What to find; default file."},
+            "exclude": {
+                "type": "array",
+                "items": {"type": "string"},
+                "description": "Patterns of paths to leave out; one without a slash is for names at any depth.",
+            },
+            "include_ignored": {
+                "type": "boolean",
+                "description": "Find what is ignored or left out by default as well; default false.",
+            },
+        },
+        "required": ["pattern"],
+    }
+
+    async def _search(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        call = GlobCall.read(given, self._settings.glob)
+        place = await self._places.open(self.name, given, call.path, is_seen=call.is_path_shown)
+        try:
+            if not place.is_folder:
+                raise SearchError("not_a_folder", f"{readable(place.path)} is a file; glob looks in folders")
+            return await self._listed(call, place, given)
+        finally:
+            place.close()
+
+    async def _listed(self, call: GlobCall, place: Place, given: Mapping[str, Any]) -> dict[str, Any]:
+        settings = self._settings.glob
+        said = bytearray()
+        notes = Notes()
+
+        def hear(data: bytes) -> bool:
+            said.extend(data)
+            return False
+
+        with glob_command(call, place, settings, await self._engine()) as command:
+            async with told(self._coordinator, self.name, given, lambda: f"listing {readable(place.path)}"):
+                ended = await run(command, settings.timeout + _LEEWAY, hear, notes.take)
+        notes.close()
+        is_empty = not said
+        texts = check(ended, notes, is_empty, settings.timeout)
+        if is_empty:
+            raise SearchError("search_failed", "the listing process said nothing")
+        found = json.loads(said)
+        if found["is_late"]:
+            if not found["matches"]:
+                raise SearchError("timeout", f"stopped after {settings.timeout:g} s, before everything was looked at")
+            texts.append("stopped because the time was up: there may be more, and newer ones")
+        return _result(call, place, found, [*texts, *notes.texts(0)])
+
+
+def _result(call: GlobCall, place: Place, found: dict[str, Any], notes: list[str]) -> dict[str, Any]:
+    matches: list[dict[str, Any]] = []
+    room = MOST_CHARACTERS
+    for path, kind, size in found["matches"]:
+        shown = place.shown(path)
+        room -= len(shown) + 40
+        if room < 0:
+            notes.append(TOO_MUCH)
+            break
+        matches.append({"path": shown, "type": kind, "size": size})
+    result: dict[str, Any] = {
+        "pattern": call.pattern,
+        "base_path": readable(place.path),
+        "total_files": found["total"],
+        "count": len(matches),
+        "matches": matches,
+    }
+    if found["is_late"] or len(matches) < found["total"]:
+        result["results_capped"] = True
+    if notes:
+        result["notes"] = notes
+    return result

@@ -1,0 +1,137 @@
+"""The tool that finds what is in files."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
+
+from amplifier_module_tool_search.answer import Answer
+from amplifier_module_tool_search.asking import GrepCall
+from amplifier_module_tool_search.child import Ended, run
+from amplifier_module_tool_search.engine import grep_command, speaks_json
+from amplifier_module_tool_search.findings import Findings, FoundCounts, FoundFiles, FoundLines
+from amplifier_module_tool_search.globs import name_regex
+from amplifier_module_tool_search.notes import Notes
+from amplifier_module_tool_search.place import Place
+from amplifier_module_tool_search.progress import told
+from amplifier_module_tool_search.tool import SearchTool, check
+
+
+class GrepTool(SearchTool):
+    """Find files and lines that match a regular expression."""
+
+    name: ClassVar[str] = "grep"
+    description: ClassVar[str] = (
+        "Search the contents of files with a regular expression. By default it returns the files that match; "
+        "output_mode content returns the lines, count the number of matching lines of each file. What .gitignore "
+        "ignores, and folders like node_modules, .venv or build, are left out unless include_ignored is true. "
+        "Narrow a search with path, glob or type; page through results with head_limit and offset."
+    )
+    input_schema: ClassVar[dict[str, Any]] = {
+        "type": "object",
+        "properties": {
+            "pattern": {"type": "string", "description": "Regular expression to search for."},
+            "path": {"type": "string", "description": "File or folder to search; default: the working directory."},
+            "output_mode": {
+                "type": "string",
+                "enum": ["files_with_matches", "content", "count"],
+                "description": "What to return; default files_with_matches.",
+            },
+            "-i": {"type": "boolean", "description": "Ignore case; default false."},
+            "-n": {"type": "boolean", "description": "Line numbers, for output_mode content; default true."},
+            "-A": {"type": "integer", "minimum": 0, "description": "Lines to show after each match (content)."},
+            "-B": {"type": "integer", "minimum": 0, "description": "Lines to show before each match (content)."},
+            "-C": {"type": "integer", "minimum": 0, "description": "Lines to show before and after (content)."},
+            "glob": {
+                "type": "string",
+                "description": "Only files that match, like *.py or src/**/*.{ts,tsx}; !*.min.js for all others.",
+            },
+            "type": {"type": "string", "description": "Only files of a type, like python, rust, js, go, java."},
+            "multiline": {
+                "type": "boolean",
+                "description": "Let a match span lines, and a dot match line breaks; default false.",
+            },
+            "head_limit": {
+                "type": "integer",
+                "minimum": 0,
+                "description": "Return at most this many entries; 0 for all. Default: 200 files or counts, 500 lines.",
+            },
+            "offset": {"type": "integer", "minimum": 0, "description": "Skip this many entries; default 0."},
+            "include_ignored": {
+                "type": "boolean",
+                "description": "Search what is ignored or left out by default as well; default false.",
+            },
+        },
+        "required": ["pattern"],
+    }
+
+    async def _search(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        call = GrepCall.read(given, self._settings.grep)
+        place = await self._places.open(self.name, given, call.path)
+        try:
+            return await self._searched(call, place, given)
+        finally:
+            place.close()
+
+    async def _searched(self, call: GrepCall, place: Place, given: Mapping[str, Any]) -> dict[str, Any]:
+        settings = self._settings.grep
+        found = _findings(call, place)
+        notes = Notes()
+        answer = Answer(call, place)
+        if place.is_folder or _is_searchable(call, place, settings.max_file_size, notes):
+            ended = await self._run(call, place, found, notes, given)
+            notes.close()
+            if isinstance(found, FoundLines):
+                found.close()
+                if not place.is_folder and found.has_binary:
+                    answer.notes.append("the file is binary and was not searched")
+            said = check(ended, notes, not found.files, settings.timeout)
+            answer.is_capped = False
+        else:
+            notes.close()
+            ended, said = Ended("ended", 0), []
+        result = answer.make(found)
+        if answer.is_capped or ended.how != "ended":
+            result["results_capped"] = True
+        if said := [*said, *answer.notes, *notes.texts(settings.max_file_size)]:
+            result["notes"] = said
+        return result
+
+    async def _run(
+        self, call: GrepCall, place: Place, found: Findings, notes: Notes, given: Mapping[str, Any]
+    ) -> Ended:
+        seconds = self._settings.grep.timeout
+        with grep_command(call, place, self._settings.grep, await self._engine()) as command:
+            async with told(self._coordinator, self.name, given, lambda: f"{len(found.files)} files match so far"):
+                return await run(command, seconds, found.take, notes.take)
+
+
+def _findings(call: GrepCall, place: Place) -> Findings:
+    fits = _fits(call) if place.is_folder else lambda _: True
+    if speaks_json(call, place):
+        return FoundLines(fits, single=not place.is_folder)
+    return FoundCounts(fits) if call.mode == "count" else FoundFiles(fits)
+
+
+def _fits(call: GrepCall) -> Callable[[str], bool]:
+    """Return what decides by a path whether a file is meant: ripgrep is told less than the glob says."""
+    if call.glob is None:
+        return lambda _: True
+    fullmatch = re.compile(call.glob.regex, re.DOTALL).fullmatch
+    is_wanted = not call.is_glob_negated
+    return lambda path: (fullmatch(path) is not None) is is_wanted
+
+
+def _is_searchable(call: GrepCall, place: Place, most: int, notes: Notes) -> bool:
+    """Tell whether the one file that was named is meant by the rest of the call, and not too large."""
+    name = os.path.basename(place.path)
+    if call.names and not any(re.fullmatch(name_regex(pattern), name) for pattern in call.names):
+        return False
+    if not _fits(call)(name):
+        return False
+    size = os.stat(place.entrance).st_size
+    if size > most:
+        notes.take(f"ignoring {place.shown('')}: {size} bytes\n".encode("utf-8", "replace"))
+    return size <= most

@@ -1,0 +1,72 @@
+"""Keep what a search has to say beside its results: what could not be read, what was left out."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+_MOST_NAMED: Final = 5
+_MOST_LINE: Final = 8192
+_TOO_LARGE: Final = re.compile(r"ignoring (?:\./)?(.+): (\d+) bytes$")
+_UNREADABLE: Final = re.compile(r"(?:rg: )?(?:\./)?(.+?): (?:(.+) \(os error \d+\)|(PCRE2: .+))$")
+#: What ripgrep logs, and lines of .gitignore that it does not understand: those have no meaning, here as there.
+_LOG: Final = re.compile(r"(?:rg: )?(?:(?:DEBUG|TRACE|INFO)\||.*\.gitignore: line \d+: )")
+
+
+class Notes:
+    """Read the stderr of a searching process, and put it into words."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+        self._too_large: list[str] = []
+        self._unreadable: list[str] = []
+        self._counts = {"large": 0, "unreadable": 0}
+        #: Whatever else was said: why a search failed.
+        self.complaints: list[str] = []
+
+    def take(self, data: bytes) -> bool:
+        """Read another piece."""
+        *lines, rest = (self._rest + data).split(b"\n")
+        self._rest = rest[-_MOST_LINE:]
+        for line in lines:
+            self._hear(line.decode("utf-8", "replace").rstrip())
+        return False
+
+    def close(self) -> None:
+        """Read what was not ended by a line feed."""
+        self.take(b"\n")
+
+    def _hear(self, line: str) -> None:
+        if large := _TOO_LARGE.search(line):
+            self._note("large", self._too_large, f"{large[1]} ({int(large[2]):,} bytes)")
+        elif _LOG.match(line):
+            return
+        elif unreadable := _UNREADABLE.match(line):
+            self._note("unreadable", self._unreadable, f"{unreadable[1]} ({unreadable[2] or unreadable[3]})")
+        elif line and len(self.complaints) < 20:
+            self.complaints.append(line[:500])
+
+    def _note(self, kind: str, named: list[str], text: str) -> None:
+        self._counts[kind] += 1
+        if len(named) < _MOST_NAMED:
+            named.append(text)
+
+    @property
+    def has_unreadable(self) -> bool:
+        """Tell whether there was a file or folder that could not be read."""
+        return self._counts["unreadable"] > 0
+
+    def texts(self, max_file_size: int) -> list[str]:
+        """Return the notes in words."""
+        texts = []
+        if self._counts["large"]:
+            what = f"larger than {max_file_size:,} bytes, not searched: "
+            texts.append(what + _list(self._too_large, self._counts["large"]))
+        if self._counts["unreadable"]:
+            texts.append("cannot be read: " + _list(self._unreadable, self._counts["unreadable"]))
+        return texts
+
+
+def _list(named: list[str], count: int) -> str:
+    more = f" and {count - len(named)} more" if count > len(named) else ""
+    return ", ".join(sorted(named)) + more

@@ -1,0 +1,98 @@
+"""Walk a tree of folders without following links, leaving out what is ignored."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+from amplifier_module_tool_search.ignore import NAME, Level, byte_text, levels_above, read_ignore_file
+
+Problem = Callable[[str, OSError], None]
+
+
+class Selection(NamedTuple):
+    """Which part of a tree to walk."""
+
+    #: Full match of the names of folders that are left out.
+    exclusions: str | None = None
+    #: Full match of folders below which there may be anything of interest.
+    folders: str | None = None
+    is_ignoring: bool = True
+    #: Paths from the top that are left out.
+    without: Sequence[str] = ()
+
+
+class Walk:
+    """A walk through the current directory. Other kinds than files and folders are not met."""
+
+    def __init__(self, selection: Selection, problem: Problem) -> None:
+        self._excluded = re.compile(selection.exclusions or "(?!)", re.DOTALL).fullmatch
+        self._leads_on = None if selection.folders is None else re.compile(selection.folders, re.DOTALL).fullmatch
+        self._is_ignoring = selection.is_ignoring
+        self._without = frozenset(selection.without)
+        self._problem = problem
+
+    def __iter__(self) -> Iterator[tuple[str, str, bool]]:
+        """Yield path, name and whether it is a folder; folders come before what is in them."""
+        levels = tuple(levels_above(os.getcwd())) if self._is_ignoring else ()
+        pending: list[tuple[str, tuple[Level, ...]]] = [("", levels)]
+        while pending:
+            folder, levels = pending.pop()
+            prefix = f"{folder}/" if folder else ""
+            entries, has_git, has_rules = self._entries(folder)
+            if self._is_ignoring and (has_git or has_rules):
+                levels = _levels_in(prefix, levels, has_git and bool(prefix))
+            for name, is_folder in entries:
+                path = prefix + name
+                if is_folder and (self._excluded(name) or path in self._without):
+                    continue
+                if levels and _is_ignored(name, path, is_folder, levels):
+                    continue
+                yield path, name, is_folder
+                if is_folder and (self._leads_on is None or self._leads_on(path)):
+                    pending.append((path, levels))
+
+    def _entries(self, folder: str) -> tuple[list[tuple[str, bool]], bool, bool]:
+        """Return the files and folders in a folder, and whether it has a repository and rules of its own."""
+        entries: list[tuple[str, bool]] = []
+        has_git = has_rules = False
+        try:
+            fd = os.open(folder or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except OSError as error:
+            self._problem(folder or ".", error)
+            return entries, has_git, has_rules
+        try:
+            with os.scandir(fd) as found:
+                for entry in found:
+                    name = entry.name
+                    if name[0] == ".":
+                        has_git = has_git or name == ".git"
+                        has_rules = has_rules or name == NAME
+                    if entry.is_file(follow_symlinks=False):
+                        entries.append((name, False))
+                    elif entry.is_dir(follow_symlinks=False):
+                        entries.append((name, True))
+        except OSError as error:
+            self._problem(folder or ".", error)
+        finally:
+            os.close(fd)
+        return entries, has_git, has_rules
+
+
+def _levels_in(prefix: str, levels: tuple[Level, ...], is_other_repository: bool) -> tuple[Level, ...]:
+    """Return the rules that count in a folder: its own, then those from above within the same repository."""
+    rules = read_ignore_file(prefix + NAME)
+    above = () if is_other_repository else levels
+    return above if rules is None else (Level(rules, len(byte_text(prefix))), *above)
+
+
+def _is_ignored(name: str, path: str, is_folder: bool, levels: tuple[Level, ...]) -> bool:
+    if not path.isascii():
+        name, path = byte_text(name), byte_text(path)
+    for level in levels:
+        verdict = level.verdict(name, path, is_folder)
+        if verdict is not None:
+            return verdict
+    return False
