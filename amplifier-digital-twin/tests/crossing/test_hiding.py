@@ -121,7 +121,7 @@ def test_bare_scripts_need_only_the_standard_library() -> None:
     )
     root = str(Path(entrance.__file__).parents[2])
     done = subprocess.run([sys.executable, "-I", "-S", "-c", program, root], capture_output=True, check=True)
-    names = "crossing descendants descent entrance namespaces net_helper syscalls transfer"
+    names = "call_filter crossing descendants descent entrance namespaces net_helper syscalls transfer"
     expected = ["amplifier_digital_twin", "amplifier_digital_twin.embedded"]
     expected += [f"amplifier_digital_twin.embedded.{name}" for name in names.split()]
     assert done.stdout.decode().strip() == str(expected)

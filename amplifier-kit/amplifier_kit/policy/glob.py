@@ -7,6 +7,7 @@ from functools import lru_cache
 
 _WILD = re.compile(r"[*?\[]")
 _CLASS = re.compile(r"\[(!?)([^\]/]+)\]")
+_TOKEN = re.compile(r"\[!?[^\]/]+\]|\*+|[^*\[]+|\[")
 
 
 def literal_prefix(pattern: str) -> str:
@@ -31,13 +32,24 @@ def compiled(pattern: str) -> re.Pattern[str]:
 
     Only `*` matches a hole: whatever it is filled with, `*` matches that as well.
     """
-    chunks = re.split(r"\*+", pattern)
+    chunks = _between_stars(pattern)
     if len(chunks) == 1:
         return re.compile(f"{_chunk(pattern)}\\Z", re.DOTALL)
     first, *middle, last = (_chunk(chunk) for chunk in chunks)
     # The first place where a chunk fits is as good as any later one: no need to ever come back to it.
     inner = "".join(f"(?>.*?{chunk})" for chunk in middle if chunk)
     return re.compile(f"{first}{inner}.*{last}\\Z", re.DOTALL)
+
+
+def _between_stars(pattern: str) -> list[str]:
+    """Return the parts of a pattern between its `*`; those inside a class stand for themselves."""
+    chunks = [""]
+    for token in _TOKEN.findall(pattern):
+        if token.startswith("*"):
+            chunks.append("")
+        else:
+            chunks[-1] += token
+    return chunks
 
 
 def _chunk(text: str) -> str:
