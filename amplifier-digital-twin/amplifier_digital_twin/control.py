@@ -139,12 +139,13 @@ class ControlServer:
 
     async def _converse(self, client: Client) -> None:
         try:
-            if client.uid != os.geteuid():
-                raise TwinError("not_yours", "this universe belongs to another user", "ask its owner")
             request = await client.request()
             if request is None:
                 await client.close()
                 return
+            # Only now: closing while the request is still unread would take the answer away with it.
+            if client.uid != os.geteuid():
+                raise TwinError("not_yours", "this universe belongs to another user", "ask its owner")
             record = {"result": await self._handle(client, request)}
         except TwinError as error:
             record = {"error": error.record()}

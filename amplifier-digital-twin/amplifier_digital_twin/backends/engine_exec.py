@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 #: Reads one line of assignments (POSIX: `read` takes not a byte more from a pipe), becomes the command.
 _ENTER: Final = """amplifier_twin_newline='
 '
-if ! cd -- "$1"; then echo cwd; exit 126; fi
+if ! cd -- "$1"; then echo cwd; exit 93; fi
 shift
 echo $$
 IFS= read -r amplifier_twin_line || exit 125
@@ -33,6 +33,8 @@ exec "$@"
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 #: What `timeout` says.
 TIMED_OUT: Final = 124
+#: The exit code of a command whose folder is not there, before it begins.
+_NO_FOLDER: Final = 93
 #: Set by shells and engines on their own.
 _USUAL: Final = ("HOME", "HOSTNAME", "LANG", "OLDPWD", "PATH", "PWD", "SHLVL", "TERM", "USER", "container")
 
@@ -97,7 +99,8 @@ class EngineExec:
     async def _explain(self, run: Run, output: _Output, returncode: int) -> None:
         """Raise TwinError for a command that did not even begin."""
         text = bytes(output.kept["stderr"]).decode("utf-8", "replace").strip()[-600:] or f"it ended with {returncode}"
-        if output.head == b"cwd":
+        # An engine may lose what a command wrote that ended at once; its exit code it does not lose.
+        if output.head == b"cwd" or (not output.head and returncode == _NO_FOLDER):
             raise TwinError(
                 "cwd_missing",
                 f"{run.user.name} cannot enter {run.cwd!r} in the twin: {text}",

@@ -12,7 +12,7 @@ from typing import IO, Any, Final
 
 from amplifier_module_tool_search.asking import GlobCall, GrepCall
 from amplifier_module_tool_search.child import Command
-from amplifier_module_tool_search.globs import Glob, expand_braces, name_regex
+from amplifier_module_tool_search.globs import expand_braces, name_regex
 from amplifier_module_tool_search.place import Place
 from amplifier_module_tool_search.problem import SearchError
 from amplifier_module_tool_search.ripgrep import selecting, typed
@@ -36,10 +36,11 @@ def grep_command(call: GrepCall, place: Place, settings: GrepSettings, ripgrep: 
         if not place.is_folder:
             yield Command([ripgrep, *options, "-e", call.pattern, "-"], "/", stack.enter_context(_opened(place)))
             return
-        lines = _lines_file(stack, None if call.is_glob_negated else call.glob)
-        fds = () if lines is None else (lines,)
+        fds: tuple[int, ...] = ()
+        if call.glob is not None and not call.is_glob_negated:
+            fds = (_rules_file(stack, ["*"], [*call.glob.folder_rules, *call.glob.file_rules]),)
         exclusions = _expanded(settings.exclusions)
-        options += selecting(exclusions, call.include_ignored, place.is_in_repository, lines, place.path == "/")
+        options += selecting(exclusions, call.include_ignored, place.is_in_repository, fds, place.path == "/")
         # Only the log says what was too large to be searched.
         options += [*typed(call.names), f"--max-filesize={settings.max_file_size}", "--debug"]
         yield Command([ripgrep, *options, "-e", call.pattern, "./"], place.entrance, fds=fds)
@@ -52,12 +53,12 @@ def glob_command(call: GlobCall, place: Place, settings: GlobSettings, ripgrep: 
         argv = None
         fds: tuple[int, ...] = ()
         if ripgrep is not None and call.kind == "file":
-            lines = _lines_file(stack, call.glob)
-            fds = () if lines is None else (lines,)
+            if "*/" not in call.glob.folder_rules:
+                fds = (_rules_file(stack, ["*/"], call.glob.folder_rules),)
+            # The pattern comes before the exclusions, which have the last word.
+            argv = [ripgrep, "--files", "--null", *(f"--glob={rule}" for rule in call.glob.file_rules)]
             exclusions = _expanded(settings.exclusions)
-            is_root = place.path == "/"
-            options = selecting(exclusions, call.include_ignored, place.is_in_repository, lines, is_root)
-            argv = [ripgrep, "--files", "--null", *options]
+            argv += selecting(exclusions, call.include_ignored, place.is_in_repository, fds, place.path == "/")
         asked = {
             "mode": "glob",
             "seconds": settings.timeout,
@@ -141,11 +142,10 @@ def _expanded(names: Sequence[str]) -> list[str]:
     return [one for name in names for one in expand_braces(name)]
 
 
-def _lines_file(stack: ExitStack, glob: Glob | None) -> int | None:
-    """Return a file that ignores everything but what a glob may match."""
-    if glob is None:
-        return None
-    return stack.enter_context(_memory("\n".join(["*", *glob.lines, ""]).encode())).fileno()
+def _rules_file(stack: ExitStack, ignored: Sequence[str], kept: Sequence[str]) -> int:
+    """Return a file of rules, open while the stack is."""
+    lines = [*ignored, *(f"!{rule}" for rule in kept), ""]
+    return stack.enter_context(_memory("\n".join(lines).encode())).fileno()
 
 
 def _memory(data: bytes) -> IO[bytes]:

@@ -11,6 +11,9 @@ from typing import Any, Final, NamedTuple
 #: More than this is not read: whoever finds that much must search for something else.
 MOST_BYTES: Final = 64 * 1024 * 1024
 
+_PATH: Final = b'{"type":"begin","data":{"path":{"text":"'
+_NOT_BINARY: Final = b'"binary_offset":null'
+
 Fits = Callable[[str], bool]
 
 
@@ -94,15 +97,15 @@ class FoundLines(Findings):
             elif message.startswith(b'{"type":"context"'):
                 self._lines.append(message)
             elif message.startswith(b'{"type":"begin"'):
-                self._name = _bytes(json.loads(message)["data"]["path"])
+                self._name = _named(message)
                 self._lines, self._matches = [], 0
             elif message.startswith(b'{"type":"end"'):
-                self._end(json.loads(message)["data"])
+                self._end(_NOT_BINARY not in message)
         return rest
 
-    def _end(self, data: dict[str, Any]) -> None:
+    def _end(self, is_binary: bool) -> None:
         lines, self._lines = self._lines, []
-        if data.get("binary_offset") is not None:
+        if is_binary:
             self.has_binary = True
             return
         if not lines:
@@ -113,7 +116,7 @@ class FoundLines(Findings):
 
     def close(self) -> None:
         """Keep what is known of a file that was not read to its end."""
-        self._end({})
+        self._end(False)
 
 
 def entries(message: bytes) -> list[Entry]:
@@ -123,6 +126,13 @@ def entries(message: bytes) -> list[Entry]:
     is_match = message.startswith(b'{"type":"match"')
     lines = text.removesuffix("\n").split("\n")
     return [Entry(data["line_number"] + place, line.removesuffix("\r"), is_match) for place, line in enumerate(lines)]
+
+
+def _named(message: bytes) -> bytes:
+    """Return the path that a message begins with; the usual ones without understanding all of it."""
+    if message.startswith(_PATH) and message.endswith(b'"}}}') and b"\\" not in message:
+        return message[len(_PATH) : -4]
+    return _bytes(json.loads(message)["data"]["path"])
 
 
 def _bytes(value: dict[str, str]) -> bytes:

@@ -71,11 +71,10 @@ class GlobTool(SearchTool):
             async with told(self._coordinator, self.name, given, lambda: f"listing {readable(place.path)}"):
                 ended = await run(command, settings.timeout + _LEEWAY, hear, notes.take)
         notes.close()
-        is_empty = not said
-        texts = check(ended, notes, is_empty, settings.timeout)
-        if is_empty:
+        found = json.loads(said) if said else {"matches": []}
+        texts = check(ended, notes, not found["matches"], settings.timeout)
+        if not said:
             raise SearchError("search_failed", "the listing process said nothing")
-        found = json.loads(said)
         if found["is_late"]:
             if not found["matches"]:
                 raise SearchError("timeout", f"stopped after {settings.timeout:g} s, before everything was looked at")

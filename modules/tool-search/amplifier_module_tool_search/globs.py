@@ -19,14 +19,15 @@ class GlobError(ValueError):
 
 
 class Glob(NamedTuple):
-    """One pattern: what it matches, what may lead there, and lines for ripgrep that let at least as much through."""
+    """One pattern: what it matches, what may lead there, and rules for ripgrep that let at least as much through."""
 
     #: Full match of a path below the base, with slashes.
     regex: str
     #: Full match of a folder below which there may be matches.
     folders: str
-    #: In the syntax of .gitignore, to come after a line that ignores everything.
-    lines: tuple[str, ...]
+    #: In the syntax of .gitignore: folders on the way, and files.
+    folder_rules: tuple[str, ...]
+    file_rules: tuple[str, ...]
 
     @classmethod
     def parse(cls, pattern: str, *, any_depth: bool = False) -> Glob:
@@ -41,9 +42,10 @@ class Glob(NamedTuple):
         is_bare = any_depth and "/" not in pattern
         paths = [_components(alternative, is_bare) for alternative in expand_braces(pattern)]
         return cls(
-            "|".join(_path_regex(path) for path in paths),
+            "|".join(path_regex(path) for path in paths),
             "|".join(_folders_regex(path) for path in paths),
-            tuple(dict.fromkeys(line for path in paths for line in _lines(path))),
+            tuple(dict.fromkeys(rule for path in paths for rule in _folder_rules(path))),
+            tuple(dict.fromkeys("/" + "/".join(_loose(name) for name in path) for path in paths)),
         )
 
 
@@ -121,7 +123,7 @@ def _components(pattern: str, is_bare: bool) -> list[str]:
     return [name for place, name in enumerate(names) if name != "**" or names[place - 1] != "**" or place == 0]
 
 
-def _path_regex(names: list[str]) -> str:
+def path_regex(names: list[str]) -> str:
     """Return a regular expression that never tries twice what cannot help: the first fit is as good as any other."""
     groups: list[list[str]] = [[]]
     for name in names:
@@ -148,24 +150,21 @@ def _folders_regex(names: list[str]) -> str:
     return regex or "(?!)"
 
 
-def _lines(names: list[str]) -> list[str]:
-    """Return whitelisting lines: the folders on the way, then the pattern, with every doubtful character a wildcard."""
-    loose = [name if name == "**" else _loose(name) for name in names]
-    lines = []
-    for depth in range(1, len(loose)):
-        if loose[depth - 1] == "**":
-            lines.append("!" + "/".join(["", *loose[: depth - 1], "**", "*", ""]) if depth > 1 else "!*/")
-            break
-        lines.append("!/" + "/".join(loose[:depth]) + "/")
-    if names[-1] == "**" and len(names) > 1:
-        lines.append("!" + "/".join(["", *loose, "*", ""]))
-    return [*lines, "!/" + "/".join(loose)]
+def _folder_rules(names: list[str]) -> list[str]:
+    rules = []
+    for depth, name in enumerate(names):
+        before = "".join(f"/{_loose(name)}" for name in names[:depth])
+        if name == "**":
+            return [*rules, f"{before}/**/*/" if before else "*/"]
+        if depth < len(names) - 1:
+            rules.append(f"{before}/{_loose(name)}/")
+    return rules
 
 
 def _loose(name: str) -> str:
     """Write a name so that ripgrep lets at least as much through: it takes bytes for characters, and has escapes."""
-    if re.search(r"[\\\[\]{}]", name):
-        return "*"
+    if name == "**" or re.search(r"[\\\[\]{}]", name):
+        return name if name == "**" else "*"
     return re.sub(r"[^\w.\-]+", "*", name, flags=re.ASCII)
 
 

@@ -5,22 +5,70 @@ from __future__ import annotations
 import os
 import re
 import stat
+from collections.abc import Callable, Set
 from typing import Final, NamedTuple
 
-from amplifier_module_tool_search.globs import GlobError, expand_braces, name_regex
+from amplifier_module_tool_search.globs import GlobError, expand_braces, name_regex, path_regex
 
 NAME: Final = ".gitignore"
 #: More of one file is not read.
 _MOST_BYTES: Final = 1024 * 1024
 
 
-class _Rule(NamedTuple):
-    number: int
-    is_for_folders: bool
-    is_for_paths: bool
-    regex: re.Pattern[str]
-    #: Whether everything below what matches is meant, and not that itself.
-    is_below: bool
+class _Rule:
+    """One rule that takes more than looking a name up. What it needs for that is made when a name is met that fits."""
+
+    __slots__ = ("_folders", "_pattern", "_regex", "is_below", "is_for_folders", "is_for_paths", "name", "number")
+
+    def __init__(self, number: int, pattern: str, is_for_folders: bool) -> None:
+        self.number = number
+        self.is_for_folders = is_for_folders
+        self.is_for_paths = "/" in pattern
+        #: Whether everything below what matches is meant, and not that itself.
+        self.is_below = pattern.endswith("/**")
+        #: What a name must match for the rule to be about it.
+        self.name = "*" if self.is_below else pattern.rpartition("/")[2]
+        self._pattern = pattern
+        self._regex: re.Pattern[str] | None = None
+        self._folders: re.Pattern[str] | None = None
+
+    def may_fit_in(self, folder: str) -> bool:
+        """Tell whether the rule can be about anything in a folder, which ends with a slash unless it is the first."""
+        if not self.is_for_paths or self.is_below:
+            return True
+        if self._folders is None:
+            names = [name for name in self._pattern.split("/")[:-1] if name]
+            self._folders = re.compile(path_regex([*names, "*"]), re.DOTALL)
+        return self._folders.fullmatch(f"{folder}x") is not None
+
+    def fits(self, name: str, path: str) -> bool:
+        """Tell whether the rule is about a file or folder."""
+        if self._regex is None:
+            self._regex = _regex(self._pattern)
+        subject = path if self.is_for_paths else name
+        found = self._regex.match(subject)
+        return found is not None and (self.is_below or found.end() == len(subject))
+
+
+def _regex(pattern: str) -> re.Pattern[str]:
+    # Not every search meets a name that needs it, and it takes longer to load than many a search.
+    from pathspec.patterns.gitignore.base import GitIgnorePatternError
+    from pathspec.patterns.gitignore.spec import GitIgnoreSpecPattern
+
+    try:
+        # A mark at the beginning was looked at by now; here it is part of the name.
+        regex, _ = GitIgnoreSpecPattern.pattern_to_regex(("\\" if pattern[0] in "#!" else "") + pattern)
+    except GitIgnorePatternError:
+        regex = None
+    return re.compile("(?!)" if regex is None else regex, re.DOTALL)
+
+
+class Glance(NamedTuple):
+    """A fast look at a name in some folder: whether any rule can be about it."""
+
+    plain: Set[str]
+    endings: tuple[str, ...]
+    names: Callable[[str], object] | None
 
 
 class IgnoreFile:
@@ -33,33 +81,49 @@ class IgnoreFile:
         self._names: tuple[dict[str, int], dict[str, int]] = ({}, {})
         self._endings: tuple[dict[str, int], dict[str, int]] = ({}, {})
         self._everything = [-1, -1]
+        #: The others, last first.
         self._rules: list[_Rule] = []
         for line in text.splitlines():
             self._add(line)
         self._rules.reverse()
+        self._glances: dict[tuple[int, ...], Glance] = {}
 
     @property
     def is_empty(self) -> bool:
         """Tell whether there is no rule in it."""
         return not self._verdicts
 
-    def verdict(self, name: str, path: str, is_folder: bool) -> bool | None:
+    def glance(self, folder: str) -> Glance:
+        """Return what tells apart the names in a folder that need a closer look."""
+        key = tuple(number for number, rule in enumerate(self._rules) if rule.may_fit_in(folder))
+        if key not in self._glances:
+            self._glances[key] = self._glance({self._rules[number].name for number in key})
+        return self._glances[key]
+
+    def _glance(self, patterns: set[str]) -> Glance:
+        endings = {pattern for pattern in patterns if re.fullmatch(r"\*[\w.\-~]*", pattern)}
+        others = "|".join(name_regex(pattern) for pattern in sorted(patterns - endings))
+        ends = {pattern[1:] for pattern in endings}.union(*self._endings)
+        if max(self._everything) >= 0:
+            ends.add("")  # what every name ends with
+        names = re.compile(others, re.DOTALL).fullmatch if others else None
+        return Glance(frozenset().union(*self._names), tuple(sorted(ends)), names)
+
+    def verdict(self, name: str, path: str, is_folder: bool, level: Level) -> bool | None:
         """Return whether a file or folder is ignored, or None when no rule is about it.
 
-        `path` leads to it from the folder of this file. Both are as `byte_text` makes them.
+        `path` leads to it from the top of the walk. Both are as `byte_text` makes them.
         """
-        best = max(self._names[is_folder].get(name, -1), self._everything[is_folder])
+        best = self._names[is_folder].get(name, -1)
         dot = name.rfind(".")
         if dot >= 0:
             best = max(best, self._endings[is_folder].get(name[dot:], -1))
+        best = max(best, self._everything[is_folder])
+        path = level.prefix + path[level.cut :]
         for rule in self._rules:
             if rule.number <= best:
                 break
-            if rule.is_for_folders and not is_folder:
-                continue
-            subject = path if rule.is_for_paths else name
-            found = rule.regex.match(subject)
-            if found is not None and (rule.is_below or found.end() == len(subject)):
+            if (is_folder or not rule.is_for_folders) and rule.fits(name, path):
                 best = rule.number
                 break
         return self._verdicts[best] if best >= 0 else None
@@ -76,7 +140,8 @@ class IgnoreFile:
         try:
             patterns = expand_braces(pattern)
             for one in patterns:
-                name_regex(one)  # what is no pattern for ripgrep is none here
+                for name in one.split("/"):
+                    name_regex(name)  # what is no pattern for ripgrep is none here
         except GlobError:
             return
         for one in patterns:
@@ -98,23 +163,7 @@ class IgnoreFile:
             for kind in kinds:
                 self._endings[kind][pattern[1:]] = number
         else:
-            regex = _regex(pattern)
-            if regex is not None:
-                rule = _Rule(number, is_for_folders, "/" in pattern, regex, pattern.endswith("/**"))
-                self._rules.append(rule)
-
-
-def _regex(pattern: str) -> re.Pattern[str] | None:
-    # Not every search meets a rule that needs it, and it takes longer to load than many a search.
-    from pathspec.patterns.gitignore.base import GitIgnorePatternError
-    from pathspec.patterns.gitignore.spec import GitIgnoreSpecPattern
-
-    try:
-        # A mark at the beginning was looked at by now; behind a slash it is part of the name.
-        regex, _ = GitIgnoreSpecPattern.pattern_to_regex(("\\" if pattern[0] in "#!" else "") + pattern)
-    except GitIgnorePatternError:
-        return None
-    return None if regex is None else re.compile(regex, re.DOTALL)
+            self._rules.append(_Rule(number, pattern, is_for_folders))
 
 
 def byte_text(name: str) -> str:
@@ -156,10 +205,12 @@ class Level(NamedTuple):
     cut: int
     #: Or, for a folder above the top, how the top is reached from there.
     prefix: str = ""
+    #: For the folder that is walked now.
+    glance: Glance = Glance(frozenset(), ("",), None)
 
-    def verdict(self, name: str, path: str, is_folder: bool) -> bool | None:
-        """Return what this file says of a path below the top."""
-        return self.rules.verdict(name, self.prefix + path[self.cut :], is_folder)
+    def at(self, folder: str) -> Level:
+        """Return this for another folder below the top; it ends with a slash unless it is the top."""
+        return self._replace(glance=self.rules.glance(self.prefix + folder[self.cut :]))
 
 
 def levels_above(top: str) -> list[Level]:

@@ -53,9 +53,9 @@ async def _is_usable(path: str) -> bool:
 
 
 def selecting(
-    exclusions: Sequence[str], include_ignored: bool, is_in_repository: bool, lines_fd: int | None, is_root: bool
+    exclusions: Sequence[str], include_ignored: bool, is_in_repository: bool, fds: Sequence[int], is_root: bool
 ) -> list[str]:
-    """Return the options that say which files count. `lines_fd` has rules that let through what a glob may match."""
+    """Return the options that say which files count. What is open at `fds` are rules for ripgrep."""
     options = list(_QUIET)
     if include_ignored:
         options.append("--no-ignore-vcs")
@@ -63,8 +63,7 @@ def selecting(
         options += [part for name in exclusions for part in ("--glob", f"!**/{name}/")]
     if not is_in_repository:
         options.append("--no-ignore-parent")
-    if lines_fd is not None:
-        options.append(f"--ignore-file=/dev/fd/{lines_fd}")
+    options += [f"--ignore-file=/dev/fd/{fd}" for fd in fds]
     if is_root:
         options += ["--glob", "!/proc/", "--glob", "!/sys/", "--glob", "!/dev/"]
     return options

@@ -42,13 +42,13 @@ class Walk:
             folder, levels = pending.pop()
             prefix = f"{folder}/" if folder else ""
             entries, has_git, has_rules = self._entries(folder)
-            if self._is_ignoring and (has_git or has_rules):
-                levels = _levels_in(prefix, levels, has_git and bool(prefix))
+            if self._is_ignoring:
+                levels = levels_in(prefix, levels, has_git and bool(prefix), has_rules)
             for name, is_folder in entries:
                 path = prefix + name
                 if is_folder and (self._excluded(name) or path in self._without):
                     continue
-                if levels and _is_ignored(name, path, is_folder, levels):
+                if levels and is_ignored(name, path, is_folder, levels):
                     continue
                 yield path, name, is_folder
                 if is_folder and (self._leads_on is None or self._leads_on(path)):
@@ -81,18 +81,47 @@ class Walk:
         return entries, has_git, has_rules
 
 
-def _levels_in(prefix: str, levels: tuple[Level, ...], is_other_repository: bool) -> tuple[Level, ...]:
+def levels_in(prefix: str, levels: tuple[Level, ...], is_repository: bool, has_rules: bool) -> tuple[Level, ...]:
     """Return the rules that count in a folder: its own, then those from above within the same repository."""
-    rules = read_ignore_file(prefix + NAME)
-    above = () if is_other_repository else levels
-    return above if rules is None else (Level(rules, len(byte_text(prefix))), *above)
+    folder = byte_text(prefix)
+    rules = read_ignore_file(prefix + NAME) if has_rules else None
+    above = () if is_repository else levels
+    own = () if rules is None else (Level(rules, len(folder)),)
+    return tuple(level.at(folder) for level in (*own, *above))
 
 
-def _is_ignored(name: str, path: str, is_folder: bool, levels: tuple[Level, ...]) -> bool:
+class Rules:
+    """The rules of a tree, for files that are met in any order; their folders are known not to be ignored."""
+
+    def __init__(self) -> None:
+        self._levels: dict[str, tuple[Level, ...]] = {}
+
+    def ignore(self, path: str) -> bool:
+        """Tell whether a file is ignored."""
+        prefix, name = path[: path.rfind("/") + 1], path[path.rfind("/") + 1 :]
+        levels = self._levels.get(prefix)
+        return is_ignored(name, path, False, self._in(prefix) if levels is None else levels)
+
+    def _in(self, prefix: str) -> tuple[Level, ...]:
+        found = self._levels.get(prefix)
+        if found is None:
+            if prefix:
+                above = self._in(prefix[: prefix.rfind("/", 0, -1) + 1])
+                found = levels_in(prefix, above, os.path.lexists(f"{prefix}.git"), True)
+            else:
+                found = levels_in("", tuple(levels_above(os.getcwd())), False, True)
+            self._levels[prefix] = found
+        return found
+
+
+def is_ignored(name: str, path: str, is_folder: bool, levels: tuple[Level, ...]) -> bool:
+    """Tell whether a file or folder below the top is ignored by the nearest rules that are about it."""
     if not path.isascii():
         name, path = byte_text(name), byte_text(path)
     for level in levels:
-        verdict = level.verdict(name, path, is_folder)
-        if verdict is not None:
-            return verdict
+        plain, endings, names = level.glance
+        if name in plain or name.endswith(endings) or (names is not None and names(name)):
+            verdict = level.rules.verdict(name, path, is_folder, level)
+            if verdict is not None:
+                return verdict
     return False

@@ -80,15 +80,18 @@ async def test_a_reader_that_hangs_is_killed(
 async def test_a_cancelled_reader_is_gone(
     reader: Callable[[str], None], started: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A cancelled call leaves no process, and does not wait for the deadline to end it."""
-    monkeypatch.setattr(reading, "DEADLINE", 600)
-    reader(f"open({str(tmp_path / 'ready')!r}, 'w').close()\nimport time; time.sleep(600)")
+    """A cancelled call leaves no process, and does not wait until it ends by itself."""
+    monkeypatch.setattr(reading, "DEADLINE", 60)
+    ready, lasted = tmp_path / "ready", tmp_path / "lasted"
+    touch = "pathlib.Path({!r}).touch()".format
+    reader(f"import pathlib, time\n{touch(str(ready))}\ntime.sleep(20)\n{touch(str(lasted))}")
     task = asyncio.create_task(reading.read(ARTICLE, "https://site.example/"))
-    assert await wait_for((tmp_path / "ready").exists, timeout=30)
+    assert await wait_for(ready.exists, timeout=30)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
     assert started[0].poll() == -9
+    assert not lasted.exists()
 
 
 async def test_the_reader_knows_no_secrets(reader: Callable[[str], None], monkeypatch: pytest.MonkeyPatch) -> None:
