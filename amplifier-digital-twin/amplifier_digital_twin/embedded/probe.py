@@ -42,16 +42,20 @@ async def _probe() -> Probe:
     program = shutil.which("bwrap")
     if program is None:
         return Probe(False, f"bubblewrap (bwrap) is not installed: {REMEDY}", {})
-    if too_old := await _too_old(program):
-        return Probe(False, f"{too_old}: {REMEDY}", {})
     ids = IdMap.of_this_user()
+    # All at once: every launch waits for this.
+    too_old, walls, calls, overlay = await asyncio.gather(
+        _too_old(program),
+        walls_reason(program, ids),
+        filter_reason(program, ids),
+        overlay_reason(Path(tempfile.gettempdir()), ids),
+    )
+    if too_old:
+        return Probe(False, f"{too_old}: {REMEDY}", {})
     features = {"root": "yes" if ids.has_root else ids.reason_without_root, "cgroups": cgroups_reason()}
-    if reason := await walls_reason(program, ids):
-        return Probe(False, f"no universe can be made: {reason}", {"userns": reason, **features})
-    features["userns"] = "yes"
-    features["seccomp"] = await filter_reason(program, ids) or "yes"
-    features["overlay"] = await overlay_reason(Path(tempfile.gettempdir()), ids) or "yes"
-    return Probe(True, "", features)
+    if walls:
+        return Probe(False, f"no universe can be made: {walls}", {"userns": walls, **features})
+    return Probe(True, "", {**features, "userns": "yes", "seccomp": calls or "yes", "overlay": overlay or "yes"})
 
 
 async def _too_old(program: str) -> str:

@@ -79,8 +79,11 @@ class World:
         if not self.is_needed:
             return
         self._environ = environ
-        await self.mirror.prepare()
-        await self._open_up(environ)
+        # Both to their end, so that nothing goes on when one of them fails.
+        ends = await asyncio.gather(self.mirror.prepare(), self._open_up(environ), return_exceptions=True)
+        for end in ends:
+            if isinstance(end, BaseException):
+                raise end
         self._authority = Authority.create(self._routes.hosts) if self._routes.hosts else None
         self.index, self.build_index = (
             PackageIndex({}, self._upstream_index, self._cache / "index", self.decisions) for _ in range(2)
