@@ -89,7 +89,7 @@ def write_project(folder: Path) -> None:
     package.mkdir(parents=True)
     (package / "__init__.py").write_text(TOOL)
     (folder / "bundle.yaml").write_text(BUNDLE)
-    calls = [{"id": f"c{index}", "name": "notes", "arguments": {"number": index}} for index in range(2)]
+    calls = [{"id": f"c{index}", "name": "notes", "arguments": {"number": index, "path": "."}} for index in range(2)]
     turns = [{"text": "Let me look.", "tool_calls": calls}, {"text": "The answer is in the notes. " * 10}]
     (folder / "scenario.yaml").write_text(json.dumps({"repeat": True, "turns": turns}))
 

@@ -130,6 +130,9 @@ async def run(folder: Path, garden: Garden, scenario: str, prompts: list[str]) -
 
     sys.path.insert(0, str(folder / "modules"))
     (folder / "project").mkdir(exist_ok=True)
+    (folder / "home").mkdir(exist_ok=True)
+    # The tool of the garden is none that the default rules know; a person is asked, and says yes.
+    (folder / "home" / "policy.yaml").write_text('rules: [{action: "tool.*", verdict: ask}]\n', encoding="utf-8")
     plan = plan_of(folder, garden, scenario)
     prepared = Prepared.from_plan(plan, folder / "home", folder / "project", instruction="Keep the garden.")
     seen = Seen()

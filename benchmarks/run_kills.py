@@ -88,7 +88,7 @@ def write_project(folder: Path) -> None:
             "text": f"Step {number}.",
             "delay_ms": 25,
             "tool_calls": [
-                {"id": f"c{number}_{index}", "name": "pages", "arguments": {"number": 10 * number + index}}
+                {"id": f"c{number}_{index}", "name": "pages", "arguments": {"number": 10 * number + index, "path": "."}}
                 for index in range(3)
             ],
         }

@@ -20,6 +20,7 @@ _EXITS = {
     "modules_missing": exits.MODULES,
     "untrusted": exits.MODULES,
     "image_invalid": exits.USAGE,
+    "no_prompt": exits.USAGE,
     "provider_choice": exits.USAGE,
     "provider_missing": exits.USAGE,
     "provider_unknown": exits.USAGE,

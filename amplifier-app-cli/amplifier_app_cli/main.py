@@ -19,6 +19,7 @@ _COMMANDS: Final = {
     for name, target, summary in (
         ("agents", "agents:agents", "Look at the agents that a session can hand work to."),
         ("allowed-dirs", "dirs:allowed_dirs", "Say where the file tool may write."),
+        ("approval", "approval:approval", "Answer what nobody was there to allow."),
         ("bundle", "bundle:bundle", "List, choose, explain, lock and update bundles."),
         ("completion", "completion:completion", "Print the script that lets a shell complete commands."),
         ("continue", "going_on:continue_", "Go on with the newest session of this project."),

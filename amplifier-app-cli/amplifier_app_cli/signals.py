@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+from collections.abc import Callable
 from typing import Any
 
 from amplifier_app_cli import exits
@@ -29,6 +30,8 @@ class Signals:
         self._received: list[int] = []
         #: Set when the answer is there: one signal then changes only the exit code, so that the session is closed.
         self.closing = False
+        #: Called at every signal: a question that is put is not answered any more.
+        self.on_stop: Callable[[], None] = lambda: None
 
     @property
     def exit_code(self) -> int | None:
@@ -50,6 +53,7 @@ class Signals:
 
     def _on_signal(self, number: int) -> None:
         self._received.append(number)
+        self.on_stop()
         count = len(self._received)
         if count >= _LAST:
             signal.signal(number, signal.SIG_DFL)

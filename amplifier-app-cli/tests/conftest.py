@@ -29,6 +29,14 @@ def environment(tmp_path: Path) -> dict[str, str]:
 
 
 @pytest.fixture
+def free_tools(environment: dict[str, str]) -> None:
+    """Let the tools of a test run unasked: those whose action is `test.free`."""
+    folder = Path(environment["HOME"]) / ".amplifier"
+    folder.mkdir(mode=0o700)
+    (folder / "policy.yaml").write_text("rules: [{action: test.free, verdict: allow}]\n", encoding="utf-8")
+
+
+@pytest.fixture
 def amplifier(project: Path, environment: dict[str, str]) -> Callable[..., subprocess.CompletedProcess[str]]:
     """Return a function that runs the program in the project."""
 

@@ -93,7 +93,7 @@ def test_no_prompt_is_a_usage_error(amplifier: Amplifier, stdin: str | None) -> 
 
 
 def test_tools_need_permission(amplifier: Amplifier, project: Path) -> None:
-    """Headless, a tool call that no rule allows is denied, the model hears why, and the run goes on."""
+    """Headless, a tool call that no rule covers is denied, the model hears why, and the run goes on."""
     package = project / "tool-danger" / "amplifier_module_tool_danger"
     package.mkdir(parents=True)
     (package / "__init__.py").write_text(
@@ -106,7 +106,6 @@ def test_tools_need_permission(amplifier: Amplifier, project: Path) -> None:
                 name = "danger"
                 description = "Do something dangerous"
                 input_schema = {"type": "object", "properties": {}}
-                action = "process.exec"
                 async def execute(self, input):
                     Path("ran").touch()
                     return ToolResult(output="ran")

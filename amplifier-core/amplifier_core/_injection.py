@@ -8,6 +8,7 @@ from typing import Any
 
 from amplifier_core._clock import timestamp
 from amplifier_core._fold import own_injections, projected
+from amplifier_core._foreign import DeadlineExceeded, call, running_task
 from amplifier_core.approval import ApprovalTimeoutError
 from amplifier_core.models import ContextInjection, HookResult, _sanitize_for_llm
 
@@ -118,12 +119,10 @@ async def _ask(coordinator: Any, result: HookResult, hook_name: str) -> HookResu
         logger.error("Approval requested but no approval system provided (hook=%s)", hook_name)
         return HookResult(action="deny", reason="No approval system available")
     try:
-        answer = coordinator.approval_system.request_approval(
-            prompt, options, result.approval_timeout, result.approval_default
-        )
-        if isawaitable(answer):
-            answer = await answer
-    except ApprovalTimeoutError:
+        request, timeout = coordinator.approval_system.request_approval, result.approval_timeout
+        # Whoever is asked keeps the time; one that does not is not waited for either.
+        answer = await call(running_task(), timeout, request, prompt, options, timeout, result.approval_default)
+    except (ApprovalTimeoutError, DeadlineExceeded):
         logger.warning("Approval timeout (hook=%s, default=%s)", hook_name, result.approval_default)
         if result.approval_default == "allow":
             return HookResult(action="continue")

@@ -27,14 +27,14 @@ async def make_universe(
     profile = load_profile(request["profile"], request.get("vars") or {}, environ, directory)
     if request.get("backend"):
         profile = dataclasses.replace(profile, backend=str(request["backend"]))
-    planned, backend = await choose(profile, request.get("base"))
+    planned, backend = await choose(profile, request.get("base"), place.cache)
     recorder.event("planned", backend=planned.backend, reasons=dict(planned.reasons), notes=list(planned.notes))
     return Universe(planned, backend, place, recorder, environ, Path(request["evidence"]))
 
 
-async def choose(profile: Profile, base: str | None) -> tuple[Plan, Backend]:
+async def choose(profile: Profile, base: str | None, cache: Path | None = None) -> tuple[Plan, Backend]:
     """Return the plan and its backend; engines are asked only when the embedded one will not do."""
-    backends = all_backends()
+    backends = all_backends(cache)
     first = "embedded" if profile.backend == "auto" else profile.backend
     names = [first] if first in backends else []
     rest = [name for name in backends if name not in names] if profile.backend == "auto" or not names else []

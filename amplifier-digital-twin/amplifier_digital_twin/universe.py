@@ -25,7 +25,6 @@ from amplifier_digital_twin.services.world import World, for_building
 from amplifier_digital_twin.specification import specify
 from amplifier_digital_twin.state import Place
 from amplifier_digital_twin.wall_time import within_wall
-from amplifier_digital_twin.wheel_building import Wheels
 
 _ALIVE_POLL: Final = 1.0
 #: What provisioning made, when it must not outlive the universe.
@@ -106,13 +105,16 @@ class Universe:
     async def _gather_wheels(self) -> None:
         if not self.profile.packages or self._world.index is None:
             return
-        wheels = Wheels(self.profile, self._world, self._place.cache, self._recorder)
-        self._world.index.replace(await wheels.gather(self._builder))
+        from amplifier_digital_twin.wheel_building import Wheels
+
+        found = await Wheels(self.profile, self._world, self._place.cache, self._recorder).gather(self._builder)
+        self._world.index.replace(found)
 
     @asynccontextmanager
     async def _builder(self) -> AsyncIterator[Twin]:
         """Give a twin of the same base in which wheels are built, and throw it away."""
         self._recorder.progress("starting a throw-away twin to build in")
+        self._world.mirror.expect_clones()
         identifier = f"{self._id}-build"
         twin = await self._create(for_building(self.profile), identifier, None)
         try:
@@ -384,11 +386,8 @@ class Universe:
             await sockets.close()
 
     async def _signs(self, wait_ready: Any, once: bool = False) -> list[dict[str, Any]]:
-        profile = self.profile
-        signs: list[dict[str, Any]] = await wait_ready(
-            profile.readiness, self._need_twin(), self._environment, profile.user, once, await self.way_in()
-        )
-        return signs
+        where = (self._need_twin(), self._environment, self.profile.user, once, await self.way_in())
+        return list(await wait_ready(self.profile.readiness, *where))
 
     async def provenance(self, names: Any) -> Sequence[Any]:
         """Compare installed packages, all or those named, with what was served."""

@@ -40,6 +40,7 @@ class Wheels:
                 if kept is None:
                     if workshop is None:
                         workshop = self._workshop(await stack.enter_async_context(builder()))
+                        stack.callback(workshop.close)
                     kept = await self._build(package, workshop)
                 found.setdefault(package.name, []).append(kept)
         return found

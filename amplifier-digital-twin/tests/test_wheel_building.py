@@ -52,6 +52,9 @@ class Shop:
                 shop.built.append(name)
                 return wheel(target, name)
 
+            def close(self) -> None:
+                """Forget nothing."""
+
         monkeypatch.setattr(wheel_building, "Workshop", Workshop)
 
     @asynccontextmanager

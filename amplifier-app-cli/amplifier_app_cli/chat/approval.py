@@ -5,90 +5,47 @@ from __future__ import annotations
 import asyncio
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from amplifier_app_cli.chat.editor import EditorError, edited, editor_of
-from amplifier_app_cli.chat.ink import Ink
 from amplifier_app_cli.chat.json_input import InputProblem, difference, read, written
 from amplifier_app_cli.chat.layout import wrapped
 from amplifier_app_cli.chat.preview import preview
-from amplifier_app_cli.chat.rule import Rule
+from amplifier_app_cli.chat.question import (
+    ALLOW_ALWAYS,
+    DENY,
+    SCOPES,
+    Asked,
+    Person,
+    Question,
+    chosen,
+    consent,
+    edited_answer,
+    is_for_good,
+    is_kernels,
+    refusal,
+)
 from amplifier_app_cli.ui.plain import plain
 
-_ALLOW: Final = "Allow"
-_ALLOW_ALWAYS: Final = "Allow always"
-_DENY: Final = "Deny"
-#: What the kernel takes for a yes.
-_CONSENT: Final = ("allow", "allow once", "allow always")
+if TYPE_CHECKING:
+    from amplifier_foundation.permissions.session_permissions import SessionPermissions
+    from amplifier_foundation.sessions.answered_calls import RecordedAnswers
+    from amplifier_foundation.sessions.waiting_calls import WaitingCall, WaitingQuestion
+    from amplifier_kit.policy import Rule
+
 #: Answers that are none, before the question counts as refused.
 _PATIENCE: Final = 3
 _LINES_SHOWN: Final = 60
 _CALLS_KNOWN: Final = 100
 #: Before hooks that mask secrets in what they pass on: a rule is about the input as it will run.
 _FIRST: Final = -1000
+_HOW_LONG: Final = {"session": "for this session", "local": "for this project", "user": "for all your projects"}
 #: The capability that loops ask when a call was refused: the person may want another input.
 EDITED_INPUT: Final = "approval.edited_input"
-
-
-class Person(Protocol):
-    """Whoever can be asked."""
-
-    @property
-    def ink(self) -> Ink:
-        """Return how to emphasise text."""
-        ...
-
-    @property
-    def width(self) -> int:
-        """Return how many columns there are to show things in."""
-        ...
-
-    def show(self, text: str) -> None:
-        """Show lines."""
-        ...
-
-    async def ask(self, label: str, draft: str = "") -> str | None:
-        """Return the next answer, which may begin as `draft`; None when there will be none."""
-        ...
-
-    @property
-    def can_lend(self) -> bool:
-        """Tell whether another program may have the terminal for a while."""
-        ...
-
-    def lent(self) -> AbstractAsyncContextManager[None]:
-        """Leave the terminal to another program for the length of a block."""
-        ...
-
-
-@dataclass(frozen=True)
-class Asked:
-    """What the kernel wants to know, with what the question itself does not say."""
-
-    action: str
-    details: dict[str, Any]
-
-
-@dataclass
-class _Question:
-    prompt: str
-    options: Sequence[str]
-    asked: Asked | None
-    rule: Rule | None
-    lines: list[str] = field(default_factory=list)
-    #: Whether the input that it is about may be changed.
-    is_editable: bool = False
-    #: The input as the person has left it, when it could not be taken.
-    draft: str | None = None
-
-    @property
-    def is_plain(self) -> bool:
-        """Tell whether yes and no are all the answers there are."""
-        return [option.strip().lower() for option in self.options] in (["allow", "deny"], [])
+#: Said when a person lets a rule hold from now on.
+REMEMBERED: Final = "policy:remembered"
 
 
 class TerminalApproval:
@@ -104,11 +61,14 @@ class TerminalApproval:
         project: Path,
         scrub: Callable[[Any], Any] = lambda value: value,
         environ: Mapping[str, str] = os.environ,
+        permissions: SessionPermissions | None = None,
     ) -> None:
         """Ask `person` about things in `project`; `scrub` takes secrets out of what is shown.
 
-        `environ` names the editor that inputs are changed with.
+        `environ` names the editor that inputs are changed with. What is allowed for good becomes a rule of
+        `permissions`; without them nothing is remembered.
         """
+        self._permissions = permissions
         self._environ = environ
         self._person = person
         self._project = project.resolve()
@@ -121,10 +81,10 @@ class TerminalApproval:
         self._calls: dict[str, dict[str, Any]] = {}
         #: Spans whose call is heard by hooks just now: what is asked in them may be asked of another input.
         self._in_hooks: set[str] = set()
+        #: What was answered while calls waited.
+        self._answers: RecordedAnswers | None = None
         #: What the person wants instead, by call; each is taken once.
         self._edits: dict[str, dict[str, Any]] = {}
-        #: What the person has allowed for this session.
-        self.rules: list[Rule] = []
 
     def connect(self, coordinator: Any) -> None:
         """Hear what the questions of a session are about."""
@@ -137,6 +97,14 @@ class TerminalApproval:
         for event in ("tool:post", "tool:error"):
             hooks.register(event, self._on_closed, priority=_FIRST, name="app-approval")
         coordinator.register_capability(EDITED_INPUT, self.edited_input)
+        coordinator.register_contributor("observability.events", "app-approval", lambda: [REMEMBERED])
+
+    def expect(self, calls: Iterable[WaitingCall]) -> None:
+        """Do not ask again what was answered while these calls waited."""
+        from amplifier_foundation.sessions.answered_calls import RecordedAnswers
+
+        self._answers = self._answers or RecordedAnswers()
+        self._answers.expect(calls)
 
     def edited_input(self, tool_call_id: str) -> dict[str, Any] | None:
         """Return what the person wants a call to be run with instead, once; None when it was not changed."""
@@ -150,23 +118,26 @@ class TerminalApproval:
 
         asked = self._about(prompt)
         async with self._lock:
-            if (rule := self._known(asked)) is not None:
-                self._person.show(self._person.ink("dim", plain(f"allowed for this session: {rule}")))
-                return _ALLOW_ALWAYS
-            # What a hook asks, the hook may ask again: nothing is remembered in its place.
-            if asked is not None and asked.action:
-                rule = Rule.for_call(asked.action, asked.details, self._project)
-            question = _Question(prompt, options, asked, rule, is_editable=self._is_editable(asked, options))
+            if (said := self._answered_before(asked, prompt)) is not None:
+                return consent(options) if said.answer == "allow" else DENY
+            if self._is_allowed_by_now(asked):
+                self._person.show(self._person.ink("dim", "allowed by the rule of an earlier answer"))
+                return ALLOW_ALWAYS
+            question = Question(
+                prompt, options, asked, self._suggested(asked), is_editable=self._is_editable(asked, options)
+            )
             # A task of its own: a deadline that cancels this one would look like the session being cancelled.
             answering = asyncio.ensure_future(self._answer(question))
             try:
                 done, _ = await asyncio.wait({answering}, timeout=timeout if math.isfinite(timeout) else None)
             finally:
+                # Also when the deadline of the session is the first to pass, or the session is stopped.
+                if not answering.done():
+                    self._person.show(self._person.ink("bad", "not answered, so not allowed"))
                 answering.cancel()
             if done:
                 return answering.result()
             await asyncio.wait({answering})
-            self._person.show(self._person.ink("bad", "nobody answered in time"))
             raise ApprovalTimeoutError(f"nobody answered within {timeout:g} s")
 
     # -- what it is about --
@@ -174,7 +145,9 @@ class TerminalApproval:
     def _on_required(self, event: str, data: dict[str, Any]) -> None:
         prompt = f"Allow {data.get('action')}? {data.get('reason')}"
         details = data.get("details")
-        asked = Asked(str(data.get("action")), details if isinstance(details, dict) else {})
+        action, about = str(data.get("action")), details if isinstance(details, dict) else {}
+        verdict = self._permissions.verdict(action, about) if self._permissions is not None else ""
+        asked = Asked(action, about, verdict)
         self._asked[str(data.get("span_id")), prompt] = asked
         self._in_hooks.discard(str(data.get("span_id")))
 
@@ -202,14 +175,46 @@ class TerminalApproval:
         # A hook asks by itself, about a call or about something else.
         return next((Asked("", self._calls[span]) for span in spans if span in self._calls), None)
 
-    def _known(self, asked: Asked | None) -> Rule | None:
-        if asked is None or not asked.action:
+    def _answered_before(self, asked: Asked | None, prompt: str) -> WaitingQuestion | None:
+        if self._answers is None or asked is None or not isinstance(asked.details.get("tool_call_id"), str):
             return None
-        return next((rule for rule in self.rules if rule.allows(asked.action, asked.details)), None)
+        from amplifier_foundation.sessions.answered_calls import more_details
+
+        return self._answers.take(asked.details, prompt, more_details(asked.details) if asked.action else "")
+
+    def _is_allowed_by_now(self, asked: Asked | None) -> bool:
+        """Tell whether an answer to an earlier question covers this one: its rule was not there when it was asked."""
+        if asked is None or asked.verdict != "ask" or self._permissions is None:
+            return False
+        return self._permissions.verdict(asked.action, asked.details) == "allow"
+
+    def _suggested(self, asked: Asked | None) -> tuple[Rule, ...]:
+        # What a hook asks, the hook may ask again: nothing is remembered in its place.
+        if asked is None or not asked.action or self._permissions is None:
+            return ()
+        return self._permissions.suggest(asked.action, asked.details)
+
+    async def _remember(self, question: Question, typed: str) -> bool:
+        """Let the rules hold that were shown; return False, after saying why, when that cannot be."""
+        from amplifier_foundation.errors import FoundationError
+
+        assert self._permissions is not None
+        scope = SCOPES[typed.partition(" ")[2].strip().lower()]
+        try:
+            kept = self._permissions.remember(question.rules, scope)
+        except (FoundationError, OSError) as error:
+            self._person.show(self._person.ink("bad", plain(str(self._scrub(f"not remembered: {error}")))))
+            return False
+        for each in kept:
+            told = {"rule": str(each.rule), "rule_id": each.id, "scope": each.scope, "file": str(each.file)}
+            await self._coordinators[-1].hooks.emit(REMEMBERED, told)
+            ends = f"until `amplifier policy revoke {each.id}`"
+            self._person.show(self._person.ink("dim", f"allowed {_HOW_LONG[each.scope]}, {ends}"))
+        return True
 
     # -- the question --
 
-    async def _answer(self, question: _Question) -> str:
+    async def _answer(self, question: Question) -> str:
         self._put(question)
         label = self._label(question)
         patience = _PATIENCE
@@ -221,32 +226,33 @@ class TerminalApproval:
                 continue
             if word in ("e", "edit") and question.is_editable:
                 if await self._was_edited(question):
-                    return _edited_answer(question)
+                    return edited_answer(question)
+                continue
+            if question.rules and is_for_good(word):
+                if await self._remember(question, word):
+                    return ALLOW_ALWAYS
                 continue
             answer = self._understood(question, typed)
             if answer is not None:
                 return answer
             self._person.show("that is no answer")
             patience -= 1
-        return _DENY
+        return DENY
 
-    def _understood(self, question: _Question, typed: str | None) -> str | None:
+    def _understood(self, question: Question, typed: str | None) -> str | None:
         """Return what an answer means, None when it means nothing."""
         if typed is None:
-            return _refusal(question.options)
+            return refusal(question.options)
         given = typed.strip()
         word, _, reason = given.partition(" ")
         word = word.lower().rstrip(",:")
         if word in ("n", "no"):
             # The model reads why; only the kernel's own question passes that on.
-            return f"{_DENY}: {reason.strip()}" if reason.strip() and question.rule else _refusal(question.options)
+            return f"{DENY}: {reason.strip()}" if reason.strip() and is_kernels(question) else refusal(question.options)
         if given.lower() in ("y", "yes"):
-            return _consent(question.options)
-        if given.lower() in ("a", "always") and question.rule is not None:
-            self.rules.append(question.rule)
-            return _ALLOW_ALWAYS
+            return consent(question.options)
         if not question.is_plain:
-            return _chosen(question.options, given)
+            return chosen(question.options, given)
         return None
 
     # -- another input --
@@ -269,7 +275,7 @@ class TerminalApproval:
         except (TypeError, ValueError, RecursionError):  # a hook has put something in that JSON has no word for
             return False
 
-    async def _was_edited(self, question: _Question) -> bool:
+    async def _was_edited(self, question: Question) -> bool:
         """Let the person change the input, and keep what they want; return False when it is to be asked again."""
         assert question.asked is not None
         details, show = question.asked.details, self._person.show
@@ -300,7 +306,7 @@ class TerminalApproval:
 
     # -- what is shown --
 
-    def _put(self, question: _Question) -> None:
+    def _put(self, question: Question) -> None:
         person, ink = self._person, self._person.ink
         person.show(ink("bold", "\n".join(wrapped(plain(str(self._scrub(question.prompt))), person.width - 1))))
         if question.asked is not None:
@@ -320,14 +326,21 @@ class TerminalApproval:
             person.show("\n".join(lines))
         if not question.is_plain:
             person.show("\n".join(plain(f"  {number}. {option}") for number, option in enumerate(question.options, 1)))
-        more = [f"a = for this session: {plain(str(question.rule))}"] if question.rule is not None else []
+        more = (
+            ["y = allow it this once, n = do not; words behind n are for the model to read"]
+            if question.is_plain
+            else []
+        )
+        for number, rule in enumerate(question.rules):
+            more.append(f"{'    and: ' if number else 'a = allow for this session: '}{plain(str(rule))}")
+        more += ["a project = the same for this project, a user = for all your projects"] if question.rules else []
         more += ["e = change the input first"] if question.is_editable else []
         for line in more:
             person.show(ink("dim", "\n".join(wrapped(line, person.width))))
 
-    def _label(self, question: _Question) -> str:
+    def _label(self, question: Question) -> str:
         keys = ["y", "n"]
-        if question.rule is not None:
+        if question.rules:
             keys.append("a")
         if question.is_editable:
             keys.append("e")
@@ -344,25 +357,3 @@ class TerminalApproval:
         if line.startswith("-"):
             return ink("bad", line)
         return ink("note", line) if line.startswith("@@") else line
-
-
-def _edited_answer(question: _Question) -> str:
-    """Return the no to an input that another one is to take the place of: a loop that cannot do that runs neither."""
-    if question.asked is not None and question.asked.action:
-        return f"{_DENY}: the user wants another input"
-    return _refusal(question.options)
-
-
-def _consent(options: Sequence[str]) -> str:
-    return next((option for option in options if option.strip().lower() in _CONSENT), _ALLOW)
-
-
-def _refusal(options: Sequence[str]) -> str:
-    return next((option for option in options if option.strip().lower().startswith("deny")), _DENY)
-
-
-def _chosen(options: Sequence[str], given: str) -> str | None:
-    """Return the option that a number or its own words name."""
-    if given.isdecimal() and 1 <= int(given) <= len(options):
-        return options[int(given) - 1]
-    return next((option for option in options if option.strip().lower() == given.lower()), None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import time
+from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any, Final
 
@@ -22,6 +23,7 @@ from amplifier_app_cli.ui.plain import plain
 if TYPE_CHECKING:
     from amplifier_app_cli.chat.commands import Commands
     from amplifier_foundation.sessions import SessionRuntime
+    from amplifier_foundation.sessions.waiting_calls import WaitingCall
 
 _WORDS_TO_LEAVE: Final = ("exit", "quit", "/exit", "/quit")
 #: Seconds between two drawings of how long something takes.
@@ -87,13 +89,15 @@ class Conversation:
 
     # -- the run of things --
 
-    async def run(self, first_prompt: str | None = None) -> int:
-        """Take input until the person leaves; return the exit code."""
+    async def run(self, first_prompt: str | None = None, waited: Sequence[WaitingCall] = ()) -> int:
+        """Take input until the person leaves; return the exit code. Calls that waited are asked about first."""
         if first_prompt:
             self._inputs.put_nowait(first_prompt)
         listening = asyncio.create_task(self.screen.run(self))
         listening.add_done_callback(lambda task: self._on_deaf(task))
         try:
+            if waited:
+                await self.turn("", waited)
             while self._exit_code is None:
                 if self.steering.next_prompts:
                     await self._handle(self.steering.next_prompts.popleft(), is_known=True)
@@ -152,13 +156,13 @@ class Conversation:
         else:
             await self.turn(text)
 
-    async def turn(self, prompt: str) -> None:
-        """Run one turn and show it; whatever happens, the chat goes on."""
+    async def turn(self, prompt: str, waited: Sequence[WaitingCall] = ()) -> None:
+        """Run one turn and show it, calls that waited before it; whatever happens, the chat goes on."""
         prompt, self.preface = self.preface + prompt, ""
         self.usage.start_turn()
         self.steering.start_turn()
         self._started = time.monotonic()
-        running = asyncio.create_task(self.runtime.execute(prompt))
+        running = asyncio.create_task(self.runtime.execute(prompt, waited))
         self._stop = TurnStop(self.coordinator.cancellation, running)
         ticking = asyncio.create_task(self._tick())
         answer, failure = "", ""

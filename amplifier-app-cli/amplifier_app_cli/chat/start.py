@@ -16,11 +16,13 @@ from amplifier_app_cli.ui.say import complain, say
 
 if TYPE_CHECKING:
     from amplifier_app_cli.app import App
+    from amplifier_app_cli.chat.approval import TerminalApproval
     from amplifier_app_cli.chat.conversation import Conversation
     from amplifier_app_cli.chat.screen import Screen
     from amplifier_foundation.prepare import Options
     from amplifier_foundation.prepared import Prepared
     from amplifier_foundation.sessions import SavedSession, SessionRuntime
+    from amplifier_foundation.sessions.waiting_calls import WaitingCall
 
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -83,6 +85,8 @@ class _Talk:
         self._show_thinking = show_thinking
         self.look_back = LookBack()
         self.budget: Mapping[str, Any] | None = None
+        #: Who answers questions; None when nobody is there.
+        self._approval: TerminalApproval | None = None
 
     async def run(self, signals: _Signals, first_prompt: str | None) -> int:
         """Open the session, talk, close it."""
@@ -103,7 +107,7 @@ class _Talk:
             self._greet(runtime, screen)
             await self._look_back(screen, signals)
             with signals.heard_by(conversation.on_signal):
-                code = await conversation.run(first_prompt)
+                code = await conversation.run(first_prompt, self._waited(runtime, screen))
         if not self._app.is_quiet:
             say(f"session: {runtime.session_id}; amplifier resume {runtime.session_id[:8]}")
         return code
@@ -117,6 +121,7 @@ class _Talk:
             environ=self._options.environ,
             allow_missing_modules=self._options.allow_missing,
             budget=self.budget,
+            trust=self._options.trust,
         )
 
     def _connect(self, conversation: Conversation, runtime: SessionRuntime) -> None:
@@ -130,9 +135,11 @@ class _Talk:
         coordinator.display_system = TerminalDisplay(conversation.screen, conversation.scrub)
         if self._app.no_input or not conversation.screen.is_interactive:
             return  # nobody may be asked, or nobody is there: the kernel denies what would be asked
-        approval = TerminalApproval(conversation, self._prepared.project, conversation.scrub, self._app.environ)
+        approval = TerminalApproval(
+            conversation, self._prepared.project, conversation.scrub, self._app.environ, runtime.permissions
+        )
         approval.connect(coordinator)
-        coordinator.approval_system = approval
+        coordinator.approval_system = self._approval = approval
 
     def _screen(self, runtime: SessionRuntime) -> Screen:
         """Return a screen that does what the terminal can."""
@@ -156,6 +163,25 @@ class _Talk:
         )
         completer = ChatCompleter(Commands.listed, ProjectFiles(prepared.project))
         return PromptScreen(Ink.for_terminal(environ, is_terminal=True), history, completer)
+
+    def _waited(self, runtime: SessionRuntime, screen: Screen) -> tuple[WaitingCall, ...]:
+        """Return the calls that nobody was there to allow, which is asked now; tell when they cannot be read."""
+        from amplifier_app_cli.ui.plain import plain
+        from amplifier_foundation.errors import FoundationError
+
+        if self._saved is None or self._app.no_input or not screen.is_interactive:
+            return ()
+        try:
+            waited = runtime.waiting.list()
+        except FoundationError as error:
+            screen.show(plain(f"note: {error}"))
+            return ()
+        if self._approval is not None:
+            self._approval.expect(waited)
+        open_ones = sum(call.answer is None for call in waited)
+        if open_ones:
+            screen.show(f"{open_ones} call{'s wait' if open_ones > 1 else ' waits'} for your answer:")
+        return waited
 
     def _greet(self, runtime: SessionRuntime, screen: Screen) -> None:
         from amplifier_app_cli.chat.banner import banner

@@ -99,7 +99,7 @@ def _go_on(app: App, session: Callable[[], str], prompt: str | None, wishes: dic
 
     def asked() -> tuple[RunRequest, str]:
         _look_back(wishes)  # what contradicts itself is told, also where nothing is shown again
-        return request_of(app, {**wishes, "resume": session()}), read_prompt(prompt)
+        return request_of(app, {**wishes, "resume": session()}), read_prompt(prompt, is_optional=True)
 
     answer(app, format_of(wishes), asked)
 

@@ -39,11 +39,13 @@ def run(prompt: str | None, mode: str, **wishes: Any) -> None:
       cat question.txt | amplifier run
 
     \b
-    Exit codes: 0 done, 1 failed, 2 used wrongly, 4 the prompt was denied,
-    5 a limit was reached, 6 modules missing or not trusted, 7 the model
-    failed, 130 and 143 stopped by Ctrl-C and SIGTERM.
+    Exit codes: 0 done, 1 failed, 2 used wrongly, 3 a call waits for somebody
+    to allow it (`amplifier approval`), 4 the prompt was denied, 5 a limit was
+    reached, 6 modules missing or not trusted, 7 the model failed, 130 and 143
+    stopped by Ctrl-C and SIGTERM.
     """
     app = current_app()
     if mode == "chat":
         converse(app, wishes, request_of(app, wishes), first_prompt=prompt)
-    answer(app, format_of(wishes), lambda: (request_of(app, wishes), read_prompt(prompt)))
+    may_wait = wishes["resume"] is not None
+    answer(app, format_of(wishes), lambda: (request_of(app, wishes), read_prompt(prompt, is_optional=may_wait)))

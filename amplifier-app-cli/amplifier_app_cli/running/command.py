@@ -137,14 +137,21 @@ def converse(app: App, wishes: dict[str, Any], request: RunRequest, **more: Any)
     run_to_exit(lambda: talk(app, request, **more))
 
 
-def read_prompt(given: str | None) -> str:
-    """Return the prompt, from standard input when it is `-` or not given; raises UsageError when there is none."""
+def read_prompt(given: str | None, *, is_optional: bool = False) -> str:
+    """Return the prompt, from standard input when it is `-` or not given.
+
+    Raises UsageError when there is none, unless it is optional: a session that goes on may have calls that wait.
+    """
     if given not in (None, "-"):
         text = given
     elif sys.stdin is None or sys.stdin.isatty():
+        if is_optional and given is None:
+            return ""
         raise click.UsageError("no prompt: give one as an argument, or pipe it in")
     else:
         text = sys.stdin.buffer.read().decode("utf-8-sig", "replace")
+        if is_optional and given is None and not text.strip():
+            return ""
     if not text or not text.strip():
         raise click.UsageError("the prompt is empty")
     # An argument that is not UTF-8 arrives in halves of characters, which nothing later could encode.

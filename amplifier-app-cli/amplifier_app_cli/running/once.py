@@ -16,9 +16,22 @@ from amplifier_app_cli.running.request import Parts, RunRequest, make_parts
 from amplifier_app_cli.running.tally import Tally
 from amplifier_app_cli.signals import Signals
 from amplifier_app_cli.ui.say import complain, say
+from amplifier_foundation.errors import FoundationError
 
 if TYPE_CHECKING:
     from amplifier_foundation.sessions import SessionRuntime
+    from amplifier_foundation.sessions.unattended import Unattended
+    from amplifier_foundation.sessions.waiting_calls import WaitingCall
+
+
+class NothingToDoError(FoundationError):
+    """There is no prompt, and no call whose answer would let the session go on."""
+
+    code = "no_prompt"
+
+    def __init__(self, session_id: str, *, has_waiting: bool) -> None:
+        answer = f"answer what waits with `amplifier approval list {session_id}`" if has_waiting else "no call waits"
+        super().__init__(f"there is no prompt: give one as an argument or pipe it in ({answer})")
 
 
 async def run_once(app: App, request: RunRequest, prompt: str, output_format: str, out: TextIO) -> int:
@@ -50,6 +63,8 @@ class _Run:
     def __init__(self, app: App, request: RunRequest, printer: Printer, tally: Tally) -> None:
         self._app, self._request, self._printer, self._tally = app, request, printer, tally
         self._runtime: SessionRuntime | None = None
+        #: Who answers when nobody is there; None when somebody is.
+        self._unattended: Unattended | None = None
         self._prepared_after: int | None = None
 
     async def to_end(self, prompt: str, signals: Signals) -> Outcome:
@@ -85,6 +100,7 @@ class _Run:
             saved=parts.saved,
             allow_missing_modules=self._request.allow_missing_modules,
             budget=self._request.budget,
+            trust=self._request.trust,
         )
 
     def _say_what_runs(self, parts: Parts, runtime: SessionRuntime) -> None:
@@ -104,9 +120,10 @@ class _Run:
         )
         self._printer.start(facts, coordinator.hooks, lambda value: runtime.redactor.scrub(value).value)
         try:
+            waited = self._bring_answers(runtime, prompt, signals)
             async with runtime:
                 await _show_images(coordinator.get("context"), parts.images)
-                answer = str(await runtime.execute(prompt))
+                answer = str(await runtime.execute(prompt, waited))
                 signals.closing = True
                 outcome = self._ending(runtime, answer, signals.exit_code)
                 if outcome.response is not None:
@@ -121,14 +138,73 @@ class _Run:
             return Outcome.failed(*failure)
         return outcome
 
+    def _bring_answers(self, runtime: SessionRuntime, prompt: str, signals: Signals) -> tuple[WaitingCall, ...]:
+        """Let somebody answer what is asked; return the calls that waited and run now. Raises NothingToDoError."""
+
+        def scrub(value: Any) -> Any:
+            return runtime.redactor.scrub(value).value
+
+        waiting = runtime.waiting.list() if self._request.resume is not None else ()
+        if self._app.can_ask:
+            from amplifier_app_cli.chat.approval import TerminalApproval
+            from amplifier_app_cli.running.person import TerminalPerson
+
+            coordinator, environ = runtime.session.coordinator, self._app.environ
+            person = TerminalPerson(environ)
+            signals.on_stop = person.refuse
+            approval = TerminalApproval(person, runtime.prepared.project, scrub, environ, runtime.permissions)
+            approval.connect(coordinator)
+            approval.expect(waiting)
+            coordinator.approval_system = approval
+            ready = waiting
+        else:
+            from amplifier_foundation.sessions.unattended import Unattended
+
+            ready = tuple(call for call in waiting if call.answer is not None)
+            self._unattended = Unattended(runtime.waiting, scrub)
+            self._unattended.connect(runtime.session.coordinator)
+            self._unattended.expect(ready)
+        if not prompt and not ready:
+            raise NothingToDoError(runtime.session_id, has_waiting=bool(waiting))
+        return ready
+
     def _ending(self, runtime: SessionRuntime, answer: str, stopped: int | None) -> Outcome:
         """Return how a turn ended that came to its end."""
         tally = self._tally
         if stopped is not None or tally.status == "cancelled":
             return Outcome.stopped(stopped, answer)
+        if self._unattended is not None and self._unattended.must_stop:
+            return _waiting(runtime, self._unattended)
         if tally.reason == "denied":
             return _refused(runtime, answer, is_first=not tally.answers)
         return Outcome(tally.status or "success", exits.OK, response=answer)
+
+
+def _waiting(runtime: SessionRuntime, unattended: Unattended) -> Outcome:
+    """Return the end of a run that only a person can let go on."""
+    calls = [
+        {
+            "id": call.id,
+            "tool": call.tool_name,
+            "input": runtime.redactor.scrub(call.tool_input).value,
+            "question": call.questions[-1].prompt,
+        }
+        for call in unattended.asked.values()
+    ]
+    asked = [f"{call['question']} (call {call['id']} of {call['tool']})" for call in calls] + unattended.lost
+    how = (
+        f"; answer with `amplifier approval allow {runtime.session_id}` or `deny`, then go on with "
+        f"`amplifier run --resume {runtime.session_id}`"
+        if calls
+        else f"; go on at a terminal with `amplifier resume {runtime.session_id}`"
+    )
+    return Outcome(
+        "approval_needed",
+        exits.APPROVAL_NEEDED,
+        error=f"nobody is here to answer: {'; '.join(asked)}{how}",
+        error_type="approval_needed",
+        approvals=tuple(calls),
+    )
 
 
 def _refused(runtime: SessionRuntime, answer: str, *, is_first: bool) -> Outcome:

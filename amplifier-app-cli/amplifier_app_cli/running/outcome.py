@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from amplifier_app_cli import exits
 
@@ -30,6 +31,8 @@ class Outcome:
     #: What went wrong, and its stable code.
     error: str | None = None
     error_type: str | None = None
+    #: The calls that wait for somebody to allow them.
+    approvals: tuple[dict[str, Any], ...] = ()
 
     @classmethod
     def failed(cls, code: str, message: str, exit_code: int) -> Outcome:

@@ -156,7 +156,15 @@ class StreamPrinter:
     A run that fails before there is a session has a first record too, whose `session_id` is null.
     """
 
-    _EVENTS = ("tool:pre", "tool:post", "tool:error", "llm:response", "approval:required", "approval:denied")
+    _EVENTS = (
+        "tool:pre",
+        "tool:post",
+        "tool:error",
+        "llm:response",
+        "approval:required",
+        "approval:denied",
+        "approval:waiting",
+    )
 
     def __init__(self, out: TextIO, tally: Tally) -> None:
         self._lines = _JsonLines(out)
@@ -225,7 +233,8 @@ class StreamPrinter:
 
 def _of(outcome: Outcome) -> dict[str, Any]:
     """Return the answer, and what went wrong: what there is of them."""
-    fields = {"response": outcome.response, "error": outcome.error, "error_type": outcome.error_type}
+    fields: dict[str, Any] = {"response": outcome.response, "error": outcome.error, "error_type": outcome.error_type}
+    fields["approvals"] = list(outcome.approvals) or None
     return {name: value for name, value in fields.items() if value is not None}
 
 

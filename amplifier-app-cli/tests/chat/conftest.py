@@ -97,7 +97,7 @@ class WriteFile:
 class Gate:
     name = "gate"
     description = "Wait until a file is there."
-    action = "filesystem.read"
+    action = "test.free"
     input_schema = {"type": "object", "properties": {}}
 
     async def execute(self, input):
@@ -308,7 +308,7 @@ def _text(content: Any) -> str:
 
 
 @pytest.fixture
-def scripted(project: Path) -> Callable[..., str]:
+def scripted(project: Path, free_tools: None) -> Callable[..., str]:
     """Return a function that writes a bundle into the project and gives its name."""
 
     def write(turns: str = "", *, loop: str = "loop-streaming", tools: bool = False, paced: bool = False) -> str:

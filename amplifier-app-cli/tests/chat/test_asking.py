@@ -59,12 +59,12 @@ def test_no_keeps_the_file(start: Callable[..., Any], scripted: Callable[..., st
 def test_always_is_exactly_what_was_shown(
     start: Callable[..., Any], scripted: Callable[..., str], project: Path
 ) -> None:
-    """Always allows the same input again, in this session, and asks for another one."""
+    """Always allows the same again, in this session, and asks for another thing."""
     chat = start("--bundle", scripted(_TWICE, tools=True), "--trust")
     chat.line("go")
-    chat.wait_for("run may process.exec with exactly this input", "Allow? [y/n/a/e]")
+    chat.wait_for('allow process.exec command "make test"', "Allow? [y/n/a/e]")
     chat.line("a")
-    chat.wait_for("allowed for this session", "make clean", "Allow? [y/n/a/e]")
+    chat.wait_for("make clean", "Allow? [y/n/a/e]")
     chat.line("n")
     chat.wait_for_prompt("Done.")
     assert (project / "ran").read_text(encoding="utf-8") == "make test\nmake test\n"

@@ -11,6 +11,8 @@ import pytest
 from amplifier_app_cli.chat.approval import TerminalApproval
 from amplifier_app_cli.chat.ink import Ink
 from amplifier_core import AmplifierSession, HookResult
+from amplifier_foundation.permissions.session_permissions import SessionPermissions
+from amplifier_foundation.prepared import Prepared
 
 
 class _Person:
@@ -52,13 +54,16 @@ class _Person:
 
 
 def _asking(person: _Person, project: Path, **session: Any) -> Any:
-    """Return the coordinator of a session that asks for everything."""
+    """Return the coordinator of a session in an untrusted project, which has the default rules."""
     plan = {"session": {"orchestrator": "loop-basic", "context": "context-simple", **session}}
     coordinator = AmplifierSession(plan).coordinator
-    approval = TerminalApproval(person, project, lambda value: str(value).replace("hunter2", "***"))
+    permissions = SessionPermissions.of(Prepared.from_plan(plan, project / "home", project), project / "session")
+    approval = TerminalApproval(
+        person, project, lambda value: str(value).replace("hunter2", "***"), permissions=permissions
+    )
     approval.connect(coordinator)
     coordinator.approval_system = approval
-    coordinator.register_policy("ask", lambda action, details: ("ask", "nobody knows"), 0)
+    coordinator.register_policy("rules", permissions.policy, 0)
     return coordinator
 
 
@@ -94,14 +99,48 @@ async def test_reason_reaches_the_model(tmp_path: Path) -> None:
 
 
 async def test_always_lasts_and_does_not_widen(tmp_path: Path) -> None:
-    """What was allowed always is not asked again; anything else is."""
+    """LESSONS: always grants too much. One answer grants exactly the rule that was shown, which is an event."""
     person = _Person("a", "n")
     coordinator = _asking(person, tmp_path)
-    assert (await coordinator.authorize("process.exec", _details(command="make"))).granted
-    again = await coordinator.authorize("process.exec", _details(command="make"))
-    assert (again.granted, again.reason) == (True, "approved: Allow always")
-    assert not (await coordinator.authorize("process.exec", _details(command="make install"))).granted
-    assert "write may process.exec with exactly this input" in person.text
+    remembered: list[dict[str, Any]] = []
+    coordinator.hooks.register("policy:remembered", lambda event, data: remembered.append(data), name="test")
+    assert (await coordinator.authorize("process.exec", _details(command="make check"))).granted
+    again = await coordinator.authorize("process.exec", _details(command="make check"))
+    assert (again.granted, again.source) == (True, "rules")
+    assert not (await coordinator.authorize("process.exec", _details(command="make check && rm -r x"))).granted
+    (told,) = remembered
+    assert f"a = allow for this session: {told['rule']}" in person.text
+    assert told["scope"] == "session"
+    assert "make check" in (tmp_path / "session" / "policy.yaml").read_text(encoding="utf-8")
+
+
+async def test_always_for_the_user(tmp_path: Path) -> None:
+    """The word behind `a` says how long the rule holds."""
+    coordinator = _asking(_Person("a user"), tmp_path)
+    assert (await coordinator.authorize("process.exec", _details(command="make check"))).granted
+    assert "make check" in (tmp_path / "home" / "policy.yaml").read_text(encoding="utf-8")
+
+
+async def test_always_that_cannot_be_kept_is_asked_again(tmp_path: Path) -> None:
+    """A rule that would not count is not taken for a yes: the person hears why and is asked again."""
+    person = _Person("a project", "n")
+    coordinator = _asking(person, tmp_path)
+    assert not (await coordinator.authorize("process.exec", _details(command="make check"))).granted
+    assert "not remembered" in person.text
+    assert "is not trusted" in person.text
+
+
+async def test_one_answer_covers_what_waits(tmp_path: Path) -> None:
+    """LESSONS: permission fatigue. A question that waits behind the answer that covers it is not asked."""
+    person = _Person("a")
+    coordinator = _asking(person, tmp_path)
+
+    async def ask(name: str) -> bool:
+        with coordinator.span(name):
+            return bool(await coordinator.authorize("process.exec", _details(command="make check")))
+
+    assert await asyncio.gather(ask("one"), ask("two")) == [True, True]
+    assert "allowed by the rule of an earlier answer" in person.text
 
 
 async def test_deny_of_a_policy_beats_always(tmp_path: Path) -> None:
@@ -190,7 +229,7 @@ async def test_hook_that_asks(tmp_path: Path) -> None:
     assert left.action == "continue"
     assert "1. Allow once" in person.text
     assert "that is no answer" in person.text
-    assert coordinator.approval_system.rules == []
+    assert not (tmp_path / "session").exists()
 
 
 async def test_question_of_a_hook_shows_the_call(tmp_path: Path) -> None:

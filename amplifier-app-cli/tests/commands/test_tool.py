@@ -72,13 +72,14 @@ async def mount(coordinator, config=None):
         Tool("sleep", "filesystem.read", sleep),
         Tool("write", "filesystem.write", census),
         Tool("plain", None, census),
+        Tool("needy", "test.free", census),
     ):
         await coordinator.mount("tools", tool, name=tool.name)
 '''
 
 
 @pytest.fixture(autouse=True)
-def _tools(project: Path, environment: dict[str, str]) -> None:
+def _tools(project: Path, environment: dict[str, str], free_tools: None) -> None:
     """Put the tools into the user's home, so that they need no trust, and add them to every session."""
     home = Path(environment["HOME"]) / ".amplifier"
     package = home / "own" / "tool-things" / "amplifier_module_tool_things"
@@ -103,7 +104,7 @@ def test_list_and_info(amplifier: Amplifier, environment: dict[str, str]) -> Non
     result = amplifier("tool", "list", "--format", "json")
     assert result.returncode == 0, result.stderr
     tools = {one["name"]: one for one in json.loads(result.stdout)}
-    assert sorted(tools) == ["census", "crash", "escape", "plain", "sleep", "write"]
+    assert sorted(tools) == ["census", "crash", "escape", "needy", "plain", "sleep", "write"]
     assert tools["write"]["action"] == "filesystem.write"
     assert tools["plain"]["action"] == "tool.plain"
     assert json.loads(amplifier("tool", "info", "census", "--format", "json").stdout) == tools["census"]
@@ -152,10 +153,9 @@ def test_arguments_bring_no_files(amplifier: Amplifier, project: Path) -> None:
     assert "the secret of the notes" not in Path(record["log"]).read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("tool", ["write", "plain"])
-def test_what_needs_permission_is_refused_without_a_terminal(amplifier: Amplifier, tool: str) -> None:
-    """A call that the project's policy would ask for ends with 3, says so, and did not happen."""
-    result = amplifier("tool", "invoke", tool, "path=.", "-o", "json")
+def test_what_needs_permission_is_refused_without_a_terminal(amplifier: Amplifier) -> None:
+    """A call that the rules ask for ends with 3, says so, and did not happen."""
+    result = amplifier("tool", "invoke", "write", "path=.", "-o", "json")
     assert result.returncode == 3
     record = json.loads(result.stdout)
     assert record["status"] == "approval_needed"
@@ -165,9 +165,13 @@ def test_what_needs_permission_is_refused_without_a_terminal(amplifier: Amplifie
     assert "approval:denied" in _names(record)
 
 
-def test_reading_outside_of_the_project_needs_permission(amplifier: Amplifier) -> None:
-    """The policy looks at the arguments: a path that leads out is asked for."""
-    assert amplifier("tool", "invoke", "census", "path=/").returncode == 3
+@pytest.mark.parametrize("arguments", [("census", "path=/"), ("plain", "path=.")])
+def test_what_no_rule_covers_is_denied(amplifier: Amplifier, arguments: tuple[str, ...]) -> None:
+    """A path that leads out of the project, and a tool that nobody knows, end with 1 and how to find a rule."""
+    result = amplifier("tool", "invoke", *arguments)
+    assert result.returncode == 1
+    assert "amplifier policy explain" in result.stderr
+    assert "noise at work" not in result.stderr
 
 
 def test_person_at_the_terminal_is_asked(project: Path, environment: dict[str, str]) -> None:
@@ -191,7 +195,7 @@ def test_person_at_the_terminal_is_asked(project: Path, environment: dict[str, s
 def test_failures_have_a_message_and_exit_code(amplifier: Amplifier) -> None:
     """A tool that fails, one that crashes and one that is not there end with 1 and say why."""
     for arguments, said in (
-        (("census",), "census needs a path"),
+        (("needy",), "census needs a path"),
         (("crash", "path=."), "the disk is on fire"),
         (("cenus", "path=."), "did you mean 'census'?"),
     ):

@@ -21,7 +21,7 @@ class Web:
     name = "web"
     description = "Web {version}."
     input_schema = {{}}
-    action = "filesystem.read"
+    action = "test.free"
 
     async def execute(self, input):
         return ToolResult(output="{version}")
@@ -87,7 +87,7 @@ class _Team:
 
 
 @pytest.fixture
-def team(tmp_path: Path, amplifier: Amplifier) -> _Team:
+def team(tmp_path: Path, free_tools: None, amplifier: Amplifier) -> _Team:
     """Return the repositories of a bundle that was added and chosen."""
     made = _Team(tmp_path / "upstream")
     assert amplifier("bundle", "add", made.bundle.uri, "-n", "team").returncode == 0

@@ -42,7 +42,7 @@ class Echo:
     name = "echo"
     description = "Say it again"
     input_schema = {"type": "object", "properties": {}}
-    action = "filesystem.read"
+    action = "test.free"
     async def execute(self, input):
         import asyncio
         shout("tool")
@@ -75,7 +75,7 @@ def scripted(project: Path) -> Callable[..., str]:
 
 
 @pytest.fixture
-def noisy(project: Path, environment: dict[str, str]) -> str:
+def noisy(project: Path, environment: dict[str, str], free_tools: None) -> str:
     """Return the lines of a bundle that add the noisy tool, and make it importable for the program."""
     package = project / "tool-noisy" / "amplifier_module_tool_noisy"
     package.mkdir(parents=True)

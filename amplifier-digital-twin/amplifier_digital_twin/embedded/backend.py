@@ -20,11 +20,13 @@ from amplifier_digital_twin.embedded.id_maps import IdMap
 from amplifier_digital_twin.embedded.layers import Kept, Node, Nodes, check_name, make_empty, settle, write_layer
 from amplifier_digital_twin.embedded.limits import grant
 from amplifier_digital_twin.embedded.probe import cgroups_reason, overlay_reason, probe_embedded
+from amplifier_digital_twin.embedded.probe_facts import probe_facts
 from amplifier_digital_twin.embedded.skeleton import skeleton_key, skeleton_nodes
 from amplifier_digital_twin.embedded.tree import Tree
 from amplifier_digital_twin.embedded.twin import EmbeddedTwin
 from amplifier_digital_twin.errors import TwinError
 from amplifier_digital_twin.profile.model import Base, User
+from amplifier_digital_twin.remembered import Remembered
 
 Progress = Callable[[str], None]
 
@@ -40,8 +42,9 @@ class EmbeddedBackend:
 
     name = "embedded"
 
-    def __init__(self) -> None:
-        """Probe nothing yet."""
+    def __init__(self, remembered: Remembered | None = None) -> None:
+        """Probe nothing yet; what is `remembered` of this machine is not tried out again."""
+        self._remembered = remembered
         self._ids = IdMap.of_this_user()
         self._probe: Probe | None = None
         #: Device of a file system → why it cannot hold overlays, or nothing.
@@ -50,7 +53,7 @@ class EmbeddedBackend:
     async def probe(self) -> Probe:
         """Say what can be done here; never raises."""
         if self._probe is None:
-            self._probe = await probe_embedded()
+            self._probe = await probe_embedded(self._remembered)
         return self._probe
 
     async def images(self) -> Sequence[str]:
@@ -147,8 +150,17 @@ class EmbeddedBackend:
     async def _overlay_reason(self, folder: Path) -> str:
         device = os.stat(folder).st_dev
         if device not in self._overlays:
-            self._overlays[device] = await overlay_reason(folder, self._ids)
+            self._overlays[device] = await self._tried_overlay(folder, device)
         return self._overlays[device]
+
+    async def _tried_overlay(self, folder: Path, device: int) -> str:
+        facts = ("overlay", device, *probe_facts(str(find_bubblewrap())))
+        if self._remembered is not None and self._remembered.get(*facts) == "yes":
+            return ""
+        reason = await overlay_reason(folder, self._ids)
+        if self._remembered is not None and not reason:
+            self._remembered.put("yes", *facts)
+        return reason
 
     def _form(self, cache: Path, has_overlay: bool) -> Path:
         """Return the place of layers that this id map and way of stacking can use: no other can."""

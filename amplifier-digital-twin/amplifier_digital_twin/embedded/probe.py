@@ -21,28 +21,40 @@ from amplifier_digital_twin.embedded.control_groups import hierarchies
 from amplifier_digital_twin.embedded.id_maps import IdMap
 from amplifier_digital_twin.embedded.layers import make_empty
 from amplifier_digital_twin.embedded.passage import memory_file
+from amplifier_digital_twin.embedded.probe_facts import probe_facts
 from amplifier_digital_twin.embedded.staged import Overlay, Stage, Staged
 from amplifier_digital_twin.embedded.tree import overlay_options
+from amplifier_digital_twin.remembered import Remembered
 
 _OLDEST: Final = (0, 8)
 _TIMEOUT: Final = 20.0
+#: What is remembered of a probe that found nothing missing.
+_EVERYTHING: Final = "everything can be had"
 
 
-async def probe_embedded() -> Probe:
-    """Try everything out and say what can be had; never raises."""
+async def probe_embedded(remembered: Remembered | None = None) -> Probe:
+    """Try everything out and say what can be had; never raises.
+
+    That everything can be had is remembered as long as nothing changes that decides it; anything less never is.
+    """
     try:
-        return await _probe()
+        return await _probe(remembered)
     except Exception as error:
         return Probe(False, f"the probe failed: {error}", {})
 
 
-async def _probe() -> Probe:
+async def _probe(remembered: Remembered | None) -> Probe:
     if sys.platform != "linux":
         return Probe(False, f"namespaces are Linux's, this is {sys.platform}", {})
     program = shutil.which("bwrap")
     if program is None:
         return Probe(False, f"bubblewrap (bwrap) is not installed: {REMEDY}", {})
     ids = IdMap.of_this_user()
+    features = {"root": "yes" if ids.has_root else ids.reason_without_root, "cgroups": cgroups_reason()}
+    whole = {**features, "userns": "yes", "seccomp": "yes", "overlay": "yes"}
+    facts = probe_facts(program)
+    if remembered is not None and not call_filter.missing_reason() and remembered.get(*facts) == _EVERYTHING:
+        return Probe(True, "", whole)
     # All at once: every launch waits for this.
     too_old, walls, calls, overlay = await asyncio.gather(
         _too_old(program),
@@ -52,10 +64,11 @@ async def _probe() -> Probe:
     )
     if too_old:
         return Probe(False, f"{too_old}: {REMEDY}", {})
-    features = {"root": "yes" if ids.has_root else ids.reason_without_root, "cgroups": cgroups_reason()}
     if walls:
         return Probe(False, f"no universe can be made: {walls}", {"userns": walls, **features})
-    return Probe(True, "", {**features, "userns": "yes", "seccomp": calls or "yes", "overlay": overlay or "yes"})
+    if remembered is not None and not calls and not overlay:
+        remembered.put(_EVERYTHING, *facts)
+    return Probe(True, "", {**whole, "seccomp": calls or "yes", "overlay": overlay or "yes"})
 
 
 async def _too_old(program: str) -> str:

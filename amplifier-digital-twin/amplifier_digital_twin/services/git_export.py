@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -20,7 +21,8 @@ MAIN: Final = "refs/heads/main"
 #: When a repository has no commit, its first one is dated so.
 _EPOCH: Final = 946684800
 _WHO: Final = "Digital Twin <twin@localhost>"
-#: Only what refs lead to can be asked for: the source may hold work that the profile does not name.
+#: Only what refs lead to can be asked for: the source may hold work that the profile does not name. Answers are large
+#: rather than slow: they go no further than this machine.
 _CONFIG: Final = """[core]
 \trepositoryformatversion = {version}
 \tbare = true
@@ -29,6 +31,8 @@ _CONFIG: Final = """[core]
 [uploadpack]
 \tallowReachableSHA1InWant = true
 \tallowFilter = false
+[pack]
+\twindow = 0
 [gc]
 \tauto = 0
 """
@@ -70,7 +74,7 @@ def export(path: Path, ref: str, folder: Path) -> Exported:
 
 def _skeleton(source: GitSource, folder: Path) -> None:
     """Write an empty bare repository; git's own templates would bring hooks along."""
-    (folder / "objects").mkdir(parents=True)
+    (folder / "objects" / "pack").mkdir(parents=True)
     (folder / "refs").mkdir()
     is_old = source.object_format == "sha1"
     extensions = "" if is_old else f"\n\tobjectFormat = {source.object_format}"
@@ -84,12 +88,14 @@ def _working_tree(source: GitSource, folder: Path, notes: list[str]) -> tuple[st
         raise TwinError(
             "repository_invalid", f"{source.path} has no working tree", "name a branch, tag or commit as its `ref`"
         )
-    branch, parent = source.branch(), source.head()
     objects = ObjectStore(folder, source.object_format)
-    known = source.trees(parent.commit) | {parent.tree} if parent is not None else frozenset()
-    tree = WorkingTree(source, folder, objects, notes).write(known)
+    with ThreadPoolExecutor(1) as beside:
+        named = beside.submit(lambda: (source.branch(), source.refs()))
+        parent = source.head()
+        known = source.trees(parent.commit) | {parent.tree} if parent is not None else frozenset()
+        tree = WorkingTree(source, folder, objects, notes).write(known)
+        branch, refs = named.result()
     commit = _commit(objects, tree, parent)
-    refs = source.refs()
     head = branch or MAIN
     refs[head] = (commit, commit)
     if any(name.startswith(f"{MAIN}/") for name in refs):

@@ -15,6 +15,7 @@ from amplifier_digital_twin.services.addresses import GIT
 from amplifier_digital_twin.services.git_address import GitAddress
 from amplifier_digital_twin.services.git_command import git_environment, run_git
 from amplifier_digital_twin.services.git_export import Exported, export
+from amplifier_digital_twin.services.git_packing import GitPacking
 from amplifier_digital_twin.services.http_site import MAX_BODY, Answer, HttpSite, Question, plain
 
 if TYPE_CHECKING:
@@ -54,6 +55,7 @@ class GitMirror:
         self._generation = 0
         self._site = HttpSite(self._answer)
         self._turns = asyncio.Semaphore(_PROCESSES)
+        self._packing = GitPacking(_start)
 
     @property
     def commits(self) -> Mapping[str, Mapping[str, str]]:
@@ -92,6 +94,11 @@ class GitMirror:
         for place in old:
             await in_thread(_removal(place))
 
+    def expect_clones(self) -> None:
+        """Get ready for the first client before it comes."""
+        for found in self._exported.values():
+            self._packing.begin(found.folder)
+
     async def serve(self, listening: socket.socket) -> asyncio.Server:
         """Answer on a listening socket until closed; return at once what closes this one alone."""
         return await self._site.serve(listening)
@@ -101,6 +108,7 @@ class GitMirror:
         from amplifier_foundation.sources.threads import in_thread
 
         await self._site.close()
+        await self._packing.close()
         await in_thread(_removal(self._folder))
 
     def fingerprint(self) -> str:
@@ -179,6 +187,7 @@ class GitMirror:
             return plain(405, "git asks for this in another way")
         self._record("rewrite", host, question, "")
         if ending == "/info/refs":
+            self._packing.begin(found.folder)
             return await self._advertise(found.folder)
         return self._upload(found.folder, question)
 
@@ -207,7 +216,12 @@ class GitMirror:
             body = _unpacked(question.body)
         if body is None:
             return plain(413, "the request is damaged or too large")
-        return Answer(200, self._pack(folder, body), f"application/x-{_SERVICE}-result", _FRESH)
+        return Answer(200, self._upload_pack(folder, body), f"application/x-{_SERVICE}-result", _FRESH)
+
+    async def _upload_pack(self, folder: Path, body: bytes) -> AsyncIterator[bytes]:
+        await self._packing.done(folder)
+        async for piece in self._pack(folder, body):
+            yield piece
 
     async def _pack(self, folder: Path, body: bytes, *options: str) -> AsyncIterator[bytes]:
         """Yield what git answers. It speaks protocol 0, in which only what refs lead to can be asked for."""

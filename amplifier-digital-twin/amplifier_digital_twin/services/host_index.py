@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from urllib.parse import unquote, urljoin, urlsplit, urlunsplit
 
 from amplifier_digital_twin.errors import TwinError
+from amplifier_digital_twin.remembered import Remembered, file_facts
 from amplifier_digital_twin.services.host_settings import HostSettings, read_settings
 from amplifier_digital_twin.services.index_pages import ACCEPTED, IndexFile, PageError, parse_links, parse_page
 from amplifier_digital_twin.services.link_folder import files_in, is_file_of, pieces
@@ -32,6 +33,8 @@ _log: Final = logging.getLogger(__name__)
 RETRY_PAUSES: tuple[float, ...] = (0.3, 1.0)
 _TIMEOUT: Final = 60.0
 _CONNECT_TIMEOUT: Final = 10.0
+#: A few that are used again: each new one costs a handshake, and a question to a name service that may ration them.
+_CONNECTIONS: Final = 8
 _REDIRECTS: Final = 5
 _MAX_PAGE: Final = 128 * 1024 * 1024
 #: Answers of a server that may be another one the next time.
@@ -86,12 +89,12 @@ class HostIndex:
         self._judge = LinkJudge(self.hosts(), environ)
 
     @classmethod
-    async def from_host(cls, environ: Mapping[str, str]) -> HostIndex:
-        """Return what this host is configured for; without a setting, what its uv or pip has built in.
+    async def from_host(cls, environ: Mapping[str, str], remembered: Remembered | None = None) -> HostIndex:
+        """Return what this host is configured for; without a setting, what its uv or pip has built in (`remembered`).
 
         Raises TwinError (`host_index_invalid`) for a settings file that is damaged.
         """
-        settings = await in_thread(lambda: _settings(environ))
+        settings = await in_thread(lambda: _settings(environ, remembered))
         indexes = [] if settings.is_closed else settings.indexes
         places = [Location.parse("links", text) for text in settings.links]
         places += [Location.parse("index", text) for text in indexes]
@@ -119,7 +122,7 @@ class HostIndex:
         for place, page in zip(self.locations, pages, strict=True):
             for file in page:
                 # A page of the web that names a file of this machine would be given that file.
-                if urlsplit(file.url).scheme in ("http", "https"):
+                if file.url.startswith(("https://", "http://")):
                     files.setdefault(file.filename, file)
                 elif local_path(file.url) is not None and local_path(place.url) is not None:
                     self._own_files.add(file.url)
@@ -249,9 +252,11 @@ class HostIndex:
             through = None
             if proxy is not None:
                 through = httpx2.Proxy(proxy, ssl_context=self._context if proxy.startswith("https://") else None)
-            timeout = httpx2.Timeout(_TIMEOUT, connect=_CONNECT_TIMEOUT)
+            # No time for waiting one's turn: it is the others' downloads that take it.
+            timeout = httpx2.Timeout(_TIMEOUT, connect=_CONNECT_TIMEOUT, pool=None)
+            limits = httpx2.Limits(max_connections=_CONNECTIONS, max_keepalive_connections=_CONNECTIONS)
             self._clients[proxy] = httpx2.AsyncClient(
-                verify=self._context, proxy=through, timeout=timeout, trust_env=False
+                verify=self._context, proxy=through, timeout=timeout, limits=limits, trust_env=False
             )
         return self._clients[proxy]
 
@@ -317,10 +322,16 @@ def _local(url: str, path: Path) -> bytes:
         raise UpstreamError(url, f"cannot be read: {error.strerror or error}") from error
 
 
-def _settings(environ: Mapping[str, str]) -> HostSettings:
+def _settings(environ: Mapping[str, str], remembered: Remembered | None) -> HostSettings:
     settings = read_settings(environ)
     if not settings.has_main and not settings.is_closed:
-        built_in = _built_in(environ)
+        # Every launch asks, and it is the program that decides.
+        facts = ("index", file_facts(_uv(environ) or ""), file_facts(sys.executable))
+        built_in = remembered.get(*facts) if remembered is not None else None
+        if built_in is None:
+            built_in = _built_in(environ)
+            if built_in is not None and remembered is not None:
+                remembered.put(built_in, *facts)
         if built_in is not None:
             settings.add_main(built_in)
         else:
@@ -328,15 +339,22 @@ def _settings(environ: Mapping[str, str]) -> HostSettings:
     return settings
 
 
+def _uv(environ: Mapping[str, str]) -> str | None:
+    import shutil
+
+    folders = [environ.get("PATH", os.defpath), str(Path(sys.executable).parent)]
+    return shutil.which("uv", path=os.pathsep.join(folders))
+
+
 def _built_in(environ: Mapping[str, str]) -> str | None:
     """Ask uv, or else pip, which index it uses when nobody names one."""
-    import shutil
     import subprocess
 
-    beside = Path(sys.executable).parent
-    uv = shutil.which("uv", path=os.pathsep.join([environ.get("PATH", os.defpath), str(beside)]))
+    uv = _uv(environ)
     plain = {"PATH": environ.get("PATH", os.defpath), "HOME": "/nonexistent", "PIP_CONFIG_FILE": os.devnull}
-    commands = [[uv, "pip", "compile", "--no-config", "--no-cache", "--offline", "--emit-index-url", "-"]] if uv else []
+    # With this Python: the first on the path may be a shim that takes longer than everything else.
+    options = ["--no-config", "--no-cache", "--offline", "--python", sys.executable]
+    commands = [[uv, "pip", "compile", *options, "--emit-index-url", "-"]] if uv else []
     commands.append([sys.executable, "-m", "pip", "install", "--help"])
     for command in commands:
         try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
 import tempfile
@@ -72,7 +71,7 @@ class IndexCache:
 
     def keep_page(self, owner: str, name: str, files: Sequence[IndexFile]) -> None:
         """Keep the page of a project."""
-        content = json.dumps([dataclasses.asdict(file) for file in files]).encode()
+        content = json.dumps([vars(file) for file in files]).encode()
         self._write(self._folder / "pages" / owner / f"{name}.json", content)
 
     def _write(self, place: Path, content: bytes) -> None:

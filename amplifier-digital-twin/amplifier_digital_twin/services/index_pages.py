@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from html import escape
+from html import escape, unescape
 from html.parser import HTMLParser
+from operator import attrgetter
 from typing import Any, Final
-from urllib.parse import unquote, urldefrag, urljoin, urlsplit
+from urllib.parse import unquote, urljoin
 
 JSON: Final = "application/vnd.pypi.simple.v1+json"
 HTML: Final = "application/vnd.pypi.simple.v1+html"
@@ -17,8 +18,13 @@ TEXT: Final = "text/html"
 #: What an index is asked for: JSON, because it says more; HTML where that is all there is.
 ACCEPTED: Final = f"{JSON}, {HTML};q=0.2, {TEXT};q=0.1"
 
+_WHOLE: Final = ("https://", "http://")
 _SEPARATORS: Final = re.compile(r"[-_.]+")
 _NAME: Final = re.compile(r"[a-z0-9]([a-z0-9._-]*[a-z0-9])?", re.IGNORECASE)
+#: A link with all its values in double quotes, and what must not be on a page beside such links to read it like that.
+_ANCHOR: Final = re.compile(r'<a((?:\s+[a-z][a-z0-9-]*="[^"]*")+)\s*>')
+_ATTRIBUTE: Final = re.compile(r'([a-z][a-z0-9-]*)="([^"]*)"')
+_ODD: Final = re.compile(r"'|<a[^a-z]|<base|<script|<style|<!-|<!\[|<\?|<!(?!doctype)", re.IGNORECASE)
 _HASH: Final = re.compile(r"(sha256|sha512|sha384|sha224|sha1|md5)=([0-9a-fA-F]+)")
 
 
@@ -37,6 +43,10 @@ class IndexFile:
     metadata_hashes: dict[str, str] = field(default_factory=dict)
     size: int | None = None
     upload_time: str | None = None
+
+
+#: Where a file can be had.
+Address = Callable[[IndexFile], str]
 
 
 class PageError(Exception):
@@ -65,10 +75,27 @@ def parse_page(content: bytes, content_type: str, url: str) -> list[IndexFile]:
 
 def parse_links(text: str, url: str) -> list[IndexFile]:
     """Return the files that an HTML page links to."""
+    anchors = _ANCHOR.findall(text)
+    if not _ODD.search(_ANCHOR.sub("", text)):
+        # As every index writes them; a page may have fifteen thousand links, which take a real parser a second.
+        return [file for anchor in anchors if (file := _plain_link(anchor, url)) is not None]
     reader = _Links(url)
     reader.feed(text)
     reader.close()
     return reader.files
+
+
+def _plain_link(attributes: str, url: str) -> IndexFile | None:
+    given: dict[str, str | None] = {
+        name: unescape(value) if "&" in value else value for name, value in _ATTRIBUTE.findall(attributes)
+    }
+    target = given.get("href")
+    return None if target is None else _link(_joined(url, target.strip()), given)
+
+
+def _joined(base: str, target: str) -> str:
+    # Nearly all addresses are whole, and there are thousands of them.
+    return target if target.startswith(_WHOLE) else urljoin(base, target)
 
 
 def _from_json(content: bytes, url: str) -> list[IndexFile]:
@@ -88,7 +115,7 @@ def _file(item: dict[str, Any], url: str) -> IndexFile:
     yanked = item.get("yanked", False)
     return IndexFile(
         filename=str(item["filename"]),
-        url=urljoin(url, str(item["url"])),
+        url=_joined(url, str(item["url"])),
         hashes={str(name): str(value).lower() for name, value in item["hashes"].items()},
         requires_python=item.get("requires-python") or None,
         yanked=None if yanked is False else (yanked if isinstance(yanked, str) else ""),
@@ -114,13 +141,20 @@ class _Links(HTMLParser):
             return
         if tag == "base":
             self._base = urljoin(self._base, target)
-        elif tag == "a" and (found := _link(urljoin(self._base, target.strip()), given)):
+        elif tag == "a" and (found := _link(_joined(self._base, target.strip()), given)):
             self.files.append(found)
 
 
+def _filename(url: str) -> str:
+    """Return the last part of an address, decoded; empty when there is none."""
+    path = url.partition("?")[0].partition("://")[2].partition("/")[2]
+    name = path.rpartition("/")[2]
+    return unquote(name) if "%" in name else name
+
+
 def _link(target: str, given: dict[str, str | None]) -> IndexFile | None:
-    url, fragment = urldefrag(target)
-    filename = unquote(urlsplit(url).path.rpartition("/")[2])
+    url, _, fragment = target.partition("#")
+    filename = _filename(url)
     if not filename:
         return None
     found = _HASH.search(fragment)
@@ -152,13 +186,14 @@ def wants_json(accept: str) -> bool:
     return as_json > 0 and as_json >= max(liked.get(HTML, 0.0), liked.get(TEXT, 0.0))
 
 
-def render_json(name: str, files: Sequence[IndexFile]) -> bytes:
-    """Return the page of a project as JSON."""
-    return json.dumps({"meta": {"api-version": "1.0"}, "name": name, "files": [_item(file) for file in files]}).encode()
+def render_json(name: str, files: Sequence[IndexFile], address: Address = attrgetter("url")) -> bytes:
+    """Return the page of a project as JSON, each file at the address that a function says."""
+    items = [_item(file, address(file)) for file in files]
+    return json.dumps({"meta": {"api-version": "1.0"}, "name": name, "files": items}).encode()
 
 
-def _item(file: IndexFile) -> dict[str, Any]:
-    item: dict[str, Any] = {"filename": file.filename, "url": file.url, "hashes": file.hashes}
+def _item(file: IndexFile, url: str) -> dict[str, Any]:
+    item: dict[str, Any] = {"filename": file.filename, "url": url, "hashes": file.hashes}
     if file.requires_python:
         item["requires-python"] = file.requires_python
     if file.yanked is not None:
@@ -172,11 +207,11 @@ def _item(file: IndexFile) -> dict[str, Any]:
     return item
 
 
-def render_html(name: str, files: Sequence[IndexFile]) -> bytes:
-    """Return the page of a project as HTML."""
+def render_html(name: str, files: Sequence[IndexFile], address: Address = attrgetter("url")) -> bytes:
+    """Return the page of a project as HTML, each file at the address that a function says."""
     lines = [f"<!DOCTYPE html><html><head><title>{escape(name)}</title></head><body>"]
     for file in files:
-        given = {"href": file.url + _fragment(file.hashes)}
+        given = {"href": address(file) + _fragment(file.hashes)}
         if file.requires_python:
             given["data-requires-python"] = file.requires_python
         if file.yanked is not None:

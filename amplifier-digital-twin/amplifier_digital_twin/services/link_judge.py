@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Final, NamedTuple
 from urllib.parse import urlsplit, urlunsplit
 
 from amplifier_digital_twin.services.endpoints import bracketed, is_address, is_ordinary, is_own, is_public
 from amplifier_foundation.sources.download import proxy_for
+
+#: How long the addresses of a name are remembered, in seconds: an installation asks for one name a hundred times.
+_REMEMBERED: Final = 60.0
 
 
 class LinkRefusedError(Exception):
@@ -35,6 +39,8 @@ class LinkJudge:
         self._indexes = indexes
         self._environ = environ
         self._private: bool | None = None
+        #: Names → when they were asked for, and the question, which may still be under way.
+        self._names: dict[str, tuple[float, asyncio.Task[list[str]]]] = {}
 
     async def judged(self, url: str) -> Judged:
         """Return where to connect for an address; raise LinkRefusedError, or OSError for a name that is unknown."""
@@ -43,7 +49,7 @@ class LinkJudge:
         place = parts.netloc.rpartition("@")[2]
         if place.lower() in self._indexes or proxy_for(url, self._environ) is not None:
             return Judged(url)
-        addresses = [host] if is_address(host) else await _resolve(host)
+        addresses = [host] if is_address(host) else await self._addresses(host)
         may_be_near = await self._is_private()
         good = [
             address
@@ -60,9 +66,19 @@ class LinkJudge:
         """Tell whether an index of the host is in a private network."""
         if self._private is None:
             names = {urlsplit(f"//{netloc}").hostname or "" for netloc in self._indexes}
-            found = [address for name in names for address in await _resolve(name)]
+            found = [address for name in names for address in await self._addresses(name)]
             self._private = any(not is_public(address) for address in found)
         return self._private
+
+    async def _addresses(self, host: str) -> list[str]:
+        """Return the addresses of a name; raise OSError, which is not remembered."""
+        asked, question = self._names.get(host, (0.0, None))
+        is_over = question is not None and question.done() and (question.cancelled() or question.exception())
+        if question is None or is_over or time.monotonic() - asked > _REMEMBERED:
+            question = asyncio.create_task(_resolve(host))
+            self._names[host] = (time.monotonic(), question)
+        # Others may wait for the same answer: one that gives up must not take it from them.
+        return await asyncio.shield(question)
 
 
 async def _resolve(host: str) -> list[str]:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import re
 import socket
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import quote
@@ -18,6 +20,7 @@ from amplifier_digital_twin.services.index_cache import IndexCache
 from amplifier_digital_twin.services.index_pages import (
     JSON,
     TEXT,
+    Address,
     IndexFile,
     is_name,
     normalized,
@@ -41,6 +44,7 @@ _METADATA: Final = ".metadata"
 _HOST: Final = "package-index"
 #: Starts addresses that hold what is served; it is not looked at.
 _AT: Final = "at"
+_PLAIN: Final = re.compile(r"[A-Za-z0-9._~-]+")
 _ASK_AGAIN: Final = {"Cache-Control": "no-cache"}
 #: Addresses of such files hold their hash.
 _FOR_EVER: Final = {"Cache-Control": "max-age=31536000, immutable"}
@@ -159,23 +163,24 @@ class PackageIndex:
         return plain(404, "this is a package index: projects are under /simple/")
 
     async def _project(self, question: Question, name: str) -> Answer:
+        address: Address
         if name in self._overrides:
             self._record("rewrite", question, "answered by the profile's `packages`")
-            files = [file for file, _ in self._overrides[name].values()]
+            files, address = [file for file, _ in self._overrides[name].values()], _own_address
         elif self._upstream is None:
             return self._closed(question, name)
         else:
-            files = await self._upstream_page(question, self._upstream, name)
+            files, address = await self._upstream_page(question, self._upstream, name), partial(_upstream_address, name)
             if not files:
                 self._record("error", question, "no index of the host knows this project")
                 return plain(404, f"no package index that this host is configured for knows {name}")
             self._record("allow", question, "")
         if wants_json(question.headers.get("accept", "")):
-            return Answer(200, render_json(name, files), JSON, _ASK_AGAIN)
-        return Answer(200, render_html(name, files), TEXT, _ASK_AGAIN)
+            return Answer(200, render_json(name, files, address), JSON, _ASK_AGAIN)
+        return Answer(200, render_html(name, files, address), TEXT, _ASK_AGAIN)
 
     async def _upstream_page(self, question: Question, upstream: HostIndex, name: str) -> list[IndexFile]:
-        """Return the files of a project with addresses of ours; raise UpstreamError when there is no way to know."""
+        """Return the files of a project, known from now on; raise UpstreamError when there is no way to know."""
         owner = upstream.fingerprint()
         async with self._lock(f"page {name}"):
             kept = await in_thread(lambda: self._cache.page(owner, name))
@@ -192,12 +197,8 @@ class PackageIndex:
                 else:
                     if files:
                         await in_thread(lambda: self._cache.keep_page(owner, name, files))
-        return [self._ours(name, file) for file in files]
-
-    def _ours(self, name: str, file: IndexFile) -> IndexFile:
-        key = file.hashes.get("sha256") or f"url-{_digest(file.url)}"
-        self._known[(name, key)] = file
-        return dataclasses.replace(file, url=_address(name, key, file.filename))
+        self._known.update({(name, _key(file)): file for file in files})
+        return files
 
     async def _file(self, question: Question, name: str, key: str, filename: str) -> Answer:
         is_metadata = filename.endswith(_METADATA)
@@ -264,7 +265,21 @@ async def _sent(path: Path, headers: Mapping[str, str]) -> Answer:
 
 
 def _address(name: str, key: str, filename: str) -> str:
-    return f"/files/{name}/{key}/{quote(filename)}"
+    # Asked for thousands of files of a page, nearly all of them with a name that needs no quoting.
+    return f"/files/{name}/{key}/{filename if _PLAIN.fullmatch(filename) else quote(filename)}"
+
+
+def _own_address(file: IndexFile) -> str:
+    return file.url
+
+
+def _upstream_address(name: str, file: IndexFile) -> str:
+    return _address(name, _key(file), file.filename)
+
+
+def _key(file: IndexFile) -> str:
+    """Return what stands in the address of a file here."""
+    return file.hashes.get("sha256") or f"url-{_digest(file.url)}"
 
 
 def _digest(text: str) -> str:

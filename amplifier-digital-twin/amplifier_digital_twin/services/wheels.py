@@ -23,7 +23,7 @@ _TAIL: Final = 2000
 
 
 class Workshop:
-    """Builds wheels in one twin; what makes several wheels is built once."""
+    """Builds wheels in one twin; what makes several wheels is built, and brought out, once. To be closed."""
 
     def __init__(
         self,
@@ -41,6 +41,14 @@ class Workshop:
         self._sink = sink
         #: Folders inside, by address, ref, place and command of what was built in them.
         self._built: dict[tuple[str, str | None, str, str], str] = {}
+        #: What came out of the twin, by the pattern that found it.
+        self._pulled: dict[str, IO[bytes]] = {}
+
+    def close(self) -> None:
+        """Forget what came out of the twin; the wheels on the host stay."""
+        for archive in self._pulled.values():
+            archive.close()
+        self._pulled.clear()
 
     async def wheel(self, name: str, recipe: WheelFromGit, url: str, target: Path) -> Path:
         """Build from `url` inside the twin, and return the path of the wheel of `name` in the host's folder `target`.
@@ -53,7 +61,7 @@ class Workshop:
         if folder is None:
             folder = await self._build(name, recipe, url)
             self._built[key] = folder
-        return await _pull(self._twin, self._user, f"{folder}/{recipe.glob}", name, target)
+        return await self._take(f"{folder}/{recipe.glob}", name, target)
 
     async def _build(self, name: str, recipe: WheelFromGit, url: str) -> str:
         folder = f"{self._user.home}/wheel-builds/{len(self._built)}-{name}"
@@ -71,6 +79,29 @@ class Workshop:
             run = Run(("/bin/sh", "-c", command), self._environment, self._user, cwd=cwd, timeout=self._timeout)
             _check(await self._twin.run(run, self._sink), f"{what} {name} from {url}")
         return inner
+
+    async def _take(self, pattern: str, name: str, target: Path) -> Path:
+        """Bring what a pattern finds out of the twin, and look at the one wheel of a name among it."""
+        from amplifier_foundation.sources.threads import in_thread
+
+        if pattern not in self._pulled:
+            self._pulled[pattern] = await self._pull(pattern)
+        archive = self._pulled[pattern]
+        path = await in_thread(lambda: _unpack(archive, pattern, name, target))
+        try:
+            return await in_thread(lambda: check_wheel(path, name).path)
+        except TwinError:
+            path.unlink()
+            raise
+
+    async def _pull(self, pattern: str) -> IO[bytes]:
+        archive = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `close`
+        try:
+            await self._twin.get([pattern], self._user, archive, MAX_WHEEL)
+        except BaseException:
+            archive.close()
+            raise
+        return archive
 
 
 def _ref(ref: str) -> str:
@@ -96,46 +127,24 @@ def _check(finished: Finished, what: str) -> None:
     raise TwinError("wheel_build_failed", f"{what} {ended}: {said}", "run the same command in the working tree")
 
 
-async def _pull(twin: Twin, user: User, pattern: str, name: str, target: Path) -> Path:
-    """Bring the one wheel of a name that a pattern finds out of the twin, and look at what came."""
-    from amplifier_foundation.sources.threads import in_thread
-
-    with tempfile.TemporaryFile() as archive:
-        await twin.get([pattern], user, archive, MAX_WHEEL)
-        archive.seek(0)
-        path = await in_thread(lambda: _unpack(archive, pattern, name, target))
-    try:
-        return await in_thread(lambda: check_wheel(path, name).path)
-    except TwinError:
-        path.unlink()
-        raise
-
-
 def _unpack(archive: IO[bytes], pattern: str, wanted: str, target: Path) -> Path:
     """Write the one wheel of a name into a folder of the host; what a twin sends is believed in nothing."""
-    found: list[Path] = []
-    others: list[str] = []
-    with tempfile.TemporaryDirectory() as folder:
-        with tarfile.open(fileobj=archive, mode="r|") as members:
-            for member in members:
-                name = os.path.basename(member.name)
-                content = members.extractfile(member) if member.isreg() and name.endswith(".whl") else None
-                if content is None:
-                    others.append(name)
-                    continue
-                place = Path(folder) / str(len(found)) / name
-                place.parent.mkdir()
-                with place.open("wb") as file:
-                    shutil.copyfileobj(content, file)
-                found.append(place)
+    archive.seek(0)
+    with tarfile.open(fileobj=archive, mode="r:") as members:
+        files = [(os.path.basename(member.name), member) for member in members]
+        found = [(name, member) for name, member in files if member.isreg() and name.endswith(".whl")]
         if len(found) > 1:
-            found = [path for path in found if normalized(path.name.partition("-")[0]) == normalized(wanted)]
-        if len(found) != 1:
-            names = ", ".join(path.name for path in found) or (f"only {', '.join(others)}" if others else "nothing")
+            found = [each for each in found if normalized(each[0].partition("-")[0]) == normalized(wanted)]
+        content = members.extractfile(found[0][1]) if len(found) == 1 else None
+        if content is None:
+            others = ", ".join(name for name, member in files if not (member.isreg() and name.endswith(".whl")))
+            names = ", ".join(name for name, _ in found) or (f"only {others}" if others else "nothing")
             raise TwinError(
                 "wheel_missing", f"{pattern}: one wheel was expected, {names} found", "correct `build` or `glob`"
             )
         target.mkdir(parents=True, exist_ok=True)
         # Beside its place first: whoever looks for it there must never find half of it.
-        aside = Path(shutil.move(found[0], target / f".{os.getpid()}.{found[0].name}"))
-        return aside.replace(target / found[0].name)
+        aside = target / f".{os.getpid()}.{found[0][0]}"
+        with aside.open("wb") as file:
+            shutil.copyfileobj(content, file)
+    return aside.replace(target / found[0][0])

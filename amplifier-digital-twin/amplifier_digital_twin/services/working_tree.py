@@ -6,6 +6,7 @@ import os
 import shutil
 import stat
 from collections.abc import Set
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -45,11 +46,14 @@ class WorkingTree:
         self._has_links = settings.get("core.symlinks", "true").lower() != "false"
         shared = self._lend_shared_index()
         try:
-            entries, doubtful = self._tracked()
-            attributes = self._filtered(entries)
-            (self.store / "info").mkdir(exist_ok=True)
-            (self.store / "info" / "attributes").write_text(_AS_IT_IS, encoding="utf-8")
-            changed = set(self._list("-m")) | doubtful | attributes | self._untracked()
+            # Two looks at the disk at the same time: every launch waits for both.
+            with ThreadPoolExecutor(1) as beside:
+                untracked = beside.submit(self._untracked)
+                entries, doubtful = self._tracked()
+                attributes = self._filtered(entries)
+                (self.store / "info").mkdir(exist_ok=True)
+                (self.store / "info" / "attributes").write_text(_AS_IT_IS, encoding="utf-8")
+                changed = set(self._list("-m")) | doubtful | attributes | untracked.result()
         finally:
             for file in shared:
                 file.unlink()

@@ -7,23 +7,25 @@ import dataclasses
 import socket
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from amplifier_digital_twin.backends.twin import Sockets
 from amplifier_digital_twin.errors import TwinError
 from amplifier_digital_twin.profile.model import Profile
+from amplifier_digital_twin.remembered import Remembered
 from amplifier_digital_twin.services.addresses import GATEWAY, GIT, INDEX, INTERCEPTED_HOST, INTERCEPTED_PORTS
 from amplifier_digital_twin.services.allow import AllowList
-from amplifier_digital_twin.services.authority import Authority
 from amplifier_digital_twin.services.decisions import Decisions
-from amplifier_digital_twin.services.gateway import Gateway
 from amplifier_digital_twin.services.git_mirror import GitMirror
-from amplifier_digital_twin.services.host_index import HostIndex
-from amplifier_digital_twin.services.interceptor import Interceptor
-from amplifier_digital_twin.services.package_index import PackageIndex
 from amplifier_digital_twin.services.rewrites import Routes
 from amplifier_digital_twin.services.surroundings import CA_BUNDLE, hosts_file, trusted_certificates, uv_shim
-from amplifier_digital_twin.services.upstream import Upstream
+
+if TYPE_CHECKING:
+    from amplifier_digital_twin.services.authority import Authority
+    from amplifier_digital_twin.services.gateway import Gateway
+    from amplifier_digital_twin.services.host_index import HostIndex
+    from amplifier_digital_twin.services.interceptor import Interceptor
+    from amplifier_digital_twin.services.package_index import PackageIndex
 
 #: Names in `network.allow` that stand for what the host itself is set up for.
 PACKAGE_INDEX: Final = "@package-index"
@@ -80,10 +82,13 @@ class World:
             return
         self._environ = environ
         # Both to their end, so that nothing goes on when one of them fails.
-        ends = await asyncio.gather(self.mirror.prepare(), self._open_up(environ), return_exceptions=True)
-        for end in ends:
+        parts = (self.mirror.prepare(), self._open_up(environ), asyncio.to_thread(_import_services))
+        for end in await asyncio.gather(*parts, return_exceptions=True):
             if isinstance(end, BaseException):
                 raise end
+        from amplifier_digital_twin.services.authority import Authority
+        from amplifier_digital_twin.services.package_index import PackageIndex
+
         self._authority = Authority.create(self._routes.hosts) if self._routes.hosts else None
         self.index, self.build_index = (
             PackageIndex({}, self._upstream_index, self._cache / "index", self.decisions) for _ in range(2)
@@ -94,7 +99,9 @@ class World:
         private: set[str] = set()
         for entry in self.profile.network.allow if self.profile.network.mode == "gateway" else ():
             if entry == PACKAGE_INDEX:
-                self._upstream_index = await HostIndex.from_host(environ)
+                from amplifier_digital_twin.services.host_index import HostIndex
+
+                self._upstream_index = await HostIndex.from_host(environ, Remembered(self._cache / "answers"))
                 found: Sequence[str] = sorted(self._upstream_index.hosts())
             elif entry == APT:
                 from amplifier_digital_twin.apt_sources import apt_sources, debian_mirror
@@ -127,6 +134,10 @@ class World:
         index = self.build_index if for_building else self.index
         if not self.is_needed or index is None:
             return
+        from amplifier_digital_twin.services.authority import Authority
+        from amplifier_digital_twin.services.gateway import Gateway
+        from amplifier_digital_twin.services.interceptor import Interceptor
+        from amplifier_digital_twin.services.upstream import Upstream
 
         async def inside(host: str, port: int) -> socket.socket:
             return await sockets.connect(host, port, _CONNECT_TIMEOUT)
@@ -175,6 +186,14 @@ class World:
         """Return what builds of wheels see, for the place where these are kept."""
         packages = self.build_index.fingerprint() if self.build_index is not None else ""
         return self.mirror.fingerprint(), packages
+
+
+def _import_services() -> None:
+    """Import what is served with, while git is busy: a launch is short enough for that to count."""
+    import h11  # noqa: F401 - for those who import it when they are asked
+
+    from amplifier_digital_twin import wheel_building  # noqa: F401
+    from amplifier_digital_twin.services import gateway, host_index, interceptor, package_index  # noqa: F401
 
 
 def for_building(profile: Profile) -> Profile:

@@ -6,6 +6,7 @@ import os
 import socket
 import subprocess
 from collections.abc import AsyncIterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -71,10 +72,12 @@ async def test_build(
     """The working tree, another ref or a folder is built, and the wheel is on the host."""
     recipe = WheelFromGit("own", ref, BUILD, "dist/*.whl", subdirectory)
     target = tmp_path / "out"
-    wheel = await Workshop(box, USER, environment).wheel("own", recipe, URL, target)
+    with closing(Workshop(box, USER, environment)) as workshop:
+        wheel = await workshop.wheel("own", recipe, URL, target)
     assert wheel == target / "own-1.0-py3-none-any.whl"
     assert text_of(wheel) == f"WHAT = {text!r}\n"
-    again = await Workshop(box, USER, environment).wheel("own", recipe, URL, target)
+    with closing(Workshop(box, USER, environment)) as workshop:
+        again = await workshop.wheel("own", recipe, URL, target)
     assert again == wheel
     assert WheelFile.read(wheel).version == "1.0"
 
@@ -98,16 +101,38 @@ async def test_failures(
 ) -> None:
     """Whatever goes wrong is an error with the reason, and leaves no wheel behind."""
     target = tmp_path / "out"
-    with pytest.raises(TwinError) as caught:
-        await Workshop(box, USER, environment).wheel(name, recipe, URL, target)
+    with pytest.raises(TwinError) as caught, closing(Workshop(box, USER, environment)) as workshop:
+        await workshop.wheel(name, recipe, URL, target)
     assert caught.value.code == code
     assert words in caught.value.message
     assert not list(target.glob("*")) if target.exists() else True
 
 
+async def test_one_build_is_brought_out_once(
+    box: Any, environment: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Wheels of one build come out of the twin together, each into its own folder and looked at for itself."""
+    asked: list[Any] = []
+    get = box.get
+
+    async def counted(*arguments: Any) -> None:
+        asked.append(arguments[0])
+        await get(*arguments)
+
+    monkeypatch.setattr(box, "get", counted)
+    recipe = WheelFromGit("own", None, f"{BUILD}; cp dist/*.whl dist/other-1.0-py3-none-any.whl")
+    with closing(Workshop(box, USER, environment)) as workshop:
+        assert (await workshop.wheel("own", recipe, URL, tmp_path / "own")).parent == tmp_path / "own"
+        with pytest.raises(TwinError, match="metadata name"):
+            await workshop.wheel("other", recipe, URL, tmp_path / "other")
+        with pytest.raises(TwinError, match="one wheel was expected, nothing found"):
+            await workshop.wheel("third", recipe, URL, tmp_path / "third")
+    assert len(asked) == 1
+
+
 async def test_unserved_repository(box: Any, environment: dict[str, str], tmp_path: Path) -> None:
     """A repository that the mirror does not serve cannot be built, and the message says what to change."""
     recipe = WheelFromGit("own", None, BUILD)
-    with pytest.raises(TwinError) as caught:
-        await Workshop(box, USER, environment).wheel("own", recipe, f"{URL}-extra", tmp_path)
+    with pytest.raises(TwinError) as caught, closing(Workshop(box, USER, environment)) as workshop:
+        await workshop.wheel("own", recipe, f"{URL}-extra", tmp_path)
     assert "repositories" in caught.value.message

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from amplifier_foundation.paths import Home
 from amplifier_foundation.permissions.known_tools import known_action, named_details
+from amplifier_foundation.permissions.places import LOCAL_POLICY_FILE, POLICY_FILE, policy_files
 from amplifier_foundation.permissions.policy_file import (
     PolicySource,
     default_rules,
@@ -20,8 +21,6 @@ from amplifier_kit.policy.glob import compiled
 
 #: How strict a verdict is; no verdict is a denial.
 STRICTNESS: Final[Mapping[Verdict | None, int]] = {"allow": 0, "ask": 1, "deny": 2, None: 2}
-POLICY_FILE: Final = "policy.yaml"
-LOCAL_POLICY_FILE: Final = "policy.local.yaml"
 _NOTHING: Final = "no rule allows it"
 
 
@@ -76,9 +75,8 @@ class Permissions:
             is_trusted = TrustStore(home).state(project).trusted
         folder = project / ".amplifier"
         own = user_file or home.path / POLICY_FILE
-        files = [own, folder / POLICY_FILE, folder / LOCAL_POLICY_FILE, *([session / POLICY_FILE] if session else [])]
         # Before they are read: what changes meanwhile is noticed later.
-        stamps = {path: _stamp(path) for path in files}
+        stamps = {path: _stamp(path) for path in (own, *policy_files(home, project, session)[1:])}
         found = [
             read_policy_file(session / POLICY_FILE, "session") if session is not None else None,
             read_policy_file(own, "user"),
@@ -163,6 +161,13 @@ class Permissions:
         acting, named = known_action(action, details), named_details(action, details)
         found = suggest(facts(acting, named, self.project), self._own, self.project)
         return found if found and self.allowing(found).judge(action, details).verdict == "allow" else ()
+
+    def hidden(self, tool: str) -> Callable[[str], bool] | None:
+        """Return what tells which places a tool that looks at many must leave out; None when there are none."""
+        from amplifier_kit.policy.hidden import hidden_places
+
+        rules = [rule for source in self.sources for rule in (*source.rules, *source.floors)]
+        return hidden_places([*rules, *self._remembered], self.project, tool)
 
     def allowing(self, rules: Iterable[Rule]) -> Permissions:
         """Return these permissions with some more rules, to see what they would change."""

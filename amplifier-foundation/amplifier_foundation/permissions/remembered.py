@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, get_args
 
 from amplifier_foundation.errors import FoundationError
 from amplifier_foundation.paths import Home
-from amplifier_foundation.permissions.permissions import LOCAL_POLICY_FILE, POLICY_FILE
+from amplifier_foundation.permissions.places import LOCAL_POLICY_FILE, POLICY_FILE
 from amplifier_foundation.permissions.policy_edit import append_rules, remove_rule, rule_entry
 from amplifier_foundation.permissions.policy_file import read_policy_file
 from amplifier_kit.policy import Rule

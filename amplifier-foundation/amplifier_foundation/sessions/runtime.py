@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -17,17 +18,21 @@ from amplifier_foundation.budget import SessionBudget
 from amplifier_foundation.errors import FoundationError
 from amplifier_foundation.files import make_private
 from amplifier_foundation.import_path import hold, of_other_session, was_used
-from amplifier_foundation.policy import project_policy
+from amplifier_foundation.permissions.places import policy_files
 from amplifier_foundation.prepared import Prepared
 from amplifier_foundation.prompt.system_prompt import SystemPrompt
+from amplifier_foundation.sessions.answered_calls import APPROVAL_ANSWERED, run_answered
 from amplifier_foundation.sessions.keeper import SessionKeeper
+from amplifier_foundation.sessions.plan_facts import has_own_rules, planned_budget, provider_and_model
 from amplifier_foundation.sessions.usage import Usage
 from amplifier_kit.log import SessionLog
 from amplifier_kit.redaction import Redactor, live_values_from_env, live_values_from_plan
 
 if TYPE_CHECKING:
+    from amplifier_foundation.permissions.session_permissions import SessionPermissions
     from amplifier_foundation.sessions.checkpoints import Checkpoints
     from amplifier_foundation.sessions.resume import SavedSession
+    from amplifier_foundation.sessions.waiting_calls import WaitingCall, WaitingCalls
 
 #: The app's policy on hanging modules; a plan may say otherwise.
 HOOK_TIMEOUT = 30.0
@@ -64,11 +69,13 @@ class SessionRuntime:
         environ: Mapping[str, str] = os.environ,
         allow_missing_modules: bool = False,
         budget: Mapping[str, Any] | None = None,
+        trust: bool = False,
     ) -> None:
         """Prepare the session; nothing is loaded and no file is made before it is entered.
 
         With `saved` it is that session that goes on, under its own id and in its own folder. Limits of `budget` count
-        more than those of the plan. Raises BudgetError for limits that are none.
+        more than those of the plan. `trust` lets the rules of the project allow things, whatever is recorded of it.
+        Raises BudgetError for limits that are none.
         """
         self.prepared = prepared
         self.session_id = saved.session_id if saved else session_id or str(uuid.uuid4())
@@ -80,9 +87,11 @@ class SessionRuntime:
         self._release: Callable[[], None] = lambda: None
         #: Whether the session came as far as having a log.
         self.was_opened = False
+        self._trust = trust
         plan, missing = _expanded(prepared, environ)
-        #: What the user should know, in readable lines: values that are empty because their variable is not set.
-        self.warnings: tuple[str, ...] = tuple(missing)
+        #: What the user should know, in readable lines: values that are empty because their variable is not set, and
+        #: rules that cannot be read or do not count.
+        self.warnings: tuple[str, ...] = (*missing, *self._problems_of_rules())
         secrets = [*live_values_from_env(environ), *live_values_from_plan(plan)]
         self.redactor = Redactor(secrets)
         self.session = AmplifierSession(
@@ -95,17 +104,17 @@ class SessionRuntime:
         self._keeper = SessionKeeper(self.folder, self.redactor, self._facts(), secrets)
         self.prompt = self._system_prompt()
         #: What this process may use for the session.
-        self.budget = SessionBudget({**_planned_budget(plan), **(budget or {})})
+        self.budget = SessionBudget({**planned_budget(plan), **(budget or {})})
 
     @property
     def provider(self) -> str | None:
         """Return the provider that answers, None when the plan has none."""
-        return _provider_and_model(self.session.config)[0]
+        return provider_and_model(self.session.config)[0]
 
     @property
     def model(self) -> str | None:
         """Return the model that answers, as `provider/model`; None when the plan leaves it to the provider."""
-        return _provider_and_model(self.session.config)[1]
+        return provider_and_model(self.session.config)[1]
 
     @cached_property
     def checkpoints(self) -> Checkpoints:
@@ -113,6 +122,20 @@ class SessionRuntime:
         from amplifier_foundation.sessions.checkpoints import Checkpoints
 
         return Checkpoints(self.folder, turn=self._keeper.turns)
+
+    @cached_property
+    def permissions(self) -> SessionPermissions:
+        """Return what the session may do."""
+        from amplifier_foundation.permissions.session_permissions import SessionPermissions
+
+        return SessionPermissions.of(self.prepared, self.folder, is_trusted=self._trust or None)
+
+    @property
+    def waiting(self) -> WaitingCalls:
+        """Return the calls that wait for somebody to allow them."""
+        from amplifier_foundation.sessions.waiting_calls import WaitingCalls
+
+        return WaitingCalls(self.folder)
 
     @property
     def log_path(self) -> Path:
@@ -126,10 +149,8 @@ class SessionRuntime:
         session, and what `AmplifierSession.initialize()` raises. A folder that cannot be written is told on standard
         error by the log, and is no reason to stop.
         """
-        try:
+        with suppress(OSError):  # the log says so, and why
             make_private(self.folder)
-        except OSError:
-            pass  # the log says so, and why
         self._log = SessionLog(self.folder)
         self.was_opened = True
         try:
@@ -148,13 +169,20 @@ class SessionRuntime:
     ) -> None:
         await self._close()
 
-    async def execute(self, prompt: str) -> Any:
-        """Run one turn and keep the conversation, however the turn ends; @mentions in the prompt bring their files."""
+    async def execute(self, prompt: str, waited: Sequence[WaitingCall] = ()) -> Any:
+        """Run one turn and keep the conversation, however the turn ends; @mentions in the prompt bring their files.
+
+        The calls in `waited` are run before, at most once, and what came of them stands before the prompt.
+        """
         self._keeper.open_turn(prompt)
         if "checkpoints" in self.__dict__:  # else they are not used yet, and start with this turn
             self.checkpoints.turn = self._keeper.turns
         try:
-            return await self.session.execute(await self.prompt.expand_prompt(prompt))
+            expanded = await self.prompt.expand_prompt(prompt)
+            if waited:
+                told = await run_answered(self.session.coordinator, self.waiting, waited)
+                expanded = f"{told}\n\n{expanded}" if expanded else told
+            return await self.session.execute(expanded)
         finally:
             await self._keeper.close_turn(self.session.coordinator.get("context"))
 
@@ -171,10 +199,11 @@ class SessionRuntime:
         coordinator.add_log_sink(log.write)
         for name, value in self._capabilities().items():
             coordinator.register_capability(name, value)
-        coordinator.register_contributor("observability.events", "app", lambda: [MENTIONS_RESOLVED])
+        coordinator.register_contributor("observability.events", "app", lambda: [MENTIONS_RESOLVED, APPROVAL_ANSWERED])
         if self._saved is not None:
             coordinator.register_contributor("session.cost", "session:past", _past_cost(self._saved))
-        coordinator.register_policy("project", project_policy(prepared.project))
+        # Loaded when something is to be decided: most of it is not needed before.
+        coordinator.register_policy("rules", lambda action, details: self.permissions.policy(action, details))
         coordinator.hooks.register(MODULE_LOAD_FAILED, self._on_load_failed, name="app-strict")
         self._keeper.connect(coordinator)
         self.budget.connect(coordinator)
@@ -203,6 +232,8 @@ class SessionRuntime:
             "mention_resolver": self.prompt.resolver,
             "mention_deduplicator": self.prompt.deduplicator,
             "session.checkpoint": _Later(lambda: self.checkpoints),
+            "policy.hidden": lambda tool: self.permissions.current.hidden(tool),
+            "approval.is_remembered": lambda action, details: self.permissions.is_allowed_by_person(action, details),
         }
 
     async def _initialize(self) -> None:
@@ -241,6 +272,14 @@ class SessionRuntime:
         await self._keeper.take_up(self._saved.stored, self._saved.messages, context, was_cut_off=was_cut_off)
 
     # -- what it starts with --
+
+    def _problems_of_rules(self) -> list[str]:
+        """Return what is wrong with the rules; nobody's rules need not be loaded for that."""
+        prepared = self.prepared
+        has_files = any(map(os.path.lexists, policy_files(prepared.home, prepared.project, self.folder)))
+        if not has_files and not has_own_rules(prepared.composed.plan):
+            return []
+        return [f"{problem.where}: {problem.message}" for problem in self.permissions.problems]
 
     def _facts(self) -> dict[str, Any]:
         facts: dict[str, Any] = {
@@ -360,33 +399,3 @@ class _Later:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._make(), name)
-
-
-def _planned_budget(plan: dict[str, Any]) -> dict[str, Any]:
-    session = plan.get("session")
-    budget = session.get("budget") if isinstance(session, dict) else None
-    return dict(budget) if isinstance(budget, Mapping) else {}
-
-
-def _provider_and_model(plan: dict[str, Any]) -> tuple[str | None, str | None]:
-    """Return the plan's first choice of provider, and as `provider/model` the model it is configured with."""
-    listed = plan.get("providers")
-    providers = [
-        (entry, entry["config"] if isinstance(entry.get("config"), dict) else {})
-        for entry in (listed if isinstance(listed, list) else [])
-        if isinstance(entry, dict) and entry.get("module")
-    ]
-    if not providers:
-        return None, None
-    first, config = min(providers, key=lambda provider: _priority(provider[1].get("priority")))
-    model = config.get("default_model")
-    name = str(first.get("id") or first["module"])
-    return name, f"{name}/{model}" if model else None
-
-
-def _priority(given: Any) -> float:
-    """Return a priority as a number, whatever a variable has made of it."""
-    try:
-        return float(given)
-    except (TypeError, ValueError):
-        return 100.0

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import multiprocessing
-import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -135,21 +135,22 @@ def test_places_that_cannot_be_written(tmp_path: Path) -> None:
         append_rules(tmp_path / "file" / "policy.yaml", [_ENTRY])
 
 
-def _append(path: str, number: int) -> None:
-    for index in range(5):
-        append_rules(Path(path), [{**_ENTRY, "command": f"make {number} {index}"}])
+_APPENDING = """
+import sys
+from pathlib import Path
+from amplifier_foundation.permissions.policy_edit import append_rules
+
+for index in range(5):
+    entry = {"action": "process.exec", "command": f"make {sys.argv[2]} {index}", "verdict": "allow"}
+    append_rules(Path(sys.argv[1]), [entry])
+"""
 
 
 def test_two_writers_lose_nothing(tmp_path: Path) -> None:
     """Processes that add rules at the same time all find them there."""
     path = tmp_path / "policy.yaml"
-    context = multiprocessing.get_context("spawn")
-    workers = [context.Process(target=_append, args=(os.fspath(path), number)) for number in range(3)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
-        assert worker.exitcode == 0
+    workers = [subprocess.Popen([sys.executable, "-c", _APPENDING, path, str(number)]) for number in range(3)]
+    assert [worker.wait(timeout=60) for worker in workers] == [0, 0, 0]
     assert len(_rules(path)) == 15
 
 

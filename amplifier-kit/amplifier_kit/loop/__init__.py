@@ -5,6 +5,7 @@ from amplifier_kit.loop.calls import CallRunner, Finished, Passage, Refused, Tar
 from amplifier_kit.loop.guard import Circle, LoopGuard, Step
 from amplifier_kit.loop.host import Host
 from amplifier_kit.loop.orchestrator import TurnLoop
+from amplifier_kit.loop.outside import run_calls
 from amplifier_kit.loop.reply import Call, Reply
 from amplifier_kit.loop.request import Choice, choose_provider
 from amplifier_kit.loop.settings import UNLIMITED, LoopSettings
@@ -35,4 +36,5 @@ __all__ = [
     "TurnLoop",
     "choose_provider",
     "denied_by_hook",
+    "run_calls",
 ]

@@ -1,7 +1,7 @@
 """Ask a provider: build the request, make sure it is sound, call, and report what came back.
 
 Every `provider:request` is followed by one `provider:response` or one `provider:error`, in one span. Nothing is tried
-again here: providers know which errors pass, and a request that is too long stays too long.
+again here but a request that was too long, once, with a view that is surely smaller: providers know which errors pass.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from amplifier_core.events import (
     PROVIDER_RESPONSE,
     PROVIDER_TOOL_SEQUENCE_REPAIRED,
 )
-from amplifier_core.llm_errors import LLMError
+from amplifier_core.llm_errors import ContextLengthError, LLMError
 from amplifier_core.message_models import ChatRequest
 from amplifier_kit.loop.host import Host
 from amplifier_kit.loop.injection import with_injections
@@ -30,9 +30,12 @@ from amplifier_kit.loop.settings import LoopSettings
 from amplifier_kit.loop.waiting import Stopped, bounded, run_to_end
 from amplifier_kit.loop.watch import Watch
 from amplifier_kit.pairing import Repair, repair_pairing, tool_call_ids
+from amplifier_kit.tokens import estimate_all
 
 __all__ = ["Asker", "LoopMemory", "RequestDenied"]
 
+#: How much of what was too long may be in the view that is tried instead.
+_SHRINK: Final = 0.6
 _DROPPED: Final = {"type": "cancelled", "msg": "the call was dropped"}
 
 
@@ -115,13 +118,20 @@ class Asker:
     async def _exchange(self, choice: Choice) -> tuple[Any, Reply]:
         """Build the request, call the provider and read its answer, in a task that may be dropped."""
         try:
-            messages = await self._messages(choice)
-            request = ChatRequest(
-                messages=build_messages(messages),
-                tools=build_tools(self.tools),
-                reasoning_effort=self.settings.reasoning_effort,
-            )
-            response = await self._complete(choice.provider, request)
+            injected = self.host.injections.take()
+            messages = with_injections(await self._view(choice), injected)
+            try:
+                response = await self._complete(choice.provider, self._request(messages))
+            except ContextLengthError:
+                # The estimate was too low: once, with a view that is surely smaller. A request that cannot be made
+                # smaller is not sent again.
+                smaller = with_injections(
+                    await self._view(choice, max(1, int(estimate_all(messages) * _SHRINK))), injected
+                )
+                if estimate_all(smaller) >= estimate_all(messages):
+                    raise
+                messages = smaller
+                response = await self._complete(choice.provider, self._request(messages))
             taken = (call_id for message in messages for call_id in tool_call_ids(message))
             return response, read_reply(choice.provider, response, taken, keep_thinking=self.keeps_thinking)
         except asyncio.CancelledError:
@@ -133,14 +143,21 @@ class Asker:
             await self._report_failure(choice, error)
             raise
 
-    async def _messages(self, choice: Choice) -> list[dict[str, Any]]:
-        """Return the messages of the request: the context's view, made sound, with what hooks add to it."""
-        sound, repairs = repair_pairing(await view_of(self._context, choice.provider))
+    def _request(self, messages: list[dict[str, Any]]) -> ChatRequest:
+        return ChatRequest(
+            messages=build_messages(messages),
+            tools=build_tools(self.tools),
+            reasoning_effort=self.settings.reasoning_effort,
+        )
+
+    async def _view(self, choice: Choice, token_budget: int | None = None) -> list[dict[str, Any]]:
+        """Return the messages of the request: the context's view, made sound."""
+        sound, repairs = repair_pairing(await view_of(self._context, choice.provider, token_budget))
         news = [repair for repair in repairs if repair not in self.memory.repaired]
         if news:
             self.memory.repaired.update(news)
             await self._report_repairs(choice, news)
-        return with_injections(sound, self.host.injections.take())
+        return sound
 
     async def _complete(self, provider: Any, request: ChatRequest) -> Any:
         """Call the provider; loops that stream override this."""

@@ -33,6 +33,7 @@ logger = logging.getLogger(__name__)
 
 _CANCELLED: Final = "the call was cancelled before it was done; it may or may not have taken effect"
 _NO_REASON: Final = "no reason given"
+_UNJUDGED: Final = "the input holds what JSON in UTF-8 has no word for, so that it cannot be judged as it would run"
 _NOT_STARTED: Final = "the session was asked to stop before the call started; nothing was done"
 
 
@@ -264,6 +265,9 @@ class CallRunner:
         if not isinstance(action, str) or not action:
             action = f"tool.{target.name}"
         details = {key: payload[key] for key in ("tool_name", "tool_input", "tool_call_id")}
+        if not await self.host.is_seen_as_it_is(details["tool_input"]):
+            # A rule about `secret` must not be passed by a name that only a file system takes for it.
+            raise Refused(f"Denied: {_UNJUDGED}", "denied", _UNJUDGED)
         permission = await self.host.authorize(action, details)
         if not permission.granted:
             raise Refused(f"Denied: {permission.reason}", "denied", permission.reason)

@@ -96,6 +96,12 @@ class Host:
             return False, sent.get(key)
         return True, data[key]
 
+    @staticmethod
+    async def is_seen_as_it_is(value: Any) -> bool:
+        """Tell whether hooks and policies see a value as it is: what JSON has no word for, they see in another form."""
+        seen = (await _UNHEARD.emit("unheard", {"value": value})).data or {}
+        return bool(seen.get("value") == value)
+
     # -- session --
 
     @property

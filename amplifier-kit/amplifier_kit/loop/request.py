@@ -51,10 +51,11 @@ def _priority(provider: Any) -> float:
     return _DEFAULT_PRIORITY
 
 
-async def view_of(context: Any, provider: Any) -> list[dict[str, Any]]:
-    """Return the messages that a context gives for a request, as plain dicts."""
+async def view_of(context: Any, provider: Any, token_budget: int | None = None) -> list[dict[str, Any]]:
+    """Return the messages that a context gives for a request, as plain dicts; within a budget when one is given."""
     if hasattr(context, "get_messages_for_request"):
-        view = await context.get_messages_for_request(provider=provider)
+        budget = {} if token_budget is None else {"token_budget": token_budget}
+        view = await context.get_messages_for_request(provider=provider, **budget)
     elif hasattr(context, "get_messages"):
         view = await context.get_messages()
     else:

@@ -103,6 +103,10 @@ class ShellParse:
         ]
 
 
+#: Kinds of characters that cannot be seen, or look like a blank.
+_UNSEEN = ("Cc", "Cf", "Cs", "Co", "Cn", "Zs", "Zl", "Zp")
+
+
 def unreadable(command: str) -> str:
     """Say why a line cannot be parsed at all, or return nothing."""
     if len(command) > MAX_LENGTH:
@@ -110,7 +114,7 @@ def unreadable(command: str) -> str:
     if control := _CONTROL.search(command):
         return f"it contains the control character {control[0]!r}"
     for character in "" if command.isascii() else command:
-        if unicodedata.category(character) in ("Cc", "Cf", "Cs", "Co", "Cn", "Zs", "Zl", "Zp"):
+        if not character.isascii() and unicodedata.category(character) in _UNSEEN:
             return f"it contains U+{ord(character):04X}, which cannot be seen or looks like a blank"
     for text, most in _MAX_COUNTS.items():
         if command.count(text) > most:

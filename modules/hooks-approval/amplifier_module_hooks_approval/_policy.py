@@ -21,6 +21,8 @@ _ACTIONS: Final = frozenset({"filesystem.write", "process.exec"})
 _ATTRIBUTES: Final = ("require_approval", "requires_approval")
 
 STATE: Final = "require_approval_tools"
+#: The capability of an app that remembers what a person has allowed for good: `(action, details) -> bool`.
+REMEMBERED: Final = "approval.is_remembered"
 
 
 class Opinion(NamedTuple):
@@ -28,6 +30,8 @@ class Opinion(NamedTuple):
 
     verdict: Literal["allow", "ask", "deny"] | None
     reason: str = ""
+    #: Whether it is about what kind of tool it is, and nobody has said it of this one.
+    is_by_kind: bool = False
 
 
 class ApprovalPolicy:
@@ -60,7 +64,10 @@ class ApprovalPolicy:
             return Opinion("ask", f"the session wants {name} to be confirmed")
         if ruled.verdict == "allow":
             return ruled
-        return self._needed(action, name if isinstance(name, str) else "")
+        needed = self._needed(action, name if isinstance(name, str) else "")
+        if needed.verdict == "ask" and needed.is_by_kind and self._is_remembered(action, details):
+            return Opinion(None)
+        return needed
 
     def _compiled(self, rules: list[Rule]) -> Any:
         from amplifier_kit.policy import RuleSet
@@ -94,10 +101,15 @@ class ApprovalPolicy:
         if settings.policy_driven_only:
             return Opinion(None)
         if name == "bash" or action in _ACTIONS or _WORDS & {word.lower() for word in _WORD.findall(name)}:
-            return Opinion("ask", f"{name or action} needs approval")
+            return Opinion("ask", f"{name or action} needs approval", is_by_kind=True)
         if self._is_marked(name):
-            return Opinion("ask", f"the tool {name} says that it needs approval")
+            return Opinion("ask", f"the tool {name} says that it needs approval", is_by_kind=True)
         return Opinion(None)
+
+    def _is_remembered(self, action: str, details: Mapping[str, Any]) -> bool:
+        """Tell whether a person has allowed exactly this for good, as far as the app knows."""
+        ask = self._coordinator.get_capability(REMEMBERED)
+        return callable(ask) and ask(action, details) is True
 
     def _is_marked(self, name: str) -> bool:
         tool = (self._coordinator.get("tools") or {}).get(name)

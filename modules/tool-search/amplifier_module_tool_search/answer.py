@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Final
 
 from amplifier_module_tool_search.asking import GrepCall
-from amplifier_module_tool_search.findings import Entry, Findings, FoundLines, entries
+from amplifier_module_tool_search.findings import Entry, Findings, count_entries, entries
 from amplifier_module_tool_search.place import Place
 
 #: Characters that one answer has at most, and one line of it.
@@ -42,29 +43,37 @@ class Answer:
         counts: dict[str, int] = {}
         total = 0
         for number, (path, value) in enumerate(found.in_order()):
-            count = value if isinstance(value, int) else sum(len(entries(message)) for message in value)
+            count = value if isinstance(value, int) else self._count(value)
             total += count
             if self._is_wanted(number) and self._fits(shown := self._place.shown(path)):
                 counts[shown] = count
         return {"total_matches": total, "matches_count": len(counts), "counts": counts}
 
     def _lines(self, found: Findings) -> dict[str, Any]:
-        assert isinstance(found, FoundLines)
         results: list[dict[str, Any]] = []
         number = total = matches = 0
         for path, messages in found.in_order():
-            shown = self._place.shown(path)
-            for message in messages:
-                # Understanding a message takes time, and most of very many are never shown.
-                read = entries(message) if self._call.multiline or self._is_wanted(number) else [None]
-                for entry in read:
-                    is_match = entry.is_match if entry else message.startswith(b'{"type":"match"')
-                    total += is_match
-                    if self._is_wanted(number) and entry and self._fits(shown + entry.text[:LONGEST_LINE]):
-                        results.append(self._result(shown, entry))
-                        matches += is_match
-                    number += 1
+            count, count_of_matches = count_entries(messages, self._call.multiline)
+            total += count_of_matches
+            # Understanding messages takes time, and most of very many are never shown.
+            if not self.is_capped and self._has_wanted(number, count):
+                shown = self._place.shown(path)
+                for entry in self._wanted(shown, messages, number):
+                    results.append(self._result(shown, entry))
+                    matches += entry.is_match
+            number += count
         return {"total_matches": total, "matches_count": matches, "results": results}
+
+    def _wanted(self, file: str, messages: bytes, first: int) -> Iterator[Entry]:
+        """Yield the lines of one file that are in the part asked for, and fit in; the first has this number."""
+        for number, entry in enumerate(entries(messages), first):
+            if self._is_wanted(number) and self._fits(file + entry.text[:LONGEST_LINE]):
+                yield entry
+            elif self.is_capped:
+                return
+
+    def _count(self, messages: bytes) -> int:
+        return count_entries(messages, self._call.multiline)[1]
 
     def _result(self, file: str, entry: Entry) -> dict[str, Any]:
         text = entry.text
@@ -72,6 +81,10 @@ class Answer:
             text = f"{text[:LONGEST_LINE]} [{len(text) - LONGEST_LINE:,} more characters]"
         number = {"line_number": entry.number} if self._call.line_numbers else {}
         return {"file": file, **number, "content": text, **({} if entry.is_match else {"is_context": True})}
+
+    def _has_wanted(self, number: int, count: int) -> bool:
+        """Tell whether any of some entries is in the part asked for; note when they come after it."""
+        return number + count > self._call.offset and self._is_wanted(max(number, self._call.offset))
 
     def _is_wanted(self, number: int) -> bool:
         """Tell whether an entry is in the part asked for; note when one comes after it."""

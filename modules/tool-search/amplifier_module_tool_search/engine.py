@@ -12,15 +12,15 @@ from typing import IO, Any, Final
 
 from amplifier_module_tool_search.asking import GlobCall, GrepCall
 from amplifier_module_tool_search.child import Command
-from amplifier_module_tool_search.globs import expand_braces, name_regex
+from amplifier_module_tool_search.globs import Glob, expand_braces, name_regex
 from amplifier_module_tool_search.place import Place
 from amplifier_module_tool_search.problem import SearchError
 from amplifier_module_tool_search.ripgrep import selecting, typed
 from amplifier_module_tool_search.settings import GlobSettings, GrepSettings
 
-_START: Final = (
-    "import sys; sys.path += sys.argv[1:]; from amplifier_module_tool_search.worker import main; sys.exit(main())"
-)
+_LAUNCH: Final = os.path.join(os.path.dirname(__file__), "launch.py")
+#: What our own process may take; patterns of Python's kind pile up what they may come back to.
+MOST_MEMORY: Final = 2 * 1024**3
 #: What is not searched when everything is.
 _SYSTEM: Final = ("proc", "sys", "dev")
 
@@ -37,26 +37,34 @@ def grep_command(call: GrepCall, place: Place, settings: GrepSettings, ripgrep: 
             yield Command([ripgrep, *options, "-e", call.pattern, "-"], "/", stack.enter_context(_opened(place)))
             return
         fds: tuple[int, ...] = ()
+        names = call.names
         if call.glob is not None and not call.is_glob_negated:
-            fds = (_rules_file(stack, ["*"], [*call.glob.folder_rules, *call.glob.file_rules]),)
+            fds = _folder_rules(stack, call.glob)
+            names = names or call.glob.names
         exclusions = _expanded(settings.exclusions)
         options += selecting(exclusions, call.include_ignored, place.is_in_repository, fds, place.path == "/")
-        # Only the log says what was too large to be searched.
-        options += [*typed(call.names), f"--max-filesize={settings.max_file_size}", "--debug"]
+        # What is too large goes unsaid: only the log has it, and writing that takes longer than many a search.
+        options += [*typed(names), f"--max-filesize={settings.max_file_size}"]
         yield Command([ripgrep, *options, "-e", call.pattern, "./"], place.entrance, fds=fds)
+
+
+@contextmanager
+def large_command(call: GrepCall, place: Place, settings: GrepSettings) -> Iterator[Command]:
+    """Give the command that names the files which a grep passes over because they are too large."""
+    with ExitStack() as stack:
+        yield _own_grep(stack, call, place, settings, "large")
 
 
 @contextmanager
 def glob_command(call: GlobCall, place: Place, settings: GlobSettings, ripgrep: str | None) -> Iterator[Command]:
     """Give the command for one glob, of our own process: it sorts, and lets ripgrep list when there are only files."""
     with ExitStack() as stack:
-        argv = None
+        argv: list[str] = []
         fds: tuple[int, ...] = ()
         if ripgrep is not None and call.kind == "file":
-            if "*/" not in call.glob.folder_rules:
-                fds = (_rules_file(stack, ["*/"], call.glob.folder_rules),)
-            # The pattern comes before the exclusions, which have the last word.
-            argv = [ripgrep, "--files", "--null", *(f"--glob={rule}" for rule in call.glob.file_rules)]
+            fds = _folder_rules(stack, call.glob)
+            # Not as --glob, which lifts the rules of .gitignore.
+            argv = [ripgrep, "--files", "--null", *typed(call.glob.names)]
             exclusions = _expanded(settings.exclusions)
             argv += selecting(exclusions, call.include_ignored, place.is_in_repository, fds, place.path == "/")
         asked = {
@@ -67,9 +75,8 @@ def glob_command(call: GlobCall, place: Place, settings: GlobSettings, ripgrep: 
             "excluded": "|".join(glob.regex for glob in call.excluded),
             "type": call.kind,
             "limit": call.limit,
-            "ripgrep": argv,
         }
-        yield _own(stack, asked, place.entrance, fds)
+        yield _own(stack, asked, place.entrance, fds, argv)
 
 
 def _grep_options(call: GrepCall, is_folder: bool) -> list[str]:
@@ -93,32 +100,43 @@ def speaks_json(call: GrepCall, place: Place) -> bool:
     return call.mode == "content" or not place.is_folder or (call.mode == "count" and call.multiline)
 
 
-def _own_grep(stack: ExitStack, call: GrepCall, place: Place, settings: GrepSettings) -> Command:
-    mode = "files" if call.mode == "files_with_matches" else call.mode
+def _own_grep(
+    stack: ExitStack, call: GrepCall, place: Place, settings: GrepSettings, mode: str | None = None
+) -> Command:
+    mode = mode or ("content" if speaks_json(call, place) else call.mode)
     file = None if place.is_folder else stack.enter_context(_opened(place))
     folders = None if call.glob is None or call.is_glob_negated else call.glob.folders
     asked = {
-        "mode": "content" if speaks_json(call, place) else mode,
+        "mode": mode,
         "seconds": settings.timeout,
         "selection": _selection(settings.exclusions, call.include_ignored, folders, place),
-        "pattern": call.pattern,
+        "pattern": call.pattern if mode != "large" else "",
         "ignore_case": call.ignore_case,
         "multiline": call.multiline,
         "before": call.before if call.mode == "content" else 0,
         "after": call.after if call.mode == "content" else 0,
+        "memory": MOST_MEMORY,
         "max_file_size": settings.max_file_size,
         "names": "|".join(name_regex(name) for name in call.names),
-        "paths": None if call.glob is None or call.is_glob_negated else call.glob.regex,
+        "paths": _paths(call),
         "file": None if file is None else file.fileno(),
     }
     return _own(stack, asked, place.entrance if place.is_folder else "/", () if file is None else (file.fileno(),))
 
 
-def _own(stack: ExitStack, asked: dict[str, Any], cwd: str, fds: tuple[int, ...]) -> Command:
+def _paths(call: GrepCall) -> str | None:
+    if call.glob is None:
+        return None
+    return rf"(?!(?:{call.glob.regex})\Z).*" if call.is_glob_negated else call.glob.regex
+
+
+def _own(
+    stack: ExitStack, asked: dict[str, Any], cwd: str, fds: tuple[int, ...], started: Sequence[str] = ()
+) -> Command:
     if not sys.executable:
         raise SearchError("no_engine", "neither ripgrep nor a Python program can be started here: install ripgrep")
     options = ["-I", "-S", "-X", "utf8", *(["-B"] if sys.dont_write_bytecode else [])]
-    argv = [sys.executable, *options, "-c", _START, *_library_folders()]
+    argv = [sys.executable, *options, _LAUNCH, *_library_folders(), "--", *started]
     return Command(argv, cwd, stack.enter_context(_memory(json.dumps(asked).encode())), fds)
 
 
@@ -142,10 +160,12 @@ def _expanded(names: Sequence[str]) -> list[str]:
     return [one for name in names for one in expand_braces(name)]
 
 
-def _rules_file(stack: ExitStack, ignored: Sequence[str], kept: Sequence[str]) -> int:
-    """Return a file of rules, open while the stack is."""
-    lines = [*ignored, *(f"!{rule}" for rule in kept), ""]
-    return stack.enter_context(_memory("\n".join(lines).encode())).fileno()
+def _folder_rules(stack: ExitStack, glob: Glob) -> tuple[int, ...]:
+    """Return a file of rules that keep ripgrep out of folders without matches, open while the stack is."""
+    if glob.folder_rules is None:
+        return ()
+    lines = ["*/", *(f"!{rule}" for rule in glob.folder_rules), ""]
+    return (stack.enter_context(_memory("\n".join(lines).encode())).fileno(),)
 
 
 def _memory(data: bytes) -> IO[bytes]:

@@ -11,7 +11,10 @@ from typing import Any, Final, NamedTuple
 #: More than this is not read: whoever finds that much must search for something else.
 MOST_BYTES: Final = 64 * 1024 * 1024
 
-_PATH: Final = b'{"type":"begin","data":{"path":{"text":"'
+_BEGIN: Final = b'{"type":"begin","data":{"path":'
+_MATCH: Final = b'{"type":"match"'
+_CONTEXT: Final = b'{"type":"context"'
+_END: Final = b'{"type":"end"'
 _NOT_BINARY: Final = b'"binary_offset":null'
 
 Fits = Callable[[str], bool]
@@ -26,36 +29,44 @@ class Entry(NamedTuple):
 
 
 class Findings:
-    """What was found so far, by file; files that do not fit are left out. `single` names the one file searched."""
+    """What was found so far, by file; files that do not fit are left out. `single`: there is one file only."""
 
-    def __init__(self, fits: Fits, single: bool = False) -> None:
+    #: What ends a part that can be understood.
+    mark: bytes
+
+    def __init__(self, fits: Fits | None, single: bool = False) -> None:
         self._fits = fits
         self._single = single
-        self._rest = b""
+        self._pieces: list[bytes] = []
         self._read = 0
         self.files: dict[str, Any] = {}
 
     def take(self, data: bytes) -> bool:
         """Read another piece; return True when it is enough."""
         self._read += len(data)
-        self._rest = self._parse(self._rest + data if self._rest else data)
+        self._pieces.append(data)
+        if self.mark in data:
+            self._pieces = [self._parse(b"".join(self._pieces))]
         return self._read > MOST_BYTES
 
     def _parse(self, data: bytes) -> bytes:
+        """Understand what can be understood, and return the rest."""
         raise NotImplementedError
 
     def _add(self, name: bytes, value: Any) -> None:
         path = "" if self._single else name.decode("utf-8", "surrogateescape").removeprefix("./")
-        if self._fits(path):
+        if self._fits is None or self._fits(path):
             self.files[path] = value
 
     def in_order(self) -> Iterator[tuple[str, Any]]:
         """Yield the files by path."""
-        return iter(sorted(self.files.items()))
+        return ((path, self.files[path]) for path in sorted(self.files))
 
 
 class FoundFiles(Findings):
     """Paths, each followed by a NUL."""
+
+    mark = b"\0"
 
     def _parse(self, data: bytes) -> bytes:
         *names, rest = data.split(b"\0")
@@ -67,6 +78,8 @@ class FoundFiles(Findings):
 class FoundCounts(Findings):
     """Paths, each followed by a NUL, a number and a line feed."""
 
+    mark = b"\n"
+
     def _parse(self, data: bytes) -> bytes:
         end = 0
         for found in re.finditer(rb"([^\0]*)\0(\d+)\r?\n", data):
@@ -76,63 +89,68 @@ class FoundCounts(Findings):
 
 
 class FoundLines(Findings):
-    """Messages in JSON; they are understood when they are needed. A file that turns out to be binary is left out."""
+    """Messages in JSON, kept by file and understood when they are needed. A binary file is left out."""
 
-    def __init__(self, fits: Fits, single: bool = False) -> None:
+    mark = _BEGIN
+
+    def __init__(self, fits: Fits | None, single: bool = False) -> None:
         super().__init__(fits, single)
-        self._name = b""
-        self._lines: list[bytes] = []
-        #: How many messages are about matches.
-        self.matches = 0
-        self._matches = 0
         #: Whether a file was left out because it is binary.
         self.has_binary = False
 
     def _parse(self, data: bytes) -> bytes:
-        *messages, rest = data.split(b"\n")
-        for message in messages:
-            if message.startswith(b'{"type":"match"'):
-                self._lines.append(message)
-                self._matches += 1
-            elif message.startswith(b'{"type":"context"'):
-                self._lines.append(message)
-            elif message.startswith(b'{"type":"begin"'):
-                self._name = _named(message)
-                self._lines, self._matches = [], 0
-            elif message.startswith(b'{"type":"end"'):
-                self._end(_NOT_BINARY not in message)
-        return rest
+        first, *blocks = data.split(_BEGIN)
+        if not blocks:
+            return first
+        for block in blocks[:-1]:
+            self._keep(block)
+        return _BEGIN + blocks[-1]
 
-    def _end(self, is_binary: bool) -> None:
-        lines, self._lines = self._lines, []
-        if is_binary:
+    def _keep(self, block: bytes) -> None:
+        head, _, body = block.partition(b"\n")
+        end = body.rfind(_END)
+        if end >= 0 and _NOT_BINARY not in body[end:]:
             self.has_binary = True
             return
-        if not lines:
-            return
-        before = len(self.files)
-        self._add(self._name, lines)
-        self.matches += self._matches if len(self.files) > before else 0
+        # Of a file that was not read to its end the last message may be a part of one.
+        body = body[: end if end >= 0 else body.rfind(b"\n") + 1]
+        if body:
+            self._add(_path(head), body)
 
     def close(self) -> None:
-        """Keep what is known of a file that was not read to its end."""
-        self._end(False)
+        """Keep what is known of the last file."""
+        _, *blocks = b"".join(self._pieces).split(_BEGIN)
+        self._pieces = []
+        for block in blocks:
+            self._keep(block)
 
 
-def entries(message: bytes) -> list[Entry]:
-    """Return the lines that one message is about; a match may span several."""
-    data = json.loads(message)["data"]
-    text = _bytes(data["lines"]).decode("utf-8", "replace")
-    is_match = message.startswith(b'{"type":"match"')
-    lines = text.removesuffix("\n").split("\n")
-    return [Entry(data["line_number"] + place, line.removesuffix("\r"), is_match) for place, line in enumerate(lines)]
+def count_entries(messages: bytes, multiline: bool) -> tuple[int, int]:
+    """Return how many lines messages are about, and how many of them match."""
+    if multiline:
+        kinds = [entry.is_match for entry in entries(messages)]
+        return len(kinds), sum(kinds)
+    matches = messages.count(_MATCH)
+    return matches + messages.count(_CONTEXT), matches
 
 
-def _named(message: bytes) -> bytes:
-    """Return the path that a message begins with; the usual ones without understanding all of it."""
-    if message.startswith(_PATH) and message.endswith(b'"}}}') and b"\\" not in message:
-        return message[len(_PATH) : -4]
-    return _bytes(json.loads(message)["data"]["path"])
+def entries(messages: bytes) -> Iterator[Entry]:
+    """Yield the lines that messages are about; a match may span several."""
+    for message in messages.splitlines():
+        is_match = message.startswith(_MATCH)
+        if not is_match and not message.startswith(_CONTEXT):
+            continue
+        data = json.loads(message)["data"]
+        text = _bytes(data["lines"]).decode("utf-8", "replace")
+        for place, line in enumerate(text.removesuffix("\n").split("\n"), data["line_number"]):
+            yield Entry(place, line.removesuffix("\r"), is_match)
+
+
+def _path(head: bytes) -> bytes:
+    """Return the path in the rest of a message that begins a file; the usual ones without understanding all of it."""
+    if head.startswith(b'{"text":"') and head.endswith(b'"}}}') and b"\\" not in head:
+        return head[9:-4]
+    return _bytes(json.loads(_BEGIN + head)["data"]["path"])
 
 
 def _bytes(value: dict[str, str]) -> bytes:

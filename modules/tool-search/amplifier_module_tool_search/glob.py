@@ -67,7 +67,7 @@ class GlobTool(SearchTool):
             said.extend(data)
             return False
 
-        with glob_command(call, place, settings, await self._engine()) as command:
+        with glob_command(call, place, settings, await self._engine(place)) as command:
             async with told(self._coordinator, self.name, given, lambda: f"listing {readable(place.path)}"):
                 ended = await run(command, settings.timeout + _LEEWAY, hear, notes.take)
         notes.close()
@@ -79,7 +79,7 @@ class GlobTool(SearchTool):
             if not found["matches"]:
                 raise SearchError("timeout", f"stopped after {settings.timeout:g} s, before everything was looked at")
             texts.append("stopped because the time was up: there may be more, and newer ones")
-        return _result(call, place, found, [*texts, *notes.texts(0)])
+        return _result(call, place, found, [*texts, *notes.texts(0, is_empty=False)])
 
 
 def _result(call: GlobCall, place: Place, found: dict[str, Any], notes: list[str]) -> dict[str, Any]:

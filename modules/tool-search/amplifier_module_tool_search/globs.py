@@ -14,6 +14,10 @@ MOST_ALTERNATIVES: Final = 64
 MOST_CHARACTERS: Final = 4096
 
 
+#: In ripgrep ** stands for no folder with a line break in its name: these are let through, with all below them.
+_ODD_RULES: Final = ("*[\t-\v]*/", "**/*[\t-\v]*/**/")
+
+
 class GlobError(ValueError):
     """A pattern that means nothing; the text says why."""
 
@@ -25,9 +29,10 @@ class Glob(NamedTuple):
     regex: str
     #: Full match of a folder below which there may be matches.
     folders: str
-    #: In the syntax of .gitignore: folders on the way, and files.
-    folder_rules: tuple[str, ...]
-    file_rules: tuple[str, ...]
+    #: In the syntax of .gitignore: folders on the way. None: all of them.
+    folder_rules: tuple[str, ...] | None
+    #: Patterns for the names of files. Empty: all of them.
+    names: tuple[str, ...]
 
     @classmethod
     def parse(cls, pattern: str, *, any_depth: bool = False) -> Glob:
@@ -41,11 +46,13 @@ class Glob(NamedTuple):
             raise GlobError("it has a line break or a NUL in it")
         is_bare = any_depth and "/" not in pattern
         paths = [_components(alternative, is_bare) for alternative in expand_braces(pattern)]
+        rules = tuple(dict.fromkeys(rule for path in paths for rule in _folder_rules(path)))
+        names = tuple(dict.fromkeys(_loose(path[-1]) for path in paths))
         return cls(
             "|".join(path_regex(path) for path in paths),
             "|".join(_folders_regex(path) for path in paths),
-            tuple(dict.fromkeys(rule for path in paths for rule in _folder_rules(path))),
-            tuple(dict.fromkeys("/" + "/".join(_loose(name) for name in path) for path in paths)),
+            None if "*/" in rules else rules,
+            () if any(not name.strip("*") for name in names) else names,
         )
 
 
@@ -151,11 +158,11 @@ def _folders_regex(names: list[str]) -> str:
 
 
 def _folder_rules(names: list[str]) -> list[str]:
-    rules = []
+    rules: list[str] = []
     for depth, name in enumerate(names):
         before = "".join(f"/{_loose(name)}" for name in names[:depth])
         if name == "**":
-            return [*rules, f"{before}/**/*/" if before else "*/"]
+            return [*rules, f"{before}/**/*/", *_ODD_RULES] if before else ["*/"]
         if depth < len(names) - 1:
             rules.append(f"{before}/{_loose(name)}/")
     return rules

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 from collections.abc import Callable, Mapping
@@ -10,7 +11,7 @@ from typing import Any, ClassVar
 from amplifier_module_tool_search.answer import Answer
 from amplifier_module_tool_search.asking import GrepCall
 from amplifier_module_tool_search.child import Ended, run
-from amplifier_module_tool_search.engine import grep_command, speaks_json
+from amplifier_module_tool_search.engine import grep_command, large_command, speaks_json
 from amplifier_module_tool_search.findings import Findings, FoundCounts, FoundFiles, FoundLines
 from amplifier_module_tool_search.globs import name_regex
 from amplifier_module_tool_search.notes import Notes
@@ -23,12 +24,6 @@ class GrepTool(SearchTool):
     """Find files and lines that match a regular expression."""
 
     name: ClassVar[str] = "grep"
-    description: ClassVar[str] = (
-        "Search the contents of files with a regular expression. By default it returns the files that match; "
-        "output_mode content returns the lines, count the number of matching lines of each file. What .gitignore "
-        "ignores, and folders like node_modules, .venv or build, are left out unless include_ignored is true. "
-        "Narrow a search with path, glob or type; page through results with head_limit and offset."
-    )
     input_schema: ClassVar[dict[str, Any]] = {
         "type": "object",
         "properties": {
@@ -67,6 +62,17 @@ class GrepTool(SearchTool):
         "required": ["pattern"],
     }
 
+    @property
+    def description(self) -> str:
+        """Return what the tool does, and what it leaves out."""
+        return (
+            "Search the contents of files with a regular expression. By default it returns the files that match; "
+            "output_mode content returns the lines, count the number of matching lines of each file. What .gitignore "
+            "ignores, and folders like node_modules, .venv or build, are left out unless include_ignored is true; "
+            f"files larger than {self._settings.grep.max_file_size:,} bytes always are. "
+            "Narrow a search with path, glob or type; page through results with head_limit and offset."
+        )
+
     async def _search(self, given: Mapping[str, Any]) -> dict[str, Any]:
         call = GrepCall.read(given, self._settings.grep)
         place = await self._places.open(self.name, given, call.path)
@@ -82,7 +88,6 @@ class GrepTool(SearchTool):
         answer = Answer(call, place)
         if place.is_folder or _is_searchable(call, place, settings.max_file_size, notes):
             ended = await self._run(call, place, found, notes, given)
-            notes.close()
             if isinstance(found, FoundLines):
                 found.close()
                 if not place.is_folder and found.has_binary:
@@ -90,35 +95,47 @@ class GrepTool(SearchTool):
             said = check(ended, notes, not found.files, settings.timeout)
             answer.is_capped = False
         else:
-            notes.close()
             ended, said = Ended("ended", 0), []
-        result = answer.make(found)
+        # Off the loop: there may be very much of it.
+        result = await asyncio.to_thread(answer.make, found)
         if answer.is_capped or ended.how != "ended":
             result["results_capped"] = True
-        if said := [*said, *answer.notes, *notes.texts(settings.max_file_size)]:
+        if said := [*said, *answer.notes, *notes.texts(settings.max_file_size, is_empty=not found.files)]:
             result["notes"] = said
         return result
 
     async def _run(
         self, call: GrepCall, place: Place, found: Findings, notes: Notes, given: Mapping[str, Any]
     ) -> Ended:
-        seconds = self._settings.grep.timeout
-        with grep_command(call, place, self._settings.grep, await self._engine()) as command:
-            async with told(self._coordinator, self.name, given, lambda: f"{len(found.files)} files match so far"):
-                return await run(command, seconds, found.take, notes.take)
+        settings = self._settings.grep
+        ripgrep = await self._engine(place)
+        async with told(self._coordinator, self.name, given, lambda: f"{len(found.files)} files match so far"):
+            loop = asyncio.get_running_loop()
+            deadline = loop.time() + settings.timeout
+            with grep_command(call, place, settings, ripgrep) as command:
+                ended = await run(command, settings.timeout, found.take, notes.take)
+            notes.close()
+            is_done = ended.code in (0, 1) or (ended.code == 2 and notes.has_unreadable)
+            if ripgrep is None or not place.is_folder or found.files or not is_done:
+                return ended
+            # Nothing was found, which must not be said of files that were not searched; ripgrep does not tell.
+            with large_command(call, place, settings) as command:
+                told_all = await run(command, deadline - loop.time(), lambda data: False, notes.take)
+            notes.close()
+            return ended if told_all.code == 0 else told_all
 
 
 def _findings(call: GrepCall, place: Place) -> Findings:
-    fits = _fits(call) if place.is_folder else lambda _: True
+    fits = _fits(call) if place.is_folder else None
     if speaks_json(call, place):
         return FoundLines(fits, single=not place.is_folder)
     return FoundCounts(fits) if call.mode == "count" else FoundFiles(fits)
 
 
-def _fits(call: GrepCall) -> Callable[[str], bool]:
+def _fits(call: GrepCall) -> Callable[[str], bool] | None:
     """Return what decides by a path whether a file is meant: ripgrep is told less than the glob says."""
     if call.glob is None:
-        return lambda _: True
+        return None
     fullmatch = re.compile(call.glob.regex, re.DOTALL).fullmatch
     is_wanted = not call.is_glob_negated
     return lambda path: (fullmatch(path) is not None) is is_wanted
@@ -129,7 +146,8 @@ def _is_searchable(call: GrepCall, place: Place, most: int, notes: Notes) -> boo
     name = os.path.basename(place.path)
     if call.names and not any(re.fullmatch(name_regex(pattern), name) for pattern in call.names):
         return False
-    if not _fits(call)(name):
+    fits = _fits(call)
+    if fits is not None and not fits(name):
         return False
     size = os.stat(place.entrance).st_size
     if size > most:

@@ -95,7 +95,7 @@ class IgnoreFile:
 
     def glance(self, folder: str) -> Glance:
         """Return what tells apart the names in a folder that need a closer look."""
-        key = tuple(number for number, rule in enumerate(self._rules) if rule.may_fit_in(folder))
+        key = tuple([number for number, rule in enumerate(self._rules) if rule.may_fit_in(folder)])
         if key not in self._glances:
             self._glances[key] = self._glance({self._rules[number].name for number in key})
         return self._glances[key]
@@ -210,7 +210,8 @@ class Level(NamedTuple):
 
     def at(self, folder: str) -> Level:
         """Return this for another folder below the top; it ends with a slash unless it is the top."""
-        return self._replace(glance=self.rules.glance(self.prefix + folder[self.cut :]))
+        glance = self.rules.glance(self.prefix + folder[self.cut :])
+        return self if glance is self.glance else Level(self.rules, self.cut, self.prefix, glance)
 
 
 def levels_above(top: str) -> list[Level]:

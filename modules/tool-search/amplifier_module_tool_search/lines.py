@@ -7,6 +7,8 @@ import warnings
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
+from amplifier_module_tool_search.valid import valid_only
+
 #: ripgrep takes a file for binary by what it has read before the first match: at least this much.
 FIRST_READ: Final = 65536
 _UTF16: Final = (b"\xff\xfe", b"\xfe\xff")
@@ -25,11 +27,14 @@ class Pattern:
 
     def __init__(self, pattern: str, *, ignore_case: bool, multiline: bool) -> None:
         flags = re.IGNORECASE if ignore_case else re.NOFLAG
+        flags |= re.MULTILINE | re.DOTALL if multiline else re.NOFLAG
         with warnings.catch_warnings():
             # What Python warns of means something else in another engine.
             warnings.simplefilter("error")
             try:
-                self._regex = re.compile(pattern, flags | (re.MULTILINE | re.DOTALL if multiline else re.NOFLAG))
+                self._regex = re.compile(pattern, flags)
+                #: For text with bytes that are no UTF-8.
+                self._valid = valid_only(pattern, flags)
             except (FutureWarning, DeprecationWarning) as warning:
                 raise re.error(str(warning)) from None
             except (RecursionError, OverflowError) as error:
@@ -47,11 +52,11 @@ class Pattern:
             return None, []
         if self._needle not in data:
             return [], []
-        text = data.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "surrogateescape")
+        text, regex = self._read(data.removeprefix(b"\xef\xbb\xbf"))
         lines = _lines(text)
         if self._is_multiline:
-            return lines, self._spanning(text, len(lines))
-        search = self._regex.search
+            return lines, _spanning(regex, text, len(lines))
+        search = regex.search
         return lines, [index for index, line in enumerate(lines) if search(line.removesuffix("\r"))]
 
     def is_in(self, data: bytes) -> bool:
@@ -60,19 +65,26 @@ class Pattern:
             return bool(self.numbers(data)[1])
         if b"\0" in data[:FIRST_READ]:
             return False
-        search = self._regex.search
-        text = data[: data.index(b"\0")].decode("utf-8", "surrogateescape")
-        return any(search(line.removesuffix("\r")) for line in _lines(text))
+        text, regex = self._read(data[: data.index(b"\0")])
+        return any(regex.search(line.removesuffix("\r")) for line in _lines(text))
 
-    def _spanning(self, text: str, count: int) -> list[int]:
-        found: set[int] = set()
-        place, index = 0, 0
-        for match in self._regex.finditer(text):
-            index += text.count("\n", place, match.start())
-            place = match.start()
-            last = max(match.end() - 1, match.start())
-            found.update(range(index, index + text.count("\n", place, last) + 1))
-        return sorted(number for number in found if number < count)
+    def _read(self, data: bytes) -> tuple[str, re.Pattern[str]]:
+        """Return the text, and what to search it with."""
+        try:
+            return data.decode("utf-8"), self._regex
+        except UnicodeDecodeError:
+            return data.decode("utf-8", "surrogateescape"), self._valid
+
+
+def _spanning(regex: re.Pattern[str], text: str, count: int) -> list[int]:
+    found: set[int] = set()
+    place, index = 0, 0
+    for match in regex.finditer(text):
+        index += text.count("\n", place, match.start())
+        place = match.start()
+        last = max(match.end() - 1, match.start())
+        found.update(range(index, index + text.count("\n", place, last) + 1))
+    return sorted(number for number in found if number < count)
 
 
 def with_context(lines: list[str], found: list[int], before: int, after: int) -> Iterator[Line]:

@@ -12,7 +12,7 @@ from collections.abc import Generator
 from contextlib import closing
 from typing import Any, Final
 
-from amplifier_module_tool_search.walk import Problem, Rules, Selection, Walk
+from amplifier_module_tool_search.walk import Problem, Selection, Walk
 
 #: How long before it is killed the listing stops by itself and tells what it has, as a part of its time.
 _EARLY: Final = 0.1
@@ -27,37 +27,39 @@ class Listing:
 
     def __init__(self, asked: dict[str, Any]) -> None:
         self._fits = re.compile(asked["paths"], re.DOTALL).fullmatch
-        self._excluded = re.compile(asked["excluded"] or "(?!)", re.DOTALL).fullmatch
-        #: Time of the last change, path, size.
-        self.files: list[tuple[int, str, int]] = []
-        self.folders: list[tuple[int, str, int]] = []
+        self._excluded = re.compile(asked["excluded"], re.DOTALL).fullmatch if asked["excluded"] else None
+        #: Newest first when sorted: time of the last change, negative, then path, kind, size.
+        self.found: list[tuple[int, str, str, int]] = []
 
-    def take(self, path: str, is_folder: bool, rules: Rules | None = None) -> None:
-        """Keep a path if it fits and is not ignored."""
-        if not self._fits(path) or self._excluded(path) or (rules is not None and rules.ignore(path)):
+    def take(self, path: str, is_folder: bool) -> None:
+        """Keep a path if it fits."""
+        if not self._fits(path):
+            return
+        if self._excluded is not None and self._excluded(path):
             return
         try:
             found = os.lstat(path)
         except OSError:
             return  # gone meanwhile
-        (self.folders if is_folder else self.files).append((found.st_mtime_ns, path, found.st_size))
+        self.found.append((-found.st_mtime_ns, path, "dir" if is_folder else "file", found.st_size))
 
 
-def list_files(asked: dict[str, Any], selection: Selection, problem: Problem) -> int:
-    """List what is asked for, and write one object to stdout; what the time did not suffice for is left out."""
+def list_files(asked: dict[str, Any], selection: Selection, problem: Problem, running: tuple[int, int] | None) -> int:
+    """List what is asked for, and write one object to stdout; what the time did not suffice for is left out.
+
+    `running` is ripgrep's process and where to read what it lists; without it the folders are walked.
+    """
     listing = Listing(asked)
     is_late = False
     code = 0
     signal.signal(signal.SIGALRM, _raise_late)
     signal.setitimer(signal.ITIMER_REAL, asked["seconds"] * (1 - _EARLY))
     try:
-        if asked["ripgrep"]:
-            # A pattern that is given to ripgrep lifts its ignore rules for files.
-            rules = Rules() if selection.is_ignoring else None
-            listed = _Listed(asked["ripgrep"])
+        if running is not None:
+            listed = _Listed(*running)
             with closing(iter(listed)) as paths:
                 for path in paths:
-                    listing.take(path, False, rules)
+                    listing.take(path, False)
             code = listed.code
         else:
             kinds = {"file": (False,), "dir": (True,), "any": (False, True)}[asked["type"]]
@@ -69,8 +71,7 @@ def list_files(asked: dict[str, Any], selection: Selection, problem: Problem) ->
         is_late = True
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.setitimer(signal.ITIMER_REAL, asked["seconds"])
-    found = [(-time, path, "file", size) for time, path, size in listing.files]
-    found += [(-time, path, "dir", size) for time, path, size in listing.folders]
+    found = listing.found
     matches = [entry[1:] for entry in heapq.nsmallest(asked["limit"], found)]
     json.dump({"total": len(found), "is_late": is_late, "matches": matches}, sys.stdout)
     return code if code not in (0, 1) else 0 if found else 1
@@ -81,13 +82,10 @@ def _raise_late(*_: Any) -> None:
 
 
 class _Listed:
-    """The files that ripgrep lists."""
+    """The files that a running ripgrep lists."""
 
-    def __init__(self, argv: list[str]) -> None:
-        source, sink = os.pipe()
-        actions = [(os.POSIX_SPAWN_DUP2, sink, 1), (os.POSIX_SPAWN_CLOSE, source)]
-        self._pid = os.posix_spawn(argv[0], argv, {"LC_ALL": "C.UTF-8"}, file_actions=actions)
-        os.close(sink)
+    def __init__(self, pid: int, source: int) -> None:
+        self._pid = pid
         self._source = source
         #: How it ended.
         self.code = 0

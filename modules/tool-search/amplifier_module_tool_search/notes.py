@@ -9,8 +9,8 @@ _MOST_NAMED: Final = 5
 _MOST_LINE: Final = 8192
 _TOO_LARGE: Final = re.compile(r"ignoring (?:\./)?(.+): (\d+) bytes$")
 _UNREADABLE: Final = re.compile(r"(?:rg: )?(?:\./)?(.+?): (?:(.+) \(os error \d+\)|(PCRE2: .+))$")
-#: What ripgrep logs, and lines of .gitignore that it does not understand: those have no meaning, here as there.
-_LOG: Final = re.compile(r"(?:rg: )?(?:(?:DEBUG|TRACE|INFO)\||.*\.gitignore: line \d+: )")
+#: Lines of .gitignore that ripgrep does not understand: those have no meaning, here as there.
+_LOG: Final = re.compile(r"(?:rg: )?.*\.gitignore: line \d+: ")
 
 
 class Notes:
@@ -37,7 +37,7 @@ class Notes:
         self.take(b"\n")
 
     def _hear(self, line: str) -> None:
-        if large := _TOO_LARGE.search(line):
+        if large := _TOO_LARGE.match(line):
             self._note("large", self._too_large, f"{large[1]} ({int(large[2]):,} bytes)")
         elif _LOG.match(line):
             return
@@ -56,10 +56,10 @@ class Notes:
         """Tell whether there was a file or folder that could not be read."""
         return self._counts["unreadable"] > 0
 
-    def texts(self, max_file_size: int) -> list[str]:
-        """Return the notes in words."""
+    def texts(self, max_file_size: int, *, is_empty: bool) -> list[str]:
+        """Return the notes in words; which files are too large is told when there is nothing else to tell."""
         texts = []
-        if self._counts["large"]:
+        if self._counts["large"] and is_empty:
             what = f"larger than {max_file_size:,} bytes, not searched: "
             texts.append(what + _list(self._too_large, self._counts["large"]))
         if self._counts["unreadable"]:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 from collections.abc import Sequence
-from os.path import isabs
-from typing import Final
+from typing import Final, NamedTuple
 
 from amplifier_module_tool_search.child import Command, run
 
 #: Older ones lack options that are used here.
 _OLDEST: Final = 13
+#: Older ones read these rules unless they are to read no rules at all.
+_CAN_LEAVE_RULES: Final = 14
+_RULES: Final = ".rgignore"
 _SECONDS: Final = 5.0
 
 #: What the machine, the home folder or a repository says about searching does not count; .gitignore files do.
@@ -21,23 +24,44 @@ _QUIET: Final = (
 )
 
 
+class Program(NamedTuple):
+    """A ripgrep that can be used."""
+
+    path: str
+    version: int
+
+    def can_search(self, folder: str) -> bool:
+        """Tell whether it searches a folder by no rules but .gitignore: some cannot be kept from rules of their own.
+
+        Rules below the folder are not looked for, which would take as long as the search.
+        """
+        if self.version >= _CAN_LEAVE_RULES:
+            return True
+        while not os.path.lexists(os.path.join(folder, _RULES)):
+            if (parent := os.path.dirname(folder)) == folder:
+                return True
+            folder = parent
+        return False
+
+
 class Ripgrep:
     """The program, once it was found to be there and to be what it is taken for."""
 
     def __init__(self) -> None:
-        self._known: dict[str, bool] = {}
+        self._known: dict[str, int] = {}
 
-    async def find(self) -> str | None:
-        """Return the path of a ripgrep that can be used, or None. Each that is met is tried once."""
+    async def find(self) -> Program | None:
+        """Return a ripgrep that can be used, or None. Each that is met is tried once."""
         path = shutil.which("rg")
-        if path is None or not isabs(path):
+        if path is None or not os.path.isabs(path):
             return None
         if path not in self._known:
-            self._known[path] = await _is_usable(path)
-        return path if self._known[path] else None
+            self._known[path] = await _version(path)
+        return Program(path, self._known[path]) if self._known[path] >= _OLDEST else None
 
 
-async def _is_usable(path: str) -> bool:
+async def _version(path: str) -> int:
+    """Return the version of a program, 0 when it is no ripgrep or does not work."""
     said = bytearray()
 
     def hear(data: bytes) -> bool:
@@ -47,9 +71,9 @@ async def _is_usable(path: str) -> bool:
     try:
         ended = await run(Command([path, "--version"], "/"), _SECONDS, hear, lambda _: False)
     except OSError:
-        return False
-    version = re.match(rb"ripgrep (\d+)\.", said)
-    return ended.code == 0 and version is not None and int(version[1]) >= _OLDEST
+        return 0
+    version = re.match(rb"ripgrep (\d{1,9})\.", said)
+    return int(version[1]) if ended.code == 0 and version is not None else 0
 
 
 def selecting(

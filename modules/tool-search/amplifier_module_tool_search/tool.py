@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from amplifier_core.models import ToolResult
 from amplifier_module_tool_search.child import Ended
 from amplifier_module_tool_search.notes import Notes
-from amplifier_module_tool_search.place import ACTION, Places
+from amplifier_module_tool_search.place import ACTION, Place, Places
 from amplifier_module_tool_search.problem import SearchError
 from amplifier_module_tool_search.ripgrep import Ripgrep
 from amplifier_module_tool_search.settings import Settings
@@ -40,14 +40,14 @@ class SearchTool:
     async def _search(self, given: Mapping[str, Any]) -> dict[str, Any]:
         raise NotImplementedError
 
-    async def _engine(self) -> str | None:
-        """Return the path of ripgrep, or None where our own process searches."""
+    async def _engine(self, place: Place) -> str | None:
+        """Return the path of ripgrep, or None where our own process searches: ripgrep is not there, or not able."""
         if self._settings.engine == "python":
             return None
         found = await self._ripgrep.find()
         if found is None and self._settings.engine == "rg":
             raise SearchError("no_engine", "ripgrep is not installed, and config says engine: rg. Install ripgrep.")
-        return found
+        return found.path if found is not None and (not place.is_folder or found.can_search(place.path)) else None
 
 
 def check(ended: Ended, notes: Notes, is_empty: bool, seconds: float) -> list[str]:

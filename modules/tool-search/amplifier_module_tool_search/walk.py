@@ -90,30 +90,6 @@ def levels_in(prefix: str, levels: tuple[Level, ...], is_repository: bool, has_r
     return tuple(level.at(folder) for level in (*own, *above))
 
 
-class Rules:
-    """The rules of a tree, for files that are met in any order; their folders are known not to be ignored."""
-
-    def __init__(self) -> None:
-        self._levels: dict[str, tuple[Level, ...]] = {}
-
-    def ignore(self, path: str) -> bool:
-        """Tell whether a file is ignored."""
-        prefix, name = path[: path.rfind("/") + 1], path[path.rfind("/") + 1 :]
-        levels = self._levels.get(prefix)
-        return is_ignored(name, path, False, self._in(prefix) if levels is None else levels)
-
-    def _in(self, prefix: str) -> tuple[Level, ...]:
-        found = self._levels.get(prefix)
-        if found is None:
-            if prefix:
-                above = self._in(prefix[: prefix.rfind("/", 0, -1) + 1])
-                found = levels_in(prefix, above, os.path.lexists(f"{prefix}.git"), True)
-            else:
-                found = levels_in("", tuple(levels_above(os.getcwd())), False, True)
-            self._levels[prefix] = found
-        return found
-
-
 def is_ignored(name: str, path: str, is_folder: bool, levels: tuple[Level, ...]) -> bool:
     """Tell whether a file or folder below the top is ignored by the nearest rules that are about it."""
     if not path.isascii():

@@ -13,29 +13,37 @@ import signal
 import stat
 import sys
 from collections.abc import Iterator
+from errno import ENOMEM
 from typing import Any, Final
 
 from amplifier_module_tool_search.lines import Pattern, with_context
 from amplifier_module_tool_search.listing import list_files
-from amplifier_module_tool_search.walk import Selection, Walk
+from amplifier_module_tool_search.walk import Problem, Selection, Walk
 
 #: Seconds after which it ends by itself, when whoever should have stopped it is gone.
 _LEEWAY: Final = 5.0
 _BATCH: Final = 65536
 
 
-def main() -> int:
-    """Do what is asked on stdin and return the exit code of ripgrep: 0 found, 1 not found, 2 trouble."""
+def main(running: tuple[int, int] | None) -> int:
+    """Do what is asked on stdin and return the exit code of ripgrep: 0 found, 1 not found, 2 trouble.
+
+    `running` is a process whose output lists files, and where to read that.
+    """
     asked = json.loads(sys.stdin.buffer.read())
     signal.setitimer(signal.ITIMER_REAL, asked["seconds"] + _LEEWAY)
     selection = Selection(**asked["selection"])
     if asked["mode"] == "glob":
-        return list_files(asked, selection, problem)
+        return list_files(asked, selection, problem, running)
+    _limit_memory(asked["memory"])
     try:
         search = Search(asked, selection)
     except re.error as error:
         say(f"regex parse error: {error}")
         return 2
+    if asked["mode"] == "large":
+        search.tell_large()
+        return 0
     return 0 if search.run() else 1
 
 
@@ -53,20 +61,38 @@ class Search:
         """Write what is found; return whether anything was."""
         has_found = False
         for path, data in self._files():
-            has_found = self._search(path, data) or has_found
+            try:
+                has_found = self._search(path, data) or has_found
+            except MemoryError:
+                problem(path, OSError(ENOMEM, os.strerror(ENOMEM)))
         self._flush()
         return has_found
+
+    def tell_large(self) -> None:
+        """Name the files that are too large to be searched."""
+        most = self._asked["max_file_size"]
+        # What cannot be read was said by whoever searched.
+        for path in self._paths(lambda path, error: None):
+            try:
+                size = os.lstat(path).st_size
+            except OSError:
+                continue  # gone meanwhile
+            if size > most:
+                _tell_large(path, size)
+
+    def _paths(self, trouble: Problem) -> Iterator[str]:
+        wanted = re.compile(self._asked["names"] or ".*", re.DOTALL).fullmatch
+        fits = re.compile(self._asked["paths"] or ".*", re.DOTALL).fullmatch
+        for path, name, is_folder in Walk(self._selection, trouble):
+            if not is_folder and wanted(name) and fits(path):
+                yield path
 
     def _files(self) -> Iterator[tuple[str, bytes]]:
         most = self._asked["max_file_size"]
         if self._asked["file"] is not None:
             yield "<stdin>", _read(self._asked["file"])
             return
-        wanted = re.compile(self._asked["names"] or ".*", re.DOTALL).fullmatch
-        fits = re.compile(self._asked["paths"] or ".*", re.DOTALL).fullmatch
-        for path, name, is_folder in Walk(self._selection, problem):
-            if is_folder or not wanted(name) or not fits(path):
-                continue
+        for path in self._paths(problem):
             try:
                 fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
             except OSError as error:
@@ -75,7 +101,7 @@ class Search:
             try:
                 found = os.fstat(fd)
                 if found.st_size > most:
-                    say(f"ignoring ./{path}: {found.st_size} bytes")
+                    _tell_large(path, found.st_size)
                 elif stat.S_ISREG(found.st_mode):
                     yield path, _read(fd)
             except OSError as error:
@@ -85,7 +111,7 @@ class Search:
 
     def _search(self, path: str, data: bytes) -> bool:
         name = f"./{path}".encode("utf-8", "surrogateescape")
-        if self._asked["mode"] == "files":
+        if self._asked["mode"] == "files_with_matches":
             is_found = self._pattern.is_in(data)
             if is_found:
                 self._write(name + b"\0")
@@ -123,9 +149,24 @@ class Search:
         self._size = 0
 
 
+def _limit_memory(size: int) -> None:
+    """Keep a regular expression that piles up what it may come back to from taking the machine's memory."""
+    import resource
+
+    try:
+        _, most = resource.getrlimit(resource.RLIMIT_AS)
+        resource.setrlimit(resource.RLIMIT_AS, (size if most == resource.RLIM_INFINITY else min(size, most), most))
+    except (OSError, ValueError):
+        pass  # a system without this
+
+
 def problem(path: str, error: OSError) -> None:
     """Say what cannot be read."""
     say(f"./{path}: {error.strerror} (os error {error.errno})")
+
+
+def _tell_large(path: str, size: int) -> None:
+    say(f"ignoring ./{path}: {size} bytes")
 
 
 def say(text: str) -> None:

@@ -45,6 +45,7 @@ LINES = (
     "ÉTÉ",
     "foo\r",
     "\udcff foo",
+    "foo\udcc3 \udcffbar",
     "\r",
 )
 PATTERNS = (
@@ -64,6 +65,7 @@ PATTERNS = (
         r"a\.b",
         "x*",
     ),
+    *(r"o[^x] ", r"^\S", r"foo\W", r"\D\Db", "[^\\w ]", "foo.", "[]o]", r"[^\]f]o{2}"),
     *(r"^\s", "ba[rz]", "é.", "end\\$", ".", "(?i)foo", "o{2}", "x.y", "^.{3}$", r"\S$", "zzz"),
 )
 SPANNING = ("foo\nFoo", r"foo\s+bar", "foo.*bar", r"a\.b\n", "^foo$", r"\n\n", "(?s)F.o", "bar", "x*", "é.*\n")
@@ -178,6 +180,7 @@ class Both:
 
     def __init__(self, folder: str, tree: dict[str, bytes]) -> None:
         self.folder = folder
+        self.sessions: dict[str, MockCoordinator] = {}
         for number, (name, content) in enumerate(tree.items()):
             path = os.path.join(os.fsencode(folder), name.encode("utf-8", "surrogateescape"))
             try:
@@ -187,20 +190,25 @@ class Both:
                 continue  # a name is taken by a file or a folder
             os.utime(path, (number, number % 3))
 
+    async def _session(self, engine: str) -> MockCoordinator:
+        coordinator: MockCoordinator = MockCoordinator()
+        coordinator.register_capability("session.working_dir", self.folder)
+        coordinator.register_policy("test", lambda action, details: "allow")
+        await mount(coordinator, {"engine": engine, "glob": {"max_results": 4}})
+        return coordinator
+
     async def ask(self, tool: str, question: dict[str, Any]) -> None:
         """Ask both, and compare."""
         answers = {}
         for engine in ("rg", "python"):
-            coordinator: MockCoordinator = MockCoordinator()
-            coordinator.register_capability("session.working_dir", self.folder)
-            coordinator.register_policy("test", lambda action, details: "allow")
-            await mount(coordinator, {"engine": engine, "glob": {"max_results": 4}})
-            result = await coordinator.get("tools", tool).execute(dict(question))
+            if engine not in self.sessions:
+                self.sessions[engine] = await self._session(engine)
+            result = await self.sessions[engine].get("tools", tool).execute(dict(question))
             answers[engine] = result.output if result.success else result.error
         assert answers["rg"] == answers["python"]
 
 
-SETTINGS = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+SETTINGS = settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.too_slow])
 
 
 @SETTINGS

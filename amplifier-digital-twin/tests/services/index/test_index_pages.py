@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from amplifier_digital_twin.services import index_pages
 from amplifier_digital_twin.services.index_pages import (
     HTML,
     JSON,
@@ -117,3 +118,33 @@ def test_what_a_client_likes(accept: str, is_json: bool) -> None:
 def test_whose_file_it_is(filename: str, name: str, is_its: bool) -> None:
     """A file belongs to the project that its name says, not to one whose name begins alike."""
     assert is_file_of(filename, normalized(name)) is is_its
+
+
+PIECES = st.sampled_from(
+    [
+        '<a href="f/own-1.0.tar.gz#sha256=ff" data-requires-python="&gt;=3.9">own-1.0.tar.gz</a><br/>',
+        '<a href="https://files.example/p/own-2.0-py3-none-any.whl?x=1#md5=AB&amp;egg=own" data-yanked="">x</a>',
+        '<a  rel="internal" href="https://files.example/own%2B1.zip" >x</a>',
+        '<a data-core-metadata="sha256=00" href="../own-3.0-py3-none-any.whl">x</a>',
+        '<a href="https://files.example">x</a><a href="/">up</a><abbr title="x">y</abbr>',
+        '<a data-yanked href="own-4.0.tar.gz">x</a>',
+        "<a href='own-5.0.tar.gz'>x</a>",
+        '<A HREF="own-6.0.tar.gz">x</A>',
+        '<a name="z">',
+        '<base href="/deep/">',
+        '<!-- <a href="hidden-1.0.tar.gz">x</a> -->',
+        "<script>x = '<a href=\"scripted-1.0.tar.gz\">'</script>",
+        '<meta name="pypi:repository-version" content="1.1">',
+        "text & more\n",
+    ]
+)
+
+
+@given(st.lists(PIECES, max_size=8).map("".join))
+def test_both_ways_to_read_links_say_the_same(body: str) -> None:
+    """Pages as indexes write them are read without a parser, and never otherwise than by one."""
+    text = f"<!DOCTYPE html><html><head><title>Links</title></head><body>{body}</body></html>"
+    reader = index_pages._Links(URL)
+    reader.feed(text)
+    reader.close()
+    assert index_pages.parse_links(text, URL) == reader.files

@@ -96,3 +96,41 @@ async def test_private_indexes_lead_to_neighbours(monkeypatch: pytest.MonkeyPatc
     assert (await judge.judged("http://files.internal/x.whl")).url == "http://10.9.8.7/x.whl"
     with pytest.raises(LinkRefusedError):
         await judge.judged("http://169.254.169.254/latest")
+
+
+async def test_names_are_not_asked_for_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many links to one name are one question; an answer that failed is asked for again."""
+    judge = LinkJudge(frozenset({"index.example"}), {})
+    asked: list[str] = []
+
+    async def resolve(name: str) -> list[str]:
+        asked.append(name)
+        await asyncio.sleep(0)
+        if asked.count("gone.example") == 1 and name == "gone.example":
+            raise OSError("for the moment")
+        return ["93.184.216.34"]
+
+    monkeypatch.setattr("amplifier_digital_twin.services.link_judge._resolve", resolve)
+    await asyncio.gather(*(judge.judged(f"https://files.example/{number}") for number in range(20)))
+    assert sorted(asked) == ["files.example", "index.example"]
+    with pytest.raises(OSError, match="moment"):
+        await judge.judged("https://gone.example/x")
+    assert (await judge.judged("https://gone.example/x")).url == "https://93.184.216.34/x"
+
+
+async def test_one_who_gives_up_takes_the_answer_from_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A caller that is cancelled leaves the question to the others who wait for it."""
+    judge = LinkJudge(frozenset(), {})
+    answered = asyncio.Event()
+
+    async def resolve(name: str) -> list[str]:
+        await answered.wait()
+        return ["93.184.216.34"]
+
+    monkeypatch.setattr("amplifier_digital_twin.services.link_judge._resolve", resolve)
+    first, second = (asyncio.create_task(judge.judged("https://files.example/x")) for _ in range(2))
+    await asyncio.sleep(0)
+    first.cancel()
+    await asyncio.gather(first, return_exceptions=True)
+    answered.set()
+    assert (await second).extensions == {"sni_hostname": "files.example"}

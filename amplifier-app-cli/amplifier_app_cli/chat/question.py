@@ -1,0 +1,117 @@
+"""A question to a person: what it is about, what may be answered, and what an answer means."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from amplifier_app_cli.chat.ink import Ink
+
+if TYPE_CHECKING:
+    from amplifier_foundation.permissions.remembered import MemoryScope
+    from amplifier_kit.policy import Rule
+
+ALLOW: Final = "Allow"
+ALLOW_ALWAYS: Final = "Allow always"
+DENY: Final = "Deny"
+#: What the kernel takes for a yes.
+_CONSENT: Final = ("allow", "allow once", "allow always")
+#: How long a rule may hold, by the word that a person adds to `a`.
+SCOPES: Final[Mapping[str, MemoryScope]] = {"": "session", "session": "session", "project": "local", "user": "user"}
+
+
+class Person(Protocol):
+    """Whoever can be asked."""
+
+    @property
+    def ink(self) -> Ink:
+        """Return how to emphasise text."""
+        ...
+
+    @property
+    def width(self) -> int:
+        """Return how many columns there are to show things in."""
+        ...
+
+    def show(self, text: str) -> None:
+        """Show lines."""
+        ...
+
+    async def ask(self, label: str, draft: str = "") -> str | None:
+        """Return the next answer, which may begin as `draft`; None when there will be none."""
+        ...
+
+    @property
+    def can_lend(self) -> bool:
+        """Tell whether another program may have the terminal for a while."""
+        ...
+
+    def lent(self) -> AbstractAsyncContextManager[None]:
+        """Leave the terminal to another program for the length of a block."""
+        ...
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the kernel wants to know, with what the question itself does not say."""
+
+    action: str
+    details: dict[str, Any]
+    #: What the rules said of it when it was asked.
+    verdict: str = ""
+
+
+@dataclass
+class Question:
+    prompt: str
+    options: Sequence[str]
+    asked: Asked | None
+    #: What would be remembered; empty when nothing can be.
+    rules: tuple[Rule, ...] = ()
+    lines: list[str] = field(default_factory=list)
+    #: Whether the input that it is about may be changed.
+    is_editable: bool = False
+    #: The input as the person has left it, when it could not be taken.
+    draft: str | None = None
+
+    @property
+    def is_plain(self) -> bool:
+        """Tell whether yes and no are all the answers there are."""
+        return [option.strip().lower() for option in self.options] in (["allow", "deny"], [])
+
+
+def is_for_good(word: str) -> bool:
+    """Tell whether an answer is `a` or `always`, alone or with how long."""
+    first, _, rest = word.partition(" ")
+    return first in ("a", "always") and rest.strip() in SCOPES
+
+
+def is_kernels(question: Question) -> bool:
+    """Tell whether the kernel asks, for a policy; else a hook does."""
+    return question.asked is not None and bool(question.asked.action)
+
+
+def edited_answer(question: Question) -> str:
+    """Return the no to an input that another one is to take the place of: a loop that cannot do that runs neither."""
+    if is_kernels(question):
+        return f"{DENY}: the user wants another input"
+    return refusal(question.options)
+
+
+def consent(options: Sequence[str]) -> str:
+    """Return the option that means yes."""
+    return next((option for option in options if option.strip().lower() in _CONSENT), ALLOW)
+
+
+def refusal(options: Sequence[str]) -> str:
+    """Return the option that means no."""
+    return next((option for option in options if option.strip().lower().startswith("deny")), DENY)
+
+
+def chosen(options: Sequence[str], given: str) -> str | None:
+    """Return the option that a number or its own words name."""
+    if given.isdecimal() and 1 <= int(given) <= len(options):
+        return options[int(given) - 1]
+    return next((option for option in options if option.strip().lower() == given.lower()), None)

@@ -1,0 +1,161 @@
+"""`amplifier approval`: answer what a session asked when nobody was there."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from amplifier_app_cli.app import current_app
+from amplifier_app_cli.failures import told
+from amplifier_app_cli.ui.records import format_option, print_json
+
+if TYPE_CHECKING:
+    from amplifier_foundation.sessions.waiting_calls import Answer, WaitingCall
+
+
+@click.group()
+def approval() -> None:
+    """Answer calls that wait: a run without a terminal ends with exit code 3 when only a person can let it go on.
+
+    \b
+    Examples:
+      amplifier approval list
+      amplifier approval allow 3f2a
+      amplifier approval deny 3f2a 1c07b9aa --reason "use the test database"
+      amplifier run --resume 3f2a
+    """
+
+
+@approval.command(name="list")
+@click.argument("session", required=False)
+@format_option
+@told
+def list_calls(session: str | None, output_format: str) -> None:
+    """List the calls of SESSION that wait, or of all sessions of this project.
+
+    \b
+    Examples:
+      amplifier approval list
+      amplifier approval list 3f2a --format json
+    """
+    from amplifier_app_cli.ui.say import say
+    from amplifier_foundation.sessions.store import SessionStore
+    from amplifier_foundation.sessions.waiting_calls import WaitingCalls, WaitingCallsError
+
+    app = current_app()
+    store = SessionStore(app.home)
+    found = [store.find(session, app.project)] if session else list(store.list(app.project))
+    rows: list[tuple[str, WaitingCall]] = []
+    for one in found:
+        try:
+            rows += [(one.id, call) for call in WaitingCalls(one.folder).list()]
+        except WaitingCallsError as error:
+            if session:
+                raise
+            say(f"note: {error}")  # the calls of other sessions are listed all the same
+    if output_format == "json":
+        print_json([_record(session_id, call) for session_id, call in rows])
+        return
+    if not rows:
+        app.inform("no call waits for an answer")
+        return
+    from amplifier_app_cli.ui.plain import plain
+
+    for session_id, call in rows:
+        click.echo(plain(f"{call.id}  session {session_id[:8]}  {call.answer or 'waits'}  {call.asked}"))
+        for question in call.questions:
+            click.echo(plain(f"  {question.prompt}{f' {question.about}' if question.about else ''}"))
+        click.echo(plain(f"  {call.tool_name}: {_text(call)}"))
+
+
+@approval.command()
+@click.argument("session")
+@click.argument("calls", nargs=-1, metavar="[CALL]...")
+@format_option
+@told
+def allow(session: str, calls: tuple[str, ...], output_format: str) -> None:
+    """Allow the calls of SESSION that wait, once: all of them, or those with the ids CALL.
+
+    They run when the session goes on, exactly as they were asked about, unless a rule denies them by then.
+
+    \b
+    Examples:
+      amplifier approval allow 3f2a
+      amplifier approval allow 3f2a 1c07b9aa
+    """
+    _answer(session, calls, "allow", "", output_format)
+
+
+@approval.command()
+@click.argument("session")
+@click.argument("calls", nargs=-1, metavar="[CALL]...")
+@click.option("--reason", default="", help="Why, for the model to read.")
+@format_option
+@told
+def deny(session: str, calls: tuple[str, ...], reason: str, output_format: str) -> None:
+    """Deny the calls of SESSION that wait: all of them, or those with the ids CALL.
+
+    \b
+    Examples:
+      amplifier approval deny 3f2a
+      amplifier approval deny 3f2a 1c07b9aa --reason "use the test database"
+    """
+    _answer(session, calls, "deny", reason, output_format)
+
+
+def _answer(session: str, calls: tuple[str, ...], answer: Answer, note: str, output_format: str) -> None:
+    from amplifier_foundation.sessions.store import SessionStore
+    from amplifier_foundation.sessions.waiting_calls import WaitingCalls, WaitingCallsError
+
+    app = current_app()
+    found = SessionStore(app.home).find(session, app.project)
+    answered = WaitingCalls(found.folder).answer(calls, answer, note, _user())
+    if not answered:
+        raise WaitingCallsError(f"session {found.id}: no call waits for an answer")
+    if output_format == "json":
+        print_json([_record(found.id, call) for call in answered])
+    word = "allowed" if answer == "allow" else "denied"
+    for call in answered:
+        app.inform(f"{word}: {call.id} ({call.tool_name})")
+    app.inform(f"go on with `amplifier run --resume {found.id}`")
+
+
+def _user() -> str:
+    """Return who answers, for the log: the name of the account, else its number."""
+    import getpass
+    import os
+
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return str(os.getuid())
+
+
+def _record(session_id: str, call: WaitingCall) -> dict[str, Any]:
+    return {
+        "id": call.id,
+        "session_id": session_id,
+        "tool": call.tool_name,
+        "tool_call_id": call.tool_call_id,
+        "input": call.tool_input,
+        "asked": call.asked,
+        "answer": call.answer,
+        "questions": [
+            {
+                "prompt": one.prompt,
+                "action": one.action,
+                "about": one.about or None,
+                "answer": one.answer,
+                "by": one.by,
+                "reason": one.note,
+            }
+            for one in call.questions
+        ],
+    }
+
+
+def _text(call: WaitingCall) -> str:
+    import json
+
+    return json.dumps(call.tool_input, ensure_ascii=False)

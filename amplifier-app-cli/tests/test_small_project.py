@@ -1,0 +1,316 @@
+"""A scripted agent fixes a small real project under the default policy; the log answers who allowed what."""
+
+from __future__ import annotations
+
+import codecs
+import json
+import re
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pexpect
+import pytest
+
+Amplifier = Callable[..., subprocess.CompletedProcess[str]]
+
+_PATIENCE = 60.0
+_ESCAPES = re.compile(r"\x1b(?:\[[0-9;?]*[A-Za-z]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_=>78])")
+
+_PRICES = '''\
+def total(prices, discount=0):
+    """Return the sum of some prices, less a discount in percent."""
+    return sum(prices) - discount
+'''
+_TESTS = """\
+from prices import total
+
+
+def test_no_discount():
+    assert total([1, 2]) == 3
+
+
+def test_discount():
+    assert total([100, 100], 10) == 180
+    assert isinstance(total([100, 100], 10), int)
+"""
+_BUNDLE = """\
+bundle: {name: shop}
+includes:
+  - bundle: amplifier:default
+providers:
+  - {module: provider-mock, config: {scenario: run.yaml}}
+"""
+_PYTEST = "python -B -m pytest -q -p no:cacheprovider tests"
+
+#: What the model does: it looks around, tries things, some of them wrong, and believes what it is told.
+_SCENARIO = f"""
+turns:
+  - text: I look for it first.
+    tool_calls:
+      - {{id: look, name: grep, arguments: {{pattern: "def total", output_mode: content}}}}
+      - {{id: read, name: read_file, arguments: {{file_path: src/prices.py}}}}
+      - {{id: outside, name: read_file, arguments: {{file_path: ../secret.txt}}}}
+      - id: plan
+        name: todo
+        arguments:
+          action: create
+          todos: [{{content: Fix the discount, activeForm: Fixing the discount, status: in_progress}}]
+  - expect: {{contains: ["sum(prices) - discount", "src/prices.py"]}}
+    tool_calls:
+      - id: wrong
+        name: edit_file
+        arguments: {{file_path: src/prices.py, old_string: prices) - discount, new_string: prices) * discount}}
+  - tool_calls: [{{id: fails, name: bash, arguments: {{command: "{_PYTEST}"}}}}]
+  - expect: {{contains: 2 failed}}
+    text: Perhaps the test is wrong.
+    tool_calls:
+      - id: cheat
+        name: edit_file
+        arguments: {{file_path: tests/test_prices.py, old_string: "== 180", new_string: "== 2000"}}
+  - expect: {{contains: the tests are right}}
+    tool_calls:
+      - id: right
+        name: edit_file
+        arguments:
+          file_path: src/prices.py
+          old_string: prices) * discount
+          new_string: prices) * (100 - discount) / 100
+  - tool_calls: [{{id: passes, name: bash, arguments: {{command: "{_PYTEST}"}}}}]
+  - expect: {{contains: 2 passed}}
+    tool_calls: [{{id: harm, name: bash, arguments: {{command: rm -r tests}}}}]
+  - tool_calls:
+      - {{id: notes, name: write_file, arguments: {{file_path: CHANGES.md, content: "The discount is in percent.\\n"}}}}
+      - id: tick
+        name: todo
+        arguments:
+          action: update
+          todos: [{{content: Fix the discount, activeForm: Fixing the discount, status: completed}}]
+  - text: Fixed, and the tests pass.
+"""
+#: The person wants whole numbers.
+_EDITOR = """\
+import sys
+from pathlib import Path
+file = Path(sys.argv[1])
+file.write_text(file.read_text(encoding="utf-8").replace("/ 100", "// 100"), encoding="utf-8")
+"""
+
+
+class Chat:
+    """The program in a pseudo-terminal, answered as a person would."""
+
+    def __init__(self, project: Path, env: dict[str, str]) -> None:
+        kept = {name: value for name, value in env.items() if name not in ("NO_COLOR", "VISUAL")}
+        self._child = pexpect.spawn(
+            sys.executable,
+            ["-m", "amplifier_app_cli", "run", "--mode", "chat", "--bundle", "./bundle.yaml"],
+            cwd=str(project),
+            env={**kept, "TERM": "xterm-256color", "PROMPT_TOOLKIT_NO_CPR": "1"},
+            dimensions=(50, 120),
+            timeout=_PATIENCE,
+        )
+        self._child.delaybeforesend = None
+        self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+        self._raw = ""
+        self._seen = 0
+
+    @property
+    def text(self) -> str:
+        return _ESCAPES.sub("", self._raw).replace("\r", "")
+
+    @property
+    def new(self) -> str:
+        """Return what was shown since the last line was typed."""
+        return self.text[self._seen :]
+
+    def wait_for(self, *wanted: str) -> None:
+        """Wait until all of this was shown since the last line was typed."""
+        until = time.monotonic() + _PATIENCE
+        while not all(part in self.new for part in wanted):
+            assert time.monotonic() < until, f"{wanted} never came; this did:\n{self.new}"
+            try:
+                self._raw += self._decoder.decode(self._child.read_nonblocking(65_536, timeout=0.1))
+            except pexpect.TIMEOUT:
+                continue
+            except (pexpect.EOF, OSError):
+                break
+        assert all(part in self.new for part in wanted), f"{wanted} never came; this did:\n{self.new}"
+
+    def type(self, line: str) -> None:
+        self._seen = len(self.text)
+        self._child.send(f"{line}\r")
+
+    def leave(self) -> int:
+        self._child.send("\x04")
+        self._child.expect(pexpect.EOF)
+        self._child.close()
+        return int(self._child.exitstatus)
+
+    def close(self) -> None:
+        if not self._child.terminated:
+            self._child.close(force=True)
+
+
+def _talk(chat: Chat) -> None:
+    """Give every answer there is: once, for the session, no with a reason, another input, no."""
+    chat.wait_for("leaves.")
+    chat.type("fix the discount")
+    chat.wait_for("Allow filesystem.write?", "-    return sum(prices) - discount", "+    return sum(prices) * discount")
+    chat.wait_for("Allow? [y/n/a/e]")
+    assert "denied: no rule covers it" in chat.new  # what lies outside is not even asked for
+    chat.type("y")
+    chat.wait_for("Allow process.exec?", f'allow process.exec command "{_PYTEST}"', "Allow? [y/n/a/e]")
+    chat.type("a")
+    chat.wait_for("allowed for this session", "tests/test_prices.py", "+    assert total([100, 100], 10) == 2000")
+    chat.wait_for("Allow? [y/n/a/e]")
+    chat.type("n the tests are right")
+    chat.wait_for("+    return sum(prices) * (100 - discount) / 100", "Allow? [y/n/a/e]")
+    chat.type("e")
+    chat.wait_for("+    return sum(prices) * (100 - discount) // 100", "Allow? [y/n/a/e]")
+    chat.type("y")
+    chat.wait_for("rm -r tests", "Allow? [y/n/a/e]")
+    assert "Allow? [" not in chat.new.split("Allow process.exec?")[0]  # the tests ran again, unasked
+    chat.type("no")
+    chat.wait_for("(no such file yet)", "+The discount is in percent.", "Allow? [y/n/a/e]")
+    chat.type("yes")
+    chat.wait_for("Fixed, and the tests pass.", "$0")
+    assert chat.leave() == 0
+
+
+@pytest.fixture
+def shop(project: Path, environment: dict[str, str], tmp_path: Path) -> Path:
+    """Return a project with a failing test, and a person who has an editor."""
+    files = {"src/prices.py": _PRICES, "tests/test_prices.py": _TESTS, "bundle.yaml": _BUNDLE}
+    files |= {"run.yaml": textwrap.dedent(_SCENARIO), "pytest.ini": "[pytest]\npythonpath = src\n"}
+    for name, content in files.items():
+        (project / name).parent.mkdir(exist_ok=True)
+        (project / name).write_text(content, encoding="utf-8")
+    (tmp_path / "secret.txt").write_text("the key under the mat", encoding="utf-8")
+    (tmp_path / "editor.py").write_text(_EDITOR, encoding="utf-8")
+    environment["EDITOR"] = f"{sys.executable} {tmp_path / 'editor.py'}"
+    environment["PATH"] = f"{Path(sys.executable).parent}:{environment['PATH']}"
+    return project
+
+
+def _files(project: Path) -> dict[str, bytes]:
+    found = (path for path in project.rglob("*") if path.is_file())
+    return {str(path.relative_to(project)): path.read_bytes() for path in found}
+
+
+def _log(environment: dict[str, str]) -> tuple[str, list[dict[str, Any]]]:
+    (file,) = Path(environment["HOME"]).glob(".amplifier/projects/*/sessions/*/events.jsonl")
+    return file.parent.name, [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+
+
+def _who(event: dict[str, Any], remembered: list[dict[str, Any]]) -> str:
+    """Return who allowed something, from the event that says so and the rules that were remembered before it."""
+    data = event["data"]
+    if data["source"] == "approval_system":
+        return f"person: {data['reason'].removeprefix('approved: ')}"
+    rules = [one["data"]["rule"] for one in remembered if one["seq"] < event["seq"]]
+    is_remembered = data["reason"].startswith("remembered ") and any(
+        json.dumps(data["details"]["tool_input"].get("command")) in rule for rule in rules
+    )
+    return "rule of a person" if is_remembered else f"{data['source']}: {data['reason']}"
+
+
+def _audit(events: list[dict[str, Any]]) -> dict[str, str]:
+    """Return who allowed each call that has run; fails for one that ran without, or with another input."""
+    remembered = [event for event in events if event["event"] == "policy:remembered"]
+    allowed: dict[str, str] = {}
+    for ran in (event for event in events if event["event"] == "tool:post"):
+        call = ran["data"]
+        grants = [
+            event
+            for event in events
+            if event["event"] == "approval:granted"
+            and event["span_id"] == ran["span_id"]
+            and event["seq"] < ran["seq"]
+            and event["data"]["details"]["tool_call_id"] == call["tool_call_id"]
+            and event["data"]["details"]["tool_input"] == call["tool_input"]
+        ]
+        assert grants, f"{call['tool_call_id']} ran, and nobody has allowed it"
+        allowed[call["tool_call_id"]] = _who(grants[-1], remembered)
+    return allowed
+
+
+def test_fixed_end_to_end(shop: Path, environment: dict[str, str], amplifier: Amplifier) -> None:
+    """The project is fixed, only what was allowed has happened, the log says by whom, and all of it can be undone."""
+    before = _files(shop)
+    chat = Chat(shop, environment)
+    try:
+        _talk(chat)
+    finally:
+        chat.close()
+
+    after = _files(shop)
+    assert {name for name in after if after[name] != before.get(name)} == {"src/prices.py", "CHANGES.md"}
+    assert set(before) <= set(after)
+    assert b"sum(prices) * (100 - discount) // 100" in after["src/prices.py"]
+    session, events = _log(environment)
+    assert _audit(events) == {
+        "look": "rules: reading inside the project",
+        "read": "rules: reading inside the project",
+        "plan": "rules: a list of its own",
+        "wrong": "person: Allow",
+        "fails": "person: Allow always",
+        "right": "person: Allow",
+        "passes": "rule of a person",
+        "notes": "person: Allow",
+        "tick": "rules: a list of its own",
+    }
+    _check_refusals(events)
+    _check_edit(events)
+    (remembered,) = [event["data"] for event in events if event["event"] == "policy:remembered"]
+    assert (remembered["rule"], remembered["scope"]) == (f'allow process.exec command "{_PYTEST}"', "session")
+
+    undone = amplifier("session", "restore", session, "--last-turn", "--yes")
+    assert undone.returncode == 0, undone.stderr
+    assert _files(shop) == before
+
+
+def _check_refusals(events: list[dict[str, Any]]) -> None:
+    """What was refused has not run, and the log says who refused it and why."""
+    denials = {
+        event["data"]["details"]["tool_call_id"]: (event["data"]["source"], event["data"]["reason"])
+        for event in events
+        if event["event"] == "approval:denied"
+    }
+    assert set(denials) == {"outside", "cheat", "right", "harm"}
+    assert denials["outside"][0] == "rules"
+    assert denials["cheat"] == ("approval_system", "not approved: Deny: the tests are right")
+    assert denials["harm"] == ("approval_system", "not approved: Deny")
+    assert "another input" in denials["right"][1]
+    secrets = [event for event in events if "under the mat" in json.dumps(event)]
+    assert secrets == []
+
+
+def _check_edit(events: list[dict[str, Any]]) -> None:
+    """The log has the input that the model wanted, and the one that a person has put in its place and allowed."""
+    asked = [
+        event["data"]["details"]["tool_input"]["new_string"]
+        for event in events
+        if event["event"] == "approval:required" and event["data"]["details"]["tool_call_id"] == "right"
+    ]
+    assert asked == ["prices) * (100 - discount) / 100", "prices) * (100 - discount) // 100"]
+    (ran,) = [
+        event["data"] for event in events if event["event"] == "tool:post" and event["data"]["tool_call_id"] == "right"
+    ]
+    assert (ran["tool_input"]["new_string"], ran["edits"]) == (asked[1], 1)
+
+
+def test_headless_it_waits_at_the_first_write(shop: Path, environment: dict[str, str], amplifier: Amplifier) -> None:
+    """Without a person, the same agent looks around, and stops where it would change something; nothing has changed."""
+    before = _files(shop)
+    result = amplifier("run", "fix the discount", "--bundle", "./bundle.yaml")
+    assert result.returncode == 3, result.stderr
+    assert _files(shop) == before
+    _, events = _log(environment)
+    assert set(_audit(events)) == {"look", "read", "plan"}
+    (waiting,) = [event["data"] for event in events if event["event"] == "approval:waiting"]
+    assert waiting["tool_call_id"] == "wrong"

@@ -1,0 +1,96 @@
+"""What one running session may do: the rules as they are now, and how a person adds to them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from amplifier_foundation.permissions.permissions import Permissions
+from amplifier_foundation.permissions.remembered import MemoryScope, RememberedRule, RememberedRules
+
+if TYPE_CHECKING:
+    from amplifier_foundation.prepared import Prepared
+    from amplifier_kit.policy import Problem, Rule
+
+
+#: Whose rules count as a person's word: neither the product's nor the bundle's.
+_OF_PERSONS: Final = ("session", "user", "project", "local", "remembered")
+
+
+class SessionPermissions:
+    """The policy of a session. Files that change while it runs count from the next decision on."""
+
+    def __init__(self, load: Callable[[], Permissions], memory: RememberedRules) -> None:
+        """Judge by what `load` reads when it is first needed and whenever a file has changed.
+
+        Decisions are kept in `memory`.
+        """
+        self._load = load
+        self._memory = memory
+        self._loaded: Permissions | None = None
+
+    @classmethod
+    def of(cls, prepared: Prepared, session: Path, *, is_trusted: bool | None = None) -> SessionPermissions:
+        """Return the permissions of a prepared session that has its folder at `session`.
+
+        `is_trusted` says that the project is trusted for this run, whatever the record of trusted folders says.
+        """
+
+        def load() -> Permissions:
+            from amplifier_foundation.permissions.policy_file import may_bundle_allow
+
+            trusted = is_trusted or _is_trusted(prepared)
+            return Permissions.load(
+                prepared.home,
+                prepared.project,
+                is_trusted=trusted,
+                plan=prepared.composed.plan,
+                bundle=f"bundle {prepared.composed.name}",
+                is_bundle_trusted=may_bundle_allow(prepared.layers, is_trusted=trusted),
+                session=session,
+            )
+
+        return cls(load, RememberedRules(prepared.home, prepared.project, session))
+
+    @property
+    def current(self) -> Permissions:
+        """Return the rules as the files are now."""
+        if self._loaded is None or self._loaded.is_stale:
+            self._loaded = self._load()
+        return self._loaded
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """Return what is wrong with the rules."""
+        return self.current.problems
+
+    def policy(self, action: str, details: dict[str, Any]) -> tuple[str, str]:
+        """Be the policy of the session: a verdict and its reason, with what to do about a denial."""
+        judged = self.current.judge(action, details)
+        if judged.verdict == "deny" and judged.rule is None:
+            return "deny", f"{judged.reason}: `amplifier policy explain` says what would allow {action}"
+        return judged.verdict, judged.reason
+
+    def verdict(self, action: str, details: Mapping[str, Any]) -> str:
+        """Return what the rules say of an action as they are now."""
+        return self.current.judge(action, details).verdict
+
+    def is_allowed_by_person(self, action: str, details: Mapping[str, Any]) -> bool:
+        """Tell whether somebody has written or remembered a rule that allows an action, and nobody restricts it."""
+        judged = self.current.judge(action, details)
+        return judged.verdict == "allow" and judged.scope in _OF_PERSONS
+
+    def suggest(self, action: str, details: Mapping[str, Any]) -> tuple[Rule, ...]:
+        """Return the narrowest rules that would allow an action; empty when none would."""
+        return self.current.suggest(action, details)
+
+    def remember(self, rules: Sequence[Rule], scope: MemoryScope) -> tuple[RememberedRule, ...]:
+        """Let rules hold from now on, in this session or beyond; raises RememberError and PolicyFileError."""
+        return self._memory.remember(rules, scope)
+
+
+def _is_trusted(prepared: Prepared) -> bool:
+    from amplifier_foundation.trust import TrustStore
+
+    return TrustStore(prepared.home).state(prepared.project).trusted

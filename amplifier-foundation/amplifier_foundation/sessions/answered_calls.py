@@ -1,0 +1,108 @@
+"""Run the calls that waited and were answered, and tell the model what came of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+from amplifier_foundation.errors import FoundationError
+from amplifier_foundation.sessions.waiting_calls import WaitingCall, WaitingCalls, WaitingQuestion
+
+#: Said of every answer that somebody gave while the call waited.
+APPROVAL_ANSWERED: Final = "approval:answered"
+
+
+class RecordedAnswers:
+    """What was answered while calls waited: each answer counts once, for the same question on the same call."""
+
+    def __init__(self) -> None:
+        self._calls: dict[str, WaitingCall] = {}
+        self._used: set[tuple[str, str, str]] = set()
+
+    def expect(self, calls: Iterable[WaitingCall]) -> None:
+        """Know the answers of these calls."""
+        self._calls |= {call.key: call for call in calls}
+
+    def take(self, call: dict[str, Any], prompt: str, about: str = "") -> WaitingQuestion | None:
+        """Return the answer to a question on a call, once; None when there is none."""
+        known = self._known(call)
+        if known is None or (known.key, prompt, about) in self._used:
+            return None
+        said = next((one for one in known.questions if (one.prompt, one.about) == (prompt, about)), None)
+        if said is None or said.answer is None:
+            return None
+        self._used.add((known.key, prompt, about))
+        return said
+
+    def questions(self, call: dict[str, Any]) -> tuple[WaitingQuestion, ...]:
+        """Return all that was asked about a call before."""
+        known = self._known(call)
+        return known.questions if known is not None else ()
+
+    def _known(self, call: dict[str, Any]) -> WaitingCall | None:
+        try:
+            return self._calls.get(waiting_call(call).key)
+        except (TypeError, ValueError):  # it cannot have been written down
+            return None
+
+
+def more_details(details: Any) -> str:
+    """Return what a question is about besides the call itself, as JSON; empty when there is nothing."""
+    known = ("tool_name", "tool_input", "tool_call_id")
+    more = {key: value for key, value in details.items() if key not in known} if isinstance(details, dict) else {}
+    return json.dumps(more, ensure_ascii=False, sort_keys=True, default=str) if more else ""
+
+
+def waiting_call(call: dict[str, Any], asked: str = "", questions: tuple[WaitingQuestion, ...] = ()) -> WaitingCall:
+    """Return the call that the data of an event is about."""
+    return WaitingCall(call["tool_call_id"], call["tool_name"], call["tool_input"], asked, questions)
+
+
+async def run_answered(coordinator: Any, waiting: WaitingCalls, calls: Sequence[WaitingCall]) -> str:
+    """Run the calls that may run, one after the other, and return what the model is to read of all of them.
+
+    They pass hooks and policies again: a rule that denies by now denies. Calls without an answer are run as well, and
+    asked for on their way, by whoever answers in this session. Each is taken off `waiting` before it runs; those that
+    are not reached any more go on waiting. Raises OSError and FoundationError when none can be taken: none has run.
+    """
+    told: list[str] = []
+    for call in calls:
+        if coordinator.cancellation.is_cancelled:
+            told.append(f"{_named(call)} still waits.")
+            continue
+        try:
+            taken = waiting.take([call])
+        except (OSError, FoundationError) as error:
+            if not told:
+                raise
+            told.append(f"{_named(call)} still waits: {error}")
+            continue
+        told += [await _ran(coordinator, one) for one in taken] or [f"{_named(call)} does not wait any more."]
+    return "\n\n".join(told)
+
+
+async def _ran(coordinator: Any, call: WaitingCall) -> str:
+    from amplifier_kit.loop import Call, run_calls
+
+    await _tell_answers(coordinator, call)
+    if call.answer == "deny":
+        note = next((question.note for question in call.questions if question.note), "")
+        return f"{_named(call)} was not allowed{f': {note}' if note else ''}. It has not run."
+    (done,) = await run_calls(coordinator, [Call(call.tool_call_id, call.tool_name, call.tool_input)])
+    result = done.content
+    text = result if isinstance(result, str) else json.dumps(result, ensure_ascii=False, default=str)
+    return f"{_named(call)} was answered, and this came of it:\n{text}"
+
+
+async def _tell_answers(coordinator: Any, call: WaitingCall) -> None:
+    about = {"waiting_id": call.id, "tool_call_id": call.tool_call_id, "tool_name": call.tool_name}
+    for one in call.questions:
+        if one.answer is not None:
+            said = {"question": one.prompt, "action": one.action, "answer": one.answer, "reason": one.note}
+            said |= {"about": one.about} if one.about else {}
+            await coordinator.hooks.emit(APPROVAL_ANSWERED, {**about, **said, "by": one.by, "at": one.at})
+
+
+def _named(call: WaitingCall) -> str:
+    return f"The call {call.tool_call_id} of the tool {call.tool_name}, which waited for approval,"

@@ -1,0 +1,44 @@
+"""What a session's plan says of itself, read without trusting its shape."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+
+def planned_budget(plan: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the limits that a plan sets, none when it sets none."""
+    session = plan.get("session")
+    budget = session.get("budget") if isinstance(session, dict) else None
+    return dict(budget) if isinstance(budget, Mapping) else {}
+
+
+def provider_and_model(plan: Mapping[str, Any]) -> tuple[str | None, str | None]:
+    """Return the plan's first choice of provider, and as `provider/model` the model it is configured with."""
+    listed = plan.get("providers")
+    providers = [
+        (entry, entry["config"] if isinstance(entry.get("config"), dict) else {})
+        for entry in (listed if isinstance(listed, list) else [])
+        if isinstance(entry, dict) and entry.get("module")
+    ]
+    if not providers:
+        return None, None
+    first, config = min(providers, key=lambda provider: _priority(provider[1].get("priority")))
+    model = config.get("default_model")
+    name = str(first.get("id") or first["module"])
+    return name, f"{name}/{model}" if model else None
+
+
+def _priority(given: Any) -> float:
+    """Return a priority as a number, whatever a variable has made of it."""
+    try:
+        return float(given)
+    except (TypeError, ValueError):
+        return 100.0
+
+
+def has_own_rules(plan: Mapping[str, Any]) -> bool:
+    """Tell whether a plan brings rules of its own about what the session may do."""
+    hooks = plan.get("hooks")
+    entries = hooks if isinstance(hooks, list) else []
+    return any(isinstance(entry, Mapping) and entry.get("module") == "hooks-approval" for entry in entries)

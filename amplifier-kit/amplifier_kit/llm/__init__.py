@@ -1,0 +1,74 @@
+"""What the providers of model services share: a service is a small module on top of this.
+
+`LLMProvider` is the frame; see `amplifier_kit.llm.testing` for servers that speak the services' protocols, and for the
+conformance tests that every provider inherits.
+"""
+
+from amplifier_kit.llm.answer import Answer, FinishReason, LLMResponse
+from amplifier_kit.llm.call import LLMCall
+from amplifier_kit.llm.conversation import as_reminder, native_spec, read_conversation, safe_id
+from amplifier_kit.llm.errors import ANTHROPIC, GEMINI, OLLAMA, OPENAI, Endpoint, Wire, to_llm_error
+from amplifier_kit.llm.imports import http_client, imported
+from amplifier_kit.llm.parts import Call, Conversation, Image, Part, Redacted, Result, Text, Thinking, Turn
+from amplifier_kit.llm.provider import PROVIDER_EVENTS, LLMProvider, mount_provider
+from amplifier_kit.llm.settings import (
+    COMMON_KEYS,
+    CommonSettings,
+    env_or_config,
+    read_bool,
+    read_choice,
+    read_float,
+    read_int,
+)
+from amplifier_kit.llm.structured import ANSWER_TOOL, Mode, OutputMismatchError, Shape, closed_schema
+from amplifier_kit.llm.usage import CostLedger, Tokens, price_of
+from amplifier_kit.llm.waiting import alive, within
+
+__all__ = [
+    "ANSWER_TOOL",
+    "ANTHROPIC",
+    "COMMON_KEYS",
+    "GEMINI",
+    "OLLAMA",
+    "OPENAI",
+    "PROVIDER_EVENTS",
+    "Answer",
+    "Call",
+    "CommonSettings",
+    "Conversation",
+    "CostLedger",
+    "Endpoint",
+    "FinishReason",
+    "Image",
+    "LLMCall",
+    "LLMProvider",
+    "LLMResponse",
+    "Mode",
+    "OutputMismatchError",
+    "Part",
+    "Redacted",
+    "Result",
+    "Shape",
+    "Text",
+    "Thinking",
+    "Tokens",
+    "Turn",
+    "Wire",
+    "alive",
+    "as_reminder",
+    "closed_schema",
+    "env_or_config",
+    "http_client",
+    "imported",
+    "mount_provider",
+    "native_spec",
+    "price_of",
+    "read_bool",
+    "read_choice",
+    "read_conversation",
+    "read_float",
+    "read_int",
+    "safe_id",
+    "to_llm_error",
+    "within",
+]

@@ -1,0 +1,273 @@
+"""Take an answer piece by piece, tell the listeners, and build the response from it.
+
+A provider feeds one `Answer` per attempt with what its service streams, or with whole blocks where it does not stream;
+the events and the response are the same for all of them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Hashable
+from typing import Any, Final, Literal
+
+from amplifier_core.content_models import TextContent, ThinkingContent, ToolCallContent
+from amplifier_core.llm_errors import ContentFilterError, InvalidToolCallError, StreamError
+from amplifier_core.message_models import (
+    ChatResponse,
+    RedactedThinkingBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolCall,
+    ToolCallBlock,
+)
+from amplifier_kit.llm.usage import Tokens
+from amplifier_kit.stream import BlockType, StreamEmitter
+
+__all__ = ["Answer", "FinishReason", "LLMResponse"]
+
+#: Why an answer ended, in one word for all services.
+FinishReason = Literal["stop", "tool_use", "length", "content_filter"]
+
+_SAYING: Final = "saying"
+
+
+class LLMResponse(ChatResponse):
+    """A response with the extras that published providers give: blocks as they were streamed, and plain text."""
+
+    content_blocks: list[Any] | None = None
+    text: str | None = None
+
+
+class _Block:
+    """One block while it arrives."""
+
+    __slots__ = ("content", "extra", "id", "index", "kind", "name", "pieces", "signature", "whole")
+
+    def __init__(self, kind: BlockType, call_id: str, name: str) -> None:
+        self.kind = kind
+        self.id = call_id
+        self.name = name
+        self.pieces: list[str] = []
+        self.index: int | None = None
+        self.signature: str | None = None
+        self.content: list[Any] | None = None
+        self.extra: dict[str, Any] = {}
+        #: The arguments of a call that came as an object instead of text.
+        self.whole: dict[str, Any] | None = None
+
+
+class Answer:
+    """Collect one attempt at an answer.
+
+    A text or thinking block is announced with its first piece, a tool call at once; an empty block is never announced
+    and never kept. Blocks are numbered in the order in which they are announced.
+    """
+
+    def __init__(self, emitter: StreamEmitter, origin: str) -> None:
+        """Tell listeners through `emitter`; `origin` is the wire that can read this answer's signatures."""
+        self._emitter = emitter
+        self._origin = origin
+        self._open: dict[Hashable, _Block] = {}
+        self._order: list[_Block | RedactedThinkingBlock] = []
+        self._next_index = 0
+        self._saying: BlockType | None = None
+        self.finish_reason: FinishReason | None = None
+        #: Why the service refused, when it says.
+        self.refusal: str | None = None
+        self.tokens: Tokens | None = None
+        #: The model that answered, when the service says.
+        self.model: str | None = None
+        #: What the message must keep for the service, under keys with its own prefix.
+        self.metadata: dict[str, Any] = {}
+        #: The headers of the response: rate limits are read from them.
+        self.headers: dict[str, str] = {}
+
+    @property
+    def request_id(self) -> str:
+        """Return the id of this attempt."""
+        return self._emitter.request_id
+
+    @property
+    def is_finished(self) -> bool:
+        """Tell whether the service said that the answer is complete."""
+        return self.finish_reason is not None
+
+    # -- fed by the provider --
+
+    async def start(self, key: Hashable, kind: BlockType, *, id: str = "", name: str = "") -> None:
+        """Open a block; `key` is what the service calls it by. A tool call has an `id` and a `name`."""
+        block = _Block(kind, id, name)
+        self._open[key] = block
+        self._order.append(block)
+        if kind == "tool_use":
+            await self._announce(block)
+
+    async def add(self, key: Hashable, piece: str) -> None:
+        """Add a piece to an open block: text, thinking, or the arguments of a call as JSON text."""
+        if not piece:
+            return
+        block = self._open[key]
+        if block.index is None:
+            await self._announce(block)
+        block.pieces.append(piece)
+        assert block.index is not None
+        await self._emitter.block_delta(block.index, piece)
+
+    async def end(self, key: Hashable) -> None:
+        """Close a block; one that is not open is left alone."""
+        block = self._open.pop(key, None)
+        if block is not None and block.index is not None:
+            await self._emitter.block_end(block.index)
+
+    async def say(self, kind: Literal["text", "thinking"], piece: str) -> None:
+        """Add a piece for services that stream without blocks: a block lasts until another kind begins."""
+        if not piece:
+            return
+        if self._saying != kind:
+            await self.hush()
+            self._saying = kind
+            await self.start(_SAYING, kind)
+        await self.add(_SAYING, piece)
+
+    async def hush(self) -> None:
+        """End what `say` began."""
+        if self._saying is not None:
+            self._saying = None
+            await self.end(_SAYING)
+
+    async def call(
+        self, id: str, name: str, arguments: dict[str, Any] | str, extra: dict[str, Any] | None = None
+    ) -> None:
+        """Add a whole tool call; `extra` is kept on its block for the service, so use keys such as `gemini:x`."""
+        await self.hush()
+        key = ("call", len(self._order))
+        await self.start(key, "tool_use", id=id, name=name)
+        block = self._open[key]
+        block.extra.update(extra or {})
+        if isinstance(arguments, dict):
+            block.whole = arguments
+            if arguments:
+                assert block.index is not None
+                await self._emitter.block_delta(block.index, json.dumps(arguments, ensure_ascii=False))
+        else:
+            await self.add(key, arguments)
+        await self.end(key)
+
+    def mark(self, key: Hashable, extra: dict[str, Any]) -> None:
+        """Keep more on an open block, for the service; use keys such as `gemini:thought_signature`."""
+        self._open[key].extra.update(extra)
+
+    def sign(self, key: Hashable, signature: str) -> None:
+        """Add to the signature of an open thinking block."""
+        block = self._open[key]
+        block.signature = (block.signature or "") + signature
+
+    def sign_said(self, signature: str | None = None, content: list[Any] | None = None) -> None:
+        """Sign the last thinking block; without one, an empty one is kept for the sake of its signature."""
+        last = next((b for b in reversed(self._order) if isinstance(b, _Block) and b.kind == "thinking"), None)
+        if last is None:
+            last = _Block("thinking", "", "")
+            self._order.append(last)
+        last.signature, last.content = signature or last.signature, content or last.content
+
+    def redacted(self, data: str) -> None:
+        """Keep a block of reasoning that the service encrypted."""
+        self._order.append(RedactedThinkingBlock.model_validate({"data": data, "origin": self._origin}))
+
+    async def finish(self, reason: FinishReason) -> None:
+        """Note that the service said it is done, and end every block that is still open."""
+        self.finish_reason = reason
+        self._saying = None
+        for key in list(self._open):
+            await self.end(key)
+
+    # -- used by the shared part --
+
+    async def abort(self, error: BaseException) -> None:
+        """Tell the listeners that the rest will not come."""
+        self._open.clear()
+        await self._emitter.aborted(error)
+
+    def response(self) -> LLMResponse:
+        """Return the response; raise StreamError when the service never said that it is done.
+
+        Raises ContentFilterError when the service refused, and InvalidToolCallError for a call whose arguments are no
+        JSON object.
+        """
+        if self.finish_reason is None:
+            raise StreamError("the answer ended before it was complete: the service never said that it is done")
+        if self.finish_reason == "content_filter":
+            raise ContentFilterError(f"the service refused to answer: {self.refusal or 'it gives no reason'}")
+        content: list[Any] = []
+        blocks: list[Any] = []
+        calls: list[ToolCall] = []
+        for block in self._order:
+            if isinstance(block, RedactedThinkingBlock):
+                content.append(block)
+            elif block.kind == "tool_use":
+                arguments = self._arguments(block)
+                made = {**block.extra, "id": block.id, "name": block.name, "input": arguments}
+                content.append(ToolCallBlock.model_validate(made))
+                blocks.append(ToolCallContent(id=block.id, name=block.name, arguments=_copied(arguments)))
+                calls.append(ToolCall(id=block.id, name=block.name, arguments=_copied(arguments)))
+            else:
+                self._put(block, content, blocks)
+        text = "".join(block.text for block in content if block.type == "text")
+        return LLMResponse(
+            content=content,
+            tool_calls=calls or None,
+            finish_reason=self.finish_reason,
+            metadata=dict(self.metadata) or None,
+            content_blocks=blocks,
+            text=text or None,
+        )
+
+    def _put(self, block: _Block, content: list[Any], blocks: list[Any]) -> None:
+        text = "".join(block.pieces)
+        if block.kind == "text":
+            if text:
+                content.append(TextBlock.model_validate({**block.extra, "text": text}))
+                blocks.append(TextContent(text=text))
+            return
+        if not text and block.signature is None and block.content is None:
+            return
+        facts = {"thinking": text, "signature": block.signature, "content": block.content, "origin": self._origin}
+        content.append(ThinkingBlock.model_validate({**block.extra, **facts}))
+        if text:
+            blocks.append(ThinkingContent(text=text))
+
+    def _arguments(self, block: _Block) -> dict[str, Any]:
+        if block.whole is not None:
+            return block.whole
+        raw = "".join(block.pieces)
+        if not raw.strip():
+            return {}
+        try:
+            arguments = json.loads(raw)
+        except ValueError as error:
+            fault = f"its arguments are no valid JSON: {error}"
+        else:
+            if isinstance(arguments, dict):
+                return arguments
+            fault = f"its arguments must be an object, got {type(arguments).__name__}"
+        cut = self.finish_reason == "length"
+        if cut:
+            fault = "the answer was cut off at its limit of tokens inside the call; raise max_tokens"
+        raise InvalidToolCallError(
+            f"the model's call to {block.name!r} cannot be used: {fault}",
+            tool_name=block.name,
+            raw_arguments=raw,
+            retryable=not cut,
+        )
+
+    async def _announce(self, block: _Block) -> None:
+        block.index = self._next_index
+        self._next_index += 1
+        await self._emitter.block_start(block.index, block.kind, block.name or None)
+
+
+def _copied(value: Any) -> Any:
+    """Copy what JSON can hold: tools and hooks may change what they get."""
+    if isinstance(value, dict):
+        return {key: _copied(item) for key, item in value.items()}
+    return [_copied(item) for item in value] if isinstance(value, list) else value

@@ -1,0 +1,199 @@
+"""What one call to a model is about, and the attempts that it takes."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol
+
+from amplifier_core.events import PROVIDER_RETRY, PROVIDER_THROTTLE
+from amplifier_core.llm_errors import LLMError, ProviderUnavailableError
+from amplifier_core.message_models import ChatRequest
+from amplifier_core.utils.retry import RetryConfig, compute_delay
+from amplifier_kit.llm.answer import Answer
+from amplifier_kit.llm.breaker import breaker_of
+from amplifier_kit.llm.errors import Endpoint, to_llm_error
+from amplifier_kit.llm.gate import gate_of
+from amplifier_kit.llm.parts import Conversation
+from amplifier_kit.llm.settings import CommonSettings
+from amplifier_kit.llm.structured import Shape
+from amplifier_kit.llm.throttle import throttle_of
+from amplifier_kit.stream import StreamEmitter
+
+__all__ = ["CIRCUIT_EVENT", "CONCURRENCY_EVENT", "Attempts", "LLMCall", "Line"]
+
+CONCURRENCY_EVENT: Final = "provider:concurrency"
+CIRCUIT_EVENT: Final = "provider:circuit"
+
+_SPREAD: Final = 0.1
+
+
+@dataclass(frozen=True)
+class LLMCall:
+    """One question to a model, as a provider has to send it."""
+
+    #: The request with what an output schema adds to it; its messages are in `conversation`.
+    request: ChatRequest
+    conversation: Conversation
+    model: str
+    #: Whether anybody wants to see the answer while it arrives.
+    streams: bool
+    shape: Shape | None = None
+    #: What the loop passed to `complete()` besides, as `extended_thinking`.
+    options: dict[str, Any] = field(default_factory=dict)
+    #: For the service's metadata; None unless `send_session_id` is on.
+    session_id: str | None = None
+
+
+class Line(Protocol):
+    """What the attempts of a call need to know of their provider."""
+
+    name: str
+    settings: CommonSettings
+    endpoint: Endpoint
+    account: tuple[Any, ...]
+
+    @property
+    def hooks(self) -> Any:
+        """Return the session's hooks, None when there is no session."""
+
+    def retries_for(self, error: LLMError) -> int:
+        """Return how many further attempts an error is worth."""
+
+    async def emit(self, event: str, data: dict[str, Any]) -> None:
+        """Emit an event, if anybody can hear it."""
+
+
+class Attempts:
+    """Make one call, again where that can help: with the place at the gate, the throttle and the breaker."""
+
+    def __init__(self, line: Line, call: LLMCall, request_id: str) -> None:
+        self._line = line
+        self._call = call
+        self._settings = line.settings
+        self._request_id = request_id
+        self._facts = {"provider": line.name, "model": call.model}
+        #: How many attempts were begun.
+        self.count = 0
+
+    async def make(self, attempt: Callable[[Answer], Awaitable[None]]) -> Answer:
+        """Return the finished answer of the first attempt that succeeds; raise the error of the last.
+
+        `attempt` feeds the answer it is given; the first answer has the id of the call, later ones ids of their own.
+        """
+        await self._pass_breaker()
+        try:
+            answer = await self._until_it_works(attempt)
+        except BaseException as error:
+            await self._report(error)
+            raise
+        await self._report(None)
+        return answer
+
+    async def _until_it_works(self, attempt: Callable[[Answer], Awaitable[None]]) -> Answer:
+        while True:
+            self.count += 1
+            try:
+                async with gate_of(self._line.account).passage(self._settings.max_concurrent_requests, self._waiting):
+                    await self._throttle()
+                    return await self._once(attempt)
+            except LLMError as error:
+                delay = self._delay(error)
+                if delay is None:
+                    raise
+                await self._tell_retry(error, delay)
+            await asyncio.sleep(delay)
+
+    async def _once(self, attempt: Callable[[Answer], Awaitable[None]]) -> Answer:
+        request_id = self._request_id if self.count == 1 else None
+        emitter = StreamEmitter(self._line.hooks, request_id, enabled=self._call.streams)
+        answer = Answer(emitter, self._line.endpoint.wire.name)
+        try:
+            await attempt(answer)
+            answer.response()  # what is not complete, or cannot be read, is no answer
+        except asyncio.CancelledError as error:
+            await answer.abort(error)
+            raise
+        except Exception as error:
+            failed = to_llm_error(error, self._line.endpoint, self._call.model)
+            await answer.abort(failed)
+            if failed is error:
+                raise
+            raise failed from error
+        return answer
+
+    def _delay(self, error: LLMError) -> float | None:
+        """Return the seconds to wait before another attempt, None when there is to be none.
+
+        The wait that a service asks for is kept to, and never cut short by chance; one that is too long is not waited.
+        """
+        settings, asked = self._settings, error.retry_after
+        if not error.retryable or self.count > self._line.retries_for(error):
+            return None
+        if asked is not None and asked > settings.max_retry_delay:
+            return None
+        config = RetryConfig(
+            initial_delay=settings.min_retry_delay,
+            max_delay=settings.max_retry_delay,
+            jitter=settings.retry_jitter,
+        )
+        delay = compute_delay(config, self.count - 1, None, error.delay_multiplier)
+        if asked is not None:
+            spread = 1 + random.random() * _SPREAD if settings.retry_jitter else 1.0
+            delay = max(delay, asked * spread)
+        return delay
+
+    async def _tell_retry(self, error: LLMError, delay: float) -> None:
+        told = {
+            **self._facts,
+            "request_id": self._request_id,
+            "attempt": self.count,
+            "max_retries": self._line.retries_for(error),
+            "delay": round(delay, 3),
+            "error_type": type(error).__name__,
+            "error_message": str(error),
+        }
+        if error.retry_after is not None:
+            told["retry_after"] = error.retry_after
+        await self._line.emit(PROVIDER_RETRY, told)
+
+    async def _waiting(self, numbers: dict[str, int]) -> None:
+        await self._line.emit(CONCURRENCY_EVENT, {**self._facts, **numbers})
+
+    async def _throttle(self) -> None:
+        settings = self._settings
+        due = throttle_of(self._line.account).due(settings.throttle_threshold, settings.throttle_delay)
+        if due is not None:
+            await self._line.emit(PROVIDER_THROTTLE, {**self._facts, "request_id": self._request_id, **due})
+            await asyncio.sleep(due["delay"])
+
+    async def _pass_breaker(self) -> None:
+        threshold, cooldown = self._settings.circuit_breaker_threshold, self._settings.circuit_breaker_cooldown
+        breaker = breaker_of(self._line.account)
+        state, left = breaker.enter(threshold, cooldown, time.monotonic())
+        if state == "half_open":
+            await self._tell_circuit(state)
+        if state == "open":
+            raise ProviderUnavailableError(
+                f"{self._line.name}: not asked, because the last {breaker.failures} calls failed; it is tried again in "
+                f"{left:.0f} s. Choose another provider, or run `amplifier provider test {self._line.name}`",
+                provider=self._line.name,
+                model=self._call.model,
+                retryable=False,
+                retry_after=left,
+            )
+
+    async def _report(self, error: BaseException | None) -> None:
+        state = breaker_of(self._line.account).report(error, self._settings.circuit_breaker_threshold)
+        if state is not None:
+            await self._tell_circuit(state)
+
+    async def _tell_circuit(self, state: str) -> None:
+        failures = breaker_of(self._line.account).failures
+        cooldown = self._settings.circuit_breaker_cooldown
+        await self._line.emit(
+            CIRCUIT_EVENT, {**self._facts, "state": state, "failures": failures, "cooldown": cooldown}
+        )

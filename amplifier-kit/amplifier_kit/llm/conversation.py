@@ -1,0 +1,197 @@
+"""Read the messages of a request into turns and parts, sound and in order.
+
+Only instructions in front are taken for the system prompt. One that stands later stays where it is: moved to the front
+it would change the beginning of every request, which is what services cache.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from amplifier_core.message_models import Message, ToolSpec
+from amplifier_kit.llm.parts import Call, Conversation, Image, Part, Redacted, Result, Role, Text, Thinking, Turn
+from amplifier_kit.pairing import check_pairing, repair_pairing
+
+__all__ = ["as_reminder", "native_spec", "read_conversation", "safe_id"]
+
+_REMINDER: Final = "<system-reminder"
+_SAFE_ID: Final = re.compile("[A-Za-z0-9_-]+")
+_UNSAFE: Final = re.compile("[^A-Za-z0-9_-]")
+
+
+def read_conversation(messages: Sequence[Message]) -> Conversation:
+    """Return the conversation that a request holds; calls without a result and the like are repaired first."""
+    repairs: tuple[Any, ...] = ()
+    if check_pairing([_outline(message) for message in messages]):
+        sound = repair_pairing([message.model_dump(exclude_none=True) for message in messages])
+        messages, repairs = [Message(**message) for message in sound.messages], tuple(sound.repairs)
+    names: dict[str, str] = {}
+    system: list[str] = []
+    turns: list[Turn] = []
+    for message in messages:
+        turn = _turn(message, names)
+        names.update((part.id, part.name) for part in turn.parts if isinstance(part, Call))
+        if turn.role == "system" and not turns:
+            if turn.text:
+                system.append(turn.text)
+        elif turn.parts:
+            turns.append(turn)
+    return Conversation(tuple(system), tuple(turns), repairs)
+
+
+def as_reminder(text: str) -> str:
+    """Return an instruction that stands in the middle of a conversation, marked as such for services without a role."""
+    return text if text.lstrip().startswith(_REMINDER) else f"<system-reminder>\n{text}\n</system-reminder>"
+
+
+def safe_id(call_id: str, longest: int = 64) -> str:
+    """Return an id that every service takes: letters, digits, `_` and `-`; one that is fine is left as it is.
+
+    Histories move from service to service, and some make ids that others refuse. The same id always gives the same.
+    """
+    if len(call_id) <= longest and _SAFE_ID.fullmatch(call_id):
+        return call_id
+    from hashlib import sha256
+
+    mark = sha256(call_id.encode("utf-8", "replace")).hexdigest()[:8]
+    return f"{_UNSAFE.sub('_', call_id)[: longest - 9]}_{mark}"
+
+
+def native_spec(tool: ToolSpec) -> dict[str, Any] | None:
+    """Return the service's own form of a tool that is one of its native ones, None for a function.
+
+    `native_tool_spec` of a tool puts `type` and more on the spec; only what it put there is passed on.
+    """
+    extra = tool.model_extra or {}
+    kind = extra.get("type")
+    if not isinstance(kind, str) or kind in ("function", "custom"):
+        return None
+    return {**extra, "name": tool.name} if "name" in tool.model_fields_set else dict(extra)
+
+
+def _outline(message: Message) -> dict[str, Any]:
+    """Return what pairing looks at, without copying what it does not."""
+    outline: dict[str, Any] = {"role": message.role}
+    if message.role == "tool":
+        outline["tool_call_id"] = message.tool_call_id
+        outline["name"] = message.name
+    elif message.role == "assistant":
+        outline["tool_calls"] = (message.model_extra or {}).get("tool_calls")
+        if isinstance(message.content, list):
+            blocks = [block for block in message.content if block.type == "tool_call"]
+            outline["content"] = [{"type": "tool_call", "id": block.id, "name": block.name} for block in blocks]
+    return outline
+
+
+def _turn(message: Message, names: Mapping[str, str]) -> Turn:
+    metadata = message.metadata or {}
+    if message.role in ("tool", "function"):
+        return Turn("tool", (_result(message, names),), metadata)
+    parts = _parts(message, names)
+    role: Role = message.role  # type: ignore[assignment]  # `function` is a tool's
+    if role != "assistant":
+        # Only models think and call; a result outside a tool's message answers no call that services know of.
+        shown = [part for part in parts if isinstance(part, Text | Image)]
+        shown += [inner for part in parts if isinstance(part, Result) for inner in part.parts]
+        return Turn(role, tuple(shown), metadata)
+    known = {part.id for part in parts if isinstance(part, Call)}
+    parts += [call for call in _listed(message) if call.id not in known]
+    return Turn(role, tuple(parts), metadata)
+
+
+def _result(message: Message, names: Mapping[str, str]) -> Result:
+    call_id = message.tool_call_id or ""
+    parts = [part for part in _parts(message, names) if isinstance(part, Text | Image)]
+    blocks = [] if isinstance(message.content, str) else message.content
+    for block in blocks:
+        if block.type == "tool_result":
+            call_id = call_id or block.tool_call_id
+            parts += _output(block.output)
+    return Result(call_id, message.name or names.get(call_id, ""), tuple(parts))
+
+
+def _parts(message: Message, names: Mapping[str, str]) -> list[Part]:
+    if isinstance(message.content, str):
+        return [Text(message.content)] if message.content else []
+    parts = [_part(block, names) for block in message.content]
+    return [part for part in parts if part is not None]
+
+
+def _part(block: Any, names: Mapping[str, str]) -> Part | None:
+    extra = block.model_extra or {}
+    origin = extra.get("origin")
+    match block.type:
+        case "text":
+            return Text(block.text) if block.text else None
+        case "image":
+            return _image(block.source)
+        case "thinking":
+            return Thinking(block.thinking, block.signature, origin, block.content)
+        case "redacted_thinking":
+            return Redacted(block.data, origin)
+        case "reasoning":
+            return Thinking(_said(block.summary), None, origin, block.content)
+        case "tool_call":
+            return Call(block.id, block.name, block.input, {k: v for k, v in extra.items() if ":" in k})
+        case "tool_result":
+            result = _output(block.output)
+            return Result(block.tool_call_id, names.get(block.tool_call_id, ""), tuple(result))
+    return None
+
+
+def _said(summary: list[Any]) -> str:
+    texts = [item.get("text", "") if isinstance(item, Mapping) else str(item) for item in summary]
+    return "\n".join(text for text in texts if text)
+
+
+def _image(source: Mapping[str, Any]) -> Image | None:
+    url: Any = source.get("url")
+    if isinstance(url, Mapping):
+        url = url.get("url")
+    if isinstance(url, str) and url.startswith("data:"):
+        head, _, encoded = url[5:].partition(",")
+        return Image(head.partition(";")[0] or "image/png", encoded)
+    if isinstance(url, str) and url:
+        return Image(url=url)
+    data = source.get("data")
+    return Image(str(source.get("media_type") or "image/png"), data) if isinstance(data, str) and data else None
+
+
+def _output(output: Any) -> list[Text | Image]:
+    if isinstance(output, str):
+        return [Text(output)] if output else []
+    if isinstance(output, list) and output and all(isinstance(item, Mapping) and "type" in item for item in output):
+        found: list[Text | Image] = []
+        for item in output:
+            if item["type"] == "text" and item.get("text"):
+                found.append(Text(str(item["text"])))
+            elif item["type"] == "image" and (image := _image(item.get("source") or {})):
+                found.append(image)
+        return found
+    return [Text(json.dumps(output, default=str, ensure_ascii=False))] if output is not None else []
+
+
+def _listed(message: Message) -> list[Call]:
+    listed = (message.model_extra or {}).get("tool_calls")
+    calls: list[Call] = []
+    for entry in listed if isinstance(listed, list | tuple) else ():
+        if not isinstance(entry, Mapping):
+            continue
+        function = entry.get("function")
+        inner: Mapping[str, Any] = function if isinstance(function, Mapping) else entry
+        name = str(entry.get("tool") or inner.get("name") or "")
+        arguments = inner.get("arguments", inner.get("input"))
+        calls.append(Call(str(entry.get("id") or ""), name, _arguments(arguments)))
+    return calls
+
+
+def _arguments(given: Any) -> dict[str, Any]:
+    if isinstance(given, str):
+        try:
+            given = json.loads(given)
+        except ValueError:
+            return {}
+    return dict(given) if isinstance(given, Mapping) else {}

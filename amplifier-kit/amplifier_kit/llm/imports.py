@@ -1,0 +1,70 @@
+"""Import what is slow to import, when it is needed and without holding up the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from importlib import import_module
+from types import ModuleType
+from typing import Any
+
+from amplifier_core.llm_errors import ConfigurationError
+
+__all__ = ["http_client", "imported"]
+
+
+async def imported(name: str, *, needs: str | None = None) -> ModuleType:
+    """Return a module, imported in a thread the first time; SDKs take a second and more.
+
+    Raises ConfigurationError that names the distribution `needs` when it is not installed.
+    """
+    known = sys.modules.get(name)
+    if known is not None and not getattr(getattr(known, "__spec__", None), "_initializing", False):
+        return known
+    try:
+        return await asyncio.to_thread(import_module, name)
+    except ModuleNotFoundError as error:
+        package = needs or name.partition(".")[0]
+        raise ConfigurationError(f"the package {package!r} is not installed: run `pip install {package}`") from error
+
+
+async def http_client(base_url: str, *, timeout: float, idle: float | None = None, **options: Any) -> Any:
+    """Return a new `httpx2.AsyncClient` for a service: proxy and certificates from the environment, no more of it.
+
+    `timeout` bounds connecting and sending, `idle` the wait for the next byte. A service on this machine is reached
+    directly, whatever proxy the environment names; raises ConfigurationError for a proxy that cannot be used.
+    """
+    import os
+
+    httpx2 = await imported("httpx2")
+    limits = httpx2.Timeout(timeout, connect=min(timeout, 30.0), read=idle or timeout, pool=None)
+    verify = _certificates(os.environ) if base_url.startswith("https:") else False
+    proxy = _proxy(base_url, os.environ)
+    many = httpx2.Limits(max_connections=None, max_keepalive_connections=20)
+    try:
+        return httpx2.AsyncClient(timeout=limits, trust_env=False, proxy=proxy, verify=verify, limits=many, **options)
+    except (ImportError, ValueError) as error:
+        raise ConfigurationError(f"the proxy of the environment cannot be used: {error}") from error
+
+
+def _proxy(base_url: str, environ: Any) -> str | None:
+    from amplifier_kit.net.hosts import MalformedError
+    from amplifier_kit.net.proxies import proxy_for
+    from amplifier_kit.net.urls import parse_url
+
+    try:
+        target = parse_url(base_url)
+    except MalformedError as error:
+        raise ConfigurationError(f"base_url {base_url!r} is no URL: {error}") from error
+    if target.host == "localhost" or target.host.startswith("127.") or target.host in ("::1", "[::1]"):
+        return None
+    return proxy_for(target, environ)
+
+
+def _certificates(environ: Any) -> Any:
+    file, folder = environ.get("SSL_CERT_FILE"), environ.get("SSL_CERT_DIR")
+    if not file and not folder:
+        return True
+    import ssl
+
+    return ssl.create_default_context(cafile=file or None, capath=folder or None)

@@ -1,0 +1,336 @@
+"""The part of a provider that is the same for every service.
+
+A provider subclasses `LLMProvider` and writes three things: the client, the payload that a call is sent as, and how the
+service's stream feeds an `Answer`. Events, retries, limits, errors, costs and schemas are here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any, ClassVar
+
+from amplifier_core import ChatRequest, ConfigField, ModelInfo, ProviderInfo
+from amplifier_core.correlation import new_request_id
+from amplifier_core.events import LLM_REQUEST, LLM_RESPONSE, PROVIDER_RETRY, PROVIDER_TOOL_SEQUENCE_REPAIRED
+from amplifier_core.llm_errors import InvalidToolCallError, LLMError
+from amplifier_core.message_models import ChatResponse, ToolCall
+from amplifier_kit.llm.answer import Answer, LLMResponse
+from amplifier_kit.llm.call import CIRCUIT_EVENT, CONCURRENCY_EVENT, Attempts, LLMCall
+from amplifier_kit.llm.conversation import read_conversation
+from amplifier_kit.llm.errors import Endpoint, Wire, to_llm_error
+from amplifier_kit.llm.secrets import Scrubber
+from amplifier_kit.llm.settings import CommonSettings
+from amplifier_kit.llm.structured import Mode, OutputMismatchError, Shape, shape_of
+from amplifier_kit.llm.throttle import throttle_of
+from amplifier_kit.llm.usage import CostLedger, priced_usage
+from amplifier_kit.llm.waiting import within
+from amplifier_kit.stream import STREAM_EVENTS
+
+__all__ = ["PROVIDER_EVENTS", "LLMProvider", "mount_provider"]
+
+#: What every provider contributes on `observability.events` besides the kernel's own.
+PROVIDER_EVENTS = (*STREAM_EVENTS, CONCURRENCY_EVENT, CIRCUIT_EVENT)
+
+
+class LLMProvider(ABC):
+    """Answer requests through one service."""
+
+    #: The name to mount under, which is also the provider's name in events.
+    id: ClassVar[str]
+    display_name: ClassVar[str]
+    wire: ClassVar[Wire]
+    #: The price list's name for the service; None when there are no prices.
+    vendor: ClassVar[str | None] = None
+    #: Whether calls cost nothing, as with a model on this machine.
+    is_free: ClassVar[bool] = False
+    #: How the service is asked for a form, unless `shape_mode` says otherwise.
+    structured: ClassVar[Mode] = "prompt"
+    has_json_mode: ClassVar[bool] = False
+    #: Environment variables that hold the key, the first one first.
+    key_names: ClassVar[tuple[str, ...]] = ()
+    #: Own values for fields of CommonSettings.
+    defaults: ClassVar[Mapping[str, Any]] = {}
+
+    def __init__(
+        self,
+        config: Mapping[str, Any],
+        coordinator: Any = None,
+        *,
+        model: str,
+        api_key: str | None = None,
+        base_url: str | None = None,
+        name: str | None = None,
+    ) -> None:
+        """Take a config; no SDK is imported and nothing is sent. Raises ValueError for a value that cannot be used.
+
+        `name` is for services that a session may have several of.
+        """
+        self.name = name or self.id
+        self.config = dict(config)
+        self.settings = CommonSettings.read(config, **self.defaults)
+        self.priority = self.settings.priority
+        self.model = model
+        self.api_key = api_key
+        self.base_url = base_url
+        self.coordinator = coordinator
+        self.scrubber = Scrubber(api_key)
+        self.endpoint = Endpoint(
+            provider=self.name,
+            wire=self.wire,
+            base_url=base_url,
+            key_name=self.key_names[0] if self.key_names else None,
+            overloaded_multiplier=self.settings.overloaded_delay_multiplier,
+            scrub=self.scrubber.text,
+        )
+        self.account: tuple[Any, ...] = (self.name, base_url, hash(api_key))
+        self.ledger = CostLedger()
+        self._client: Any = None
+        self._client_loop: asyncio.AbstractEventLoop | None = None
+        self._connecting: asyncio.Lock | None = None
+        self._repaired: set[Any] = set()
+
+    # -- what a provider writes --
+
+    @abstractmethod
+    async def connect(self) -> Any:
+        """Import the SDK and return a new client with the SDK's own retries off."""
+
+    @abstractmethod
+    async def disconnect(self, client: Any) -> None:
+        """Close a client."""
+
+    @abstractmethod
+    def payload(self, call: LLMCall) -> dict[str, Any]:
+        """Return the arguments of the SDK's call. The same conversation must give the same beginning every time."""
+
+    @abstractmethod
+    async def attempt(self, client: Any, payload: dict[str, Any], answer: Answer, call: LLMCall) -> None:
+        """Send the payload and feed the answer; call `answer.finish()` only when the service said it is done.
+
+        Raises whatever the SDK raises. The stream must be closed on every way out.
+        """
+
+    @abstractmethod
+    def model_info(self, model: str) -> ModelInfo:
+        """Describe a model by its name, without asking anybody."""
+
+    @abstractmethod
+    async def fetch_models(self, client: Any) -> list[ModelInfo]:
+        """Ask the service for its models; raises whatever the SDK raises."""
+
+    def shape_mode(self, request: ChatRequest) -> Mode:
+        """Return how this request's output schema is asked for."""
+        return self.structured
+
+    def retries_for(self, error: LLMError) -> int:
+        """Return how many further attempts a retryable error is worth: a whole answer that is no good, only one."""
+        return (
+            min(1, self.settings.max_retries) if isinstance(error, InvalidToolCallError) else self.settings.max_retries
+        )
+
+    def config_fields(self) -> list[ConfigField]:
+        """Return what a wizard asks for."""
+        return []
+
+    def price_model(self, call: LLMCall, answer: Answer) -> str:
+        """Return the name of the model that the price list is asked for."""
+        return answer.model or call.model
+
+    # -- the published interface --
+
+    def get_info(self) -> ProviderInfo:
+        """Describe the provider."""
+        model = self.get_model_info()
+        limits = {"context_window": model.context_window, "max_output_tokens": model.max_output_tokens}
+        return ProviderInfo(
+            id=self.id,
+            display_name=self.display_name,
+            credential_env_vars=list(self.key_names),
+            capabilities=list(model.capabilities),
+            defaults={"model": self.model, **limits},
+            config_fields=self.config_fields(),
+        )
+
+    def get_model_info(self) -> ModelInfo:
+        """Describe the model in use."""
+        return self._limited(self.model_info(self.model))
+
+    async def list_models(self) -> list[ModelInfo]:
+        """Return the models that the service offers; raises an LLMError when it cannot be asked."""
+        try:
+            return [self._limited(model) for model in await self.fetch_models(await self.client())]
+        except Exception as error:
+            failed = to_llm_error(error, self.endpoint, None)
+            if failed is error:
+                raise
+            raise failed from error
+
+    def parse_tool_calls(self, response: ChatResponse) -> list[ToolCall]:
+        """Return the tool calls of a response."""
+        return list(response.tool_calls or [])
+
+    async def close(self) -> None:
+        """Close the client, if there is one; the provider can be used again afterwards."""
+        client, self._client = self._client, None
+        if client is not None and self._client_loop is asyncio.get_running_loop():
+            await self.disconnect(client)
+
+    async def complete(self, request: ChatRequest, **options: Any) -> LLMResponse:
+        """Return the model's answer, or raise an LLMError.
+
+        Every question to the model is one `llm:request` and one `llm:response`, however many attempts it takes. An
+        answer that does not fit the output schema is asked for again; OutputMismatchError when that does not help.
+        """
+        shape = shape_of(request, self.shape_mode(request), has_json_mode=self.has_json_mode)
+        if shape is None:
+            return await self._ask(request, None, options)
+        shape.fault(None)  # a schema that is none is an error before anything is sent
+        asked = shape.asked(request)
+        rounds = self.settings.structured_output_retries
+        for number in range(1, rounds + 2):
+            response, fault = shape.settled(await self._ask(asked, shape, options))
+            if fault is None:
+                return response
+            if number <= rounds:
+                await self._tell_mismatch(fault, number, asked.model or self.model)
+                asked = shape.again(asked, response, fault)
+        raise OutputMismatchError(
+            f"{self.name}: the answer does not fit the output schema after {rounds + 1} attempts: {fault}",
+            provider=self.name,
+            model=asked.model or self.model,
+        )
+
+    # -- one question --
+
+    async def _ask(self, request: ChatRequest, shape: Shape | None, options: dict[str, Any]) -> LLMResponse:
+        call = self._call(request, shape, options)
+        await self._tell_repairs(call)
+        request_id = new_request_id()
+        facts = {"provider": self.name, "model": call.model, "request_id": request_id}
+        payload = self.payload(call)
+        asked = {"message_count": len(request.messages), "tool_count": len(request.tools or ()), "stream": call.streams}
+        await self.emit(LLM_REQUEST, {**facts, **asked, **self._raw(payload)})
+        started = time.monotonic()
+        attempts = Attempts(self, call, request_id)
+
+        async def attempt(answer: Answer) -> None:
+            client = await self.client()  # the first one imports the SDK, which is not the service's fault
+            async with within(request.timeout):
+                await self.attempt(client, payload, answer, call)
+
+        try:
+            answer = await attempts.make(attempt)
+        except BaseException as error:
+            failure = {"type": type(error).__name__, "message": self.scrubber.text(str(error))}
+            failed = {"status": "error", "error": failure, "attempts": attempts.count}
+            await self.emit(LLM_RESPONSE, {**facts, **failed, **_since(started)})
+            raise
+        response = await self._response(call, answer)
+        ended = {"status": "ok", "attempts": attempts.count, "finish_reason": answer.finish_reason}
+        await self.emit(LLM_RESPONSE, {**facts, **ended, **_since(started), **self._told(response, answer)})
+        return response
+
+    def _call(self, request: ChatRequest, shape: Shape | None, options: dict[str, Any]) -> LLMCall:
+        wants_events = (request.metadata or {}).get("stream") is not False
+        session_id = getattr(self.coordinator, "session_id", None) if self.settings.send_session_id else None
+        return LLMCall(
+            request=request,
+            conversation=read_conversation(request.messages),
+            model=request.model or self.model,
+            streams=self.settings.use_streaming and wants_events,
+            shape=shape,
+            options=options,
+            session_id=str(session_id) if session_id else None,
+        )
+
+    async def _response(self, call: LLMCall, answer: Answer) -> LLMResponse:
+        response = answer.response()
+        if answer.tokens is not None:
+            model = self.price_model(call, answer)
+            free = answer.tokens.usage(Decimal(0)) if self.is_free else None
+            response.usage = free or await priced_usage(answer.tokens, model, self.vendor)
+        self.ledger.add(response.usage, call.model)
+        return response
+
+    def _told(self, response: LLMResponse, answer: Answer) -> dict[str, Any]:
+        told: dict[str, Any] = {}
+        if response.usage is not None:
+            told["usage"] = response.usage.model_dump(exclude_none=True)
+        limits = throttle_of(self.account).learn(answer.headers)
+        if limits:
+            told["rate_limits"] = {limit.dimension: limit._asdict() for limit in limits}
+        return {**told, **self._raw(response.model_dump(mode="json", exclude={"content_blocks"}, exclude_none=True))}
+
+    # -- small parts --
+
+    async def client(self) -> Any:
+        """Return the client of this event loop; the first call makes it."""
+        loop = asyncio.get_running_loop()
+        if self._client is not None and self._client_loop is loop:
+            return self._client
+        if self._connecting is None or self._client_loop is not loop:
+            self._connecting, self._client_loop, self._client = asyncio.Lock(), loop, None
+        async with self._connecting:
+            if self._client is None:
+                self._client = await self.connect()
+            return self._client
+
+    @property
+    def hooks(self) -> Any:
+        """Return the session's hooks, None when there is no session."""
+        return self.coordinator.hooks if self.coordinator is not None else None
+
+    async def emit(self, event: str, data: dict[str, Any]) -> None:
+        """Emit an event, if anybody can hear it."""
+        if self.coordinator is not None:
+            await self.coordinator.hooks.emit(event, data)
+
+    def _raw(self, payload: Any) -> dict[str, Any]:
+        return {"raw": self.scrubber.data(payload)} if self.settings.raw else {}
+
+    def _limited(self, model: ModelInfo) -> ModelInfo:
+        """Let the config's own limits win over what is known of a model."""
+        own = {key: self.config[key] for key in ("context_window", "max_output_tokens") if self.config.get(key)}
+        return model.model_copy(update={key: int(value) for key, value in own.items()}) if own else model
+
+    async def _tell_repairs(self, call: LLMCall) -> None:
+        news = [repair for repair in call.conversation.repairs if repair not in self._repaired]
+        if not news:
+            return
+        self._repaired.update(news)
+        calls = [{"tool_call_id": r.tool_call_id, "tool_name": r.tool_name} for r in news if r.kind != "unclosed_turn"]
+        told: dict[str, Any] = {"provider": self.name, "repair_count": len(calls), "repairs": calls}
+        if len(calls) < len(news):
+            told["synthetic_assistant_count"] = len(news) - len(calls)
+        await self.emit(PROVIDER_TOOL_SEQUENCE_REPAIRED, told)
+
+    async def _tell_mismatch(self, fault: str, number: int, model: str) -> None:
+        await self.emit(
+            PROVIDER_RETRY,
+            {
+                "provider": self.name,
+                "model": model,
+                "attempt": number,
+                "max_retries": self.settings.structured_output_retries,
+                "delay": 0.0,
+                "error_type": OutputMismatchError.__name__,
+                "error_message": fault,
+            },
+        )
+
+
+async def mount_provider(coordinator: Any, provider: LLMProvider, *events: str) -> Any:
+    """Mount a provider with its contributions, `events` being more of its own; return the cleanup."""
+    await coordinator.mount("providers", provider, name=provider.name)
+    known = [*PROVIDER_EVENTS, *events]
+    coordinator.register_contributor("observability.events", f"provider-{provider.name}", lambda: list(known))
+    coordinator.register_contributor("session.cost", f"provider-{provider.name}", provider.ledger.contribution)
+    return provider.close
+
+
+def _since(started: float) -> dict[str, int]:
+    return {"duration_ms": round((time.monotonic() - started) * 1000)}

@@ -1,0 +1,13 @@
+"""For tests of providers, and of whatever uses one: servers on loopback that speak the services' protocols.
+
+`ModelServer` is the server, `Reply` one scripted answer with its faults, `AnthropicWire` and its like put what a model
+says into a service's words. `ProviderConformance` and `FaultConformance` are the tests that every provider inherits;
+they need pytest, and are imported from their own modules.
+"""
+
+from amplifier_kit.llm.testing.anthropic import AnthropicWire
+from amplifier_kit.llm.testing.reply import Fault, Reply, sse
+from amplifier_kit.llm.testing.script import Said, WireServer
+from amplifier_kit.llm.testing.server import Heard, ModelServer
+
+__all__ = ["AnthropicWire", "Fault", "Heard", "ModelServer", "Reply", "Said", "WireServer", "sse"]

@@ -1,0 +1,115 @@
+"""Read what a service says of its rate limits, and slow down before it refuses."""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from collections.abc import Hashable, Mapping
+from typing import Any, Final, NamedTuple
+
+__all__ = ["RateLimit", "Throttle", "rate_limits_of", "throttle_of"]
+
+_ANTHROPIC: Final = re.compile(r"^anthropic-ratelimit-([a-z-]+)-(limit|remaining|reset)$")
+_OPENAI: Final = re.compile(r"^x-ratelimit-(limit|remaining|reset)-([a-z-]+)$")
+_DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
+_SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+
+
+class RateLimit(NamedTuple):
+    """One limit of a service: of what, how much there is, how much is left, and when it is full again (Unix time)."""
+
+    dimension: str
+    limit: int
+    remaining: int
+    reset: float | None
+
+    @property
+    def ratio(self) -> float:
+        """Return the share that is left."""
+        return self.remaining / self.limit if self.limit > 0 else 1.0
+
+
+def rate_limits_of(headers: Mapping[str, str], now: float | None = None) -> list[RateLimit]:
+    """Return the limits that the headers of a response tell of, by `anthropic-ratelimit-*` or `x-ratelimit-*`."""
+    found: dict[str, dict[str, str]] = {}
+    for name, value in headers.items():
+        low = name.lower()
+        if "ratelimit" not in low:
+            continue
+        if match := _ANTHROPIC.match(low):
+            found.setdefault(match[1].replace("-", "_"), {})[match[2]] = value
+        elif match := _OPENAI.match(low):
+            found.setdefault(match[2].replace("-", "_"), {})[match[1]] = value
+    moment = time.time() if now is None else now
+    limits = []
+    for dimension, values in found.items():
+        limit, remaining = _whole(values.get("limit")), _whole(values.get("remaining"))
+        if limit and remaining is not None:
+            limits.append(RateLimit(dimension, limit, remaining, _moment(values.get("reset"), moment)))
+    return limits
+
+
+def _whole(text: str | None) -> int | None:
+    return int(text) if text is not None and text.strip().isdigit() else None
+
+
+def _moment(text: str | None, now: float) -> float | None:
+    if not text:
+        return None
+    parts = _DURATION.findall(text)
+    if parts and "".join(number + unit for number, unit in parts) == text.strip():
+        return now + sum(float(number) * _SECONDS[unit] for number, unit in parts)
+    from datetime import datetime
+
+    try:
+        return datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()
+    except ValueError:
+        return None
+
+
+class Throttle:
+    """Remember the limits that the last response told of; shared by all sessions of the process."""
+
+    def __init__(self) -> None:
+        self._limits: list[RateLimit] = []
+
+    def learn(self, headers: Mapping[str, str]) -> list[RateLimit]:
+        """Take the headers of a response; return the limits they tell of."""
+        limits = rate_limits_of(headers)
+        if limits:
+            self._limits = limits
+        return limits
+
+    def due(self, threshold: float, delay: float, now: float | None = None) -> dict[str, Any] | None:
+        """Return what `provider:throttle` tells when the next call should wait for `delay` seconds, else None.
+
+        A limit that was refilled since does not count; no wait lasts longer than until the limit is full again.
+        """
+        moment = time.time() if now is None else now
+        scarce = [limit for limit in self._limits if limit.ratio < threshold and (limit.reset or moment) >= moment]
+        if threshold <= 0 or delay <= 0 or not scarce:
+            return None
+        worst = min(scarce, key=lambda limit: limit.ratio)
+        wait = min(delay, worst.reset - moment) if worst.reset is not None else delay
+        if wait <= 0:
+            return None
+        return {
+            "reason": "rate_limit_low",
+            "dimension": worst.dimension,
+            "remaining": worst.remaining,
+            "limit": worst.limit,
+            "ratio": round(worst.ratio, 4),
+            "reset_timestamp": worst.reset,
+            "delay": round(wait, 3),
+        }
+
+
+_throttles: Final[dict[Hashable, Throttle]] = {}
+_lock: Final = threading.Lock()
+
+
+def throttle_of(account: Hashable) -> Throttle:
+    """Return the one throttle of an account in this process."""
+    with _lock:
+        return _throttles.setdefault(account, Throttle())

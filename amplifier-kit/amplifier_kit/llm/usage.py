@@ -1,0 +1,109 @@
+"""Count tokens and money. Money is exact; a price that is not known is not zero."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any
+
+from amplifier_core.message_models import Usage
+
+__all__ = ["CostLedger", "Tokens", "price_of", "priced_usage"]
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """What one call took, whichever way the service counts.
+
+    `prompt` is the whole prompt, with what was read from and written to a cache; `output` includes the reasoning.
+    `priced` holds more that costs money, by the names that genai-prices has for it, as `cache_write_1h_tokens` or
+    `web_searches`.
+    """
+
+    prompt: int
+    output: int
+    cache_read: int | None = None
+    cache_write: int | None = None
+    reasoning: int | None = None
+    priced: Mapping[str, int] = field(default_factory=dict)
+
+    def usage(self, cost: Decimal | None) -> Usage:
+        """Return the kernel's form: `input_tokens` are those of the prompt that were not written to a cache."""
+        return Usage(
+            input_tokens=self.prompt - (self.cache_write or 0),
+            output_tokens=self.output,
+            total_tokens=self.prompt + self.output,
+            reasoning_tokens=self.reasoning,
+            cache_read_tokens=self.cache_read,
+            cache_write_tokens=self.cache_write,
+            cost_usd=cost,
+        )
+
+
+def price_of(tokens: Tokens, model: str, vendor: str | None) -> Decimal | None:
+    """Return what a call cost by the price list that is installed, None when it does not know the model.
+
+    `vendor` is the price list's name for the service; None stands for one without prices. Nothing is fetched.
+    """
+    if vendor is None:
+        return None
+    try:
+        from genai_prices import Usage as Counted
+        from genai_prices import calc_price
+    except ImportError:
+        logger.warning("the price list genai-prices is not installed: costs are unknown")
+        return None
+    counts = {"cache_read_tokens": tokens.cache_read, "cache_write_tokens": tokens.cache_write, **tokens.priced}
+    counted = Counted(
+        input_tokens=tokens.prompt,
+        output_tokens=tokens.output,
+        **{name: count for name, count in counts.items() if count},
+    )
+    try:
+        return calc_price(counted, model, provider_id=vendor).total_price
+    except (LookupError, ValueError) as error:
+        logger.debug("no price for %s of %s: %s", model, vendor, error)
+        return None
+
+
+async def priced_usage(tokens: Tokens, model: str, vendor: str | None) -> Usage:
+    """Return the usage with its price; the first time, the price list is read in a thread, since it takes a while."""
+    if vendor is None or "genai_prices" in sys.modules:
+        return tokens.usage(price_of(tokens, model, vendor))
+    return tokens.usage(await asyncio.to_thread(price_of, tokens, model, vendor))
+
+
+class CostLedger:
+    """Add up what the calls of one provider cost: what it contributes on `session.cost`."""
+
+    def __init__(self) -> None:
+        self._calls = 0
+        self._known: Decimal | None = None
+        self._unpriced: dict[str, int] = {}
+
+    def add(self, usage: Usage | None, model: str) -> None:
+        """Count one answered call."""
+        self._calls += 1
+        if usage is None or usage.cost_usd is None:
+            self._unpriced[model] = self._unpriced.get(model, 0) + 1
+        else:
+            self._known = (self._known or Decimal(0)) + usage.cost_usd
+
+    def contribution(self) -> dict[str, Any] | None:
+        """Return the sum of what is known, None before the first call.
+
+        `cost_usd` is None when no call had a price; `unpriced_models` names the models without one.
+        """
+        if not self._calls:
+            return None
+        told: dict[str, Any] = {"cost_usd": None if self._known is None else str(self._known)}
+        if self._unpriced:
+            told["unpriced_models"] = sorted(self._unpriced)
+            told["unpriced_calls"] = sum(self._unpriced.values())
+        return told

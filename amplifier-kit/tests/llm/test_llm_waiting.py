@@ -1,0 +1,97 @@
+"""Waits, secrets, and slow imports."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+
+import pytest
+
+from amplifier_core.llm_errors import ConfigurationError, LLMTimeoutError
+from amplifier_kit.llm import alive, http_client, imported, within
+from amplifier_kit.llm.secrets import Scrubber
+
+
+async def _events(*pauses: float) -> AsyncIterator[int]:
+    for number, pause in enumerate(pauses):
+        await asyncio.sleep(pause)
+        yield number
+
+
+async def test_a_stream_that_lives() -> None:
+    """A stream may last longer than its idle time as long as something comes."""
+    assert [event async for event in alive(_events(*[0.03] * 30), 0.5)] == list(range(30))
+
+
+async def test_a_stream_that_is_dead() -> None:
+    """A stream that falls silent is given up, and what came before is not lost."""
+    seen: list[int] = []
+
+    async def follow() -> None:
+        async for event in alive(_events(0, 0, 30), 0.3):
+            seen.append(event)  # noqa: PERF401 - what came before the error counts
+
+    with pytest.raises(LLMTimeoutError, match="silent"):
+        await follow()
+    assert seen == [0, 1]
+
+
+async def test_deadlines() -> None:
+    """A deadline ends the whole answer for good; none ends nothing; an inner timeout stays what it is."""
+    with pytest.raises(LLMTimeoutError, match="longer than") as caught:
+        async with within(0.01):
+            await asyncio.sleep(30)
+    assert not caught.value.retryable
+    async with within(None):
+        pass
+    with pytest.raises(TimeoutError):
+        async with within(None):
+            raise TimeoutError
+
+
+async def test_imports_in_a_thread() -> None:
+    """A module is imported once, and a missing one says what to install."""
+    assert await imported("json") is sys.modules["json"]
+    with pytest.raises(ConfigurationError, match="pip install no-such-sdk"):
+        await imported("no_such_sdk_9", needs="no-such-sdk")
+
+
+def test_nothing_heavy_is_imported() -> None:
+    """The kit itself imports no SDK, no HTTP library, no price list and no schema checker."""
+    code = (
+        "import sys, amplifier_kit.llm; "
+        "print([n for n in ('anthropic','openai','google.genai','ollama','httpx','httpx2','genai_prices','jsonschema',"
+        "'pytest') if n in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+async def test_http_clients(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A proxy of the environment is used, but not for this machine; one that cannot be used is an error."""
+    monkeypatch.setenv("ALL_PROXY", "nonsense://proxy")
+    for name in ("HTTP_PROXY", "http_proxy", "all_proxy", "NO_PROXY", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    client = await http_client("http://127.0.0.1:9", timeout=5, idle=2)
+    assert (client.timeout.connect, client.timeout.read, client.timeout.write) == (5, 2, 5)
+    await client.aclose()
+    with pytest.raises(ConfigurationError, match="proxy"):
+        await http_client("http://example.com", timeout=5)
+    with pytest.raises(ConfigurationError, match="base_url"):
+        await http_client("no url", timeout=5)
+
+
+def test_secrets() -> None:
+    """Known secrets and what stands under secret names are masked, in copies, at any depth."""
+    scrubber = Scrubber("sk-123456", None, "abc")
+    scrubber.add("other-secret")
+    payload = {"a": ["x sk-123456", {"api_key": "y", "sk-123456": 1}], "b": (1, None, True, 2.5), "c": {3}}
+    assert scrubber.data(payload) == {
+        "a": ["x [REDACTED]", {"api_key": "[REDACTED]", "[REDACTED]": 1}],
+        "b": [1, None, True, 2.5],
+        "c": "{3}",
+    }
+    assert payload["a"][0] == "x sk-123456"  # type: ignore[index]
+    assert scrubber.text("abc other-secret") == "abc [REDACTED]"

@@ -1,0 +1,113 @@
+"""The module in a session."""
+
+from __future__ import annotations
+
+import logging
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from amplifier_core import AmplifierSession
+from amplifier_core.testing import MockCoordinator
+from amplifier_kit.llm.testing import AnthropicWire, ModelServer, Said
+from amplifier_module_provider_anthropic import mount
+
+WIRE = AnthropicWire()
+
+
+@pytest.fixture
+def server() -> Iterator[ModelServer]:
+    """Give a running server."""
+    with ModelServer() as server:
+        yield server
+
+
+async def test_without_a_key(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    """Without a key nothing is mounted, and a warning says what to set."""
+    monkeypatch.delenv("ANTHROPIC_API_KEY")
+    coordinator: MockCoordinator = MockCoordinator()
+    with caplog.at_level(logging.WARNING):
+        assert await mount(coordinator, {"api_key": "${ANTHROPIC_API_KEY}"}) is None
+    assert "ANTHROPIC_API_KEY" in caplog.text
+    assert coordinator.get("providers") == {}
+
+
+async def test_wrong_values_do_not_mount() -> None:
+    """A value that cannot be used is an error that names its key."""
+    for key, value in {"effort": "huge", "max_tokens": 0, "timeout": -1, "beta_headers": 3}.items():
+        with pytest.raises(ValueError, match=key):
+            await mount(MockCoordinator(), {key: value})
+
+
+async def test_what_is_contributed() -> None:
+    """The provider tells its events, and what it cost once it was asked something."""
+    coordinator: MockCoordinator = MockCoordinator()
+    cleanup = await mount(coordinator)
+    [events] = await coordinator.collect_contributions("observability.events")
+    assert {"llm:stream_block_delta", "provider:concurrency", "provider:circuit", "provider:fallback"} <= set(events)
+    assert await coordinator.collect_contributions("session.cost") == []
+    info = coordinator.get("providers", "anthropic").get_info()
+    assert (info.id, info.credential_env_vars) == ("anthropic", ["ANTHROPIC_API_KEY"])
+    assert info.defaults["model"] == "claude-sonnet-4-5"
+    assert [field.id for field in info.config_fields] == ["api_key", "base_url"]
+    await cleanup()
+
+
+def test_no_sdk_before_the_first_call() -> None:
+    """Mounting imports no SDK, no HTTP library and no price list."""
+    code = (
+        "import asyncio, sys\n"
+        "from amplifier_core.testing import MockCoordinator\n"
+        "from amplifier_module_provider_anthropic import mount\n"
+        "asyncio.run(mount(MockCoordinator(), {'api_key': 'sk-ant-x'}))\n"
+        "print([n for n in ('anthropic', 'httpx2', 'genai_prices', 'jsonschema') if n in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+async def test_a_session(server: ModelServer) -> None:
+    """Two instances in a real session: thinking, two parallel tools, the answer, the events and the transcript."""
+    look = (("t1", "todo", {"action": "list"}), ("t2", "todo", {"action": "list"}))
+    server.answers(
+        WIRE.reply(Said(("Let me see.",), ("Hm.",), calls=look)), WIRE.reply(Said(("All", " done."))), path="/one"
+    )
+    plan: dict[str, Any] = {
+        "session": {"orchestrator": "loop-streaming", "context": "context-simple"},
+        "orchestrator": {"config": {"extended_thinking": True}},
+        "providers": [
+            {"module": "provider-anthropic", "config": {"base_url": f"{server.url}/two"}},
+            {
+                "module": "provider-anthropic",
+                "instance_id": "claude-fast",
+                "config": {"base_url": f"{server.url}/one", "priority": 1, "default_model": "claude-haiku-4-5"},
+            },
+        ],
+        "tools": [{"module": "tool-todo"}],
+    }
+    heard: list[tuple[str, dict[str, Any]]] = []
+    async with AmplifierSession(plan) as session:
+        session.coordinator.register_policy("all", lambda action, details: "allow", 1)
+        session.coordinator.hooks.register("*", lambda event, data: heard.append((event, data)))
+        assert await session.execute("what is to do?") == "All done."
+        messages = await session.coordinator.get("context").get_messages()
+        [cost] = await session.coordinator.collect_contributions("session.cost")
+    assert [message["role"] for message in messages] == ["user", "assistant", "tool", "tool", "assistant"]
+    assert [block["type"] for block in messages[1]["content"]] == ["thinking", "text", "tool_call", "tool_call"]
+    assert messages[1]["content"][0]["signature"] == Said().signature
+    assert float(cost["cost_usd"]) > 0
+    first, second = server.bodies
+    assert second["messages"][1]["content"][0] == {
+        "type": "thinking",
+        "thinking": "Hm.",
+        "signature": Said().signature,
+    }
+    assert [block["tool_use_id"] for block in second["messages"][2]["content"][:2]] == ["t1", "t2"]
+    assert first["model"] == "claude-haiku-4-5"
+    said = [data["text"] for event, data in heard if event == "llm:stream_block_delta" and data["block_type"] == "text"]
+    assert "".join(said) == "Let me see.All done."
+    errors = [data for event, data in heard if event in ("provider:error", "tool:error")]
+    assert errors == []
