@@ -15,6 +15,7 @@ from amplifier_foundation.permissions.policy_file import (
     default_rules,
     read_policy_file,
     rules_of_bundle,
+    with_output_of,
 )
 from amplifier_kit.policy import Decision, Facts, Problem, Rule, RuleSet, Verdict, facts, suggest
 from amplifier_kit.policy.glob import compiled
@@ -86,7 +87,7 @@ class Permissions:
             else None,
             read_policy_file(folder / LOCAL_POLICY_FILE, "local", may_allow=is_trusted),
             rules_of_bundle(plan or {}, bundle, may_allow=is_bundle_trusted),
-            default_rules(),
+            default_rules() if session is None else with_output_of(default_rules(), session),
         ]
         permissions = cls([source for source in found if source is not None], project)
         permissions._stamps = stamps

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 Scope = Literal["session", "user", "project", "local", "bundle", "remembered", "default"]
 
 _KEYS: Final = ("rules",)
+#: Where tool-bash keeps what is too long for a result, in the folder of the session.
+_OUTPUT: Final = "command-output"
 _APPROVAL: Final = "hooks-approval"
 #: Larger files are no rules that a person has looked at.
 _LARGEST: Final = 4 << 20
@@ -120,6 +122,15 @@ def default_rules() -> PolicySource:
         )
         return PolicySource("default", "defaults", (), (problem,))
     return source._replace(origin="defaults")
+
+
+def with_output_of(defaults: PolicySource, session: Path) -> PolicySource:
+    """Return the default rules with one more: a session may read what its own commands printed."""
+    from amplifier_kit.policy.glob import escaped
+
+    pattern = f"{escaped(str(session.absolute()))}/{_OUTPUT}/**"
+    rule = Rule("allow", action="filesystem.read", path=pattern, reason="reading what a command printed")
+    return defaults._replace(rules=(*defaults.rules, rule))
 
 
 def _content(path: Path) -> bytes | None:

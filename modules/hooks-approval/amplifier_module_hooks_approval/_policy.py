@@ -18,6 +18,8 @@ _WORDS: Final = frozenset({"write", "edit", "execute", "run"})
 _WORD: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
 #: What first-party tools call the same things.
 _ACTIONS: Final = frozenset({"filesystem.write", "process.exec"})
+#: Looking after a command that runs already.
+_JOB: Final = "tool.bash_job"
 _ATTRIBUTES: Final = ("require_approval", "requires_approval")
 
 STATE: Final = "require_approval_tools"
@@ -99,6 +101,8 @@ class ApprovalPolicy:
         if wanted is not None:
             return Opinion("ask", f"the config wants {name} to be confirmed") if wanted else Opinion(None)
         if settings.policy_driven_only:
+            return Opinion(None)
+        if action == _JOB:
             return Opinion(None)
         if name == "bash" or action in _ACTIONS or _WORDS & {word.lower() for word in _WORD.findall(name)}:
             return Opinion("ask", f"{name or action} needs approval", is_by_kind=True)

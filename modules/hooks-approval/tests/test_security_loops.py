@@ -15,7 +15,7 @@ MAKE = [("bash", {"command": "make all"})]
 CONFIG = {"rules": [{"pattern": "rm*", "action": "auto_deny"}], "default_timeout": 0.005}
 YES = ApprovalResponse(approved=True)
 NO_ANSWERS: list[Any] = [
-    *(ApprovalResponse(approved=False), None, True, 1, "Allow", "yes", {"approved": True}, object()),
+    *(ApprovalResponse(approved=False), None, True, 1, "Allow", "yes", {"approved": True}, Ellipsis),
     *(RuntimeError("broken"), TimeoutError(), asyncio.CancelledError(), ApprovalTimeoutError("late"), "hang"),
 ]
 

@@ -34,6 +34,8 @@ class BashTool:
 
     name = "bash"
     action = "process.exec"
+    #: What it is to look after a command that runs already, or to end it.
+    job_action = "tool.bash_job"
     #: The tool keeps to the time that each call names, so that its own result tells what was done by then.
     deadline = None
 
@@ -76,6 +78,13 @@ class BashTool:
                 "denied_commands": list(self._settings.denied_commands),
             },
         }
+
+    def action_for(self, input: dict[str, Any]) -> str:
+        """Return what an input does: one that names a job runs no command."""
+        try:
+            return self.action if Call.from_input(input, self._settings).job is None else self.job_action
+        except (InvalidCallError, TooLongError):
+            return self.action
 
     async def execute(self, input: dict[str, Any]) -> ToolResult:
         """Run a command, or look after a background job; whatever goes wrong is a result."""

@@ -172,3 +172,10 @@ async def test_cancelled_at_the_start(tool: BashTool, nap: str, naps: Naps) -> N
     with pytest.raises(asyncio.CancelledError):
         await task
     assert naps() == []
+
+
+def test_looking_after_a_job_is_no_command(tool: BashTool) -> None:
+    """What names a job runs nothing, whatever its command says: rules may let it go unasked."""
+    assert tool.action_for({"command": "status", "job": 5}) == "tool.bash_job"
+    for given in ({"command": "status"}, {"command": "make", "job": 5}, {"command": "status", "job": "5"}, {}):
+        assert tool.action_for(given) == "process.exec"

@@ -1,0 +1,27 @@
+"""Say what a call of a tool does, in the words that rules are written in."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+logger = logging.getLogger(__name__)
+
+
+def action_of(tool: Any, name: str, tool_input: Mapping[str, Any]) -> str:
+    """Return the action of a call: what the tool says of this input, else of itself, else `tool.<name>`.
+
+    A tool whose inputs are not all alike says so by a method `action_for(input) -> str`. One that fails, or answers
+    anything else, has said nothing.
+    """
+    ask = getattr(tool, "action_for", None)
+    action: Any = None
+    if callable(ask):
+        try:
+            action = ask(dict(tool_input))
+        except Exception as error:
+            logger.error("Tool '%s' cannot say what its input does: %s", name, error, exc_info=error)
+    if not isinstance(action, str) or not action:
+        action = getattr(tool, "action", None)
+    return action if isinstance(action, str) and action else f"tool.{name}"
