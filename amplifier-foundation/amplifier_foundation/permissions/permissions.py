@@ -15,7 +15,7 @@ from amplifier_foundation.permissions.policy_file import (
     default_rules,
     read_policy_file,
     rules_of_bundle,
-    with_output_of,
+    with_readable,
 )
 from amplifier_kit.policy import Decision, Facts, Problem, Rule, RuleSet, Verdict, facts, suggest
 from amplifier_kit.policy.glob import compiled
@@ -63,12 +63,14 @@ class Permissions:
         bundle: str = "bundle",
         is_bundle_trusted: bool = True,
         session: Path | None = None,
+        bundles: Iterable[Path] = (),
         user_file: Path | None = None,
     ) -> Permissions:
         """Read every source there is; what is wrong with them is in `problems`, and nothing fails open.
 
         `is_trusted` is what the record of trusted folders says unless it is given. `session` is the folder of the
-        session, whose remembered rules hold as well. `user_file` stands in for the user's own file.
+        session, whose remembered rules hold as well; `bundles` are the roots of its bundles. `user_file` stands in for
+        the user's own file.
         """
         if is_trusted is None:
             from amplifier_foundation.trust import TrustStore
@@ -87,7 +89,7 @@ class Permissions:
             else None,
             read_policy_file(folder / LOCAL_POLICY_FILE, "local", may_allow=is_trusted),
             rules_of_bundle(plan or {}, bundle, may_allow=is_bundle_trusted),
-            default_rules() if session is None else with_output_of(default_rules(), session),
+            with_readable(default_rules(), session, bundles),
         ]
         permissions = cls([source for source in found if source is not None], project)
         permissions._stamps = stamps

@@ -18,6 +18,8 @@ Scope = Literal["session", "user", "project", "local", "bundle", "remembered", "
 _KEYS: Final = ("rules",)
 #: Where tool-bash keeps what is too long for a result, in the folder of the session.
 _OUTPUT: Final = "command-output"
+#: Folders of a bundle that hold what its sessions read.
+_CONTENT: Final = ("context", "skills", "agents", "behaviors")
 _APPROVAL: Final = "hooks-approval"
 #: Larger files are no rules that a person has looked at.
 _LARGEST: Final = 4 << 20
@@ -124,13 +126,20 @@ def default_rules() -> PolicySource:
     return source._replace(origin="defaults")
 
 
-def with_output_of(defaults: PolicySource, session: Path) -> PolicySource:
-    """Return the default rules with one more: a session may read what its own commands printed."""
+def with_readable(defaults: PolicySource, session: Path | None, bundles: Iterable[Path]) -> PolicySource:
+    """Return the default rules with some more: a session may read what its own commands printed.
+
+    It may also read what its bundles bring for it, below their roots `bundles`: texts, skills, agents, behaviors.
+    """
     from amplifier_kit.policy.glob import escaped
 
-    pattern = f"{escaped(str(session.absolute()))}/{_OUTPUT}/**"
-    rule = Rule("allow", action="filesystem.read", path=pattern, reason="reading what a command printed")
-    return defaults._replace(rules=(*defaults.rules, rule))
+    places = {session / _OUTPUT: "reading what a command printed"} if session is not None else {}
+    places |= {root / name: "reading what the bundle brings" for root in bundles for name in _CONTENT}
+    rules = [
+        Rule("allow", action="filesystem.read", path=f"{escaped(str(place.resolve()))}/**", reason=reason)
+        for place, reason in places.items()
+    ]
+    return defaults._replace(rules=(*defaults.rules, *rules))
 
 
 def _content(path: Path) -> bytes | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -14,6 +15,10 @@ if TYPE_CHECKING:
     from amplifier_kit.policy import Problem, Rule
 
 
+#: A file of a bundle, as tools take it; other names that begin so are files of the project.
+_MENTION: Final = re.compile(r"@[\w.-]+:")
+#: Keys under which tools name one file.
+_PATHS: Final = ("file_path", "path")
 #: Whose rules count as a person's word: neither the product's nor the bundle's.
 _OF_PERSONS: Final = ("session", "user", "project", "local", "remembered")
 
@@ -21,20 +26,34 @@ _OF_PERSONS: Final = ("session", "user", "project", "local", "remembered")
 class SessionPermissions:
     """The policy of a session. Files that change while it runs count from the next decision on."""
 
-    def __init__(self, load: Callable[[], Permissions], memory: RememberedRules) -> None:
+    def __init__(
+        self,
+        load: Callable[[], Permissions],
+        memory: RememberedRules,
+        locate: Callable[[str], Path | None] = lambda mention: None,
+    ) -> None:
         """Judge by what `load` reads when it is first needed and whenever a file has changed.
 
-        Decisions are kept in `memory`.
+        Decisions are kept in `memory`. `locate` knows which file a mention of a bundle's file means.
         """
+        self._locate = locate
         self._load = load
         self._memory = memory
         self._loaded: Permissions | None = None
 
     @classmethod
-    def of(cls, prepared: Prepared, session: Path, *, is_trusted: bool | None = None) -> SessionPermissions:
+    def of(
+        cls,
+        prepared: Prepared,
+        session: Path,
+        *,
+        is_trusted: bool | None = None,
+        locate: Callable[[str], Path | None] = lambda mention: None,
+    ) -> SessionPermissions:
         """Return the permissions of a prepared session that has its folder at `session`.
 
         `is_trusted` says that the project is trusted for this run, whatever the record of trusted folders says.
+        `locate` knows which file a mention of a bundle's file means.
         """
 
         def load() -> Permissions:
@@ -49,9 +68,10 @@ class SessionPermissions:
                 bundle=f"bundle {prepared.composed.name}",
                 is_bundle_trusted=may_bundle_allow(prepared.layers, is_trusted=trusted),
                 session=session,
+                bundles=[Path(root) for root in prepared.composed.namespaces.values()],
             )
 
-        return cls(load, RememberedRules(prepared.home, prepared.project, session))
+        return cls(load, RememberedRules(prepared.home, prepared.project, session), locate)
 
     @property
     def current(self) -> Permissions:
@@ -67,27 +87,39 @@ class SessionPermissions:
 
     def policy(self, action: str, details: dict[str, Any]) -> tuple[str, str]:
         """Be the policy of the session: a verdict and its reason, with what to do about a denial."""
-        judged = self.current.judge(action, details)
+        judged = self.current.judge(action, self._located(details))
         if judged.verdict == "deny" and judged.rule is None:
             return "deny", f"{judged.reason}: `amplifier policy explain` says what would allow {action}"
         return judged.verdict, judged.reason
 
     def verdict(self, action: str, details: Mapping[str, Any]) -> str:
         """Return what the rules say of an action as they are now."""
-        return self.current.judge(action, details).verdict
+        return self.current.judge(action, self._located(details)).verdict
 
     def is_allowed_by_person(self, action: str, details: Mapping[str, Any]) -> bool:
         """Tell whether somebody has written or remembered a rule that allows an action, and nobody restricts it."""
-        judged = self.current.judge(action, details)
+        judged = self.current.judge(action, self._located(details))
         return judged.verdict == "allow" and judged.scope in _OF_PERSONS
 
     def suggest(self, action: str, details: Mapping[str, Any]) -> tuple[Rule, ...]:
         """Return the narrowest rules that would allow an action; empty when none would."""
-        return self.current.suggest(action, details)
+        return self.current.suggest(action, self._located(details))
 
     def remember(self, rules: Sequence[Rule], scope: MemoryScope) -> tuple[RememberedRule, ...]:
         """Let rules hold from now on, in this session or beyond; raises RememberError and PolicyFileError."""
         return self._memory.remember(rules, scope)
+
+    def _located(self, details: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return details that name the file of a bundle by its path; what leads nowhere stays, and is denied."""
+        given = details.get("tool_input")
+        if not isinstance(given, Mapping):
+            return details
+        found = {key: self._file(given.get(key)) for key in _PATHS}
+        known = {key: str(path) for key, path in found.items() if path is not None}
+        return {**details, "tool_input": {**given, **known}} if known else details
+
+    def _file(self, mention: Any) -> Path | None:
+        return self._locate(mention) if isinstance(mention, str) and _MENTION.match(mention) else None
 
 
 def _is_trusted(prepared: Prepared) -> bool:

@@ -128,7 +128,8 @@ class SessionRuntime:
         """Return what the session may do."""
         from amplifier_foundation.permissions.session_permissions import SessionPermissions
 
-        return SessionPermissions.of(self.prepared, self.folder, is_trusted=self._trust or None)
+        locate = self.prompt.resolver.resolve
+        return SessionPermissions.of(self.prepared, self.folder, is_trusted=self._trust or None, locate=locate)
 
     @property
     def waiting(self) -> WaitingCalls:
