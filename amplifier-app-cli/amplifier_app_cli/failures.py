@@ -21,6 +21,7 @@ _EXITS = {
     "untrusted": exits.MODULES,
     "image_invalid": exits.USAGE,
     "no_prompt": exits.USAGE,
+    "output_schema": exits.USAGE,
     "provider_choice": exits.USAGE,
     "provider_missing": exits.USAGE,
     "provider_unknown": exits.USAGE,

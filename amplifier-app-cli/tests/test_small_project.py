@@ -121,7 +121,7 @@ class Chat:
 
     @property
     def text(self) -> str:
-        return _ESCAPES.sub("", self._raw).replace("\r", "")
+        return re.sub("[\r\b]", "", _ESCAPES.sub("", self._raw))
 
     @property
     def new(self) -> str:
@@ -192,7 +192,7 @@ def _talk(chat: Chat) -> None:
     chat.wait_for_question("+    return sum(prices) * (100 - discount) // 100")
     chat.type("y")
     chat.wait_for_question('allow process.exec command "rm -r tests"')
-    assert "Allow process.exec?" not in chat.new.split('"rm -r tests"')[0].replace("Allow process.exec?", "", 1)
+    assert chat.new.count("Allow process.exec?") == 1  # for this: the tests have run again, unasked
     chat.type("no")
     chat.wait_for_question("(no such file yet)", "+The discount is in percent.")
     chat.type("yes")
@@ -285,6 +285,9 @@ def test_fixed_end_to_end(shop: Path, environment: dict[str, str], amplifier: Am
     }
     _check_refusals(events)
     _check_edit(events)
+    unasked = [event for event in events if event["event"] != "approval:granted" or "wrong" not in json.dumps(event)]
+    with pytest.raises(AssertionError, match="wrong ran, and nobody has allowed it"):
+        _audit(unasked)
     (remembered,) = [event["data"] for event in events if event["event"] == "policy:remembered"]
     assert (remembered["rule"], remembered["scope"]) == (f'allow process.exec command "{_PYTEST}"', "session")
 

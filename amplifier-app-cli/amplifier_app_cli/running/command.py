@@ -21,6 +21,11 @@ _OPTIONS = (
     click.option("-p", "--provider", help="Provider that answers: a name of the bundle's or settings' list."),
     click.option("-m", "--model", help="Model of that provider."),
     click.option("--max-tokens", type=click.IntRange(1), help="Longest answer, in tokens."),
+    click.option(
+        "--output-schema",
+        metavar="FILE",
+        help="Answer with JSON that fits the JSON schema in this file, for one prompt.",
+    ),
     click.option("--locked", is_flag=True, help="Use exactly what bundle.lock names, fail for what it does not name."),
     click.option("--offline", is_flag=True, help="Fetch and install nothing."),
     click.option("--trust", is_flag=True, help="Trust what this project's files name, for this run."),
@@ -130,6 +135,8 @@ def converse(app: App, wishes: dict[str, Any], request: RunRequest, **more: Any)
     """Chat, and leave the program; raises UsageError without a terminal, and for options that a chat does not have."""
     if format_of(wishes) != "text":
         raise click.UsageError("a chat has no --output-format and no --json: they are for one prompt")
+    if request.output_schema is not None:
+        raise click.UsageError("a chat takes no --output-schema: it is for one prompt")
     if request.images:
         raise click.UsageError("a chat takes no --image: it is for one prompt")
     from amplifier_app_cli.running.talk import talk

@@ -19,6 +19,7 @@ from amplifier_app_cli.ui.say import complain, say
 from amplifier_foundation.errors import FoundationError
 
 if TYPE_CHECKING:
+    from amplifier_app_cli.running.output_form import OutputForm
     from amplifier_foundation.sessions import SessionRuntime
     from amplifier_foundation.sessions.unattended import Unattended
     from amplifier_foundation.sessions.waiting_calls import WaitingCall
@@ -123,9 +124,11 @@ class _Run:
             waited = self._bring_answers(runtime, prompt, signals)
             async with runtime:
                 await _show_images(coordinator.get("context"), parts.images)
+                if parts.form is not None:
+                    parts.form.register(coordinator)
                 answer = str(await runtime.execute(prompt, waited))
                 signals.closing = True
-                outcome = self._ending(runtime, answer, signals.exit_code)
+                outcome = _checked(self._ending(runtime, answer, signals.exit_code), parts.form)
                 if outcome.response is not None:
                     self._printer.answer(outcome.response)
         except asyncio.CancelledError:
@@ -150,7 +153,7 @@ class _Run:
             from amplifier_app_cli.running.person import TerminalPerson
 
             coordinator, environ = runtime.session.coordinator, self._app.environ
-            person = TerminalPerson(environ)
+            person = TerminalPerson(environ, self._printer.pause)
             signals.on_stop = person.refuse
             approval = TerminalApproval(person, runtime.prepared.project, scrub, environ, runtime.permissions)
             approval.connect(coordinator)
@@ -178,6 +181,15 @@ class _Run:
         if tally.reason == "denied":
             return _refused(runtime, answer, is_first=not tally.answers)
         return Outcome(tally.status or "success", exits.OK, response=answer)
+
+
+def _checked(outcome: Outcome, form: OutputForm | None) -> Outcome:
+    """Return the end of a run, a failure when the answer does not have the form that was asked for."""
+    fault = form.fault(outcome.response) if form is not None and outcome.response is not None else None
+    if fault is None or outcome.exit_code != exits.OK:
+        return outcome
+    message = f"the answer does not fit the schema: {fault}"
+    return replace(outcome, status="error", exit_code=exits.FAILURE, error=message, error_type="output_invalid")
 
 
 def _waiting(runtime: SessionRuntime, unattended: Unattended) -> Outcome:

@@ -6,7 +6,7 @@ import asyncio
 import os
 import sys
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 from amplifier_app_cli.chat.ink import Ink
@@ -18,7 +18,9 @@ class TerminalPerson:
     #: Nobody reads here between questions, so that an editor may.
     can_lend = True
 
-    def __init__(self, environ: dict[str, str]) -> None:
+    def __init__(self, environ: dict[str, str], pause: Callable[[], None]) -> None:
+        """Ask on the terminal; `pause` ends what somebody else is writing there."""
+        self._pause = pause
         self.ink = Ink.for_terminal(environ, is_terminal=True)
         #: Whoever asked last gets the next line; there is one reader, so that no two share one.
         self._answer: asyncio.Future[str | None]
@@ -35,7 +37,8 @@ class TerminalPerson:
 
     def show(self, text: str) -> None:
         """Show whole lines; an answer that is being written ends its line first, where both are on one screen."""
-        start = "\n" if self._is_line_open else "\r" if sys.stdout.isatty() else ""
+        self._pause()
+        start = "\n" if self._is_line_open else ""
         self._is_line_open = False
         _print(f"{start}{text}\n")
 

@@ -26,6 +26,10 @@ class Printer(Protocol):
         """Show the answer as soon as it is there."""
         ...
 
+    def pause(self) -> None:
+        """Let somebody else write on the screen."""
+        ...
+
     def finish(self, outcome: Outcome) -> None:
         """Show how it ended; called once, at the very end, also when there never was a session."""
         ...
@@ -58,6 +62,10 @@ class TextPrinter:
     def answer(self, text: str) -> None:
         """Show what was not streamed, and end the line."""
         self._stream.finish(text)
+
+    def pause(self) -> None:
+        """End the line that was begun, on a screen."""
+        self._stream.pause()
 
     def finish(self, outcome: Outcome) -> None:
         """End the line that was begun."""
@@ -116,6 +124,9 @@ class JsonPrinter:
 
     def answer(self, text: str) -> None:
         """Say nothing before the end."""
+
+    def pause(self) -> None:
+        """Do nothing: no line is open before the end."""
 
     def finish(self, outcome: Outcome) -> None:
         """Print the object."""
@@ -183,6 +194,9 @@ class StreamPrinter:
 
     def answer(self, text: str) -> None:
         """Say nothing: the last record has it."""
+
+    def pause(self) -> None:
+        """Do nothing: records are whole lines."""
 
     def finish(self, outcome: Outcome) -> None:
         """Print the last record."""

@@ -12,6 +12,7 @@ from amplifier_app_cli.app import App
 
 if TYPE_CHECKING:
     from amplifier_app_cli.provider_choice import Choice
+    from amplifier_app_cli.running.output_form import OutputForm
     from amplifier_foundation.bundles.layer import Layer
     from amplifier_foundation.prepare import Options
     from amplifier_foundation.prepared import Prepared
@@ -36,6 +37,8 @@ class RunRequest:
     allow_missing_modules: bool = False
     budget: Mapping[str, Any] = field(default_factory=dict)
     images: tuple[Path, ...] = ()
+    #: A file with the JSON schema that the answer must fit.
+    output_schema: str | None = None
 
     def options(self, app: App) -> Options:
         """Return what the library needs to prepare the session."""
@@ -65,6 +68,8 @@ class Parts:
     notes: tuple[str, ...]
     #: Content blocks of the images that the prompt is about.
     images: tuple[dict[str, Any], ...] = ()
+    #: The form that the answer must have.
+    form: OutputForm | None = None
 
 
 def load_keys(app: App) -> None:
@@ -81,13 +86,13 @@ async def make_parts(app: App, request: RunRequest) -> Parts:
     """Prepare the session that the request asks for, a new one or one that goes on. Raises FoundationError."""
     from amplifier_foundation.prepare import prepare, prepare_saved
 
-    images = _images(request)
+    images, form = _images(request), _form(request)
     load_keys(app)
     options = request.options(app)
     if request.resume is None:
         prepared = await prepare(options)
         prepared, line = _with_provider(request, prepared, app.settings)
-        return Parts(prepared, None, line, prepared.warnings, images)
+        return Parts(prepared, None, line, prepared.warnings, images, form)
     from amplifier_foundation.sessions import load_session
     from amplifier_foundation.sessions.store import SessionStore
     from amplifier_foundation.settings import Settings
@@ -96,7 +101,15 @@ async def make_parts(app: App, request: RunRequest) -> Parts:
     settings = Settings.load(app.home, saved.project or app.project, saved.folder)
     prepared = await prepare_saved(saved, options, adjust=lambda plan, layers: _as_run_now(plan, layers, settings))
     prepared, line = _with_provider(request, prepared, settings)
-    return Parts(prepared, saved, line, (*saved.notes, *prepared.warnings), images)
+    return Parts(prepared, saved, line, (*saved.notes, *prepared.warnings), images, form)
+
+
+def _form(request: RunRequest) -> OutputForm | None:
+    if request.output_schema is None:
+        return None
+    from amplifier_app_cli.running.output_form import OutputForm
+
+    return OutputForm.from_file(Path(request.output_schema))
 
 
 def _images(request: RunRequest) -> tuple[dict[str, Any], ...]:

@@ -41,6 +41,11 @@ class AnswerStream:
             self._write(answer)
         self._break()
 
+    def pause(self) -> None:
+        """End the line that was begun, where something else is about to be shown on the same screen."""
+        if self._out.isatty():
+            self._break()
+
     def _start(self, event: str, data: dict[str, Any]) -> None:
         if data.get("block_type") == "text":
             self._break()

@@ -60,7 +60,7 @@ class Terminal:
 
     @property
     def text(self) -> str:
-        return _ESCAPES.sub("", self._raw.decode("utf-8", "replace")).replace("\r\n", "\n")
+        return _ESCAPES.sub("", self._raw.decode("utf-8", "replace")).replace("\r", "")
 
     def send(self, text: str) -> None:
         os.write(self._master, text.encode())
@@ -163,7 +163,7 @@ def test_all_on_one_terminal(start: Callable[..., Terminal], project: Path) -> N
     terminal = start(_ONE.replace("- tool_calls", "- text: I try.\n        tool_calls"), is_piped=False)
     terminal.line("y")
     assert terminal.end()[0] == 0
-    lines = [line.strip() for line in terminal.text.replace("\r", "\n").split("\n")]
+    lines = [line.strip() for line in terminal.text.split("\n")]
     assert "I try." in lines
     assert "Allow process.exec? running a command" in lines
     assert "All done." in lines

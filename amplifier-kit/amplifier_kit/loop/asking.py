@@ -21,7 +21,7 @@ from amplifier_core.events import (
     PROVIDER_TOOL_SEQUENCE_REPAIRED,
 )
 from amplifier_core.llm_errors import ContextLengthError, LLMError
-from amplifier_core.message_models import ChatRequest
+from amplifier_core.message_models import ChatRequest, ResponseFormatJson, ResponseFormatJsonSchema
 from amplifier_kit.loop.host import Host
 from amplifier_kit.loop.injection import with_injections
 from amplifier_kit.loop.reply import Reply, block_dict, read_reply, usage_dict
@@ -34,6 +34,8 @@ from amplifier_kit.tokens import estimate_all
 
 __all__ = ["Asker", "LoopMemory", "RequestDenied"]
 
+#: The capability of an app that wants answers in a form: a ResponseFormatJson or a ResponseFormatJsonSchema.
+RESPONSE_FORMAT: Final = "session.response_format"
 #: How much of what was too long may be in the view that is tried instead.
 _SHRINK: Final = 0.6
 _DROPPED: Final = {"type": "cancelled", "msg": "the call was dropped"}
@@ -148,7 +150,13 @@ class Asker:
             messages=build_messages(messages),
             tools=build_tools(self.tools),
             reasoning_effort=self.settings.reasoning_effort,
+            response_format=self._form(),
         )
+
+    def _form(self) -> ResponseFormatJson | ResponseFormatJsonSchema | None:
+        """Return the form that answers must have, when the app wants one."""
+        wanted = self.host.capability(RESPONSE_FORMAT)
+        return wanted if isinstance(wanted, ResponseFormatJson | ResponseFormatJsonSchema) else None
 
     async def _view(self, choice: Choice, token_budget: int | None = None) -> list[dict[str, Any]]:
         """Return the messages of the request: the context's view, made sound."""
