@@ -25,6 +25,7 @@ from amplifier_foundation.sessions.answered_calls import APPROVAL_ANSWERED, run_
 from amplifier_foundation.sessions.keeper import SessionKeeper
 from amplifier_foundation.sessions.plan_facts import has_own_rules, planned_budget, provider_and_model
 from amplifier_foundation.sessions.usage import Usage
+from amplifier_foundation.sessions.waiting_calls import WaitingCall, WaitingCalls
 from amplifier_kit.log import SessionLog
 from amplifier_kit.redaction import Redactor, live_values_from_env, live_values_from_plan
 
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from amplifier_foundation.permissions.session_permissions import SessionPermissions
     from amplifier_foundation.sessions.checkpoints import Checkpoints
     from amplifier_foundation.sessions.resume import SavedSession
-    from amplifier_foundation.sessions.waiting_calls import WaitingCall, WaitingCalls
 
 #: The app's policy on hanging modules; a plan may say otherwise.
 HOOK_TIMEOUT = 30.0
@@ -88,6 +88,7 @@ class SessionRuntime:
         #: Whether the session came as far as having a log.
         self.was_opened = False
         self._trust = trust
+        self.prompt = self._system_prompt()  # rules are about the files it finds
         plan, missing = _expanded(prepared, environ)
         #: What the user should know, in readable lines: values that are empty because their variable is not set, and
         #: rules that cannot be read or do not count.
@@ -102,7 +103,6 @@ class SessionRuntime:
             is_resumed=saved is not None,
         )
         self._keeper = SessionKeeper(self.folder, self.redactor, self._facts(), secrets)
-        self.prompt = self._system_prompt()
         #: What this process may use for the session.
         self.budget = SessionBudget({**planned_budget(plan), **(budget or {})})
 
@@ -134,8 +134,6 @@ class SessionRuntime:
     @property
     def waiting(self) -> WaitingCalls:
         """Return the calls that wait for somebody to allow them."""
-        from amplifier_foundation.sessions.waiting_calls import WaitingCalls
-
         return WaitingCalls(self.folder)
 
     @property
