@@ -45,6 +45,7 @@ async def results(project: Path, *calls: tuple[str, dict[str, Any]]) -> list[str
     assert permissions.problems == ()
     session.coordinator.register_policy("permissions", permissions.policy)
     session.coordinator.register_capability("session.working_dir", str(project))
+    session.coordinator.register_capability("policy.hidden", permissions.hidden)
     asked = [(f"c{number}", name, given) for number, (name, given) in enumerate(calls)]
     async with session:
         await session.coordinator.mount("providers", ScriptedProvider(call(*asked), say("done")), name="scripted")
@@ -86,10 +87,22 @@ async def test_bytes_in_disguise_open_no_denied_file(project: Path) -> None:
     assert SECRET not in shown
 
 
-@pytest.mark.xfail(strict=True, reason="a search of a folder is judged by the folder alone")
 @pytest.mark.parametrize("path", [".", None])
 async def test_a_search_above_shows_no_denied_file(project: Path, path: str | None) -> None:
-    """A search of a folder leaves out what is denied below it."""
-    given = {"pattern": "the", "output_mode": "content"} | ({} if path is None else {"path": path})
-    [shown] = await results(project, ("grep", given))
-    assert SECRET not in shown
+    """A search or a listing of a folder leaves out what is denied below it, and says so without a name."""
+    where = {} if path is None else {"path": path}
+    calls = [
+        *(
+            ("grep", {"pattern": "the|print", "output_mode": mode})
+            for mode in ("content", "count", "files_with_matches")
+        ),
+        *(("glob", {"pattern": "**", "type": kind}) for kind in ("file", "dir", "any")),
+    ]
+    searched = await results(project, *((name, given | where) for name, given in calls))
+    [listed] = await results(project, ("read_file", {"file_path": "."}))
+    for shown in (*searched, listed):
+        assert SECRET not in shown
+        assert "secr" not in shown
+        assert "key" not in shown
+        assert "src" in shown
+        assert "because rules restrict it" in shown

@@ -117,20 +117,6 @@ def test_manage(run: Run) -> None:
     assert "amplifier provider add" in result.stderr
 
 
-def test_install(run: Run) -> None:
-    """What is there is said; for what is not, what to do: the embedded one comes with a later release."""
-    assert run("install", "mock").exit_code == 0
-    local = run("install", "local")
-    assert (local.exit_code, local.stderr) == (2, "amplifier: provider-local comes with a later release\n")
-    missing = run("install", "mock", "openai")
-    assert missing.exit_code == 2
-    assert "provider-mock is installed" in missing.stderr
-    assert "amplifier source add provider-openai" in missing.stderr
-    assert "did you mean 'openai'" in run("install", "openia").stderr
-    assert run("install").exit_code == 2
-    assert run("install", "--all", "-q", "--force").exit_code == 2
-
-
 def test_add_edit_remove(run: Run, home: Path) -> None:
     """A provider is configured, changed and taken out again; every step is said and is in the file."""
     file = home / "settings.yaml"

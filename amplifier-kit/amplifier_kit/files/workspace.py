@@ -19,6 +19,7 @@ from amplifier_kit.files.roots import Roots
 from amplifier_kit.files.settings import FileSettings
 from amplifier_kit.files.threads import in_thread
 from amplifier_kit.files.walk import Place, reach
+from amplifier_kit.hiding import HidingError, IsHidden, hiding
 
 __all__ = ["READ", "WRITE", "FileCall", "Workspace", "Written"]
 
@@ -80,6 +81,26 @@ class Workspace:
             place.close()
             raise
         return place
+
+    def hiding(self, tool_name: str, place: Place) -> IsHidden | None:
+        """Return what tells of a true path near `place` whether it must not be named; None when nothing is hidden.
+
+        Raises FileError when the session cannot tell, and so does what is returned.
+        """
+        try:
+            is_hidden = hiding(self._coordinator, tool_name, str(place.path))
+        except HidingError as error:
+            raise FileError("denied", f"nothing is shown: {error}") from error
+        if is_hidden is None:
+            return None
+
+        def judged(path: str) -> bool:
+            try:
+                return is_hidden(path)
+            except HidingError as error:
+                raise FileError("denied", f"nothing is shown: {error}") from error
+
+        return judged
 
     def write(
         self, call: FileCall, changes: Sequence[Change], written: list[Written], stop: threading.Event

@@ -8,7 +8,8 @@ from amplifier_kit.llm.answer import Answer, FinishReason, LLMResponse
 from amplifier_kit.llm.call import LLMCall
 from amplifier_kit.llm.conversation import as_reminder, native_spec, read_conversation, safe_id
 from amplifier_kit.llm.errors import ANTHROPIC, GEMINI, OLLAMA, OPENAI, Endpoint, Wire, to_llm_error
-from amplifier_kit.llm.imports import http_client, imported
+from amplifier_kit.llm.exchange import Exchange, hear_response, overhear
+from amplifier_kit.llm.imports import http_client, http_options, imported, proxy_faults
 from amplifier_kit.llm.parts import Call, Conversation, Image, Part, Redacted, Result, Text, Thinking, Turn
 from amplifier_kit.llm.provider import PROVIDER_EVENTS, LLMProvider, mount_provider
 from amplifier_kit.llm.settings import (
@@ -38,6 +39,7 @@ __all__ = [
     "Conversation",
     "CostLedger",
     "Endpoint",
+    "Exchange",
     "FinishReason",
     "Image",
     "LLMCall",
@@ -58,11 +60,15 @@ __all__ = [
     "as_reminder",
     "closed_schema",
     "env_or_config",
+    "hear_response",
     "http_client",
+    "http_options",
     "imported",
     "mount_provider",
     "native_spec",
+    "overhear",
     "price_of",
+    "proxy_faults",
     "read_bool",
     "read_choice",
     "read_conversation",

@@ -119,6 +119,13 @@ class Answer:
         if block is not None and block.index is not None:
             await self._emitter.block_end(block.index)
 
+    async def drop(self, key: Hashable) -> None:
+        """Take an open block back, as a call that was cut and is made anew: it ends, and the response is without it."""
+        block = self._open.get(key)
+        if block is not None:
+            self._order.remove(block)
+            await self.end(key)
+
     async def say(self, kind: Literal["text", "thinking"], piece: str) -> None:
         """Add a piece for services that stream without blocks: a block lasts until another kind begins."""
         if not piece:

@@ -125,7 +125,7 @@ def _part(block: Any, names: Mapping[str, str]) -> Part | None:
     origin = extra.get("origin")
     match block.type:
         case "text":
-            return Text(block.text) if block.text else None
+            return Text(block.text, _of_services(extra, origin)) if block.text else None
         case "image":
             return _image(block.source)
         case "thinking":
@@ -135,11 +135,21 @@ def _part(block: Any, names: Mapping[str, str]) -> Part | None:
         case "reasoning":
             return Thinking(_said(block.summary), None, origin, block.content)
         case "tool_call":
-            return Call(block.id, block.name, block.input, {k: v for k, v in extra.items() if ":" in k})
+            return Call(block.id, block.name, block.input, _of_services(extra, origin))
         case "tool_result":
             result = _output(block.output)
             return Result(block.tool_call_id, names.get(block.tool_call_id, ""), tuple(result))
     return None
+
+
+def _of_services(extra: Mapping[str, Any], origin: Any) -> dict[str, Any]:
+    """Return what services keep on a block, under keys such as `gemini:thought_signature`.
+
+    What says that it is of another origin is not that service's.
+    """
+    return {
+        key: value for key, value in extra.items() if ":" in key and (origin is None or key.startswith(f"{origin}:"))
+    }
 
 
 def _said(summary: list[Any]) -> str:

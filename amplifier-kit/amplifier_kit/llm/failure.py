@@ -137,7 +137,7 @@ def _message_of(error: BaseException, body: Any) -> str:
         inner = _inner(body)
         for value in (inner.get("message"), body.get("error"), body.get("message"), body.get("detail")):
             if isinstance(value, str) and value:
-                return value
+                return "an HTML page instead of an answer" if _is_page(value) else value
         return json.dumps(body, default=str, ensure_ascii=False)
     if isinstance(body, str) and body:
         return "an HTML page instead of an answer" if _is_page(body) else body

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from types import ModuleType
 from typing import Any
 
 from amplifier_core.llm_errors import ConfigurationError
 
-__all__ = ["http_client", "imported"]
+__all__ = ["http_client", "http_options", "imported", "proxy_faults"]
 
 
 async def imported(name: str, *, needs: str | None = None) -> ModuleType:
@@ -34,15 +36,32 @@ async def http_client(base_url: str, *, timeout: float, idle: float | None = Non
     `timeout` bounds connecting and sending, `idle` the wait for the next byte. A service on this machine is reached
     directly, whatever proxy the environment names; raises ConfigurationError for a proxy that cannot be used.
     """
+    httpx2 = await imported("httpx2")
+    with proxy_faults():
+        return httpx2.AsyncClient(**http_options(httpx2, base_url, timeout=timeout, idle=idle), **options)
+
+
+def http_options(library: Any, base_url: str, *, timeout: float, idle: float | None = None) -> dict[str, Any]:
+    """Return what `http_client` makes its client with, for SDKs that make their own; `library` is `httpx2` or `httpx`.
+
+    Such an SDK's client is made inside `proxy_faults`.
+    """
     import os
 
-    httpx2 = await imported("httpx2")
-    limits = httpx2.Timeout(timeout, connect=min(timeout, 30.0), read=idle or timeout, pool=None)
-    verify = _certificates(os.environ) if base_url.startswith("https:") else False
-    proxy = _proxy(base_url, os.environ)
-    many = httpx2.Limits(max_connections=None, max_keepalive_connections=20)
+    return {
+        "timeout": library.Timeout(timeout, connect=min(timeout, 30.0), read=idle or timeout, pool=None),
+        "trust_env": False,
+        "proxy": _proxy(base_url, os.environ),
+        "verify": _certificates(os.environ) if base_url.startswith("https:") else False,
+        "limits": library.Limits(max_connections=None, max_keepalive_connections=20),
+    }
+
+
+@contextmanager
+def proxy_faults() -> Iterator[None]:
+    """Turn what an HTTP library says of a proxy that it cannot use into ConfigurationError."""
     try:
-        return httpx2.AsyncClient(timeout=limits, trust_env=False, proxy=proxy, verify=verify, limits=many, **options)
+        yield
     except (ImportError, ValueError) as error:
         raise ConfigurationError(f"the proxy of the environment cannot be used: {error}") from error
 

@@ -15,6 +15,8 @@ class Text:
     """Plain text."""
 
     text: str
+    #: What else the service needs back with this text, under keys with its own prefix.
+    extra: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,9 +44,9 @@ class LLMProvider(ABC):
     display_name: ClassVar[str]
     wire: ClassVar[Wire]
     #: The price list's name for the service; None when there are no prices.
-    vendor: ClassVar[str | None] = None
+    vendor: str | None = None
     #: Whether calls cost nothing, as with a model on this machine.
-    is_free: ClassVar[bool] = False
+    is_free: bool = False
     #: How the service is asked for a form, unless `shape_mode` says otherwise.
     structured: ClassVar[Mode] = "prompt"
     has_json_mode: ClassVar[bool] = False

@@ -33,6 +33,18 @@ class Tokens:
     reasoning: int | None = None
     priced: Mapping[str, int] = field(default_factory=dict)
 
+    def __add__(self, other: Tokens) -> Tokens:
+        """Return what two calls took that made one answer."""
+        names = {*self.priced, *other.priced}
+        return Tokens(
+            prompt=self.prompt + other.prompt,
+            output=self.output + other.output,
+            cache_read=_sum(self.cache_read, other.cache_read),
+            cache_write=_sum(self.cache_write, other.cache_write),
+            reasoning=_sum(self.reasoning, other.reasoning),
+            priced={name: self.priced.get(name, 0) + other.priced.get(name, 0) for name in sorted(names)},
+        )
+
     def usage(self, cost: Decimal | None) -> Usage:
         """Return the kernel's form: `input_tokens` are those of the prompt that were not written to a cache."""
         return Usage(
@@ -44,6 +56,10 @@ class Tokens:
             cache_write_tokens=self.cache_write,
             cost_usd=cost,
         )
+
+
+def _sum(one: int | None, other: int | None) -> int | None:
+    return None if one is None and other is None else (one or 0) + (other or 0)
 
 
 def price_of(tokens: Tokens, model: str, vendor: str | None) -> Decimal | None:

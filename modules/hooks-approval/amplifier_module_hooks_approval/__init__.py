@@ -24,6 +24,8 @@ logger = logging.getLogger(__name__)
 MODULE: Final = "hooks-approval"
 REGISTER_PROVIDER: Final = "approval.register_provider"
 RULES: Final = "approval.rules"
+#: What tells tools which places they must not show; an app with rules of its own has it already.
+HIDDEN: Final = "policy.hidden"
 PRIORITY: Final = -10
 #: Before hooks that change what they pass on, and after them.
 _FIRST: Final = -1000
@@ -51,6 +53,8 @@ async def mount(coordinator: Any, config: dict[str, Any] | None = None) -> Calla
     else:
         coordinator.register_capability(REGISTER_PROVIDER, desk.register)
     coordinator.register_capability(RULES, tuple(rules))
+    if coordinator.get_capability(HIDDEN) is None:
+        coordinator.register_capability(HIDDEN, policy.hidden)
 
     def take_away() -> None:
         for unregister in taken:

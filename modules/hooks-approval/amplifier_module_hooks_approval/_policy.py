@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
@@ -47,6 +47,7 @@ class ApprovalPolicy:
         self._coordinator = coordinator
         self._settings = settings
         self._project = project
+        self._given = tuple(rules)
         self._rules = self._compiled(rules) if rules else None
 
     def __call__(self, action: str, details: Mapping[str, Any]) -> tuple[str, str] | None:
@@ -70,6 +71,16 @@ class ApprovalPolicy:
         if needed.verdict == "ask" and needed.is_by_kind and self._is_remembered(action, details):
             return Opinion(None)
         return needed
+
+    def hidden(self, tool: str) -> Callable[[str], bool] | None:
+        """Return what tells which real paths a tool that looks at many must leave out; None when there are none."""
+        if self._failure:
+            return lambda path: True
+        if not any(rule.path is not None and rule.verdict != "allow" for rule in self._given):
+            return None
+        from amplifier_kit.policy.hidden import hidden_places
+
+        return hidden_places(self._given, self._project, tool, home=Path(os.path.expanduser("~")))
 
     def _compiled(self, rules: list[Rule]) -> Any:
         from amplifier_kit.policy import RuleSet

@@ -88,7 +88,8 @@ class EditFile:
         settings = self._workspace.settings
         with place, alone_with([place.path]):
             if check_writable(place, settings.writing).status is None:
-                raise missing(place, "Use write_file to make a new file.")
+                hidden = self._workspace.hiding(self.name, place)
+                raise missing(place, "Use write_file to make a new file.", hidden)
             content = read_content(place, settings.reading)
             source = decode(content.data, place.named)
             if not source.format.is_known and not wish.new.isascii():

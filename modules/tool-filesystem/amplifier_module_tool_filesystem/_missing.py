@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from itertools import islice
 from typing import Final
 
 from amplifier_kit.files import FileError, Place, shown
+from amplifier_module_tool_filesystem._listing import leads_to_hidden
 
 __all__ = ["missing"]
 
 _MOST_SEEN: Final = 2000
 
 
-def missing(place: Place, advice: str = "") -> FileError:
-    """Return the error for a place where nothing lies, with names that resemble it."""
+def missing(place: Place, advice: str = "", is_hidden: Callable[[str], bool] | None = None) -> FileError:
+    """Return the error for a place where nothing lies, with names that resemble it and are not hidden."""
     absent = place.missing[0] if place.missing else place.name
     text = f"{place.named} does not exist"
     if place.missing:
         text += f": there is no folder {shown(absent)!r}"
-    similar = _similar(place, absent)
+    similar = _similar(place, absent, is_hidden)
     if similar:
         text += f"; did you mean {' or '.join(repr(shown(name)) for name in similar)}?"
     if advice:
@@ -27,7 +29,7 @@ def missing(place: Place, advice: str = "") -> FileError:
     return FileError("not_found", text)
 
 
-def _similar(place: Place, name: str) -> list[str]:
+def _similar(place: Place, name: str, is_hidden: Callable[[str], bool] | None) -> list[str]:
     from difflib import get_close_matches
 
     try:
@@ -39,5 +41,8 @@ def _similar(place: Place, name: str) -> list[str]:
             names = [entry.name for entry in islice(entries, _MOST_SEEN)]
     finally:
         os.close(folder)
+    if is_hidden is not None:
+        parent = place.path.parents[len(place.missing)]
+        names = [known for known in names if not leads_to_hidden(parent / known, is_hidden)]
     folded = {known.casefold(): known for known in names}
     return [folded[close] for close in get_close_matches(name.casefold(), folded, n=2, cutoff=0.7)]

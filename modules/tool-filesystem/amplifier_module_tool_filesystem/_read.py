@@ -70,9 +70,9 @@ class ReadFile:
         with place:
             status = place.status()
             if status is None:
-                raise missing(place)
+                raise missing(place, is_hidden=self._workspace.hiding(self.name, place))
             if stat.S_ISDIR(status.st_mode):
-                listing = list_folder(place, roots)
+                listing = list_folder(place, roots, self._workspace.hiding(self.name, place))
                 folder = {"file_path": place.named, "content": listing.content, "is_directory": True}
                 return _Answer({**folder, "entry_count": listing.entry_count}, listing.warning)
             with open_file(place, roots) as file, told(f"{place.named} cannot be read"):

@@ -13,9 +13,10 @@ from typing import IO, Any, Final
 from amplifier_module_tool_search.asking import GlobCall, GrepCall
 from amplifier_module_tool_search.child import Command
 from amplifier_module_tool_search.globs import Glob, expand_braces, name_regex
+from amplifier_module_tool_search.hidden import Hidden
 from amplifier_module_tool_search.place import Place
 from amplifier_module_tool_search.problem import SearchError
-from amplifier_module_tool_search.ripgrep import selecting, typed
+from amplifier_module_tool_search.ripgrep import excluding, selecting, typed
 from amplifier_module_tool_search.settings import GlobSettings, GrepSettings
 
 _LAUNCH: Final = os.path.join(os.path.dirname(__file__), "launch.py")
@@ -26,11 +27,16 @@ _SYSTEM: Final = ("proc", "sys", "dev")
 
 
 @contextmanager
-def grep_command(call: GrepCall, place: Place, settings: GrepSettings, ripgrep: str | None) -> Iterator[Command]:
-    """Give the command for one grep; what it needs is open while the block runs."""
+def grep_command(
+    call: GrepCall, place: Place, settings: GrepSettings, ripgrep: str | None, hidden: Hidden | None = None
+) -> Iterator[Command]:
+    """Give the command for one grep; what it needs is open while the block runs.
+
+    ripgrep is told to leave out what is known to be hidden.
+    """
     with ExitStack() as stack:
         if ripgrep is None:
-            yield _own_grep(stack, call, place, settings)
+            yield _own_grep(stack, call, place, settings, hidden)
             return
         options = _grep_options(call, place.is_folder)
         if not place.is_folder:
@@ -45,23 +51,38 @@ def grep_command(call: GrepCall, place: Place, settings: GrepSettings, ripgrep: 
         options += selecting(exclusions, call.include_ignored, place.is_in_repository, fds, place.path == "/")
         # What is too large goes unsaid: only the log has it, and writing that takes longer than many a search.
         options += [*typed(names), f"--max-filesize={settings.max_file_size}"]
+        options += [] if hidden is None else excluding(hidden.met)
         yield Command([ripgrep, *options, "-e", call.pattern, "./"], place.entrance, fds=fds)
 
 
 @contextmanager
-def large_command(call: GrepCall, place: Place, settings: GrepSettings) -> Iterator[Command]:
+def large_command(
+    call: GrepCall, place: Place, settings: GrepSettings, hidden: Hidden | None = None
+) -> Iterator[Command]:
     """Give the command that names the files which a grep passes over because they are too large."""
     with ExitStack() as stack:
-        yield _own_grep(stack, call, place, settings, "large")
+        yield _own_grep(stack, call, place, settings, hidden, "large")
 
 
 @contextmanager
-def glob_command(call: GlobCall, place: Place, settings: GlobSettings, ripgrep: str | None) -> Iterator[Command]:
-    """Give the command for one glob, of our own process: it sorts, and lets ripgrep list when there are only files."""
+def hidden_command(call: GrepCall, place: Place, settings: GrepSettings, hidden: Hidden) -> Iterator[Command]:
+    """Give the command that walks as a grep does, and finds nothing but what is hidden."""
+    with ExitStack() as stack:
+        yield _own_grep(stack, call, place, settings, hidden, "hidden")
+
+
+@contextmanager
+def glob_command(
+    call: GlobCall, place: Place, settings: GlobSettings, ripgrep: str | None, hidden: Hidden | None = None
+) -> Iterator[Command]:
+    """Give the command for one glob, of our own process: it sorts, and lets ripgrep list when there are only files.
+
+    Where something may be hidden it walks by itself, since it has to ask on the way.
+    """
     with ExitStack() as stack:
         argv: list[str] = []
         fds: tuple[int, ...] = ()
-        if ripgrep is not None and call.kind == "file":
+        if ripgrep is not None and call.kind == "file" and hidden is None:
             fds = _folder_rules(stack, call.glob)
             # Not as --glob, which lifts the rules of .gitignore.
             argv = [ripgrep, "--files", "--null", *typed(call.glob.names)]
@@ -76,7 +97,7 @@ def glob_command(call: GlobCall, place: Place, settings: GlobSettings, ripgrep: 
             "type": call.kind,
             "limit": call.limit,
         }
-        yield _own(stack, asked, place.entrance, fds, argv)
+        yield _own(stack, asked, place.entrance, fds, hidden, argv)
 
 
 def _grep_options(call: GrepCall, is_folder: bool) -> list[str]:
@@ -101,7 +122,12 @@ def speaks_json(call: GrepCall, place: Place) -> bool:
 
 
 def _own_grep(
-    stack: ExitStack, call: GrepCall, place: Place, settings: GrepSettings, mode: str | None = None
+    stack: ExitStack,
+    call: GrepCall,
+    place: Place,
+    settings: GrepSettings,
+    hidden: Hidden | None,
+    mode: str | None = None,
 ) -> Command:
     mode = mode or ("content" if speaks_json(call, place) else call.mode)
     file = None if place.is_folder else stack.enter_context(_opened(place))
@@ -110,7 +136,7 @@ def _own_grep(
         "mode": mode,
         "seconds": settings.timeout,
         "selection": _selection(settings.exclusions, call.include_ignored, folders, place),
-        "pattern": call.pattern if mode != "large" else "",
+        "pattern": call.pattern if mode not in ("hidden", "large") else "",
         "ignore_case": call.ignore_case,
         "multiline": call.multiline,
         "before": call.before if call.mode == "content" else 0,
@@ -121,7 +147,8 @@ def _own_grep(
         "paths": _paths(call),
         "file": None if file is None else file.fileno(),
     }
-    return _own(stack, asked, place.entrance if place.is_folder else "/", () if file is None else (file.fileno(),))
+    fds = () if file is None else (file.fileno(),)
+    return _own(stack, asked, place.entrance if place.is_folder else "/", fds, hidden)
 
 
 def _paths(call: GrepCall) -> str | None:
@@ -131,13 +158,21 @@ def _paths(call: GrepCall) -> str | None:
 
 
 def _own(
-    stack: ExitStack, asked: dict[str, Any], cwd: str, fds: tuple[int, ...], started: Sequence[str] = ()
+    stack: ExitStack,
+    asked: dict[str, Any],
+    cwd: str,
+    fds: tuple[int, ...],
+    hidden: Hidden | None,
+    started: Sequence[str] = (),
 ) -> Command:
     if not sys.executable:
         raise SearchError("no_engine", "neither ripgrep nor a Python program can be started here: install ripgrep")
     options = ["-I", "-S", "-X", "utf8", *(["-B"] if sys.dont_write_bytecode else [])]
     argv = [sys.executable, *options, _LAUNCH, *_library_folders(), "--", *started]
-    return Command(argv, cwd, stack.enter_context(_memory(json.dumps(asked).encode())), fds)
+    questions = None if hidden is None else stack.enter_context(hidden.answering())
+    fds = fds if questions is None else (*fds, questions)
+    words = json.dumps({**asked, "questions": questions}).encode()
+    return Command(argv, cwd, stack.enter_context(_memory(words)), fds)
 
 
 def _library_folders() -> list[str]:

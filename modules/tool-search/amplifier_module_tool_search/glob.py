@@ -61,16 +61,19 @@ class GlobTool(SearchTool):
     async def _listed(self, call: GlobCall, place: Place, given: Mapping[str, Any]) -> dict[str, Any]:
         settings = self._settings.glob
         said = bytearray()
+        hidden = self._hidden(place)
         notes = Notes()
 
         def hear(data: bytes) -> bool:
             said.extend(data)
             return False
 
-        with glob_command(call, place, settings, await self._engine(place)) as command:
+        with glob_command(call, place, settings, await self._engine(place), hidden) as command:
             async with told(self._coordinator, self.name, given, lambda: f"listing {readable(place.path)}"):
                 ended = await run(command, settings.timeout + _LEEWAY, hear, notes.take)
         notes.close()
+        if hidden is not None:
+            hidden.check()
         found = json.loads(said) if said else {"matches": []}
         texts = check(ended, notes, not found["matches"], settings.timeout)
         if not said:
@@ -79,6 +82,7 @@ class GlobTool(SearchTool):
             if not found["matches"]:
                 raise SearchError("timeout", f"stopped after {settings.timeout:g} s, before everything was looked at")
             texts.append("stopped because the time was up: there may be more, and newer ones")
+        texts += [] if hidden is None else hidden.texts()
         return _result(call, place, found, [*texts, *notes.texts(0, is_empty=False)])
 
 

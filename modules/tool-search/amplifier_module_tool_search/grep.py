@@ -11,11 +11,13 @@ from typing import Any, ClassVar
 from amplifier_module_tool_search.answer import Answer
 from amplifier_module_tool_search.asking import GrepCall
 from amplifier_module_tool_search.child import Ended, run
-from amplifier_module_tool_search.engine import grep_command, large_command, speaks_json
+from amplifier_module_tool_search.engine import grep_command, hidden_command, large_command, speaks_json
 from amplifier_module_tool_search.findings import Findings, FoundCounts, FoundFiles, FoundLines
 from amplifier_module_tool_search.globs import name_regex
+from amplifier_module_tool_search.hidden import Hidden
 from amplifier_module_tool_search.notes import Notes
 from amplifier_module_tool_search.place import Place
+from amplifier_module_tool_search.problem import SearchError
 from amplifier_module_tool_search.progress import told
 from amplifier_module_tool_search.tool import SearchTool, check
 
@@ -83,11 +85,12 @@ class GrepTool(SearchTool):
 
     async def _searched(self, call: GrepCall, place: Place, given: Mapping[str, Any]) -> dict[str, Any]:
         settings = self._settings.grep
-        found = _findings(call, place)
-        notes = Notes()
+        hidden = self._hidden(place)
+        found = _findings(call, place, hidden)
+        notes = Notes(None if hidden is None else hidden.hides)
         answer = Answer(call, place)
         if place.is_folder or _is_searchable(call, place, settings.max_file_size, notes):
-            ended = await self._run(call, place, found, notes, given)
+            ended = await self._run(call, place, found, notes, given, hidden)
             if isinstance(found, FoundLines):
                 found.close()
                 if not place.is_folder and found.has_binary:
@@ -100,33 +103,59 @@ class GrepTool(SearchTool):
         result = await asyncio.to_thread(answer.make, found)
         if answer.is_capped or ended.how != "ended":
             result["results_capped"] = True
-        if said := [*said, *answer.notes, *notes.texts(settings.max_file_size, is_empty=not found.files)]:
+        said = [*said, *answer.notes, *([] if hidden is None else hidden.texts())]
+        if said := [*said, *notes.texts(settings.max_file_size, is_empty=not found.files)]:
             result["notes"] = said
         return result
 
     async def _run(
-        self, call: GrepCall, place: Place, found: Findings, notes: Notes, given: Mapping[str, Any]
+        self,
+        call: GrepCall,
+        place: Place,
+        found: Findings,
+        notes: Notes,
+        given: Mapping[str, Any],
+        hidden: Hidden | None,
     ) -> Ended:
         settings = self._settings.grep
         ripgrep = await self._engine(place)
         async with told(self._coordinator, self.name, given, lambda: f"{len(found.files)} files match so far"):
             loop = asyncio.get_running_loop()
             deadline = loop.time() + settings.timeout
-            with grep_command(call, place, settings, ripgrep) as command:
-                ended = await run(command, settings.timeout, found.take, notes.take)
+            if ripgrep is not None and hidden is not None:
+                walked = await self._look_for_hidden(call, place, hidden)
+                if walked.how != "ended":
+                    return walked
+            with grep_command(call, place, settings, ripgrep, hidden) as command:
+                ended = await run(command, deadline - loop.time(), found.take, notes.take)
             notes.close()
+            if hidden is not None:
+                hidden.check()
             is_done = ended.code in (0, 1) or (ended.code == 2 and notes.has_unreadable)
             if ripgrep is None or not place.is_folder or found.files or not is_done:
                 return ended
             # Nothing was found, which must not be said of files that were not searched; ripgrep does not tell.
-            with large_command(call, place, settings) as command:
+            with large_command(call, place, settings, hidden) as command:
                 told_all = await run(command, deadline - loop.time(), lambda data: False, notes.take)
             notes.close()
+            if hidden is not None:
+                hidden.check()
             return ended if told_all.code == 0 else told_all
 
+    async def _look_for_hidden(self, call: GrepCall, place: Place, hidden: Hidden) -> Ended:
+        """Find what ripgrep must not look at, which cannot ask on the way; raise SearchError when that is not known."""
+        trouble = Notes()
+        with hidden_command(call, place, self._settings.grep, hidden) as command:
+            ended = await run(command, self._settings.grep.timeout, lambda data: False, trouble.take)
+        trouble.close()
+        hidden.check()
+        if ended.how == "ended" and ended.code != 0:
+            raise SearchError("search_failed", "\n".join(trouble.complaints) or f"the walk died (code {ended.code})")
+        return ended
 
-def _findings(call: GrepCall, place: Place) -> Findings:
-    fits = _fits(call) if place.is_folder else None
+
+def _findings(call: GrepCall, place: Place, hidden: Hidden | None) -> Findings:
+    fits = _shown(_fits(call), hidden) if place.is_folder else None
     if speaks_json(call, place):
         return FoundLines(fits, single=not place.is_folder)
     return FoundCounts(fits) if call.mode == "count" else FoundFiles(fits)
@@ -139,6 +168,13 @@ def _fits(call: GrepCall) -> Callable[[str], bool] | None:
     fullmatch = re.compile(call.glob.regex, re.DOTALL).fullmatch
     is_wanted = not call.is_glob_negated
     return lambda path: (fullmatch(path) is not None) is is_wanted
+
+
+def _shown(fits: Callable[[str], bool] | None, hidden: Hidden | None) -> Callable[[str], bool] | None:
+    """Return what decides by a path whether a file is meant and may be shown."""
+    if hidden is None:
+        return fits
+    return lambda path: (fits is None or fits(path)) and not hidden.hides(path)
 
 
 def _is_searchable(call: GrepCall, place: Place, most: int, notes: Notes) -> bool:

@@ -12,7 +12,7 @@ from collections.abc import Generator
 from contextlib import closing
 from typing import Any, Final
 
-from amplifier_module_tool_search.walk import Problem, Selection, Walk
+from amplifier_module_tool_search.walk import Hiding, Problem, Selection, Walk
 
 #: How long before it is killed the listing stops by itself and tells what it has, as a part of its time.
 _EARLY: Final = 0.1
@@ -44,7 +44,13 @@ class Listing:
         self.found.append((-found.st_mtime_ns, path, "dir" if is_folder else "file", found.st_size))
 
 
-def list_files(asked: dict[str, Any], selection: Selection, problem: Problem, running: tuple[int, int] | None) -> int:
+def list_files(
+    asked: dict[str, Any],
+    selection: Selection,
+    problem: Problem,
+    running: tuple[int, int] | None,
+    hiding: Hiding | None = None,
+) -> int:
     """List what is asked for, and write one object to stdout; what the time did not suffice for is left out.
 
     `running` is ripgrep's process and where to read what it lists; without it the folders are walked.
@@ -63,7 +69,7 @@ def list_files(asked: dict[str, Any], selection: Selection, problem: Problem, ru
             code = listed.code
         else:
             kinds = {"file": (False,), "dir": (True,), "any": (False, True)}[asked["type"]]
-            for path, _, is_folder in Walk(selection, problem):
+            for path, _, is_folder in Walk(selection, problem, hiding):
                 if is_folder in kinds:
                     listing.take(path, is_folder)
         signal.setitimer(signal.ITIMER_REAL, 0)

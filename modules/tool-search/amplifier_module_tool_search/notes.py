@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Final
 
 _MOST_NAMED: Final = 5
 _MOST_LINE: Final = 8192
 _TOO_LARGE: Final = re.compile(r"ignoring (?:\./)?(.+): (\d+) bytes$")
 _UNREADABLE: Final = re.compile(r"(?:rg: )?(?:\./)?(.+?): (?:(.+) \(os error \d+\)|(PCRE2: .+))$")
+_BEFORE: Final = re.compile(r"(?:rg: |ignoring )?(?:\./)?")
 #: Lines of .gitignore that ripgrep does not understand: those have no meaning, here as there.
 _LOG: Final = re.compile(r"(?:rg: )?.*\.gitignore: line \d+: ")
 
 
 class Notes:
-    """Read the stderr of a searching process, and put it into words."""
+    """Read the stderr of a searching process, and put it into words; what `hides` tells of is not named."""
 
-    def __init__(self) -> None:
+    def __init__(self, hides: Callable[[str], bool] | None = None) -> None:
+        self._hides = hides
         self._rest = b""
         self._too_large: list[str] = []
         self._unreadable: list[str] = []
@@ -38,15 +41,20 @@ class Notes:
 
     def _hear(self, line: str) -> None:
         if large := _TOO_LARGE.match(line):
-            self._note("large", self._too_large, f"{large[1]} ({int(large[2]):,} bytes)")
+            self._note("large", self._too_large, f"{large[1]} ({int(large[2]):,} bytes)", line)
         elif _LOG.match(line):
             return
         elif unreadable := _UNREADABLE.match(line):
-            self._note("unreadable", self._unreadable, f"{unreadable[1]} ({unreadable[2] or unreadable[3]})")
+            self._note("unreadable", self._unreadable, f"{unreadable[1]} ({unreadable[2] or unreadable[3]})", line)
         elif line and len(self.complaints) < 20:
             self.complaints.append(line[:500])
 
-    def _note(self, kind: str, named: list[str], text: str) -> None:
+    def _note(self, kind: str, named: list[str], text: str, line: str) -> None:
+        if self._hides is not None:
+            if "\ufffd" in line:
+                text = "a name that is no UTF-8"  # and cannot be judged
+            elif any(map(self._hides, _possible_paths(line))):
+                return
         self._counts[kind] += 1
         if len(named) < _MOST_NAMED:
             named.append(text)
@@ -65,6 +73,12 @@ class Notes:
         if self._counts["unreadable"]:
             texts.append("cannot be read: " + _list(self._unreadable, self._counts["unreadable"]))
         return texts
+
+
+def _possible_paths(line: str) -> list[str]:
+    """Return what may be the path that a line is about: it may have in it what comes behind paths."""
+    text = _BEFORE.sub("", line, count=1)
+    return [text[: found.start()] for found in re.finditer(": ", text)]
 
 
 def _list(named: list[str], count: int) -> str:

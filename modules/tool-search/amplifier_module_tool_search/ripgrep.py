@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from amplifier_module_tool_search.child import Command, run
@@ -16,6 +16,10 @@ _OLDEST: Final = 13
 _CAN_LEAVE_RULES: Final = 14
 _RULES: Final = ".rgignore"
 _SECONDS: Final = 5.0
+#: Bytes that the options for single paths may take: a system allows so many for all arguments together.
+_MOST_EXCLUDED: Final = 64 * 1024
+#: What means something in a pattern, or would be cut off at its end.
+_SPECIAL: Final = re.compile(r"[\\*?\[\]{}!]|(\s)")
 
 #: What the machine, the home folder or a repository says about searching does not count; .gitignore files do.
 _QUIET: Final = (
@@ -96,3 +100,22 @@ def selecting(
 def typed(names: Sequence[str]) -> list[str]:
     """Return the options that let only files through whose names match one of the patterns."""
     return [f"--type-add=wanted:{name}" for name in names] + (["--type=wanted"] if names else [])
+
+
+def excluding(paths: Iterable[str]) -> list[str]:
+    """Return the options that keep ripgrep from looking at single paths, below where it is started.
+
+    Paths that are no UTF-8, and what is too much, are not in them: whoever reads the results leaves those out.
+    """
+    options: list[str] = []
+    room = _MOST_EXCLUDED
+    for path in paths:
+        try:
+            room -= len(path.encode("utf-8")) + 16
+        except UnicodeEncodeError:
+            continue
+        if room < 0:
+            break
+        # Stronger than any rule of a .gitignore.
+        options += ["--glob", "!/" + _SPECIAL.sub(lambda found: f"[{found[0]}]" if found[1] else f"\\{found[0]}", path)]
+    return options

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 from amplifier_core.models import ToolResult
 from amplifier_module_tool_search.child import Ended
+from amplifier_module_tool_search.hidden import Hidden
 from amplifier_module_tool_search.notes import Notes
 from amplifier_module_tool_search.place import ACTION, Place, Places
 from amplifier_module_tool_search.problem import SearchError
@@ -39,6 +40,10 @@ class SearchTool:
 
     async def _search(self, given: Mapping[str, Any]) -> dict[str, Any]:
         raise NotImplementedError
+
+    def _hidden(self, place: Place) -> Hidden | None:
+        """Return what the session's rules hide below a place, None for nothing; raise SearchError."""
+        return Hidden.of(self._coordinator, self.name, place)
 
     async def _engine(self, place: Place) -> str | None:
         """Return the path of ripgrep, or None where our own process searches: ripgrep is not there, or not able."""

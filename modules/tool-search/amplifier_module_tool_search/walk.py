@@ -10,6 +10,8 @@ from typing import NamedTuple
 from amplifier_module_tool_search.ignore import NAME, Level, byte_text, levels_above, read_ignore_file
 
 Problem = Callable[[str, OSError], None]
+#: Tells for each of some paths whether it is to be left out.
+Hiding = Callable[[list[str]], Sequence[bool]]
 
 
 class Selection(NamedTuple):
@@ -27,12 +29,13 @@ class Selection(NamedTuple):
 class Walk:
     """A walk through the current directory. Other kinds than files and folders are not met."""
 
-    def __init__(self, selection: Selection, problem: Problem) -> None:
+    def __init__(self, selection: Selection, problem: Problem, hiding: Hiding | None = None) -> None:
         self._excluded = re.compile(selection.exclusions or "(?!)", re.DOTALL).fullmatch
         self._leads_on = None if selection.folders is None else re.compile(selection.folders, re.DOTALL).fullmatch
         self._is_ignoring = selection.is_ignoring
         self._without = frozenset(selection.without)
         self._problem = problem
+        self._hiding = hiding
 
     def __iter__(self) -> Iterator[tuple[str, str, bool]]:
         """Yield path, name and whether it is a folder; folders come before what is in them."""
@@ -44,6 +47,8 @@ class Walk:
             entries, has_git, has_rules = self._entries(folder)
             if self._is_ignoring:
                 levels = levels_in(prefix, levels, has_git and bool(prefix), has_rules)
+            if self._hiding is not None:
+                entries = self._shown(self._hiding, prefix, entries, levels)
             for name, is_folder in entries:
                 path = prefix + name
                 if is_folder and (self._excluded(name) or path in self._without):
@@ -53,6 +58,19 @@ class Walk:
                 yield path, name, is_folder
                 if is_folder and (self._leads_on is None or self._leads_on(path)):
                     pending.append((path, levels))
+
+    def _shown(
+        self, hiding: Hiding, prefix: str, entries: list[tuple[str, bool]], levels: tuple[Level, ...]
+    ) -> list[tuple[str, bool]]:
+        """Return what would be met in a folder, without what is to be left out."""
+        met = [
+            (name, is_folder)
+            for name, is_folder in entries
+            if not (is_folder and (self._excluded(name) or prefix + name in self._without))
+            and not (levels and is_ignored(name, prefix + name, is_folder, levels))
+        ]
+        hidden = hiding([prefix + name for name, _ in met])
+        return [entry for entry, is_hidden in zip(met, hidden, strict=True) if not is_hidden]
 
     def _entries(self, folder: str) -> tuple[list[tuple[str, bool]], bool, bool]:
         """Return the files and folders in a folder, and whether it has a repository and rules of its own."""

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from amplifier_module_tool_search.lines import Pattern, with_context
 from amplifier_module_tool_search.listing import list_files
-from amplifier_module_tool_search.walk import Problem, Selection, Walk
+from amplifier_module_tool_search.walk import Hiding, Problem, Selection, Walk
 
 #: Seconds after which it ends by itself, when whoever should have stopped it is gone.
 _LEEWAY: Final = 5.0
@@ -33,14 +33,18 @@ def main(running: tuple[int, int] | None) -> int:
     asked = json.loads(sys.stdin.buffer.read())
     signal.setitimer(signal.ITIMER_REAL, asked["seconds"] + _LEEWAY)
     selection = Selection(**asked["selection"])
+    hiding = _hiding(asked["questions"])
     if asked["mode"] == "glob":
-        return list_files(asked, selection, problem, running)
+        return list_files(asked, selection, problem, running, hiding)
     _limit_memory(asked["memory"])
     try:
-        search = Search(asked, selection)
+        search = Search(asked, selection, hiding)
     except re.error as error:
         say(f"regex parse error: {error}")
         return 2
+    if asked["mode"] == "hidden":
+        search.ask_all()
+        return 0
     if asked["mode"] == "large":
         search.tell_large()
         return 0
@@ -50,8 +54,9 @@ def main(running: tuple[int, int] | None) -> int:
 class Search:
     """Search the files of a tree, or one file."""
 
-    def __init__(self, asked: dict[str, Any], selection: Selection) -> None:
+    def __init__(self, asked: dict[str, Any], selection: Selection, hiding: Hiding | None) -> None:
         self._asked = asked
+        self._hiding = hiding
         self._selection = selection
         self._pattern = Pattern(asked["pattern"], ignore_case=asked["ignore_case"], multiline=asked["multiline"])
         self._out: list[bytes] = []
@@ -80,10 +85,15 @@ class Search:
             if size > most:
                 _tell_large(path, size)
 
+    def ask_all(self) -> None:
+        """Walk once, for the questions that it asks."""
+        for _ in Walk(self._selection, lambda path, error: None, self._hiding):
+            pass
+
     def _paths(self, trouble: Problem) -> Iterator[str]:
         wanted = re.compile(self._asked["names"] or ".*", re.DOTALL).fullmatch
         fits = re.compile(self._asked["paths"] or ".*", re.DOTALL).fullmatch
-        for path, name, is_folder in Walk(self._selection, trouble):
+        for path, name, is_folder in Walk(self._selection, trouble, self._hiding):
             if not is_folder and wanted(name) and fits(path):
                 yield path
 
@@ -147,6 +157,14 @@ class Search:
         sys.stdout.buffer.flush()
         self._out.clear()
         self._size = 0
+
+
+def _hiding(fd: int | None) -> Hiding | None:
+    if fd is None:
+        return None
+    from amplifier_module_tool_search.questions import Questions
+
+    return Questions(fd).hidden
 
 
 def _limit_memory(size: int) -> None:

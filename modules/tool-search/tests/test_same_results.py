@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from amplifier_core.testing import MockCoordinator
+from amplifier_kit.policy import Rule
+from amplifier_kit.policy.hidden import hidden_places
 from amplifier_module_tool_search import mount
 
 pytestmark = pytest.mark.skipif(shutil.which("rg") is None, reason="ripgrep is not installed")
@@ -144,6 +147,13 @@ trees = st.builds(
     rule_files,
     st.sampled_from([{}, {}, {".git/HEAD": b"foo\n"}, {"lib/.git/HEAD": b"foo\n"}, {"src/.git": b"gitdir: foo\n"}]),
 )
+hiding = st.lists(
+    st.sampled_from(
+        ["src/**", "**/a", "*.py", "lib", "**/.env", "x y", "deep/*", "**/\u00e4/**", "lib/src/*.py", "**"]
+    ),
+    min_size=1,
+    max_size=3,
+)
 common = {
     "path": st.sampled_from(["", "", "", "src", "lib/src", "build", "deep"]),
     "include_ignored": st.booleans(),
@@ -178,8 +188,9 @@ globs = st.fixed_dictionaries(
 class Both:
     """The tools of both engines over one tree; file times are set, so that there is one order of age."""
 
-    def __init__(self, folder: str, tree: dict[str, bytes]) -> None:
+    def __init__(self, folder: str, tree: dict[str, bytes], hidden: Sequence[str] = ()) -> None:
         self.folder = folder
+        self.rules = [Rule("deny", path=pattern) for pattern in hidden]
         self.sessions: dict[str, MockCoordinator] = {}
         for number, (name, content) in enumerate(tree.items()):
             path = os.path.join(os.fsencode(folder), name.encode("utf-8", "surrogateescape"))
@@ -194,6 +205,9 @@ class Both:
         coordinator: MockCoordinator = MockCoordinator()
         coordinator.register_capability("session.working_dir", self.folder)
         coordinator.register_policy("test", lambda action, details: "allow")
+        coordinator.register_capability(
+            "policy.hidden", lambda tool: hidden_places(self.rules, Path(self.folder), tool)
+        )
         await mount(coordinator, {"engine": engine, "glob": {"max_results": 4}})
         return coordinator
 
@@ -239,3 +253,15 @@ async def test_glob(tree: dict[str, bytes], questions: list[dict[str, Any]]) -> 
         both = Both(os.path.realpath(folder), tree)
         for question in questions:
             await both.ask("glob", question)
+
+
+@SETTINGS
+@given(tree=trees, hidden=hiding, grep=greps, glob=globs)
+async def test_what_is_hidden(
+    tree: dict[str, bytes], hidden: list[str], grep: dict[str, Any], glob: dict[str, Any]
+) -> None:
+    """Both leave out the same, and say the same number of it."""
+    with tempfile.TemporaryDirectory() as folder:
+        both = Both(os.path.realpath(folder), tree, hidden)
+        await both.ask("grep", grep)
+        await both.ask("glob", glob)

@@ -151,6 +151,7 @@ async def test_a_search_whose_session_died_ends_by_itself(make_tools: MakeTools,
         "max_file_size": 100,
         "memory": 2**30,
         "file": None,
+        "questions": None,
         "selection": {"exclusions": None, "folders": None, "is_ignoring": True, "without": []},
     }
     write({"a": BAIT})

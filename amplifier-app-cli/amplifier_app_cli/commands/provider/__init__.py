@@ -13,7 +13,7 @@ _COMMANDS: Final = {
     for name, target, summary in (
         ("list", "listing:list_", "Print the known providers and the state of each."),
         ("manage", "listing:manage", "Print the providers, and what can be done with them."),
-        ("install", "listing:install", "Say how to get the modules of providers."),
+        ("install", "installing:install", "Bring what providers need."),
         ("add", "configuring:add", "Configure a provider."),
         ("edit", "configuring:edit", "Change the configuration of a provider."),
         ("remove", "configuring:remove", "Take a provider out of the settings."),

@@ -1,13 +1,11 @@
-"""`amplifier provider list`, `manage` and `install`: what there is."""
+"""`amplifier provider list` and `manage`: what there is."""
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from amplifier_app_cli import exits
 from amplifier_app_cli.app import current_app
 from amplifier_app_cli.failures import told
 from amplifier_app_cli.ui.records import format_option, print_json
@@ -56,40 +54,6 @@ def manage(output_format: str) -> None:
         "amplifier keys set VARIABLE       keep its key",
     ):
         app.inform(hint)
-
-
-@click.command()
-@click.argument("names", nargs=-1, metavar="[NAME]...")
-@click.option("--all", "is_all", is_flag=True, help="Ask for all known providers.")
-@click.option("-q", "--quiet", is_flag=True, help="Say nothing of those that are there.")
-@click.option("--force", is_flag=True, help="Does nothing: modules come with the program. For older scripts.")
-@told
-def install(names: tuple[str, ...], is_all: bool, quiet: bool, force: bool) -> None:
-    """Say how to get the modules of providers.
-
-    \b
-    Examples:
-      amplifier provider install mock
-      amplifier provider install --all
-
-    Modules come with the program, so there is nothing to install for those of this release.
-    """
-    from amplifier_app_cli.known_providers import KNOWN, how_to_get, is_installed, known_provider
-    from amplifier_app_cli.ui.say import complain
-    from amplifier_foundation.errors import did_you_mean
-
-    if not names and not is_all:
-        raise click.UsageError("say which providers, or give --all")
-    code = exits.OK
-    for name in dict.fromkeys([*names, *(known.id for known in KNOWN if is_all)]):
-        known = known_provider(name)
-        if known is None:
-            raise click.UsageError(f"there is no provider {name!r}: {did_you_mean(name, [each.id for each in KNOWN])}")
-        if not is_installed(known.module):
-            code = complain(exits.USAGE, how_to_get(known.module))
-        elif not quiet:
-            current_app().inform(f"{known.module} is installed")
-    sys.exit(code)
 
 
 def _print(app: App, output_format: str) -> None:

@@ -6,8 +6,25 @@ they need pytest, and are imported from their own modules.
 """
 
 from amplifier_kit.llm.testing.anthropic import AnthropicWire
+from amplifier_kit.llm.testing.chat import ChatWire
+from amplifier_kit.llm.testing.gemini import GeminiWire
+from amplifier_kit.llm.testing.ollama import OllamaWire
 from amplifier_kit.llm.testing.reply import Fault, Reply, sse
+from amplifier_kit.llm.testing.responses import ResponsesWire
 from amplifier_kit.llm.testing.script import Said, WireServer
 from amplifier_kit.llm.testing.server import Heard, ModelServer
 
-__all__ = ["AnthropicWire", "Fault", "Heard", "ModelServer", "Reply", "Said", "WireServer", "sse"]
+__all__ = [
+    "AnthropicWire",
+    "ChatWire",
+    "Fault",
+    "GeminiWire",
+    "Heard",
+    "ModelServer",
+    "OllamaWire",
+    "Reply",
+    "ResponsesWire",
+    "Said",
+    "WireServer",
+    "sse",
+]

@@ -1,0 +1,82 @@
+"""`amplifier provider install`: bring what a provider needs besides its module."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from amplifier_app_cli import exits
+from amplifier_app_cli.app import current_app
+from amplifier_app_cli.failures import told
+
+if TYPE_CHECKING:
+    from amplifier_app_cli.app import App
+
+_LOCAL: Final = "provider-local"
+
+
+@click.command()
+@click.argument("names", nargs=-1, metavar="[NAME]...")
+@click.option("--all", "is_all", is_flag=True, help="Ask for all known providers.")
+@click.option("-y", "--yes", "is_sure", is_flag=True, help="Download what has to be downloaded, without asking.")
+@click.option("-q", "--quiet", is_flag=True, help="Say nothing of those that are there.")
+@click.option("--force", is_flag=True, help="Install again what is there already.")
+@told
+def install(names: tuple[str, ...], is_all: bool, is_sure: bool, quiet: bool, force: bool) -> None:
+    """Bring what providers need.
+
+    \b
+    Examples:
+      amplifier provider install local --yes
+      amplifier provider install --all
+
+    Modules come with the program, so there is nothing to install for most of them. `local` is a small model that runs
+    on this machine: its engine and its weights are downloaded once, into a folder of your home.
+    """
+    from amplifier_app_cli.known_providers import KNOWN, how_to_get, is_installed, known_provider
+    from amplifier_app_cli.ui.say import complain
+    from amplifier_foundation.errors import did_you_mean
+
+    if not names and not is_all:
+        raise click.UsageError("say which providers, or give --all")
+    app = current_app()
+    code = exits.OK
+    for name in dict.fromkeys([*names, *(known.id for known in KNOWN if is_all)]):
+        known = known_provider(name)
+        if known is None:
+            raise click.UsageError(f"there is no provider {name!r}: {did_you_mean(name, [each.id for each in KNOWN])}")
+        if not is_installed(known.module):
+            code = complain(exits.USAGE, how_to_get(known.module))
+        elif known.module == _LOCAL:
+            _install_local(app, is_sure=is_sure, is_asked_for=name in names, quiet=quiet, force=force)
+        elif not quiet:
+            app.inform(f"{known.module} is installed")
+    sys.exit(code)
+
+
+def _install_local(app: App, *, is_sure: bool, is_asked_for: bool, quiet: bool, force: bool) -> None:
+    """Install the engine and the weights unless they are there; a download is never begun without a yes."""
+    import asyncio
+
+    from amplifier_app_cli.local_model import download_size, install_local_model, missing_parts
+    from amplifier_kit.local_model import PARTS, local_model_folder
+
+    parts = list(PARTS) if force else missing_parts(app.home.path)
+    if not parts:
+        if not quiet:
+            app.inform(f"{_LOCAL} is installed, with its engine and its weights")
+        return
+    words = f"{_LOCAL}: {download_size(parts)} is downloaded into {local_model_folder(app.home.path)}"
+    if not is_sure:
+        if not app.can_ask:
+            if not is_asked_for:
+                app.inform(f"{words} by `amplifier provider install local --yes`")
+                return
+            raise click.UsageError(f"{words}, and there is nobody to ask: give --yes")
+        click.confirm(f"{words}. Go on?", abort=True, err=True)
+    else:
+        app.inform(words)
+    folder = asyncio.run(install_local_model(app.home.path, parts, app.environ, app.inform))
+    app.inform(f"{_LOCAL} is installed in {folder}; try it with `amplifier provider test local`")

@@ -1,0 +1,58 @@
+"""Ask a session which places its rules hide, for tools that look at more places than their call names.
+
+An app that has rules offers the capability `policy.hidden`: `(tool_name) -> is_hidden`, where `is_hidden(path)` tells
+of a real path whether a rule asks for it or denies it; None when no rule is about paths. `is_hidden.within(place)`, if
+it is there, returns the same for a place that the call was allowed to look at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+__all__ = ["CAPABILITY", "HidingError", "IsHidden", "hiding"]
+
+CAPABILITY: Final = "policy.hidden"
+
+IsHidden = Callable[[str], bool]
+
+
+class HidingError(Exception):
+    """What the rules hide cannot be told: then nothing may be shown."""
+
+    code = "denied"
+
+
+def hiding(coordinator: Any, tool: str, place: str) -> IsHidden | None:
+    """Return what tells whether a path at or below `place` must not be shown by `tool`; None when nothing is hidden.
+
+    `place` was decided on with the call. Paths are absolute, with all links followed. Raises HidingError, and so does
+    what is returned, when the session cannot tell.
+    """
+    get = getattr(coordinator, "get_capability", None)
+    ask = get(CAPABILITY) if callable(get) else None
+    if ask is None:
+        return None
+    try:
+        found = ask(tool)
+        within = getattr(found, "within", None)
+        is_hidden = found if within is None else within(place)
+    except Exception as error:
+        raise _failed(error) from error
+    if is_hidden is None:
+        return None
+    if not callable(is_hidden):
+        raise HidingError(f"which places the rules restrict cannot be told: {is_hidden!r:.200} cannot be asked")
+
+    def judged(path: str) -> bool:
+        try:
+            # Anything but a clear no hides.
+            return is_hidden(path) is not False
+        except Exception as error:
+            raise _failed(error) from error
+
+    return judged
+
+
+def _failed(error: Exception) -> HidingError:
+    return HidingError(f"which places the rules restrict cannot be told: {type(error).__name__}: {error}")

@@ -1,0 +1,306 @@
+"""The part of a provider that is the same for every service with the Responses API."""
+
+from __future__ import annotations
+
+import logging
+import re
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, ClassVar, Final
+
+from amplifier_core import ChatRequest, ModelInfo
+from amplifier_core.llm_errors import InvalidRequestError, LLMError
+from amplifier_kit.llm.answer import Answer
+from amplifier_kit.llm.call import LLMCall
+from amplifier_kit.llm.errors import OPENAI, Wire, to_llm_error
+from amplifier_kit.llm.failure import read_failure
+from amplifier_kit.llm.provider import LLMProvider
+from amplifier_kit.llm.responses.abilities import Abilities, abilities_of, describe
+from amplifier_kit.llm.responses.background import wait_for_response
+from amplifier_kit.llm.responses.chain import chain_key, find_link, mark_of, said_in, tail_of
+from amplifier_kit.llm.responses.items import Item, items_of, output_key, reasoning_ids
+from amplifier_kit.llm.responses.payload import Plan, build_payload, is_plain_object
+from amplifier_kit.llm.responses.reading import Reading
+from amplifier_kit.llm.responses.settings import ResponsesSettings
+from amplifier_kit.llm.structured import Mode, shape_of
+from amplifier_kit.llm.usage import Tokens
+
+__all__ = ["RESPONSES", "RESPONSES_EVENTS", "ResponsesProvider"]
+
+logger = logging.getLogger(__name__)
+
+CONTINUATION_EVENT: Final = "provider:incomplete_continuation"
+BACKGROUND_EVENT: Final = "provider:background_status"
+CHAIN_EVENT: Final = "provider:response_chain_invalidated"
+RESPONSES_EVENTS: Final = (CONTINUATION_EVENT, BACKGROUND_EVENT, CHAIN_EVENT)
+
+#: What errors inside of a response add to those of the wire: requests that are no better the next time.
+_HOPELESS: Final = (
+    "invalid_prompt",
+    "data_residency_mismatch",
+    "invalid_image",
+    "invalid_image_format",
+    "invalid_base64_image",
+    "invalid_image_url",
+    "image_too_large",
+    "image_too_small",
+    "image_parse_error",
+    "invalid_image_mode",
+    "image_file_too_large",
+    "unsupported_image_media_type",
+    "empty_image_file",
+    "failed_to_download_image",
+    "image_file_not_found",
+)
+_FILTERED: Final = ("bio_policy", "misalignment_policy_violation", "image_content_policy_violation")
+RESPONSES: Final = replace(
+    OPENAI,
+    kinds={
+        **OPENAI.kinds,
+        **dict.fromkeys(_HOPELESS, InvalidRequestError),
+        **dict.fromkeys(_FILTERED, OPENAI.kinds["content_filter"]),
+    },
+)
+_MOST_CONTINUATIONS: Final = 5
+_LOST_RESPONSE: Final = "previous_response_not_found"
+_UNREADABLE: Final = "invalid_encrypted_content"
+_DATE: Final = re.compile(r"-\d{4}-\d\d-\d\d$")
+#: Dated names that have a price of their own.
+_OWN_PRICE: Final = frozenset({"gpt-4o-2024-05-13"})
+_NOT_FOR_TALK: Final = re.compile(
+    "embedding|whisper|tts|transcribe|dall-e|image|moderation|realtime|audio|sora|babbage|davinci|translate|-live|"
+    "instruct|search-(preview|api)"
+)
+
+
+class ResponsesProvider(LLMProvider):
+    """Answer through the Responses API; a subclass makes the client."""
+
+    wire: ClassVar[Wire] = RESPONSES
+    structured: ClassVar[Mode] = "native"
+    has_json_mode = True
+    #: What the keys of a response's metadata begin with.
+    prefix: ClassVar[str] = "openai"
+    #: How long the service keeps caches, unless the config says otherwise.
+    cache_retention: ClassVar[str | None] = None
+
+    def __init__(
+        self,
+        config: Mapping[str, Any],
+        coordinator: Any = None,
+        *,
+        model: str,
+        api_key: str | None = None,
+        base_url: str | None = None,
+        name: str | None = None,
+    ) -> None:
+        """Take a config; raises ValueError for a value that cannot be used."""
+        super().__init__(config, coordinator, model=model, api_key=api_key, base_url=base_url, name=name)
+        self.own = ResponsesSettings.read(config, retention=self.cache_retention)
+        #: Responses that the service has lost, and reasoning that it cannot read.
+        self._lost: set[str] = set()
+        self._unreadable: set[str] = set()
+        self._sends_everything = False
+
+    @abstractmethod
+    async def connect(self) -> Any:
+        """Return an SDK client that does not retry by itself."""
+
+    async def disconnect(self, client: Any) -> None:
+        """Close the client and its connections."""
+        await client.close()
+
+    # -- what is sent --
+
+    def abilities(self, model: str) -> Abilities:
+        """Return what a model can do; one of an unknown name thinks when the config says how."""
+        able = abilities_of(model)
+        return replace(able, efforts=("low", "medium", "high")) if not able.is_known and self.own.reasoning else able
+
+    def payload(self, call: LLMCall) -> dict[str, Any]:
+        """Return the arguments of `responses.create`."""
+        able = self.abilities(call.model)
+        items = items_of(call.conversation, self.wire.name, self._unreadable)
+        link = None
+        if self._chains(able) and not self._sends_everything:
+            link = find_link(call.conversation, items, self._place(call), self.prefix, self._lost)
+        capability = getattr(self.coordinator, "get_capability", None)
+        plan = Plan(
+            settings=self.own,
+            able=able,
+            stores=self.own.enable_state or self._chains(able) or able.runs_in_background,
+            patches_natively=capability is not None and capability("apply_patch.engine") == "native",
+        )
+        return build_payload(call, plan, tail_of(items, link), link.response_id if link else None)
+
+    def drop_chain(self) -> None:
+        """Send everything the next time, whatever the service keeps."""
+        self._sends_everything = True
+
+    def _chains(self, able: Abilities) -> bool:
+        wanted = self.own.enable_response_chaining
+        return able.thinks if wanted == "auto" else wanted
+
+    def _place(self, call: LLMCall) -> str:
+        return f"{self.name} {self.base_url} {call.model}"
+
+    # -- asking --
+
+    async def attempt(self, client: Any, payload: dict[str, Any], answer: Answer, call: LLMCall) -> None:
+        """Stream one answer; a response that was cut at its limit of tokens is gone on with."""
+        if payload.get("previous_response_id") in self._lost:
+            payload = self.payload(call)  # found out by the attempt before
+        more: list[Item] = []
+        readings: list[Reading] = []
+        while True:
+            reading = Reading(answer, self.wire.name, len(readings))
+            payload = await self._respond(client, payload, more, reading, call)
+            if reading.response is None:
+                return  # cut short, which the answer knows by itself
+            readings.append(reading)
+            if not self._goes_on(call, readings):
+                break
+            if reading.was_cut_inside:
+                # The same room would not do for it a second time.
+                room = self.abilities(call.model).max_output
+                if payload["max_output_tokens"] >= room:
+                    break
+                payload = {**payload, "max_output_tokens": room}
+                await reading.take_back_cut()
+            more += reading.kept()
+            await self._tell_continuation(reading, len(readings))
+        await self._finish(answer, readings, call)
+
+    async def _respond(
+        self, client: Any, payload: dict[str, Any], more: list[Item], reading: Reading, call: LLMCall
+    ) -> dict[str, Any]:
+        """Read one response; return the payload, which is another one when the service did not take the first."""
+        streams = not payload.get("background")
+        while True:
+            arguments = {**payload, "input": [*payload["input"], *more], "stream": streams}
+            try:
+                stream = await client.responses.create(**arguments)
+                break
+            except Exception as error:
+                payload = await self._mended(error, payload, call)
+        if not streams:
+            await reading.take(await self._wait(client, stream, call))
+            return payload
+        async with stream:
+            reading.headers = dict(stream.response.headers)
+            await reading.read(stream)
+        return payload
+
+    async def _wait(self, client: Any, response: Any, call: LLMCall) -> Any:
+        facts = {"provider": self.name, "model": call.model, "response_id": response.id}
+
+        async def tell(status: str, elapsed: float) -> None:
+            await self.emit(BACKGROUND_EVENT, {**facts, "status": status, "elapsed": round(elapsed, 1)})
+
+        ended = await wait_for_response(
+            client,
+            response,
+            interval=self.own.poll_interval,
+            timeout=self.own.background_timeout,
+            tell=tell,
+            read_error=lambda error: to_llm_error(error, self.endpoint, call.model),
+            tolerance=self.settings.max_retries,
+        )
+        if ended.status == "cancelled":
+            raise LLMError(f"{self.name}: the response {ended.id} was called off at the service's", retryable=False)
+        return ended
+
+    async def _mended(self, error: Exception, payload: dict[str, Any], call: LLMCall) -> dict[str, Any]:
+        """Return a payload without what the service cannot go on from any more; raise the error when that is not it."""
+        failure = read_failure(error)
+        previous = payload.get("previous_response_id")
+        is_lost = _LOST_RESPONSE in failure.kinds or "previous response" in failure.message.lower()
+        if previous and is_lost and failure.status in (400, 404):
+            self._lost.add(previous)
+            told = {"provider": self.name, "model": call.model, "invalidated_id": previous}
+            code = _LOST_RESPONSE if _LOST_RESPONSE in failure.kinds else str(failure.status)
+            await self.emit(CHAIN_EVENT, {**told, "error_code": code})
+            return self.payload(call)
+        sealed = reasoning_ids(payload["input"]) - self._unreadable
+        if _UNREADABLE in failure.kinds and sealed:
+            self._unreadable |= sealed
+            logger.warning("%s cannot read the reasoning of earlier answers: it is left out", self.name)
+            return self.payload(call)
+        raise error
+
+    def _goes_on(self, call: LLMCall, readings: list[Reading]) -> bool:
+        """Tell whether a response was cut at a limit that nobody asked for in this request."""
+        is_cut = readings[-1].incomplete_reason == "max_output_tokens" and readings[-1].refusal is None
+        return is_cut and call.request.max_output_tokens is None and len(readings) <= _MOST_CONTINUATIONS
+
+    async def _tell_continuation(self, reading: Reading, number: int) -> None:
+        told = {
+            "provider": self.name,
+            "response_id": reading.response.id,
+            "reason": reading.incomplete_reason,
+            "continuation_number": number,
+            "max_attempts": _MOST_CONTINUATIONS,
+        }
+        await self.emit(CONTINUATION_EVENT, told)
+
+    async def _finish(self, answer: Answer, readings: list[Reading], call: LLMCall) -> None:
+        last = readings[-1]
+        answer.headers = last.headers
+        answer.tokens = _total(readings)
+        answer.refusal = last.refusal or last.incomplete_reason
+        facts = {
+            "response_id": last.response.id,
+            "status": last.status,
+            "incomplete_reason": last.incomplete_reason,
+            "reasoning_items": [name for reading in readings for name in reading.reasoning_ids] or None,
+            "continuation_count": len(readings) - 1 or None,
+        }
+        answer.metadata |= {f"{self.prefix}:{key}": value for key, value in facts.items() if value is not None}
+        if any(reading.has_hosted for reading in readings):
+            answer.metadata[output_key(self.wire.name)] = [item for reading in readings for item in reading.items]
+        reason = last.finish_reason
+        if reason == "stop" and any(reading.calls for reading in readings):
+            reason = "tool_use"
+        await answer.finish(reason)
+        self._sends_everything = False
+        if self._chains(self.abilities(call.model)) and len(readings) == 1 and last.status == "completed":
+            before = [item for turn in items_of(call.conversation, self.wire.name, self._unreadable) for item in turn]
+            answer.metadata[chain_key(self.prefix)] = mark_of(
+                self._place(call), before, said_in(answer.response().content)
+            )
+
+    # -- models and forms --
+
+    def model_info(self, model: str) -> ModelInfo:
+        """Describe a model by its name."""
+        return describe(model, self.abilities(model), long_context=self.own.enable_long_context)
+
+    async def fetch_models(self, client: Any) -> list[ModelInfo]:
+        """Ask for the models; with `filtered`, those that do something else than talk are left out."""
+        listed = [model async for model in client.models.list()]
+        talking = [model.id for model in listed if not self.settings.filtered or self.talks(model)]
+        return [self.model_info(name) for name in talking]
+
+    def talks(self, listed: Any) -> bool:
+        """Tell whether a model of the service's list answers requests in text."""
+        return _NOT_FOR_TALK.search(listed.id.lower()) is None
+
+    def shape_mode(self, request: ChatRequest) -> Mode:
+        """Give the schema to models that take one; others, and schemas of no object, are asked for in words."""
+        shape = shape_of(request, "native", has_json_mode=True)
+        fits = shape is None or is_plain_object(shape.json_schema)
+        return "native" if fits and self.abilities(request.model or self.model).takes_schema else "prompt"
+
+    def price_model(self, call: LLMCall, answer: Answer) -> str:
+        """Return the model's name without its date, since the price list knows few of those."""
+        name = answer.model or call.model
+        return name if name in _OWN_PRICE else _DATE.sub("", name)
+
+
+def _total(readings: list[Reading]) -> Tokens | None:
+    total: Tokens | None = None
+    for tokens in (reading.tokens() for reading in readings):
+        if tokens is not None:
+            total = tokens if total is None else total + tokens
+    return total

@@ -1,0 +1,67 @@
+"""The README is true: its tables list what is read, and its examples mount."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import yaml
+
+from amplifier_core.testing import MockCoordinator
+from amplifier_kit.llm import COMMON_KEYS
+from amplifier_kit.llm.responses import RESPONSES_EVENTS, settings
+from amplifier_module_provider_azure_openai import mount
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_every_key_is_listed() -> None:
+    """Every key that the code reads is in a table, and no other."""
+    sources = "\n".join(path.read_text(encoding="utf-8") for path in ROOT.glob("amplifier_module_*/*.py"))
+    sources += inspect.getsource(settings)
+    read = set(re.findall(r'config(?:\.get\(|\[)"(\w+)"', sources))
+    read |= set(re.findall(r'(?:read_\w+|_text|_switch|env_or_config)\(\s*config, "(\w+)"', sources))
+    others = {"model", "default_model", "base_url"}
+    cells = re.findall(r"^\| (`.*?`) \|", README, flags=re.M)
+    listed = {name for cell in cells for name in re.findall(r"`(\w+)`", cell)}
+    assert listed == (read | COMMON_KEYS) - others
+    assert [name for name in others if f"`{name}`" not in README] == []
+
+
+def test_every_variable_is_listed() -> None:
+    """Every variable of the environment that the code reads is named, and no other."""
+    sources = "\n".join(path.read_text(encoding="utf-8") for path in ROOT.glob("amplifier_module_*/*.py"))
+    assert set(re.findall(r"\bAZURE_\w+", README)) == set(re.findall(r'"(AZURE_\w+)"', sources))
+
+
+def test_every_event_is_told() -> None:
+    """Every event of the provider's own is explained."""
+    assert [event for event in RESPONSES_EVENTS if f"`{event}`" not in README] == []
+
+
+async def test_the_example_mounts() -> None:
+    """The example is a plan whose provider can be mounted as it stands."""
+    [block] = re.findall(r"```yaml\n(.*?)```", README, flags=re.S)
+    [entry] = yaml.safe_load(block)["providers"]
+    coordinator: MockCoordinator = MockCoordinator()
+    cleanup = await mount(coordinator, entry["config"])
+    provider = coordinator.get("providers", "azure-openai")
+    assert (provider.model, provider.base_url) == ("gpt-5.4", "https://my-resource.openai.azure.com/openai")
+    await cleanup()
+
+
+def test_no_sdk_before_the_first_call() -> None:
+    """Mounting imports no SDK, no HTTP library and no price list."""
+    code = (
+        "import asyncio, sys\n"
+        "from amplifier_core.testing import MockCoordinator\n"
+        "from amplifier_module_provider_azure_openai import mount\n"
+        "asyncio.run(mount(MockCoordinator(), {}))\n"
+        "print([n for n in ('openai', 'httpx2', 'genai_prices', 'jsonschema', 'azure') if n in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,39 @@
+"""The README is true: its tables list what is read, and its examples mount."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import yaml
+
+from amplifier_core.testing import MockCoordinator
+from amplifier_kit.llm import COMMON_KEYS
+from amplifier_kit.llm.chat import CHAT_KEYS
+from amplifier_module_provider_chat_completions import mount
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_every_key_is_listed() -> None:
+    """Every key that the code reads is in a table, and no other."""
+    sources = "\n".join(path.read_text(encoding="utf-8") for path in ROOT.glob("amplifier_module_*/*.py"))
+    read = set(re.findall(r'config(?:\.get\(|\[)"(\w+)"', sources))
+    read |= set(re.findall(r'(?:read_\w+|env_or_config)\(\s*config, "(\w+)"', sources))
+    cells = re.findall(r"^\| (`.*?`) \|", README, flags=re.M)
+    listed = {name for cell in cells for name in re.findall(r"`(\w+)`", cell)}
+    assert listed == (read | COMMON_KEYS | CHAT_KEYS) - {"model"}
+    assert "`model`" in README
+
+
+async def test_the_examples_mount() -> None:
+    """Every provider of the examples can be mounted as it is written."""
+    blocks = re.findall(r"```yaml\n(.*?)```", README, flags=re.S)
+    entries = [entry for block in blocks for entry in yaml.safe_load(block)["providers"]]
+    coordinator: MockCoordinator = MockCoordinator()
+    for entry in entries:
+        assert entry["module"] == "provider-chat-completions"
+        assert await mount(coordinator, entry["config"]) is not None
+    assert len(entries) == 3
+    assert set(coordinator.get("providers")) == {"chat-completions", "lmstudio", "gateway"}

@@ -1,0 +1,173 @@
+"""Feed an answer from the chunks of a streamed answer."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import AsyncIterable
+from typing import Any, Final, Literal
+from uuid import uuid4
+
+from amplifier_core.llm_errors import InvalidToolCallError, StreamError
+from amplifier_kit.llm import Answer, FinishReason, Tokens
+from amplifier_module_provider_gemini.contents import RAW_CONTENT, SIGNATURE, TEXT_SIGNATURE
+
+__all__ = ["Reading"]
+
+_REASONS: Final[dict[str, FinishReason]] = {"STOP": "stop", "MAX_TOKENS": "length"}
+_FILTERED: Final = frozenset(
+    {
+        "SAFETY",
+        "RECITATION",
+        "LANGUAGE",
+        "BLOCKLIST",
+        "PROHIBITED_CONTENT",
+        "SPII",
+        "IMAGE_SAFETY",
+        "IMAGE_PROHIBITED_CONTENT",
+        "IMAGE_RECITATION",
+    }
+)
+_MALFORMED: Final = frozenset({"MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS"})
+_BROKEN: Final = frozenset({"MALFORMED_RESPONSE", "OTHER", "FINISH_REASON_UNSPECIFIED", "CONTINUATION"})
+#: Parts that the common form of a message cannot hold: of tools that run at Google's, and pictures.
+_OWN: Final = ("executable_code", "code_execution_result", "tool_call", "tool_response", "inline_data", "file_data")
+
+
+class Reading:
+    """Read one streamed answer."""
+
+    def __init__(self, answer: Answer) -> None:
+        self._answer = answer
+        #: What came, in order: pieces of plain text by themselves, since keeping thousands of parts costs time.
+        self._parts: list[list[str] | Any] = []
+        self._has_own = False
+        self._has_calls = False
+        self._thoughts: list[str] = []
+        self._text_signature: str | None = None
+        self._reason: str | None = None
+        self._message: str | None = None
+        self._usage: Any = None
+
+    @property
+    def thoughts(self) -> str:
+        """Return everything that was thought."""
+        return "".join(self._thoughts)
+
+    async def read(self, chunks: AsyncIterable[Any]) -> None:
+        """Read all chunks and finish the answer, if the service said why it ended.
+
+        Raises InvalidToolCallError when the model's call could not be understood, and StreamError when the service
+        says that it broke off.
+        """
+        async for chunk in chunks:
+            self._answer.model = chunk.model_version or self._answer.model
+            self._usage = chunk.usage_metadata or self._usage
+            if chunk.response_id:
+                self._answer.metadata["gemini:response_id"] = chunk.response_id
+            if chunk.candidates:
+                await self._candidate(chunk.candidates[0])
+            elif chunk.prompt_feedback is not None and chunk.prompt_feedback.block_reason is not None:
+                self._reason = "SAFETY"
+                blocked = chunk.prompt_feedback
+                self._message = blocked.block_reason_message or f"the prompt was blocked: {blocked.block_reason.value}"
+        await self._finish()
+
+    async def _candidate(self, candidate: Any) -> None:
+        for part in (candidate.content.parts if candidate.content is not None else None) or ():
+            await self._part(part)
+        if candidate.finish_reason is not None:
+            self._reason = candidate.finish_reason.value
+            self._message = candidate.finish_message
+        if candidate.grounding_metadata is not None:
+            self._answer.metadata["gemini:grounding"] = _dumped(candidate.grounding_metadata)
+
+    async def _part(self, part: Any) -> None:
+        text = part.text
+        if text is not None and part.thought_signature is None:
+            await self._plain(text, part.thought)
+            return
+        signature = b64encode(part.thought_signature).decode() if part.thought_signature else None
+        self._parts.append(part)
+        if part.function_call is not None:
+            await self._call(part, signature)
+        elif part.thought:
+            await self._say("thinking", text or "")
+            if signature:
+                self._answer.sign_said(signature)
+        elif text is not None:
+            await self._say("text", text)
+            self._text_signature = signature
+        elif any(getattr(part, name, None) is not None for name in _OWN):
+            self._has_own = True
+
+    async def _plain(self, text: str, is_thought: bool | None) -> None:
+        """Take a piece without a signature; of thoughts, these are no use to the service."""
+        if is_thought:
+            await self._say("thinking", text)
+            return
+        if self._parts and isinstance(self._parts[-1], list):
+            self._parts[-1].append(text)
+        else:
+            self._parts.append([text])
+        await self._answer.say("text", text)
+
+    async def _say(self, kind: Literal["text", "thinking"], text: str) -> None:
+        if kind == "thinking":
+            self._thoughts.append(text)
+        await self._answer.say(kind, text)
+
+    async def _call(self, part: Any, signature: str | None) -> None:
+        self._has_calls = True
+        called = part.function_call
+        called.id = called.id or f"call_{uuid4().hex[:24]}"
+        extra = {SIGNATURE: signature} if signature else None
+        await self._answer.call(called.id, called.name or "", dict(called.args or {}), extra)
+
+    async def _finish(self) -> None:
+        if self._reason is None:
+            return  # cut short, which the answer knows by itself
+        said = self._message or self._reason
+        if self._reason in _MALFORMED:
+            raise InvalidToolCallError(f"the model's call cannot be used ({self._reason}): {said}", retryable=True)
+        if self._reason in _BROKEN:
+            raise StreamError(f"the service broke the answer off: {said}")
+        if self._text_signature is not None:
+            self._answer.sign_said(content=[{TEXT_SIGNATURE: self._text_signature}])
+        if self._has_own:
+            self._answer.metadata[RAW_CONTENT] = _joined(self._parts)
+        self._answer.metadata["gemini:finish_reason"] = self._reason
+        if self._usage is not None:
+            self._answer.tokens = _tokens(self._usage)
+        if self._reason in _FILTERED:
+            self._answer.refusal = said
+            await self._answer.finish("content_filter")
+        elif self._has_calls and self._reason == "STOP":
+            await self._answer.finish("tool_use")
+        else:
+            await self._answer.finish(_REASONS.get(self._reason, "stop"))
+
+
+def _tokens(usage: Any) -> Tokens:
+    thoughts = usage.thoughts_token_count
+    return Tokens(
+        prompt=(usage.prompt_token_count or 0) + (usage.tool_use_prompt_token_count or 0),
+        output=(usage.candidates_token_count or 0) + (thoughts or 0),
+        cache_read=usage.cached_content_token_count,
+        reasoning=thoughts,
+    )
+
+
+def _dumped(value: Any) -> Any:
+    return value.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
+def _joined(parts: list[list[str] | Any]) -> list[dict[str, Any]]:
+    """Return parts as JSON; a text is one with the signed piece at its end."""
+    joined: list[dict[str, Any]] = []
+    for part in parts:
+        dumped = {"text": "".join(part)} if isinstance(part, list) else _dumped(part)
+        if joined and set(joined[-1]) == {"text"} and "text" in dumped and not dumped.get("thought"):
+            joined[-1] = {**dumped, "text": joined[-1]["text"] + dumped["text"]}
+        elif dumped:
+            joined.append(dumped)
+    return joined

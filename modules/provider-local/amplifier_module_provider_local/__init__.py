@@ -1,0 +1,21 @@
+"""A model inside the program: llama.cpp in a child process, with any GGUF file."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from amplifier_kit.llm import mount_provider
+from amplifier_module_provider_local.provider import EVENTS, LocalProvider
+
+__all__ = ["LocalProvider", "mount"]
+
+__amplifier_module_type__ = "provider"
+
+
+async def mount(coordinator: Any, config: dict[str, Any] | None = None) -> Any:
+    """Mount the provider `local`; nothing is loaded before the first request.
+
+    It is mounted without its engine too: then the first request says what to install. Raises ValueError for a config
+    value that cannot be used.
+    """
+    return await mount_provider(coordinator, LocalProvider(dict(config or {}), coordinator), *EVENTS)

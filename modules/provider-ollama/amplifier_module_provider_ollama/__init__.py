@@ -1,0 +1,20 @@
+"""Models on your own machine, through Ollama and its official SDK."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from amplifier_kit.llm import mount_provider
+from amplifier_module_provider_ollama.provider import EVENTS, OllamaProvider
+
+__all__ = ["OllamaProvider", "mount"]
+
+__amplifier_module_type__ = "provider"
+
+
+async def mount(coordinator: Any, config: dict[str, Any] | None = None) -> Any:
+    """Mount the provider `ollama`; whether there is a server shows with the first call.
+
+    Raises ValueError for a config value that cannot be used.
+    """
+    return await mount_provider(coordinator, OllamaProvider(dict(config or {}), coordinator), *EVENTS)

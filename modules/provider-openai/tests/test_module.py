@@ -1,0 +1,118 @@
+"""The module in a session."""
+
+from __future__ import annotations
+
+import logging
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from amplifier_core import AmplifierSession
+from amplifier_core.testing import MockCoordinator
+from amplifier_kit.llm.testing import ModelServer, ResponsesWire, Said
+from amplifier_module_provider_openai import mount
+
+WIRE = ResponsesWire()
+
+
+async def test_without_a_key(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    """Without a key nothing is mounted, and a warning says what to set."""
+    monkeypatch.delenv("OPENAI_API_KEY")
+    coordinator: MockCoordinator = MockCoordinator()
+    with caplog.at_level(logging.WARNING):
+        assert await mount(coordinator, {"api_key": "${OPENAI_API_KEY}"}) is None
+    assert "OPENAI_API_KEY" in caplog.text
+    assert coordinator.get("providers") == {}
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("reasoning", "huge"),
+        ("reasoning", {"effort": "huge"}),
+        ("max_tokens", 0),
+        ("timeout", -1),
+        ("reasoning_summary", "long"),
+        ("truncation", "yes"),
+        ("enable_response_chaining", "perhaps"),
+        ("prompt_cache_retention", "1y"),
+        ("background_timeout", 0),
+    ],
+)
+async def test_wrong_values_do_not_mount(key: str, value: Any) -> None:
+    """A value that cannot be used is an error that names its key."""
+    with pytest.raises(ValueError, match=key):
+        await mount(MockCoordinator(), {key: value})
+
+
+async def test_what_is_contributed() -> None:
+    """The provider tells its events, and what it cost once it was asked something."""
+    coordinator: MockCoordinator = MockCoordinator()
+    cleanup = await mount(coordinator)
+    [events] = await coordinator.collect_contributions("observability.events")
+    assert {
+        "llm:stream_block_delta",
+        "provider:incomplete_continuation",
+        "provider:background_status",
+        "provider:response_chain_invalidated",
+    } <= set(events)
+    assert await coordinator.collect_contributions("session.cost") == []
+    info = coordinator.get("providers", "openai").get_info()
+    assert (info.id, info.credential_env_vars) == ("openai", ["OPENAI_API_KEY"])
+    assert info.defaults["model"] == "gpt-5.5"
+    assert [field.id for field in info.config_fields] == ["api_key", "base_url"]
+    await cleanup()
+
+
+def test_no_sdk_before_the_first_call() -> None:
+    """Mounting imports no SDK, no HTTP library and no price list."""
+    code = (
+        "import asyncio, sys\n"
+        "from amplifier_core.testing import MockCoordinator\n"
+        "from amplifier_module_provider_openai import mount\n"
+        "asyncio.run(mount(MockCoordinator(), {'api_key': 'sk-x'}))\n"
+        "print([n for n in ('openai', 'httpx2', 'genai_prices', 'jsonschema') if n in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+async def test_a_session() -> None:
+    """Two instances in a real session: thinking, two parallel tools, the answer, the events and the transcript."""
+    look = (("t1", "todo", {"action": "list"}), ("t2", "todo", {"action": "list"}))
+    heard: list[tuple[str, dict[str, Any]]] = []
+    with ModelServer() as server:
+        replies = WIRE.reply(Said(("Let me see.",), ("Hm.",), calls=look)), WIRE.reply(Said(("All", " done.")))
+        server.answers(*replies, path="/one")
+        plan: dict[str, Any] = {
+            "session": {"orchestrator": "loop-streaming", "context": "context-simple"},
+            "orchestrator": {"config": {"extended_thinking": True}},
+            "providers": [
+                {"module": "provider-openai", "config": {"base_url": f"{server.url}/two"}},
+                {
+                    "module": "provider-openai",
+                    "instance_id": "gpt-fast",
+                    "config": {"base_url": f"{server.url}/one", "priority": 1, "default_model": "gpt-5.4-mini"},
+                },
+            ],
+            "tools": [{"module": "tool-todo"}],
+        }
+        async with AmplifierSession(plan) as session:
+            session.coordinator.register_policy("all", lambda action, details: "allow", 1)
+            session.coordinator.hooks.register("*", lambda event, data: heard.append((event, data)))
+            assert await session.execute("what is to do?") == "All done."
+            messages = await session.coordinator.get("context").get_messages()
+            [cost] = await session.coordinator.collect_contributions("session.cost")
+        first, second = server.bodies
+    assert [message["role"] for message in messages] == ["user", "assistant", "tool", "tool", "assistant"]
+    assert [block["type"] for block in messages[1]["content"]] == ["thinking", "text", "tool_call", "tool_call"]
+    assert messages[1]["content"][0]["content"][0]["encrypted_content"] == Said().signature
+    assert float(cost["cost_usd"]) > 0
+    assert (first["model"], first["reasoning"]) == ("gpt-5.4-mini", {"summary": "detailed"})
+    results = [item for item in second["input"] if item["type"] == "function_call_output"]
+    assert [item["call_id"] for item in results] == ["t1", "t2"]
+    said = [data["text"] for event, data in heard if event == "llm:stream_block_delta" and data["block_type"] == "text"]
+    assert "".join(said) == "Let me see.All done."
+    assert [data for event, data in heard if event in ("provider:error", "tool:error")] == []

@@ -1,0 +1,33 @@
+"""Models behind a vLLM server of one's own, through its Responses API or its chat completions."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from amplifier_kit.llm import LLMProvider, env_or_config, mount_provider, read_choice
+from amplifier_kit.llm.chat import NO_KEY
+from amplifier_module_provider_vllm.chat import VLLMChatProvider
+from amplifier_module_provider_vllm.provider import KEY_NAMES, URL_NAMES, VLLMProvider
+
+__all__ = ["VLLMChatProvider", "VLLMProvider", "mount"]
+
+__amplifier_module_type__ = "provider"
+
+logger = logging.getLogger(__name__)
+
+
+async def mount(coordinator: Any, config: dict[str, Any] | None = None) -> Any:
+    """Mount the provider `vllm`; without the address of a server, warn and mount nothing.
+
+    Raises ValueError for a config value that cannot be used.
+    """
+    config = dict(config or {})
+    base_url = env_or_config(config, "base_url", URL_NAMES)
+    if base_url is None:
+        logger.warning("provider-vllm: no server; set VLLM_BASE_URL or `base_url`, then it can be mounted")
+        return None
+    key = env_or_config(config, "api_key", KEY_NAMES)
+    kind = VLLMChatProvider if read_choice(config, "api", ("responses", "chat"), None) == "chat" else VLLMProvider
+    provider: LLMProvider = kind(config, coordinator, base_url=base_url, api_key=None if key == NO_KEY else key)
+    return await mount_provider(coordinator, provider)

@@ -1,0 +1,45 @@
+"""The provider over vLLM's chat completions, for servers and models that do not do Responses well."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from amplifier_core import ConfigField
+from amplifier_kit.llm.chat import ChatProvider
+from amplifier_module_provider_vllm.provider import (
+    CONTEXT_WINDOW,
+    DEFAULT_MODEL,
+    KEY_NAMES,
+    MAX_OUTPUT_TOKENS,
+    wizard_fields,
+)
+
+__all__ = ["VLLMChatProvider"]
+
+
+class VLLMChatProvider(ChatProvider):
+    """Answer through the chat completions of a vLLM server."""
+
+    id = "vllm"
+    display_name = "vLLM"
+    prefix: ClassVar[str] = "vllm"
+    key_names = KEY_NAMES
+    defaults: ClassVar[Mapping[str, Any]] = {}
+    chat_defaults: ClassVar[Mapping[str, Any]] = {"temperature": None}
+    context_window = CONTEXT_WINDOW
+    max_output_tokens = MAX_OUTPUT_TOKENS
+
+    def __init__(
+        self, config: Mapping[str, Any], coordinator: Any = None, *, base_url: str, api_key: str | None = None
+    ) -> None:
+        """Take a config; raises ValueError for a value that cannot be used."""
+        reasoning = config.get("reasoning")
+        effort = reasoning.get("effort") if isinstance(reasoning, Mapping) else reasoning
+        own = {"reasoning_effort": effort, **config} if effort else dict(config)
+        model = str(config.get("default_model") or config.get("model") or DEFAULT_MODEL)
+        super().__init__(own, coordinator, base_url=base_url, model=model, api_key=api_key)
+
+    def config_fields(self) -> list[ConfigField]:
+        """Return what a wizard asks for."""
+        return wizard_fields()
