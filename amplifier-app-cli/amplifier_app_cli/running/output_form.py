@@ -27,8 +27,8 @@ class OutputForm:
     @classmethod
     def from_file(cls, path: Path) -> OutputForm:
         """Read a JSON schema; raises OutputSchemaError for a file that holds none."""
-        from jsonschema import Draft202012Validator
-        from jsonschema.exceptions import SchemaError
+        from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
+        from jsonschema.exceptions import SchemaError  # type: ignore[import-untyped]
 
         try:
             schema = json.loads(path.read_bytes().decode("utf-8-sig"))
