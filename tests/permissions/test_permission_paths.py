@@ -157,8 +157,6 @@ class _Oracle:
         if not self.has_person:
             raise _Refused("denied")
         answer = self.answer()
-        if _is(answer, "!cancelled"):
-            raise _Refused("cancelled")
         if not (_is_yes(answer) or (silence and any(_is(answer, each) for each in ("!timeout", "!hang")))):
             raise _Refused("denied")
 

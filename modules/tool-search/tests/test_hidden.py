@@ -133,8 +133,12 @@ async def test_a_folder_is_not_entered(grep: Call, glob: Call, restricted: list[
     assert not [path for path in restricted if path.startswith(f"{project}/secrets/")]
 
 
-async def test_a_rule_about_the_folder_alone(grep: Call, glob: Call, hide: Hide, write: Write) -> None:
+@pytest.mark.parametrize("room", [0, 1000])
+async def test_a_rule_about_the_folder_alone(
+    grep: Call, glob: Call, hide: Hide, write: Write, monkeypatch: pytest.MonkeyPatch, room: int
+) -> None:
     """A search that may not look at a folder shows nothing in it, although a file in it may be read by its name."""
+    monkeypatch.setattr(ripgrep, "_MOST_EXCLUDED", room)
     write(TREE)
     hide("secrets")
     assert (await grep("foo")).output["files"] == ["a.py", "src/.env", "src/b.py"]
