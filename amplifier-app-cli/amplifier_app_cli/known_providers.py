@@ -96,10 +96,15 @@ def is_installed(module: str) -> bool:
     return bool(entry_points(group="amplifier.modules", name=module))
 
 
+def has_local_model() -> bool:
+    """Tell whether the engine and the weights of the model inside the program are installed."""
+    from amplifier_kit.local_model import find_local_model
+
+    return find_local_model().is_complete
+
+
 def how_to_get(module: str) -> str:
     """Return the end of a sentence that says a module is not there: what to do about it."""
-    if module == "provider-local":
-        return f"{module} comes with a later release"
     if known_provider(module) is not None:
         return (
             f"{module} is not in this release: upgrade when a release has it (`uv tool upgrade amplifier`), "

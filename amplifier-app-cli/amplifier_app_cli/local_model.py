@@ -27,7 +27,7 @@ Inform = Callable[[str], None]
 class LocalModelInstallError(FoundationError):
     """The model inside the program cannot be installed; the text ends with the installer's own words."""
 
-    code = "install_failed"
+    code = "local_model_install"
 
 
 def missing_parts(home: Path) -> list[LocalPart]:

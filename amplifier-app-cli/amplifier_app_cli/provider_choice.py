@@ -16,6 +16,7 @@ from amplifier_app_cli.known_providers import (
     SERVERS,
     Installed,
     KnownProvider,
+    has_local_model,
     how_to_get,
     is_installed,
     known_provider,
@@ -38,6 +39,7 @@ _PRIORITY: Final = 100
 _LOCAL: Final = "provider-local"
 _CHANGE: Final = "change it with --provider NAME or `amplifier provider add`"
 _GET_ONE: Final = "for a real model: `amplifier init`"
+_GET_SMALL: Final = "for a small one on this machine: `amplifier provider install local`"
 
 
 class ProviderChoiceError(FoundationError):
@@ -87,6 +89,7 @@ def choose(
     model: str | None = None,
     probe: Probe = serves_models,
     installed: Installed = is_installed,
+    embedded: Callable[[], bool] = has_local_model,
     stand_in: bool = True,
 ) -> Choice:
     """Return the provider for a plan over which the settings are laid already; `environ` has the user's keys.
@@ -102,7 +105,7 @@ def choose(
     if configured is not None:
         where = "configured in settings" if is_in_settings(configured, settings) else "configured in the bundle"
         return _from_entry(configured, model, where, _CHANGE)
-    return _found(entries, model, environ, probe, installed)
+    return _found(entries, model, environ, probe, installed, embedded)
 
 
 def apply(choice: Choice, plan: Plan) -> dict[str, Any]:
@@ -204,7 +207,12 @@ def _is_placeholder(entry: Entry, settings: Settings | Mapping[str, Any]) -> boo
 
 
 def _found(
-    entries: Sequence[Entry], model: str | None, environ: Mapping[str, str], probe: Probe, installed: Installed
+    entries: Sequence[Entry],
+    model: str | None,
+    environ: Mapping[str, str],
+    probe: Probe,
+    installed: Installed,
+    embedded: Callable[[], bool],
 ) -> Choice:
     """Return a provider that nobody configured: by its key, its server, or the ones that need neither."""
     with_key = [known for known in KNOWN if known.found(environ)]
@@ -220,9 +228,12 @@ def _found(
                 config = {"base_url": server.base_url} if server.base_url else {}
                 return Choice(known.module, model, why, _CHANGE, known.module, config)
             notes.append(f"{server.title} answers on port {server.port}, but {_not_there(known)}")
-    if installed(_LOCAL):
-        return Choice(_LOCAL, model, "no key is set and no server of models was found", _CHANGE, _LOCAL)
-    return _scripted(entries, model, notes or ["no key is set and no server of models was found"])
+    reasons = notes or ["no key is set and no server of models was found"]
+    if installed(_LOCAL) and embedded():
+        why = f"a small model on this machine, without tools, since {'; '.join(reasons)}"
+        return Choice(_LOCAL, model, why, _CHANGE, _LOCAL)
+    how = f"{_GET_ONE}, {_GET_SMALL}" if installed(_LOCAL) else _GET_ONE
+    return _scripted(entries, model, reasons, how)
 
 
 def _by_key(
@@ -248,9 +259,9 @@ def _by_key(
     return _scripted(entries, model, reasons)
 
 
-def _scripted(entries: Sequence[Entry], model: str | None, reasons: Sequence[str]) -> Choice:
+def _scripted(entries: Sequence[Entry], model: str | None, reasons: Sequence[str], how: str = _GET_ONE) -> Choice:
     entry = find_entry(MOCK, entries) or {"module": MOCK}
-    return _from_entry(entry, model, f"scripted answers, since {'; '.join(reasons)}", _GET_ONE)
+    return _from_entry(entry, model, f"scripted answers, since {'; '.join(reasons)}", how)
 
 
 def _from_entry(entry: Entry, model: str | None, why: str, how: str) -> Choice:

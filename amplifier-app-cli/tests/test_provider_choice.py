@@ -61,6 +61,7 @@ _PORTS = st.frozensets(st.sampled_from([server.port for server in SERVERS]))
 def _choose(plan: Any = None, environ: Any = None, *, settings: Any = None, **more: Any) -> Choice:
     installed = more.pop("installed", {MOCK})
     ports = more.pop("ports", set())
+    more.setdefault("embedded", lambda: True)
     return choose(
         plan or {}, settings or {}, environ or {}, probe=ports.__contains__, installed=installed.__contains__, **more
     )
@@ -206,10 +207,22 @@ def test_local_servers(server: Any) -> None:
 
 def test_embedded_before_scripted() -> None:
     """Without key and server the model inside the program answers, and without that the scripted one."""
-    assert _choose({}, installed={MOCK, "provider-local"}).module == "provider-local"
+    small = _choose({}, installed={MOCK, "provider-local"})
+    assert small.module == "provider-local"
+    assert "a small model on this machine, without tools" in small.line
     scripted = _choose({})
     assert scripted.is_mock
     assert "`amplifier init`" in scripted.line
+    assert "provider install local" not in scripted.line
+
+
+def test_embedded_only_with_its_engine() -> None:
+    """The module alone is no model: until its engine is installed the scripted one answers and says how to get it."""
+    choice = _choose({}, installed={MOCK, "provider-local"}, embedded=lambda: False)
+    assert choice.is_mock
+    assert "`amplifier provider install local`" in choice.line
+    asked_for = _choose({}, explicit="local", installed={MOCK, "provider-local"}, embedded=lambda: False)
+    assert asked_for.module == "provider-local"
 
 
 def test_configured_wins_over_keys() -> None:
@@ -255,7 +268,7 @@ def test_unknown_names_get_a_hint() -> None:
     """A name with a slip of the pen is an error that names the nearest one."""
     with pytest.raises(UnknownProviderError, match="did you mean 'anthropic'"):
         _choose({}, explicit="antropic")
-    with pytest.raises(ProviderChoiceError, match="provider-local comes with a later release"):
+    with pytest.raises(ProviderChoiceError, match="provider-local is not in this release"):
         _choose({}, explicit="local")
 
 

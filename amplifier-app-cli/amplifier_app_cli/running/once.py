@@ -10,6 +10,7 @@ from amplifier_app_cli import exits
 from amplifier_app_cli.app import App
 from amplifier_app_cli.failures import described
 from amplifier_app_cli.running.details import file_details, timing_details
+from amplifier_app_cli.running.display import RunDisplay
 from amplifier_app_cli.running.outcome import Facts, Outcome
 from amplifier_app_cli.running.printers import Printer, printer_for
 from amplifier_app_cli.running.request import Parts, RunRequest, make_parts
@@ -115,6 +116,7 @@ class _Run:
     async def _converse(self, runtime: SessionRuntime, prompt: str, parts: Parts, signals: Signals) -> Outcome:
         coordinator = runtime.session.coordinator
         self._tally.connect(coordinator.hooks)
+        coordinator.display_system = RunDisplay(self._app.inform, lambda value: runtime.redactor.scrub(value).value)
         prepared = runtime.prepared
         facts = Facts(
             runtime.session_id, prepared.composed.name, runtime.provider, runtime.model, str(prepared.project)

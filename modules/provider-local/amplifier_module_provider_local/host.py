@@ -28,6 +28,8 @@ _PROGRAM: Final = Path(__file__).with_name("child.py")
 #: Only a name: the connection goes through the socket.
 _ADDRESS: Final = "http://localhost"
 _POLL: Final = 0.01
+#: Seconds that the child may take to say that it is well; it has threads of its own for that.
+_HEALTH: Final = 10.0
 _GRACE: Final = 2.0
 #: As long as the name of a socket may be everywhere.
 _LONGEST_SOCKET: Final = 100
@@ -70,7 +72,7 @@ class Host:
         self._client: Any = None
         #: Where the child listens, empty when there is none.
         self.socket = ""
-        #: Whether the connection broke: the child is dying, even if it is still there.
+        #: Whether a connection broke: the child may be dying, even if it is still there.
         self._is_broken = False
         self._rest: asyncio.TimerHandle | None = None
         self._resting: asyncio.Task[None] | None = None
@@ -119,7 +121,7 @@ class Host:
 
     async def _ready(self, tell: Tell) -> Any:
         async with self._starting:
-            if self._client is not None and self.pid is not None and not self._is_broken:
+            if self._client is not None and self.pid is not None and await self._is_sound():
                 return self._client
             await self.stop()  # what is left of one that died
             self._is_broken = False
@@ -179,11 +181,13 @@ class Host:
     async def _connected(self, key: str) -> Any:
         import httpx2
 
+        # A connection per request: the engine says that it keeps them, and closes them after a streamed answer.
+        fresh = httpx2.Limits(max_connections=None, max_keepalive_connections=0)
         client = await http_client(
             _ADDRESS,
             timeout=self.load.timeout,
             idle=self.load.idle,
-            transport=httpx2.AsyncHTTPTransport(uds=self.socket),
+            transport=httpx2.AsyncHTTPTransport(uds=self.socket, limits=fresh),
             headers={"authorization": f"Bearer {key}"},
         )
         client.base_url = _ADDRESS
@@ -207,9 +211,15 @@ class Host:
         import httpx2
 
         try:
-            return bool((await self._client.get("/health")).status_code == 200)
+            return bool((await self._client.get("/health", timeout=_HEALTH)).status_code == 200)
         except httpx2.TransportError:
             return False
+
+    async def _is_sound(self) -> bool:
+        """Tell whether the child can be asked: after a broken connection only one that still answers is kept."""
+        if self._is_broken:
+            self._is_broken = not await self._is_healthy()
+        return not self._is_broken
 
     # -- ending --
 

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+import httpx2
 import pytest
 
 from amplifier_core.testing import wait_for
@@ -78,8 +79,6 @@ async def test_a_killed_parent_leaves_no_child(weights: Path, moment: str) -> No
 
 async def test_nobody_else_can_ask(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     """The engine listens in a folder that is only ours, wants a key, and knows none of our secrets."""
-    import httpx2
-
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-very-secret")
     provider = make()
     await provider.complete(ask())
@@ -151,6 +150,26 @@ async def test_a_child_that_died_is_replaced(make: Make, pid_of: Pid) -> None:
     assert (await provider.complete(ask("Tell me a story."))).text
     assert [retry["error_type"] for retry in retries] == ["StreamError"]
     assert await pid_of(provider) not in (None, first, *killed)
+
+
+async def test_a_broken_connection_is_no_dead_child(make: Make, pid_of: Pid) -> None:
+    """A child that still answers is kept when a connection to it broke, and no connection is used twice."""
+    provider = make()
+    await provider.complete(ask())
+    [host] = (await provider.client()).hosts
+    pid = host.pid
+    # Not after a streamed answer: the engine closes that connection itself, though it says that it keeps it.
+    assert (await host._client.get("/health")).status_code == 200
+    assert host._client._transport._pool.connections == []
+    with pytest.raises(httpx2.ReadError):
+        async with host.asking(_silent):
+            raise httpx2.ReadError("broken")
+    assert (await provider.complete(ask())).text
+    assert await pid_of(provider) == pid
+
+
+async def _silent(phase: str, seconds: float) -> None:
+    """Be told nothing."""
 
 
 async def test_cancelled_while_loading(make: Make) -> None:

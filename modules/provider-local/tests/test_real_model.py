@@ -90,13 +90,14 @@ async def test_awkward_schemas_hold_all_the_same(make: Make) -> None:
     """The engine does without a grammar it cannot read, and says nothing: so there must be none that it cannot."""
     provider = make()
     client = await provider.client()
+    brief = {"messages": [{"role": "user", "content": "Hello."}], "stream": False, "max_tokens": 8}
     for schema in AWKWARD:
         request = ask("Hello.", tools=("look",), tool_choice="required")
         assert request.tools is not None
         request.tools[0].parameters = schema
         body = provider.payload(LLMCall(request, read_conversation(request.messages), provider.model, streams=False))
         async with provider.asking(client, provider.model) as http:
-            answer = await http.post("/v1/chat/completions", json={**body, "stream": False, "max_tokens": 8})
+            answer = await http.post("/v1/chat/completions", json={**body, **brief})
         said = answer.json()["choices"][0]["message"]["content"]
         assert '<tool_call>\n{"name": "look", "arguments": '.startswith(said[:20]), schema
 
