@@ -200,9 +200,10 @@ class Supervisor:
 
     def _terminate_new(self) -> None:
         """Send SIGTERM once to everybody, and wake those that were made to stand still."""
-        fresh = set(descendants(os.getpid())) - self._terminated
+        # Parents first: a shell whose command ends before it hears of the end would go on with the next one.
+        fresh = [pid for pid in descendants(os.getpid()) if pid not in self._terminated]
         if fresh:
-            self._terminated |= fresh
+            self._terminated.update(fresh)
             self._signal(signal.SIGTERM, fresh)
             self._signal(signal.SIGCONT, fresh)
 

@@ -179,3 +179,12 @@ def test_looking_after_a_job_is_no_command(tool: BashTool) -> None:
     assert tool.action_for({"command": "status", "job": 5}) == "tool.bash_job"
     for given in ({"command": "status"}, {"command": "make", "job": 5}, {"command": "status", "job": "5"}, {}):
         assert tool.action_for(given) == "process.exec"
+
+
+async def test_a_killed_job_does_not_go_on(tool: BashTool, nap: str, naps: Naps, tmp_path: Path) -> None:
+    """A shell is ended before what it waits for: otherwise it would run the next command of its line."""
+    for number in range(10):
+        pid = await _started(tool, f"{nap}; touch {tmp_path}/went-on; true")
+        assert await wait_for(lambda: len(naps()) >= 2, timeout=60), number
+        await tool.execute({"command": "kill", "job": pid})
+    assert not (tmp_path / "went-on").exists()
