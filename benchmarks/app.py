@@ -20,6 +20,7 @@ PROGRAMS = (
     "app_run.py",
     "policy.py",
     "search.py",
+    "providers.py",
 )
 HEADER = ["What", "Ours", "Target", "Met"]
 SECONDS = 900

@@ -21,6 +21,10 @@ class KnownProvider(NamedTuple):
     title: str
     #: Variables that hold its credentials: any of these groups is enough, of a group every variable is needed.
     keys: tuple[tuple[str, ...], ...] = ()
+    #: The key of its configuration that holds the address of its server.
+    address_key: str = "base_url"
+    #: The variable that holds the address of one that has no usual address; empty for all others.
+    address_variable: str = ""
 
     @property
     def variables(self) -> tuple[str, ...]:
@@ -63,9 +67,14 @@ KNOWN: Final = (
         (("AZURE_OPENAI_API_KEY", "AZURE_OPENAI_ENDPOINT"),),
     ),
     KnownProvider("gemini", "provider-gemini", "Google Gemini", (("GEMINI_API_KEY",), ("GOOGLE_API_KEY",))),
-    KnownProvider("ollama", "provider-ollama", "Ollama, on this machine"),
-    KnownProvider("chat-completions", "provider-chat-completions", "Any server with the chat completions interface"),
-    KnownProvider("vllm", "provider-vllm", "vLLM"),
+    KnownProvider("ollama", "provider-ollama", "Ollama, on this machine", address_key="host"),
+    KnownProvider(
+        "chat-completions",
+        "provider-chat-completions",
+        "Any server with the chat completions interface",
+        address_variable="CHAT_COMPLETIONS_BASE_URL",
+    ),
+    KnownProvider("vllm", "provider-vllm", "vLLM", address_variable="VLLM_BASE_URL"),
     KnownProvider("local", "provider-local", "A small model inside the program"),
     KnownProvider("mock", MOCK, "A scripted model: no network, no key"),
 )
@@ -107,7 +116,7 @@ def how_to_get(module: str) -> str:
     """Return the end of a sentence that says a module is not there: what to do about it."""
     if known_provider(module) is not None:
         return (
-            f"{module} is not in this release: upgrade when a release has it (`uv tool upgrade amplifier`), "
+            f"{module} is not installed: it is a part of the program, so install that again, "
             f"or name a source of your own (`amplifier source add {module} URI --module`)"
         )
     return f"{module} is not installed: name a source for it (`amplifier source add {module} URI --module`)"

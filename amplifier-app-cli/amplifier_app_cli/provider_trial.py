@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,6 +21,8 @@ _SESSION: Final = {"orchestrator": {"module": "loop-basic"}, "context": {"module
 _QUESTION: Final = "Say yes."
 #: Models that think use some of these before they say anything.
 _MOST_TOKENS: Final = 256
+#: What the providers of the program are told, so that one attempt is all.
+_AT_ONCE: Final = {"max_retries": 0, "warmup_retries": 0}
 
 
 @dataclass(frozen=True)
@@ -35,12 +38,16 @@ class Answer:
     cost_usd: str | None
 
 
+class NotReadyError(Exception):
+    """The provider did not come up because something has to be set first; the text says what."""
+
+
 @asynccontextmanager
 async def provider_brought_up(app: App, name: str | None) -> AsyncIterator[tuple[Choice, Any]]:
     """Yield the provider of that name, or the one that a run would use, mounted and ready, and why it is that one.
 
-    The user's keys are put into the environment of this process, where modules look for them. Raises UntrustedError,
-    ModulesMissingError, ProviderChoiceError and what composing raises.
+    The user's keys are put into the environment of this process, where modules look for them. Raises NotReadyError,
+    UntrustedError, ModulesMissingError, ProviderChoiceError and what composing raises.
     """
     from amplifier_app_cli.provider_plan import environ_with_keys
     from amplifier_core import AmplifierSession
@@ -63,7 +70,11 @@ async def provider_brought_up(app: App, name: str | None) -> AsyncIterator[tuple
     release = hold(prepared.modules.values())
     try:
         await coordinator.mount("module-source-resolver", PreparedModules(prepared.modules))
-        await session.initialize()
+        with _warnings_held() as warned:
+            await session.initialize()
+            if failures and (reasons := _own_words(warned, choice.module)):
+                warned.clear()
+                raise NotReadyError("; ".join(reasons))
         if failures:
             raise ModulesMissingError([f"{choice.module}: {failure}" for failure in failures])
         yield choice, next(iter(coordinator.get("providers").values()))
@@ -72,10 +83,43 @@ async def provider_brought_up(app: App, name: str | None) -> AsyncIterator[tuple
         release()
 
 
+class _Holder(logging.Handler):
+    """Keep records instead of showing them."""
+
+    def __init__(self, level: int) -> None:
+        super().__init__(level)
+        self.records: list[logging.LogRecord] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.records.append(record)
+
+
+@contextmanager
+def _warnings_held() -> Iterator[list[logging.LogRecord]]:
+    """Yield the list that warnings go to meanwhile; those that are left in it are shown afterwards."""
+    root = logging.getLogger()
+    shown, holder = root.handlers[:], _Holder(logging.WARNING)
+    root.handlers[:] = [holder]
+    try:
+        yield holder.records
+    finally:
+        root.handlers[:] = shown
+        for record in holder.records:
+            root.handle(record)
+
+
+def _own_words(warned: list[logging.LogRecord], module: str) -> list[str]:
+    """Return what a module itself has warned of, each thing once."""
+    package = f"amplifier_module_{module.replace('-', '_')}"
+    own = (record for record in warned if record.name.partition(".")[0] == package)
+    return list(dict.fromkeys(record.getMessage() for record in own))
+
+
 async def _prepared(app: App, name: str | None, environ: dict[str, str]) -> tuple[Choice, Prepared]:
     """Choose the provider, and get its module alone, if it did not come with the program."""
     from dataclasses import replace
 
+    from amplifier_app_cli.known_providers import known_provider
     from amplifier_app_cli.provider_choice import apply, choose, find_entry, stands_in
     from amplifier_app_cli.provider_plan import options_of
     from amplifier_foundation.prepare import activate, compose
@@ -89,6 +133,9 @@ async def _prepared(app: App, name: str | None, environ: dict[str, str]) -> tupl
     stand_in = stands_in(composition.layers)
     choice = choose(composed.plan, composition.settings, environ, explicit=name, stand_in=stand_in)
     entry = find_entry(choice.provider, apply(choice, composed.plan)["providers"])
+    if known_provider(choice.module) is not None and not choice.is_mock:
+        # What is wrong is to be known now, and not after minutes of further attempts.
+        entry = {**(entry or {}), "config": {**(entry or {}).get("config", {}), **_AT_ONCE}}
     needed = tuple(use for use in composed.modules if use.section == "providers" and use.module == choice.module)
     plan = {"session": dict(_SESSION), "providers": [entry]}
     return choice, await activate(replace(composed, plan=plan, modules=needed), options)

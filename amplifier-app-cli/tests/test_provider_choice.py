@@ -268,7 +268,7 @@ def test_unknown_names_get_a_hint() -> None:
     """A name with a slip of the pen is an error that names the nearest one."""
     with pytest.raises(UnknownProviderError, match="did you mean 'anthropic'"):
         _choose({}, explicit="antropic")
-    with pytest.raises(ProviderChoiceError, match="provider-local is not in this release"):
+    with pytest.raises(ProviderChoiceError, match="provider-local is not installed"):
         _choose({}, explicit="local")
 
 
@@ -287,9 +287,9 @@ def test_missing_key_of_what_is_asked_for() -> None:
     assert "OPENAI_API_KEY is not set" in choice.line
 
 
-def test_only_the_scripted_model_is_installed() -> None:
-    """Of the known providers this release has the scripted one."""
-    assert is_installed(MOCK)
+def test_known_providers_are_installed() -> None:
+    """Every provider that is known by name is a part of the program."""
+    assert [known.id for known in KNOWN if not is_installed(known.module)] == []
     assert not is_installed("provider-openai-nowhere")
 
 

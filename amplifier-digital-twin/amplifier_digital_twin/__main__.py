@@ -1,6 +1,6 @@
-"""Run the program as `python -m amplifier_digital_twin`."""
+"""Run as `python -m amplifier_digital_twin`."""
 
-from amplifier_digital_twin.main import main
+from amplifier_digital_twin.program import run
 
 if __name__ == "__main__":
-    main()
+    run()

@@ -6,6 +6,8 @@ import os
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+#: In the environment of all that a keeper starts on the host.
+MARK_VARIABLE: Final = "AMPLIFIER_DIGITAL_TWIN_KEEPER"
 _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 #: Of `/proc/<pid>/stat`, counted after the name, which may hold blanks and parentheses.
 _STATE_FIELD: Final = 0

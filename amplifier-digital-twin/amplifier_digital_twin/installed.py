@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
-from typing import IO, Any, Final
+from typing import IO, Any, Final, NamedTuple
 
 from amplifier_digital_twin.backends.twin import Run, Twin
 from amplifier_digital_twin.errors import TwinError
@@ -25,6 +25,7 @@ _MAX_RECORDS: Final = 64 * 1024**2
 _MAX_RECORD: Final = 4 * 1024**2
 #: Files that Python runs when it starts, wherever it finds them among packages.
 _RUN_BY_PYTHON: Final = ("*.pth", "sitecustomize.py", "usercustomize.py")
+_RECORDS: Final = ("*.dist-info", "*.egg-info", META_NAME)
 _FIND: Final = "/usr/bin/find"
 _SKIPPED: Final = ("/proc", "/sys", "/dev", "/usr/share", "/usr/include", "/usr/src")
 _SITES: Final = ("site-packages", "dist-packages")
@@ -55,14 +56,21 @@ class Installed:
         return str(PurePosixPath(self.location).parent)
 
 
-async def read_installed(twin: Twin, user: User, skipped: Sequence[str] = ()) -> list[Installed]:
-    """Return everything installed that the user can see, then the repositories that amplifier fetched, by place.
+class Survey(NamedTuple):
+    """What was found in a twin."""
 
-    Raises TwinError when that cannot be known.
-    """
-    folders = await _record_folders(twin, user, skipped)
-    fetched = [path for path in folders if path.endswith(f"/{META_NAME}")]
-    folders = [path for path in folders if path not in fetched]
+    #: Everything installed that the user can see, then the repositories that amplifier fetched, by place.
+    installed: list[Installed]
+    #: Files in folders of packages that Python runs by itself when it starts.
+    run_by_python: list[str]
+
+
+async def survey(twin: Twin, user: User, skipped: Sequence[str] = ()) -> Survey:
+    """Return what is installed; one look at the whole tree for all of it. Raises TwinError when it cannot be known."""
+    found = await _find(twin, user, (*_RECORDS, *_RUN_BY_PYTHON), skipped)
+    records = sorted(path for path in found if _is_record(path) and _is_installed(path))
+    fetched = [path for path in records if path.endswith(f"/{META_NAME}")]
+    folders = [path for path in records if not path.endswith(f"/{META_NAME}")]
     wanted = [
         f"{glob.escape(folder)}/{name}"
         for folder in folders
@@ -78,13 +86,9 @@ async def read_installed(twin: Twin, user: User, skipped: Sequence[str] = ()) ->
             "find out what installed it",
         )
     sources = (_fetched(path, contents.get(path)) for path in fetched)
-    return [_installed(folder, contents) for folder in folders] + [source for source in sources if source is not None]
-
-
-async def find_run_by_python(twin: Twin, user: User, skipped: Sequence[str] = ()) -> list[str]:
-    """Return the files in folders of packages that Python runs by itself when it starts."""
-    found = await _find(twin, user, _RUN_BY_PYTHON, skipped)
-    return sorted(path for path in found if PurePosixPath(path).parent.name in _SITES and _is_installed(path))
+    installed = [_installed(folder, contents) for folder in folders]
+    installed += [source for source in sources if source is not None]
+    return Survey(installed, sorted(path for path in found if _is_run_by_python(path) and _is_installed(path)))
 
 
 async def read_files(
@@ -115,15 +119,10 @@ def _members(archive: IO[bytes]) -> dict[str, bytes | None]:
     return found
 
 
-async def _record_folders(twin: Twin, user: User, base: Sequence[str]) -> list[str]:
-    found = await _find(twin, user, ("*.dist-info", "*.egg-info", META_NAME), base)
-    return sorted(path for path in found if _is_installed(path))
-
-
 async def _find(twin: Twin, user: User, names: Sequence[str], base: Sequence[str]) -> list[str]:
     skipped = [word for path in (*_SKIPPED, *base) for word in ("-path", path, "-o")][:-1]
     named = ["(", *[word for name in names for word in ("-name", name, "-o")][:-1], ")"]
-    argv = [_FIND, "/", "(", *skipped, ")", "-prune", "-o", *named, "-prune", "-print0"]
+    argv = [_FIND, "/", "(", *skipped, ")", "-prune", "-o", *named, "-print0"]
     done = await twin.run(Run(argv, {"PATH": "/usr/bin:/bin", "LC_ALL": "C"}, user, timeout=_TIMEOUT))
     # 1: a folder that this user may not read. Programs of this user cannot import from it either.
     if done.exit_code not in (0, 1) or done.is_cut or done.is_timed_out:
@@ -134,6 +133,21 @@ async def _find(twin: Twin, user: User, names: Sequence[str], base: Sequence[str
             "use a base that has findutils",
         )
     return [item.decode("utf-8", "surrogateescape") for item in done.stdout.split(b"\0") if item]
+
+
+def _is_record(path: str) -> bool:
+    """Tell whether a path is a record of an installation, and lies in none: that would be a part of it."""
+    *above, name = PurePosixPath(path).parts
+    return _names_record(name) and not any(_names_record(part) for part in above)
+
+
+def _names_record(name: str) -> bool:
+    return name == META_NAME or name.endswith((".dist-info", ".egg-info"))
+
+
+def _is_run_by_python(path: str) -> bool:
+    parts = PurePosixPath(path).parts
+    return parts[-2] in _SITES and (parts[-1].endswith(".pth") or parts[-1] in _RUN_BY_PYTHON)
 
 
 def _is_installed(path: str) -> bool:

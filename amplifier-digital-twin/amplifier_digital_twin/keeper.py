@@ -6,6 +6,7 @@ import asyncio
 import inspect
 import json
 import os
+import select
 import signal
 import socket
 import sys
@@ -18,6 +19,7 @@ from typing import Any, Final
 from amplifier_digital_twin.control import Client, ControlServer, Request
 from amplifier_digital_twin.errors import TwinError
 from amplifier_digital_twin.holder import Holder
+from amplifier_digital_twin.keeper_process import receive_orders
 from amplifier_digital_twin.operations import ClientLeftError, Operations, Universe, while_heard
 from amplifier_digital_twin.recorder import Recorder
 from amplifier_digital_twin.state import Phase, Place
@@ -25,8 +27,21 @@ from amplifier_digital_twin.state import Phase, Place
 #: Names the function that makes universes, as `module:function`; another one than ours is for tests.
 FACTORY_VARIABLE: Final = "AMPLIFIER_DIGITAL_TWIN_FACTORY"
 _FACTORY: Final = "amplifier_digital_twin.making:make_universe"
+#: What most universes need, in the order in which they do.
+_NEEDED_SOON: Final = (
+    "amplifier_foundation.documents",
+    "amplifier_digital_twin.profile.describe",
+    "amplifier_digital_twin.services.host_index",
+    "amplifier_digital_twin.services.gateway",
+    "amplifier_digital_twin.services.package_index",
+    "amplifier_digital_twin.wheel_building",
+    "h11",
+    "amplifier_digital_twin.services.interceptor",
+)
 #: How often the lease is looked at: a machine that slept has another time than it thinks.
 _LEASE_POLL: Final = 10.0
+#: How long the log of the keeper's own streams may grow, in bytes.
+_MAX_LOG: Final = 1024 * 1024
 #: How long what is under way may take to end when the universe does, and then the universe itself.
 _CANCEL_SECONDS: Final = 30.0
 _DESTROY_SECONDS: Final = 180.0
@@ -89,6 +104,7 @@ class Keeper:
     async def _watch_lease(self, until: float) -> None:
         # Looked at again and again: it is about the time of day and somebody else's hands, which no event tells.
         while (left := until - time.time()) > 0:
+            shorten(self._place.keeper_log)
             if not self._place.state_file.exists():
                 self.end("somebody has removed its folder")
                 return
@@ -256,6 +272,22 @@ def _left_behind(error: Exception) -> TwinError:
     )
 
 
+def shorten(log: Path) -> None:
+    """Keep the end of a log that has grown too long: a fault that comes again and again must not fill the disk."""
+    try:
+        with open(log, "r+b") as file:
+            if file.seek(0, os.SEEK_END) <= _MAX_LOG:
+                return
+            file.seek(-_MAX_LOG // 4, os.SEEK_END)
+            end = file.read()
+            # Whoever writes to it does so at its end, wherever that is.
+            file.seek(0)
+            file.write(b"... what came before is cut ...\n" + end)
+            file.truncate()
+    except OSError:
+        pass  # gone, or a full disk: the next look may have more luck
+
+
 def _factory(environ: Mapping[str, str]) -> Factory:
     module, _, name = environ.get(FACTORY_VARIABLE, _FACTORY).partition(":")
 
@@ -281,15 +313,56 @@ async def keep(place: Place, inherited: socket.socket | None) -> int:
 
 
 def main() -> int:
-    """Run `python -m amplifier_digital_twin.keeper FOLDER [DESCRIPTOR]`; the latter is a connection to the program."""
-    inherited = None
-    if len(sys.argv) > 2:
-        inherited = socket.socket(fileno=int(sys.argv[2]))
-        inherited.set_inheritable(False)
-        inherited.setblocking(False)
+    """Run `python -m amplifier_digital_twin.keeper DESCRIPTOR`, a connection to the program, which sends the orders."""
+    os.chdir("/")
+    _close_all_but(int(sys.argv[1]))
+    inherited = socket.socket(fileno=int(sys.argv[1]))
+    inherited.set_inheritable(False)
+    _import_ahead(inherited)
+    orders = receive_orders(inherited)
+    if orders is None:
+        return 0  # nothing was to be kept
+    place, environment = orders
+    os.environ.clear()
+    os.environ.update(environment)
+    inherited.setblocking(False)
     # Layers are made for other users, too; the folder itself is closed to them.
     os.umask(0o022)
-    return asyncio.run(keep(Place(Path(sys.argv[1])), inherited))
+    _write_to(place.keeper_log)
+    return asyncio.run(keep(place, inherited))
+
+
+def _close_all_but(descriptor: int) -> None:
+    """Close what whoever called the program had open, the standard streams aside: it must not stay so for hours."""
+    for name in os.listdir("/proc/self/fd"):
+        if int(name) not in (0, 1, 2, descriptor):
+            try:
+                os.close(int(name))
+            except OSError:
+                pass  # the one that the list was read from
+
+
+def _import_ahead(inherited: socket.socket) -> None:
+    """Import what universes are made with, for as long as the program has no orders yet."""
+    made_by = os.environ.get(FACTORY_VARIABLE, _FACTORY)
+    for module in (made_by.partition(":")[0], *(_NEEDED_SOON if made_by == _FACTORY else ())):
+        if select.select([inherited], [], [], 0)[0]:
+            return
+        try:
+            import_module(module)
+        except Exception:
+            return  # it fails again, and is told, when it is needed
+
+
+def _write_to(log: Path) -> None:
+    """Let the standard streams go to a file from now on."""
+    descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+            os.dup2(descriptor, stream.fileno())
+    finally:
+        os.close(descriptor)
 
 
 if __name__ == "__main__":

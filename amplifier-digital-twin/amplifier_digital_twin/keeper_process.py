@@ -1,79 +1,79 @@
-"""Start the keeper of a universe as a process of its own, and end one that does not end by itself."""
+"""The orders of a keeper, its last words, and the end of one that does not end by itself."""
 
 from __future__ import annotations
 
+import json
 import os
-import re
 import signal
 import socket
-import subprocess
-import sys
 import time
 from collections.abc import Iterable, Mapping
-from typing import Final, NamedTuple
+from pathlib import Path
+from typing import Final
 
-from amplifier_digital_twin.holder import Holder
+from amplifier_digital_twin.early import KeeperProcess, kept_environment
+from amplifier_digital_twin.holder import MARK_VARIABLE, Holder
 from amplifier_digital_twin.state import Place
 
-#: What a keeper may know of the environment besides the secrets of its profile: where things are, how the network and
-#: the package index are reached, how engines are reached, and how this program itself was found.
-_KEPT: Final = re.compile(
-    r"PATH|HOME|USER|LOGNAME|LANG|LC_[A-Z]+|TZ|TMPDIR|XDG_[A-Z_]+|AMPLIFIER_HOME|AMPLIFIER_DIGITAL_TWIN_[A-Z_]+"
-    r"|SSL_CERT_(?:FILE|DIR)|REQUESTS_CA_BUNDLE|CURL_CA_BUNDLE|(?i:https?|all|no)_(?i:proxy)|PIP_\w+|UV_\w+|NETRC"
-    r"|PYTHONPATH|VIRTUAL_ENV|CONTAINER_HOST|DOCKER_(?:HOST|CONFIG|CONTEXT)|INCUS_\w+|DBUS_SESSION_BUS_ADDRESS"
-)
 _TERM_SECONDS: Final = 20.0
 _KILL_SECONDS: Final = 10.0
 _POLL: Final = 0.01
 _LAST_WORDS: Final = 2000
-
-
-class KeeperProcess(NamedTuple):
-    """A keeper that was started, and the connection to it: the keeper destroys the universe when that is closed."""
-
-    process: subprocess.Popen[bytes]
-    connection: socket.socket
+#: Bytes that say how long the orders are.
+_LENGTH: Final = 8
 
 
 def keeper_environment(environ: Mapping[str, str], secrets: Iterable[str], mark: str) -> dict[str, str]:
     """Return the environment of a keeper: a few names, the secrets its profile names, and its mark."""
-    from amplifier_digital_twin.reaping import MARK_VARIABLE
-
-    allowed = set(secrets)
-    kept = {name: value for name, value in environ.items() if name in allowed or _KEPT.fullmatch(name)}
-    return {**kept, MARK_VARIABLE: mark}
+    return {**kept_environment(environ, set(secrets)), MARK_VARIABLE: mark}
 
 
-def start_keeper(place: Place, environ: Mapping[str, str]) -> KeeperProcess:
-    """Start the keeper of a folder in a session of its own; raises OSError."""
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+def send_orders(keeper: KeeperProcess, place: Place, environ: Mapping[str, str]) -> None:
+    """Tell a keeper that waits which universe to keep, and its environment; one that has ended hears nothing.
+
+    Through the connection, because there may be secrets in the environment.
+    """
+    orders = json.dumps({"folder": str(place.folder), "environment": dict(environ)}).encode()
     try:
-        with theirs, open(place.keeper_log, "ab") as log:
-            # -P: what lies in the current folder is not a part of this program.
-            process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "amplifier_digital_twin.keeper", str(place.folder), str(theirs.fileno())],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                env=dict(environ),
-                cwd="/",
-                pass_fds=(theirs.fileno(),),
-                start_new_session=True,
-            )
-    except BaseException:
-        ours.close()
-        raise
-    return KeeperProcess(process, ours)
+        keeper.connection.sendall(len(orders).to_bytes(_LENGTH, "big") + orders)
+    except ConnectionError:
+        pass  # the first question gets no answer then, and the caller tells the last words
 
 
-def last_words(place: Place) -> str:
+def receive_orders(connection: socket.socket) -> tuple[Place, dict[str, str]] | None:
+    """Wait for the orders, as the keeper; return the place and the environment, None when nobody has any."""
+    header = _received(connection, _LENGTH)
+    content = None if header is None else _received(connection, int.from_bytes(header, "big"))
+    if content is None:
+        return None
+    orders = json.loads(content)
+    return Place(Path(orders["folder"])), dict(orders["environment"])
+
+
+def _received(connection: socket.socket, count: int) -> bytes | None:
+    """Return exactly so many bytes, so that what follows is left for others; None when they do not come."""
+    found = bytearray()
+    while len(found) < count:
+        try:
+            piece = connection.recv(count - len(found))
+        except ConnectionError:
+            return None
+        if not piece:
+            return None
+        found += piece
+    return bytes(found)
+
+
+def last_words(place: Place, keeper: KeeperProcess) -> str:
     """Return the end of what a keeper wrote to its standard streams, empty when it wrote nothing."""
+    early = os.pread(keeper.words, _LAST_WORDS, max(0, os.fstat(keeper.words).st_size - _LAST_WORDS))
     try:
         with open(place.keeper_log, "rb") as file:
             file.seek(max(0, file.seek(0, os.SEEK_END) - _LAST_WORDS))
-            return file.read().decode("utf-8", "replace").strip()
+            words = file.read()
     except FileNotFoundError:
-        return ""
+        words = b""
+    return (early + words).decode("utf-8", "replace").strip()
 
 
 def end_keeper(holder: Holder) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -10,7 +9,7 @@ from pathlib import PurePosixPath
 from typing import Any, Final, Literal
 
 from amplifier_digital_twin.backends.twin import Twin
-from amplifier_digital_twin.installed import Installed, find_run_by_python, optional, read_files, read_installed
+from amplifier_digital_twin.installed import Installed, Survey, optional, read_files, survey
 from amplifier_digital_twin.profile.model import User
 from amplifier_digital_twin.services.git_mirror import GitMirror
 from amplifier_digital_twin.services.index_pages import normalized
@@ -63,39 +62,25 @@ async def check_provenance(
     `skipped` are folders of the base that cannot be written to. A package that was named and is not there is a finding
     too. Whatever cannot be matched is not ok.
     """
-    installed = await read_installed(twin, user, skipped)
-    if names != "all":
+    found = await survey(twin, user, skipped)
+    installed = found.installed
+    if names == "all":
+        absent = _strays(found)
+    else:
         wanted = {normalized(name) for name in names}
         missing = wanted - {package.name for package in installed}
         installed = [package for package in installed if package.name in wanted]
         absent = [Finding(name, "", "", "unknown", "", "", False, "is not installed") for name in sorted(missing)]
-    else:
-        absent = []
-    strays: list[Finding] = []
-    if names == "all":
-        # At the same time, and both to their end: nothing goes on in the twin when one of them fails.
-        ends = await asyncio.gather(
-            _contents(installed, index, twin, user), _strays(installed, twin, user, skipped), return_exceptions=True
-        )
-        contents, strays = (_result(end) for end in ends)
-    else:
-        contents = await _contents(installed, index, twin, user)
-    return absent + strays + [await _judge(package, contents, mirror, index) for package in installed]
+    contents = await _contents(installed, index, twin, user)
+    return absent + [await _judge(package, contents, mirror, index) for package in installed]
 
 
-def _result(end: Any) -> Any:
-    if isinstance(end, BaseException):
-        raise end
-    return end
-
-
-async def _strays(installed: Sequence[Installed], twin: Twin, user: User, skipped: Sequence[str]) -> list[Finding]:
+def _strays(found: Survey) -> list[Finding]:
     """Return a finding for every file that Python runs when it starts and that no installation brought."""
-    listed = {f"{package.site}/{path}" for package in installed for path in package.record or ()}
-    found = await find_run_by_python(twin, user, skipped)
+    listed = {f"{package.site}/{path}" for package in found.installed for path in package.record or ()}
     return [
         Finding(path, "", path, "unknown", "", "", False, "Python runs it when it starts, and no RECORD lists it")
-        for path in found
+        for path in found.run_by_python
         if path not in listed and PurePosixPath(path).name not in _OF_ENVIRONMENTS and not path.startswith(_SYSTEM)
     ]
 

@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from amplifier_digital_twin.errors import TwinError
+from amplifier_digital_twin.holder import MARK_VARIABLE
 from amplifier_digital_twin.registry import Found, Registry, foreign_reason
 from amplifier_digital_twin.removal import open_folders, remove_tree
 from amplifier_digital_twin.state import Place, State
 
-#: In the environment of a keeper and of all that it starts on the host.
-MARK_VARIABLE: Final = "AMPLIFIER_DIGITAL_TWIN_KEEPER"
 _OWN_FILES: Final = ("state.json", "lock")
 
 
@@ -52,7 +51,21 @@ async def prune(registry: Registry) -> Pruned:
                 _remove(folder)
         except Exception as error:
             pruned.failed[folder.name] = _record(error)
+    try:
+        await _sweep(registry)
+    except Exception as error:
+        pruned.failed[registry.cache.name] = _record(error)
     return pruned
+
+
+async def _sweep(registry: Registry) -> None:
+    """Remove what crashed keepers were making in the cache, when that is the user's who asks."""
+    from amplifier_digital_twin.embedded.asides import abandoned, sweep
+
+    if foreign_reason(registry.folder) or foreign_reason(registry.cache):
+        return
+    if left := abandoned(registry.cache):
+        await sweep(left)
 
 
 async def reap(found: Found) -> str | None:

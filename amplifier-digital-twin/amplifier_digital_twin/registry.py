@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 from amplifier_digital_twin.errors import TwinError
 from amplifier_digital_twin.holder import Holder
 from amplifier_digital_twin.identifiers import check_name, is_identifier, is_prefix_of, new_identifier
+from amplifier_digital_twin.spreading import spread
 from amplifier_digital_twin.state import Place, State
 
 #: Folders that are being made; they get their name when their state is written.
@@ -98,6 +99,7 @@ class Registry:
         make_private(self.universes)
         for folder in (self.folder, self.universes):
             _take(folder)
+            spread(folder)
         with locked(self.universes / ".lock"):
             self._refuse_taken(wish.name)
             identifier = self._free_identifier()

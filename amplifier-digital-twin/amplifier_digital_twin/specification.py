@@ -7,6 +7,7 @@ from amplifier_digital_twin.host_tools import portable_tools, with_packaged_tool
 from amplifier_digital_twin.profile.model import Profile
 from amplifier_digital_twin.services.surroundings import REAL_UV
 from amplifier_digital_twin.services.world import World
+from amplifier_digital_twin.spreading import spread
 from amplifier_digital_twin.state import Place
 
 
@@ -16,8 +17,12 @@ def specify(profile: Profile, world: World, place: Place, identifier: str, layer
     # A program of ours stands in front of uv.
     tools = {(REAL_UV if name == "uv" else name): path for name, path in portable_tools(profile.base).items()}
     base = with_packaged_tools(profile.base)
-    folder = place.folder / "twins" / identifier
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    twins = place.folder / "twins"
+    twins.mkdir(exist_ok=True, mode=0o700)
+    # One in which wheels were built is removed while the next one is filled.
+    spread(twins)
+    folder = twins / identifier
+    folder.mkdir(exist_ok=True, mode=0o700)
     return TwinSpec(
         id=identifier,
         folder=folder,

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from amplifier_digital_twin.backends.twin import Backend, Finished, Run, Sink, Sockets, Twin
+from amplifier_digital_twin.departures import Departures
 from amplifier_digital_twin.errors import TwinError
 from amplifier_digital_twin.host_tools import host_facts
 from amplifier_digital_twin.mocks import Mocks
@@ -63,6 +64,7 @@ class Universe:
         self._start: str | None = None
         #: While it is reset its twin does not run, and that is no end.
         self._is_resetting = False
+        self._departures = Departures(place)
         self._over = asyncio.Event()
 
     # -- from nothing to ready --
@@ -80,7 +82,7 @@ class Universe:
             raise
 
     async def _launch(self) -> dict[str, Any]:
-        recorder, profile = self._recorder, self.profile
+        recorder = self._recorder
         for note in self._plan.notes:
             recorder.progress(f"note: {note}")
         with recorder.timed("world"):
@@ -90,7 +92,7 @@ class Universe:
         self._is_warm = await self._backend.has_layer(self._place.cache, self._layer)
         recorder.progress(f"starting a twin on {self._backend.name}" + (", provisioned before" * self._is_warm))
         with recorder.timed("create"):
-            self._twin = await self._create(profile, self._id, self._layer if self._is_warm else None)
+            self._twin = await self._create(self.profile, self._id, self._layer if self._is_warm else None)
             for note in self._twin.notes:
                 recorder.progress(f"note: {note}")
             await self._attach()
@@ -100,6 +102,7 @@ class Universe:
             await self._start_mocks()
         await self._forwards.open()
         await self._await_readiness()
+        await self._departures.wait()
         return await self.status()
 
     async def _gather_wheels(self) -> None:
@@ -113,6 +116,7 @@ class Universe:
     @asynccontextmanager
     async def _builder(self) -> AsyncIterator[Twin]:
         """Give a twin of the same base in which wheels are built, and throw it away."""
+        await self._departures.wait()
         self._recorder.progress("starting a throw-away twin to build in")
         self._world.mirror.expect_clones()
         identifier = f"{self._id}-build"
@@ -126,8 +130,7 @@ class Universe:
                 await self._world.leave(sockets)
                 await sockets.close()
         finally:
-            await twin.destroy()
-            self._place.remove_twin(identifier)
+            self._departures.begin(twin, identifier)
 
     async def _layer_name(self) -> str:
         from amplifier_digital_twin.profile.describe import fingerprint
@@ -220,11 +223,8 @@ class Universe:
             return
         self._recorder.progress("waiting until it is ready")
         signs = await self._signs(wait_ready)
-        missing = [f"{sign['name']}: {sign['reason']}" for sign in signs if not sign["ready"]]
-        if missing:
-            raise TwinError(
-                "not_ready", "the universe is not ready: " + "; ".join(missing), "see `readiness` in the profile"
-            )
+        if missing := "; ".join(f"{sign['name']}: {sign['reason']}" for sign in signs if not sign["ready"]):
+            raise TwinError("not_ready", f"the universe is not ready: {missing}", "see `readiness` in the profile")
 
     # -- what can be asked of it --
 
@@ -329,6 +329,7 @@ class Universe:
         try:
             if twin is not None:
                 await twin.destroy()
+            await self._departures.wait()
         finally:
             await self._world.close()
 

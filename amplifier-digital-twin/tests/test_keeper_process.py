@@ -6,13 +6,17 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from amplifier_digital_twin import keeper_process
+from amplifier_digital_twin.early import Child, start_keeper
 from amplifier_digital_twin.holder import Holder
-from amplifier_digital_twin.keeper_process import end_keeper, keeper_environment
+from amplifier_digital_twin.keeper import shorten
+from amplifier_digital_twin.keeper_process import end_keeper, keeper_environment, last_words
 from amplifier_digital_twin.reaping import MARK_VARIABLE
+from amplifier_digital_twin.state import Place
 
 
 def test_environment_is_what_is_needed_and_the_secrets_that_are_named() -> None:
@@ -52,3 +56,76 @@ def test_process_that_is_not_the_keeper_gets_no_signal() -> None:
             assert process.poll() is None
         finally:
             process.kill()
+
+
+def test_keeper_without_orders_ends() -> None:
+    """One that was started too early, and is not needed, goes when the program does; it knew no secret."""
+    environ = {**os.environ, "SOME_SECRET": "value"}
+    keeper = start_keeper(environ)
+    try:
+        known = Path(f"/proc/{keeper.process.pid}/environ").read_bytes()
+        keeper.connection.close()
+        assert keeper.process.wait(60) == 0
+        assert b"SOME_SECRET" not in known
+    finally:
+        os.close(keeper.words)
+
+
+def test_words_of_a_keeper_that_never_got_its_orders(tmp_path: Path) -> None:
+    """What a keeper says before it knows its folder is not lost, and an order to one that has ended is no fault."""
+    place = Place(tmp_path)
+    keeper = start_keeper({**os.environ, "PYTHONPATH": str(tmp_path / "absent"), "PYTHONHOME": "/none"})
+    try:
+        keeper.process.kill()
+        keeper.process.wait(60)
+        os.write(keeper.words, b"so it ends")
+        keeper_process.send_orders(keeper, place, {})
+        place.keeper_log.write_bytes(b", here as well\n")
+        assert last_words(place, keeper).endswith("so it ends, here as well")
+    finally:
+        keeper.connection.close()
+        os.close(keeper.words)
+
+
+def test_log_of_a_keeper_is_kept_short(tmp_path: Path) -> None:
+    """Its end stays, and what is written next comes behind that."""
+    log = tmp_path / "keeper.log"
+    with open(log, "ab") as file:
+        file.write(b"old\n" * 400_000 + b"last\n")
+        file.flush()
+        shorten(log)
+        file.write(b"next\n")
+    content = log.read_bytes()
+    assert len(content) < 400_000
+    assert content.startswith(b"... what came before is cut ...\n")
+    assert content.endswith(b"last\nnext\n")
+    shorten(log)
+    assert log.read_bytes() == content
+
+
+def test_child_that_is_waited_for() -> None:
+    """Its end is waited for as long as asked; how it ended is remembered."""
+    child = Child(os.posix_spawn("/bin/sleep", ["sleep", "600"], {}))
+    with pytest.raises(TimeoutError):
+        child.wait(0.01)
+    child.kill()
+    assert (child.wait(), child.returncode) == (-signal.SIGKILL, -signal.SIGKILL)
+    child.kill()
+    assert child.wait(0) == -signal.SIGKILL
+
+
+def test_keeper_holds_nothing_of_the_callers(tmp_path: Path) -> None:
+    """A file that the caller of the program has open for it is closed, and the current folder is free again."""
+    with open(tmp_path / "held", "wb") as held:
+        os.set_inheritable(held.fileno(), True)
+        keeper = start_keeper(os.environ)
+    place = Place(tmp_path)
+    folder = Path(f"/proc/{keeper.process.pid}")
+    try:
+        keeper_process.send_orders(keeper, place, {})
+        assert keeper.process.wait(60) != 0  # there is nothing to keep
+        assert "request.json" in last_words(place, keeper)
+        assert not folder.exists()
+    finally:
+        keeper.connection.close()
+        os.close(keeper.words)

@@ -45,7 +45,7 @@ def run(home: Path, project: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
 
 @pytest.fixture
 def openai(project: Path) -> None:
-    """Put a module in place of the one that this release does not have."""
+    """Put a module of the project in place of the one that is installed."""
     package = project / ".amplifier/modules/provider-openai/amplifier_module_provider_openai"
     package.mkdir(parents=True)
     (package / "__init__.py").write_text("async def mount(coordinator, config=None): ...\n")
@@ -88,7 +88,6 @@ def test_nothing_wanted(run: Run, home: Path) -> None:
         ("--provider", "mock"),
         ("--model", "m", "--yes"),
         ("--provider", "mok", "--yes"),
-        ("--provider", "local", "--yes"),
         ("--provider", "mock", "--key-from-env", "A", "--key-stdin", "--yes"),
         ("--provider", "mock", "--key-from-env", "NOT_SET_ANYWHERE", "--yes"),
         ("--provider", "mock", "--key-stdin", "--yes"),
@@ -97,6 +96,25 @@ def test_nothing_wanted(run: Run, home: Path) -> None:
 def test_what_cannot_be_done(run: Run, home: Path, arguments: tuple[str, ...]) -> None:
     """Unclear or impossible wishes, and questions with nobody to ask, are usage errors; nothing is written."""
     assert run(*arguments, stdin=SECRET).exit_code == 2
+    assert not (home / "settings.yaml").exists()
+
+
+def test_module_that_is_missing(run: Run, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A provider whose module is not there cannot be chosen; nothing is written."""
+    monkeypatch.setattr("amplifier_app_cli.known_providers.is_installed", lambda module: module != "provider-gemini")
+    result = run("--provider", "gemini", "--yes")
+    assert result.exit_code == 2
+    assert "provider-gemini is not installed" in result.stderr
+    assert not (home / "settings.yaml").exists()
+
+
+def test_keys_that_are_there(run: Run, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A key in the environment is enough: its provider answers without a setting, and other keys are told."""
+    monkeypatch.setenv("ANTHROPIC_API_KEY", SECRET)
+    monkeypatch.setenv("GEMINI_API_KEY", SECRET)
+    result = run("--yes")
+    assert "provider: anthropic (ANTHROPIC_API_KEY is set; GEMINI_API_KEY is too)" in result.stderr
+    assert SECRET not in result.output
     assert not (home / "settings.yaml").exists()
 
 

@@ -86,18 +86,27 @@ def _entries(file: Path) -> Any:
 
 def test_list(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every known provider is listed with module, key and configuration, and the one that a run would use."""
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-x")
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-x-4711")
     result = run("list", "--format", "json")
     records = _records(result)
     assert list(records) == [known.id for known in KNOWN]
+    assert all(record["installed"] for record in records.values())
     assert records["openai"]["key_found"] == ["OPENAI_API_KEY"]
     assert records["azure-openai"]["key_missing"] == ["AZURE_OPENAI_API_KEY", "AZURE_OPENAI_ENDPOINT"]
-    assert records["mock"]["installed"] is True
-    assert records["mock"]["used"] is True
+    assert [record["id"] for record in records.values() if record["used"]] == ["openai"]
     assert records["mock"]["configured"] == [{"name": "provider-mock", "where": "bundle", "model": None}]
     shown = run("list")
-    assert "OPENAI_API_KEY is set, but provider-openai is not in this release" in shown.stderr
+    assert "provider: openai (OPENAI_API_KEY is set)" in shown.stderr
     assert "PROVIDER" in shown.stdout.splitlines()[0]
+    assert "4711" not in result.output + shown.output
+
+
+def test_several_keys_are_told(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of several keys the first in the order is used, and the line names the others."""
+    for name in ("OPENAI_API_KEY", "GEMINI_API_KEY"):
+        monkeypatch.setenv(name, "sk-x")
+    line = "provider: openai (OPENAI_API_KEY is set; GEMINI_API_KEY is too)"
+    assert line in run("list").stderr
 
 
 def test_list_in_spite_of_a_broken_bundle(run: Run) -> None:
@@ -152,13 +161,33 @@ def test_add_twice(run: Run) -> None:
     assert "provider edit" in again.stderr
 
 
-@pytest.mark.parametrize("name", ["local", "openai"])
-def test_add_what_is_not_there(run: Run, home: Path, name: str) -> None:
+def test_add_what_is_not_there(run: Run, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A provider whose module is missing is not configured, since every run would fail; it is said why."""
-    result = run("add", name)
+    monkeypatch.setattr("amplifier_app_cli.known_providers.is_installed", lambda module: module != "provider-openai")
+    result = run("add", "openai")
     assert result.exit_code == 2
-    assert "release" in result.stderr
+    assert "provider-openai is not installed" in result.stderr
+    assert "amplifier source add provider-openai" in result.stderr
     assert not (home / "settings.yaml").exists()
+
+
+def test_add_says_that_an_address_is_needed(run: Run, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that cannot be guessed needs an address, which is said unless it is given or set."""
+    monkeypatch.delenv("VLLM_BASE_URL", raising=False)
+    assert "give --base-url, or set VLLM_BASE_URL" in run("add", "vllm").stderr
+    assert "--base-url" not in run("add", "vllm", "--id", "lab", "--base-url", "http://127.0.0.1:9").stderr
+    monkeypatch.setenv("VLLM_BASE_URL", "http://127.0.0.1:9")
+    assert "--base-url" not in run("add", "vllm", "--id", "other").stderr
+
+
+def test_address_under_its_own_name(run: Run, home: Path) -> None:
+    """`--base-url` is written under the name that the provider has for it."""
+    run("add", "ollama", "--base-url", "http://127.0.0.1:9")
+    run("edit", "ollama", "--base-url", "http://127.0.0.1:10")
+    run("add", "openai", "--base-url", "http://127.0.0.1:11", "--key-from-env", "MINE")
+    first, second = _entries(home / "settings.yaml")
+    assert first["config"] == {"host": "http://127.0.0.1:10"}
+    assert second["config"]["base_url"] == "http://127.0.0.1:11"
 
 
 def test_add_unknown(run: Run) -> None:
@@ -236,11 +265,13 @@ def test_provider_that_fails(amplifier: Amplifier, project: Path) -> None:
 
 
 def test_unknown_and_missing_providers(amplifier: Amplifier) -> None:
-    """A provider that is none gets a hint, and one that is not in this release says so; both fail."""
+    """A provider that is none gets a hint; the model inside the program says how to get it while it is not there."""
     unknown = amplifier("provider", "test", "opnai")
-    assert unknown.returncode in (1, 2)
+    assert unknown.returncode == 2
     assert "did you mean 'openai'" in unknown.stderr
-    assert "provider-local comes with a later release" in amplifier("provider", "models", "local").stderr
+    absent = amplifier("provider", "test", "local")
+    assert absent.returncode == 7
+    assert "run `amplifier provider install local`" in absent.stderr
 
 
 def test_models(amplifier: Amplifier) -> None:
@@ -280,7 +311,7 @@ def test_add_asks_at_a_terminal(project: Path, environment: dict[str, str]) -> N
         encoding="utf-8",
         timeout=60,
     )
-    child.expect("not in this release")
+    child.expect("Google Gemini")
     child.expect("Provider .*: ")
     child.sendline("mock")
     child.expect(pexpect.EOF)

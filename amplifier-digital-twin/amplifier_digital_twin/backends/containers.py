@@ -44,6 +44,10 @@ class ContainerEngine:
         """Return the words that make ids inside others than the host's."""
         return []
 
+    def filter_words(self, spec: TwinSpec) -> list[str]:
+        """Return the words that put a filter of ours on the calls of a container; raises OSError."""
+        return []
+
     async def limit_words(self, spec: TwinSpec) -> tuple[list[str], list[str]]:
         """Return the words that limit a container, and what is weaker than asked for."""
         limits = spec.limits
@@ -149,7 +153,7 @@ class ContainerEngine:
         words += ["--cap-drop", "ALL", *(word for name in CAPABILITIES for word in ("--cap-add", name))]
         words += ["--security-opt", "no-new-privileges", "--user", "0:0", "--workdir", "/", "--no-healthcheck"]
         words += ["--log-driver", "none", "--restart", "no", "--stop-signal", "SIGKILL"]
-        words += [*self.run_words, *self.identity_words(spec), *limits]
+        words += [*self.run_words, *self.identity_words(spec), *self.filter_words(spec), *limits]
         files, processes = allowed(resource.RLIMIT_NOFILE, _MOST_FILES), self.most_processes(spec)
         words += ["--ulimit", f"nofile={files}:{files}", "--ulimit", f"nproc={processes}:{processes}"]
         words += ["--ulimit", "core=0:0"]

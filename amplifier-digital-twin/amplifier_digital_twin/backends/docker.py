@@ -53,6 +53,7 @@ class Docker(ContainerEngine):
         missing = [key for key in ("MemoryLimit", "PidsLimit", "CPUCfsQuota") if info.get(key) is False]
         features = {
             "userns": "yes" if "name=userns" in options else "no: the engine was started without userns-remap",
+            "seccomp": "yes" if "name=seccomp" in options else "no: the engine filters no calls",
             "overlay": "yes",
             "cgroups": f"no: the engine lacks {', '.join(missing)}" if missing else "yes",
             "sockets": "yes",

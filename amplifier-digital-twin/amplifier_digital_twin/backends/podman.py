@@ -9,6 +9,7 @@ import resource
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
+from amplifier_digital_twin.backends.call_profile import read_stricter
 from amplifier_digital_twin.backends.calls import find_program
 from amplifier_digital_twin.backends.containers import LONG, ContainerEngine, allowed
 from amplifier_digital_twin.backends.engine import SAME_USERS, EngineBackend
@@ -19,6 +20,8 @@ from amplifier_digital_twin.errors import TwinError
 
 #: `/sys` tells of the host's hardware, and nothing inside needs it.
 _HIDDEN: Final = "mask=/sys"
+#: The filter for calls, in the folder of a twin.
+_CALLS: Final = "calls.json"
 #: The limit of a process holds for the runtime that starts it, too, which fails with less.
 _LEAST_DATA: Final = 256 * 1024**2
 
@@ -32,6 +35,8 @@ class Podman(ContainerEngine):
     def __init__(self) -> None:
         super().__init__()
         self._has_limits = True
+        #: The filter for calls, when there is one.
+        self._calls: dict[str, Any] | None = None
         self._probe: Probe | None = None
 
     async def probe(self) -> Probe:
@@ -75,9 +80,34 @@ class Podman(ContainerEngine):
         else:
             limits = f"no: podman has no control of {', '.join(missing)}" if missing else "yes"
         self._has_limits = limits == "yes"
-        features = {"userns": "yes", "overlay": "yes", "cgroups": limits, "sockets": "yes"}
+        features = {
+            "userns": "yes",
+            "seccomp": self._filter(host),
+            "overlay": "yes",
+            "cgroups": limits,
+            "sockets": "yes",
+        }
         kind = "rootless" if is_rootless else "root"
         return Probe(True, f"podman works ({kind}, {'runc' if self.global_words else runtime})", features)
+
+    def _filter(self, host: dict[str, Any]) -> str:
+        """Find out which calls containers may be refused; return `yes`, or the reason why none."""
+        security = host.get("security") or {}
+        path = str(security.get("seccompProfilePath") or "")
+        if not security.get("seccompEnabled"):
+            return "no: podman filters no calls here"
+        if not path:
+            return "no: podman does not say which calls it allows"
+        self._calls, reason = read_stricter(path)
+        return f"no: {reason}" if reason else "yes"
+
+    def filter_words(self, spec: TwinSpec) -> list[str]:
+        """Return the words that refuse the calls which lead past every namespace; raises OSError."""
+        if self._calls is None:
+            return []
+        path = spec.folder / _CALLS
+        path.write_text(json.dumps(self._calls), encoding="utf-8")
+        return ["--security-opt", f"seccomp={path}"]
 
     def identity_words(self, spec: TwinSpec) -> list[str]:
         """Return the words that make ids inside others than the host's; for other users podman does it by itself."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
@@ -17,7 +16,7 @@ from amplifier_digital_twin.errors import TwinError
 from amplifier_digital_twin.registry import Found, Registry, Wish
 
 if TYPE_CHECKING:
-    from amplifier_digital_twin.keeper_process import KeeperProcess
+    from amplifier_digital_twin.early import KeeperProcess
     from amplifier_digital_twin.profile.model import Profile
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -126,15 +125,18 @@ def _start(found: Found, request: dict[str, Any]) -> KeeperProcess:
     """Start the keeper; when that cannot be done, nothing stays."""
     import json
 
-    from amplifier_digital_twin.keeper_process import keeper_environment, start_keeper
+    from amplifier_digital_twin.early import take_keeper
+    from amplifier_digital_twin.keeper_process import keeper_environment, send_orders
     from amplifier_foundation.files import replace_file
 
     try:
         replace_file(found.place.request, json.dumps(request, indent=1).encode())
-        return start_keeper(found.place, keeper_environment(os.environ, request["secrets"], found.state.id))
+        keeper = take_keeper()
+        send_orders(keeper, found.place, keeper_environment(os.environ, request["secrets"], found.state.id))
     except BaseException:
         _reap(found)
         raise
+    return keeper
 
 
 def _after_fault(error: BaseException, found: Found, keeper: KeeperProcess) -> BaseException:
@@ -154,7 +156,7 @@ def _with_last_words(error: TwinError, found: Found, keeper: KeeperProcess) -> T
     from amplifier_digital_twin.keeper_process import last_words
 
     keeper.process.wait()
-    words = last_words(found.place)
+    words = last_words(found.place, keeper)
     _reap(found)
     return TwinError(
         "keeper_ended",
@@ -167,7 +169,7 @@ def _await_end(found: Found, keeper: KeeperProcess) -> None:
     """Wait until the keeper, whose connection is closed, has destroyed the universe; end it when it does not."""
     try:
         keeper.process.wait(_PATIENCE)
-    except subprocess.TimeoutExpired:
+    except TimeoutError:
         keeper.process.kill()
         keeper.process.wait()
     except Interrupted:

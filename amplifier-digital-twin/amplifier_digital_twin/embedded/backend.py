@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
@@ -13,6 +12,7 @@ from typing import Final
 from amplifier_digital_twin.backends.twin import Probe, TwinSpec
 from amplifier_digital_twin.embedded import call_filter
 from amplifier_digital_twin.embedded.accounts import account_nodes
+from amplifier_digital_twin.embedded.asides import aside_of
 from amplifier_digital_twin.embedded.bubblewrap import check_path, find_bubblewrap
 from amplifier_digital_twin.embedded.chores import remove_trees, unpack
 from amplifier_digital_twin.embedded.control_groups import PREFIX, hierarchies, remove_groups
@@ -229,7 +229,7 @@ class EmbeddedBackend:
         """Return a folder of the cache, made aside and renamed when it is not there; two at once do no harm."""
         if _is_folder(target):
             return target
-        aside = target.with_name(f".aside-{uuid.uuid4().hex}")
+        aside = aside_of(target)
         try:
             await make(aside)
             settle(aside, target)

@@ -31,7 +31,7 @@ _REFUSE: Final = 0x00050000
 #: Calls of x86_64 with short pointers have numbers from here on.
 _X32: Final = 0x40000000
 #: Local, IPv4, IPv6 and the kernel's own: they belong to the network namespace.
-_FAMILIES: Final = (1, 2, 10, 16)
+FAMILIES: Final = (1, 2, 10, 16)
 
 
 class Machine(NamedTuple):
@@ -80,11 +80,11 @@ def _steps(machine: Machine) -> Iterable[bytes]:
     for number in machine.refused:
         yield _step(_EQUAL, number, 0, 1)
         yield _step(_GIVE, _REFUSE | errno.EPERM)
-    families = len(_FAMILIES)
+    families = len(FAMILIES)
     yield _step(_EQUAL, machine.sockets[0], 1, 0)
     yield _step(_EQUAL, machine.sockets[1], 0, families + 2)
     yield _step(_LOAD, _ARGUMENT)
-    for index, family in enumerate(_FAMILIES):
+    for index, family in enumerate(FAMILIES):
         yield _step(_EQUAL, family, families - index, 0)
     yield _step(_GIVE, _REFUSE | errno.EAFNOSUPPORT)
     yield _step(_GIVE, _ALLOW)

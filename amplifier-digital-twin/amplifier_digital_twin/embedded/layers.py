@@ -7,18 +7,14 @@ import io
 import os
 import tarfile
 import time
-import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Final
 
+from amplifier_digital_twin.embedded.asides import ASIDE, aside_of
 from amplifier_digital_twin.embedded.chores import copy_tree, remove_trees, strip_privileges, unpack
 from amplifier_digital_twin.embedded.id_maps import IdMap
 from amplifier_digital_twin.errors import TwinError
-
-#: Layers are numbered in the folder of a kept one, the lowest first; the name of what is not finished starts so.
-_ASIDE: Final = ".aside-"
 
 
 @dataclass(frozen=True)
@@ -55,7 +51,7 @@ async def write_layer(folder: Path, nodes: Nodes, ids: IdMap) -> None:
     complete = with_parents(nodes)
     make_empty(folder, ids)
     if ids.kind == "subordinate":
-        archive = folder.with_name(f"{_ASIDE}{folder.name}.tar")
+        archive = folder.with_name(f"{ASIDE}{folder.name}.tar")
         try:
             archive.write_bytes(_archive(complete))
             await unpack(archive, folder, ids)
@@ -126,7 +122,7 @@ class Kept:
         It is written aside and then renamed, so that nobody ever sees a part of it. What had the name before stays in
         its place, or is set aside when this one `replaces` it: it may be mounted, and is therefore not removed now.
         """
-        aside = self.folder.with_name(f"{_ASIDE}{uuid.uuid4().hex}")
+        aside = aside_of(self.folder)
         aside.mkdir(parents=True)
         try:
             for number, layer in enumerate([*below[::-1], upper]):
@@ -136,7 +132,7 @@ class Kept:
             # The layers below it were kept before, and are linked: they have none any more.
             await strip_privileges(target, ids)
             if replaces and self.is_there:
-                self.folder.rename(self.folder.with_name(f"{_ASIDE}{uuid.uuid4().hex}"))
+                self.folder.rename(aside_of(self.folder))
             settle(aside, self.folder)
         except BaseException:
             await asyncio.shield(remove_trees([aside], ids))
@@ -145,7 +141,7 @@ class Kept:
 
     async def take(self, upper: Path, ids: IdMap) -> None:
         """Keep `upper` itself, which is gone from its place then, under this name; one that is there already stays."""
-        aside = self.folder.with_name(f"{_ASIDE}{uuid.uuid4().hex}")
+        aside = aside_of(self.folder)
         aside.mkdir(parents=True)
         try:
             os.rename(upper, aside / "0")

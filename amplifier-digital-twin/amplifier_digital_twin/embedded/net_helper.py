@@ -38,7 +38,7 @@ def _enter(pid: int, pidfd: int) -> None:
         raise ValueError("the process has no network of its own")
     for step in steps[: until + 1]:
         step.take()
-    _raise_loopback()
+    raise_loopback()
     syscalls.limit_bounding_set({syscalls.CAP_NET_BIND_SERVICE})
     syscalls.set_capabilities({syscalls.CAP_NET_BIND_SERVICE})
     syscalls.set_no_new_privileges()
@@ -46,7 +46,7 @@ def _enter(pid: int, pidfd: int) -> None:
     syscalls.set_parent_death_signal(signal.SIGKILL)
 
 
-def _raise_loopback() -> None:
+def raise_loopback() -> None:
     """Bring the loopback interface up, when whoever made the network has not."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
         request = struct.pack("16sh14x", b"lo", 0)
@@ -56,7 +56,7 @@ def _raise_loopback() -> None:
             fcntl.ioctl(any_socket, _SIOCSIFFLAGS, struct.pack("16sh14x", b"lo", flags | _IFF_UP))
 
 
-def _make(request: dict[str, Any]) -> socket.socket:
+def make_socket(request: dict[str, Any]) -> socket.socket:
     """Make the socket asked for: bound and listening, or free to be connected by whoever gets it."""
     made = socket.socket(int(request["family"]), socket.SOCK_STREAM)
     try:
@@ -73,7 +73,7 @@ def _make(request: dict[str, Any]) -> socket.socket:
 def _serve(control: socket.socket) -> None:
     while request := control.recv(4096):
         try:
-            made = _make(json.loads(request))
+            made = make_socket(json.loads(request))
         except OSError as error:
             control.send(json.dumps({"errno": error.errno, "message": error.strerror}).encode("ascii"))
             continue

@@ -12,8 +12,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from amplifier_digital_twin.embedded import namespaces, net_helper, syscalls
 from amplifier_digital_twin.embedded.passage import memory_file
 from amplifier_digital_twin.errors import TwinError
+from amplifier_foundation.sources.threads import in_thread
 
 _SCRIPT = Path(__file__).with_name("net_helper.py")
 _REMEDY = "Look whether the twin runs; `amplifier-digital-twin doctor` says what this machine can do."
@@ -22,13 +24,16 @@ _REMEDY = "Look whether the twin runs; `amplifier-digital-twin doctor` says what
 class NamespaceSockets:
     """Make sockets in the network namespace of a process (any pid, a container's too); begun at first use.
 
-    A socket belongs for good to the namespace it was made in, so a small process inside makes them and hands them
-    out. Hosts are addresses, or `localhost`: no name is ever looked up.
+    A socket belongs for good to the namespace it was made in. Root makes them in a thread that enters it and ends; for
+    others a small process inside makes them and hands them out. Hosts are addresses, or `localhost`: no name is ever
+    looked up.
     """
 
-    def __init__(self, pid: int, python: str = sys.executable) -> None:
+    def __init__(self, pid: int, python: str = sys.executable, *, is_direct: bool | None = None) -> None:
         """Take hold of the process; raise TwinError (`twin_gone`) when there is none."""
         self._pid = pid
+        #: Whether threads of this process may enter; root of a container may not, and finds out when it tries.
+        self._is_direct = os.geteuid() == 0 if is_direct is None else is_direct
         self._python = python
         self._process: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
@@ -82,6 +87,8 @@ class NamespaceSockets:
         async with self._turn:
             if self._is_closed:
                 raise TwinError("sockets_closed", "the way into the twin's network was closed", _REMEDY)
+            if self._is_direct and (made := await self._made_here(request, what)) is not None:
+                return made
             if self._control is None:
                 await self._begin()
             assert self._control is not None
@@ -96,6 +103,44 @@ class NamespaceSockets:
         made = socket.socket(fileno=descriptors[0])
         made.setblocking(False)
         return made
+
+    async def _made_here(self, request: dict[str, Any], what: str) -> socket.socket | None:
+        """Return a socket that a thread of this process made; None when it may not enter, and never will."""
+        try:
+            return await in_thread(lambda: self._entered(request))
+        except _RefusedError:
+            self._is_direct = False
+            return None
+        except OSError as error:
+            raise OSError(error.errno, f"{error.strerror} ({what} in the twin)") from error
+
+    def _entered(self, request: dict[str, Any]) -> socket.socket:
+        """Make a socket in the network of the process; this thread stays there, and must end."""
+        try:
+            namespace = os.open(f"/proc/{self._pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+        except (FileNotFoundError, ProcessLookupError) as error:
+            raise self._gone() from error
+        except PermissionError as error:
+            raise _RefusedError from error
+        try:
+            # Looked at after it was opened: the number is that of no other process.
+            if namespaces.has_ended(self._pidfd):
+                raise self._gone()
+            if os.path.samestat(os.fstat(namespace), os.stat("/proc/thread-self/ns/net")):
+                raise TwinError("sockets_failed", "the process has no network of its own", _REMEDY)
+            try:
+                syscalls.setns(namespace, syscalls.CLONE_NEWNET)
+            except PermissionError as error:
+                raise _RefusedError from error
+        finally:
+            os.close(namespace)
+        net_helper.raise_loopback()
+        made = net_helper.make_socket(request)
+        made.setblocking(False)
+        return made
+
+    def _gone(self) -> TwinError:
+        return TwinError("twin_gone", f"the twin's process {self._pid} does not run any more", _REMEDY)
 
     async def _begin(self) -> None:
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -154,6 +199,10 @@ class NamespaceSockets:
             self._process.kill()
             self._process.wait()
             self._process = None
+
+
+class _RefusedError(Exception):
+    """Threads of this process may not enter the namespace."""
 
 
 def _throw_away(asking: asyncio.Future[socket.socket]) -> None:

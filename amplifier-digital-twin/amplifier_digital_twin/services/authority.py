@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from amplifier_digital_twin.services.endpoints import is_address
 
@@ -22,33 +22,45 @@ _LIFETIME: Final = timedelta(days=365)
 _EARLIER: Final = timedelta(days=1)
 
 
+class _Root(NamedTuple):
+    """What an authority signs with."""
+
+    key: EllipticCurvePrivateKey
+    certificate: x509.Certificate
+    leaf_key: EllipticCurvePrivateKey
+
+
 class Authority:
     """Signs a certificate for each host that a profile answers for; made by `create`."""
 
-    def __init__(self, key: EllipticCurvePrivateKey, certificate: x509.Certificate, hosts: frozenset[str]) -> None:
-        from cryptography.hazmat.primitives.asymmetric import ec
-
-        self._key = key
-        self._certificate = certificate
+    def __init__(self, hosts: frozenset[str]) -> None:
         self._hosts = hosts
-        self._leaf_key = ec.generate_private_key(ec.SECP256R1())
         self._contexts: dict[str, ssl.SSLContext] = {}
+        self._made: _Root | None = None
 
     @classmethod
     def create(cls, hosts: Iterable[str]) -> Authority:
-        """Make the authority for these hosts (in their one form): clients hold it to them by its name constraints."""
-        from cryptography.hazmat.primitives.asymmetric import ec
+        """Make the authority for these hosts (in their one form): clients hold it to them by its name constraints.
 
-        key = ec.generate_private_key(ec.SECP256R1())
-        covered = frozenset(hosts)
-        return cls(key, _root(key, covered), covered)
+        Its keys are made when they are needed first: an authority that answers for nobody never has any.
+        """
+        return cls(frozenset(hosts))
+
+    @property
+    def _root(self) -> _Root:
+        if self._made is None:
+            from cryptography.hazmat.primitives.asymmetric import ec
+
+            key = ec.generate_private_key(ec.SECP256R1())
+            self._made = _Root(key, _root(key, self._hosts), ec.generate_private_key(ec.SECP256R1()))
+        return self._made
 
     @property
     def certificate_pem(self) -> bytes:
         """Return what programs inside must trust."""
         from cryptography.hazmat.primitives.serialization import Encoding
 
-        return self._certificate.public_bytes(Encoding.PEM)
+        return self._root.certificate.public_bytes(Encoding.PEM)
 
     def context_for(self, host: str) -> ssl.SSLContext:
         """Return what a server of this host needs; raise KeyError for a host the authority was not made for."""
@@ -61,8 +73,9 @@ class Authority:
     def _context(self, host: str) -> ssl.SSLContext:
         from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
-        leaf = _leaf(host, self._leaf_key, self._certificate, self._key)
-        private = self._leaf_key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+        root = self._root
+        leaf = _leaf(host, root.leaf_key, root.certificate, root.key)
+        private = root.leaf_key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
         context = server_context()
         with _passing_file(private + leaf.public_bytes(Encoding.PEM) + self.certificate_pem) as file:
             context.load_cert_chain(file)

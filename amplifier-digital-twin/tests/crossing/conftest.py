@@ -111,10 +111,12 @@ async def entry(walls: Walls) -> AsyncIterator[Entry]:
     await made.close()
 
 
-@pytest.fixture
-async def sockets(walls: Walls) -> AsyncIterator[NamespaceSockets]:
-    """Give the way into the network."""
-    made = NamespaceSockets(walls.pid)
+@pytest.fixture(params=["thread", "helper"])
+async def sockets(walls: Walls, request: pytest.FixtureRequest) -> AsyncIterator[NamespaceSockets]:
+    """Give the way into the network, by a thread that enters it and by a process inside."""
+    if request.param == "thread" and os.geteuid() != 0:
+        pytest.skip("only threads of root can enter")
+    made = NamespaceSockets(walls.pid, is_direct=request.param == "thread")
     yield made
     await made.close()
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import socket
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
 
 from amplifier_digital_twin.backends.twin import Finished
+from amplifier_digital_twin.embedded import syscalls
 from amplifier_digital_twin.embedded.sockets import NamespaceSockets
 from amplifier_digital_twin.errors import TwinError
 
@@ -113,10 +116,26 @@ async def test_twin_that_ended(walls: object, sockets: NamespaceSockets) -> None
     assert caught.value.code == "twin_gone"
 
 
-async def test_network_of_the_host_is_refused() -> None:
+@pytest.mark.parametrize("is_direct", [False, True])
+async def test_network_of_the_host_is_refused(is_direct: bool) -> None:
     """A process without a network of its own gives no sockets: they would be the host's."""
-    sockets = NamespaceSockets(os.getpid())
+    sockets = NamespaceSockets(os.getpid(), is_direct=is_direct)
     with pytest.raises(TwinError) as caught:
         await sockets.listen("127.0.0.1", 0)
     await sockets.close()
     assert caught.value.code == "sockets_failed"
+
+
+async def test_threads_that_may_not_enter(walls: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the kernel refuses a thread, as it does for root of a container, the process inside makes the sockets."""
+
+    def setns(descriptor: int, kind: int) -> None:
+        raise PermissionError(errno.EPERM, "not here")
+
+    monkeypatch.setattr(syscalls, "setns", setns)
+    before = os.stat("/proc/thread-self/ns/net").st_ino
+    sockets = NamespaceSockets(walls.pid, is_direct=True)
+    (await sockets.listen("127.0.0.1", 3128)).close()
+    assert sockets._process is not None
+    await sockets.close()
+    assert os.stat("/proc/thread-self/ns/net").st_ino == before

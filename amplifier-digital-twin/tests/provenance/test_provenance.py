@@ -302,3 +302,14 @@ async def test_files_that_python_runs_by_itself(make_site: MakeSite, make_wheel:
     wrong = [found for found in await look(site) if not found.is_ok]
     assert sorted(found.name.rpartition("/")[2] for found in wrong) == ["shadow.pth", "sitecustomize.py"]
     assert all("no RECORD lists it" in found.reason for found in wrong)
+
+
+async def test_nothing_hides_in_a_record(make_site: MakeSite, make_wheel: MakeWheel) -> None:
+    """What Python runs is found in folders that look like a record, too; records in a record are parts of it."""
+    site = await make_site({"own": [make_wheel()]})
+    await site.install("own")
+    inner = site.packages / "looks-1.0.dist-info" / "lib" / "site-packages"
+    (inner / "inner-1.0.dist-info").mkdir(parents=True)
+    (inner / "hidden.pth").write_text("import os\n", encoding="utf-8")
+    wrong = [found for found in await look(site) if not found.is_ok]
+    assert sorted(found.name.rpartition("/")[2] for found in wrong) == ["hidden.pth", "looks"]

@@ -134,7 +134,13 @@ class Answer:
             await self.hush()
             self._saying = kind
             await self.start(_SAYING, kind)
-        await self.add(_SAYING, piece)
+            await self.add(_SAYING, piece)
+            return
+        # As `add` does it, written out: every token passes here.
+        block = self._open[_SAYING]
+        assert block.index is not None
+        block.pieces.append(piece)
+        await self._emitter.block_delta(block.index, piece)
 
     async def hush(self) -> None:
         """End what `say` began."""

@@ -105,6 +105,7 @@ def add(
     except ModuleMissingError as error:
         sys.exit(complain(exits.USAGE, str(error)))
     if known is not None:
+        config = with_address(app, known, config)
         keep_key(app, known, from_stdin=key_stdin, is_given="api_key" in config)
     write_entry(app, where, ProviderEntry(entry_name, module, source, config))
     app.inform(f"{entry_name} is configured in {where.file(app)}; try it: `amplifier provider test {entry_name}`")
@@ -127,11 +128,15 @@ def edit(name: str, unset: tuple[str, ...], config: dict[str, Any], where: Scope
 
     NAME is its id, its module, or its short name. At a terminal the model is asked for when nothing else is given.
     """
+    from amplifier_app_cli.known_providers import known_provider
     from amplifier_app_cli.provider_settings import ProviderEntry, write_entry
     from amplifier_app_cli.scope_options import change_settings
 
     app = current_app()
     key, module, scope = _named(app, name)
+    known = known_provider(module)
+    if known is not None:
+        config = _renamed(known, config)
     place = where if where.scope is not None or scope is None else ScopeChoice(scope)  # type: ignore[arg-type]
     if not config and not unset:
         if not app.can_ask:
@@ -195,10 +200,32 @@ def ask_for_type(app: App) -> str:
     if not app.can_ask:
         raise click.UsageError(f"say which provider: {', '.join(known.id for known in KNOWN)}")
     for known in KNOWN:
-        say(f"  {known.id:<18}{known.title}{'' if is_installed(known.module) else ' (not in this release)'}")
+        say(f"  {known.id:<18}{known.title}{'' if is_installed(known.module) else ' (not installed)'}")
     usable = [known.id for known in KNOWN if is_installed(known.module)]
     answer: str = click.prompt("Provider", type=click.Choice(usable), default=usable[0], err=True)
     return answer
+
+
+def with_address(app: App, known: KnownProvider, config: dict[str, Any]) -> dict[str, Any]:
+    """Return the configuration with the address under the provider's own name; one that is needed is asked for.
+
+    Nobody to ask is no fault: what has to be set is said.
+    """
+    from amplifier_app_cli.provider_plan import environ_with_keys
+
+    config = _renamed(known, config)
+    variable = known.address_variable
+    if not variable or known.address_key in config or environ_with_keys(app)[0].get(variable, "").strip():
+        return config
+    if app.can_ask:
+        return {**config, known.address_key: click.prompt("Address of the server", err=True)}
+    app.inform(f"{known.id} needs the address of its server: give --base-url, or set {variable}")
+    return config
+
+
+def _renamed(known: KnownProvider, config: dict[str, Any]) -> dict[str, Any]:
+    """Return the configuration with `base_url` under the name that the provider has for it."""
+    return {known.address_key if key == "base_url" else key: value for key, value in config.items()}
 
 
 def keep_key(app: App, known: KnownProvider, *, from_stdin: bool, is_given: bool) -> bool:

@@ -30,8 +30,8 @@ def test(name: str | None, output_format: str) -> None:
       amplifier provider test
       amplifier provider test openai --format json
 
-    It goes through the provider's module, as every request of a session does. Without NAME it goes to the provider that
-    a run would use. It may cost a fraction of a cent.
+    It goes through the provider's module, as every request of a session does, but is tried only once. Without NAME it
+    goes to the provider that a run would use. It may cost a fraction of a cent.
     """
     from amplifier_app_cli.provider_trial import ask
 
@@ -102,11 +102,15 @@ def _asked(app: App, name: str | None, question: Callable[[Any], Awaitable[Any]]
 
 
 async def _ask(app: App, name: str | None, question: Callable[[Any], Awaitable[Any]]) -> tuple[Choice, Any]:
-    from amplifier_app_cli.provider_trial import provider_brought_up
+    from amplifier_app_cli.provider_trial import NotReadyError, provider_brought_up
 
-    async with provider_brought_up(app, name) as (choice, provider):
-        app.inform(choice.line)
-        try:
-            return choice, await question(provider)
-        except Exception as error:  # whatever a module raises: it is the module that is tried
-            raise _ProviderFailed(f"{choice.provider} failed: {type(error).__name__}: {error}") from error
+    try:
+        async with provider_brought_up(app, name) as (choice, provider):
+            if name is None:
+                app.inform(choice.line)
+            try:
+                return choice, await question(provider)
+            except Exception as error:  # whatever a module raises: it is the module that is tried
+                raise _ProviderFailed(f"{choice.provider} failed: {type(error).__name__}: {error}") from error
+    except NotReadyError as error:
+        raise _ProviderFailed(str(error)) from error

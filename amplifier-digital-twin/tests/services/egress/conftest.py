@@ -35,10 +35,31 @@ class Server:
     bodies: list[bytes] = field(default_factory=list)
     connections: int = 0
     port: int = 0
+    tasks: set[asyncio.Task[None]] = field(default_factory=set)
+    #: Every connection, its own and those it makes.
+    writers: list[asyncio.StreamWriter] = field(default_factory=list)
 
-    async def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Serve one connection."""
+    def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Serve one connection, in a task that `end` knows."""
         self.connections += 1
+        self.writers.append(writer)
+        task = asyncio.get_running_loop().create_task(self._serve(reader, writer))
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
+
+    async def end(self) -> None:
+        """End everything that is still going on: a slow machine may be in the middle of it when a test is over."""
+        tasks = list(self.tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for writer in self.writers:
+            writer.transport.abort()
+        # What is aborted is gone in the next turns of the loop: one for TLS, one for what it goes over.
+        for _ in range(3):
+            await asyncio.sleep(0)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             await self.handler(self, reader, writer)
         except (OSError, asyncio.IncompleteReadError):
@@ -127,18 +148,19 @@ def outer(tmp_path: Path) -> tuple[Authority, Path]:
 @pytest.fixture
 async def serve() -> AsyncIterator[Serve]:
     """Return what starts servers of the world."""
-    servers: list[asyncio.Server] = []
+    servers: list[tuple[asyncio.Server, Server]] = []
 
     async def start(handler: Handler = hello, context: ssl.SSLContext | None = None) -> Server:
         server = Server(handler)
         running = await asyncio.start_server(server.accept, "127.0.0.1", 0, ssl=context)
         server.port = running.sockets[0].getsockname()[1]
-        servers.append(running)
+        servers.append((running, server))
         return server
 
     yield start
-    for running in servers:
+    for running, server in servers:
         running.close()
+        await server.end()
 
 
 @pytest.fixture

@@ -144,6 +144,7 @@ async def _proxy(server: Any, reader: asyncio.StreamReader, writer: asyncio.Stre
         return await writer.drain()
     port = int(head.split()[1].rpartition(":")[2])
     far_reader, far_writer = await asyncio.open_connection("127.0.0.1", port)
+    server.writers.append(far_writer)
     writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
 
     async def pump(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:

@@ -9,6 +9,7 @@ from amplifier_kit.llm.answer import Answer, FinishReason
 from amplifier_kit.llm.chat.calls import StreamedCalls, arguments_text, new_call_id
 from amplifier_kit.llm.chat.messages import REASONING_FIELD, REASONING_FIELDS
 from amplifier_kit.llm.chat.tags import ThinkTags
+from amplifier_kit.llm.exchange import plain_stream
 from amplifier_kit.llm.usage import Tokens
 
 __all__ = ["ChatReading", "ServedError", "read_chat"]
@@ -22,6 +23,8 @@ _REASONS: Final[dict[str, FinishReason]] = {
 _BROKEN: Final = frozenset({"error", "abort", "aborted", "cancelled"})
 #: Fields of signed details that arrive in pieces.
 _PIECES: Final = ("text", "summary", "data")
+#: What the protocol knows of a delta; thinking is in whatever a server adds to it.
+_KNOWN: Final = frozenset({"role", "content", "refusal", "tool_calls", "function_call"})
 
 
 class ServedError(Exception):
@@ -55,7 +58,7 @@ async def read_chat(
         await reading.whole(json.loads(raw.text))
         return
     usage = {"stream_options": {"include_usage": True}} if include_usage else {}
-    async with await client.chat.completions.create(**payload, stream=True, **usage) as stream:
+    async with await plain_stream(client.chat.completions, **payload, **usage) as stream:
         answer.headers = dict(stream.response.headers)
         if answer.headers.get("content-type", "").startswith("application/json"):
             # A server that cannot stream, or not this request, answers in one piece.
@@ -79,30 +82,32 @@ class ChatReading:
         self._refusal: list[str] = []
         self._reason: str | None = None
 
-    async def chunk(self, chunk: Any) -> None:
-        """Take one chunk, as the SDK parses it."""
-        if chunk.usage is not None:
-            self._count(chunk.usage.model_dump())
-        choices = getattr(chunk, "choices", None)  # what the SDK calls required may be missing all the same
+    async def chunk(self, chunk: dict[str, Any]) -> None:
+        """Take one chunk, as the JSON that was sent; what the protocol requires may be missing all the same."""
+        usage, choices = chunk.get("usage"), chunk.get("choices")
+        if usage:
+            self._count(usage)
         if not choices:
             return
         choice = choices[0]
-        if choice.finish_reason is not None:
-            said = chunk.to_dict()
-            self._end(choice.finish_reason, said.get("id"), said.get("model"), (choice.model_extra or {}).get("error"))
-        delta = getattr(choice, "delta", None)
-        if delta is None:
+        reason = choice.get("finish_reason")
+        if reason is not None:
+            self._end(reason, chunk.get("id"), chunk.get("model"), choice.get("error"))
+        delta = choice.get("delta")
+        if not delta:
             return
-        if delta.model_extra:
-            await self._think(delta.model_extra)
-        if delta.content:
-            await self._speak(delta.content)
-        if delta.refusal:
-            self._refusal.append(delta.refusal)
-        if delta.tool_calls:
-            await self._call(delta.tool_calls)
-        if delta.function_call is not None:  # how it was done before there were several
-            await self._calls.feed("function", None, delta.function_call.name, delta.function_call.arguments)
+        if not _KNOWN.issuperset(delta):
+            await self._think(delta)
+        content = delta.get("content")
+        if content:
+            await self._speak(content)
+        if delta.get("refusal"):
+            self._refusal.append(delta["refusal"])
+        if delta.get("tool_calls"):
+            await self._call(delta["tool_calls"])
+        called = delta.get("function_call")
+        if called is not None:  # how it was done before there were several
+            await self._calls.feed("function", None, called.get("name"), called.get("arguments"))
 
     async def whole(self, completion: Any) -> None:
         """Take a whole completion, as the JSON that was sent, and finish the answer."""
@@ -154,11 +159,10 @@ class ChatReading:
             for part in content:  # servers that stream parts instead of text
                 await self._part(part)
 
-    async def _call(self, pieces: list[Any]) -> None:
+    async def _call(self, pieces: list[dict[str, Any]]) -> None:
         for piece in pieces:
-            function = piece.function
-            name, arguments = (function.name, function.arguments) if function is not None else (None, None)
-            await self._calls.feed(getattr(piece, "index", None), piece.id, name, arguments)
+            function = piece.get("function") or {}
+            await self._calls.feed(piece.get("index"), piece.get("id"), function.get("name"), function.get("arguments"))
 
     async def _part(self, part: Any) -> None:
         kind = part.get("type") if isinstance(part, dict) else None

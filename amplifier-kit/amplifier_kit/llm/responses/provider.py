@@ -14,6 +14,7 @@ from amplifier_core.llm_errors import InvalidRequestError, LLMError
 from amplifier_kit.llm.answer import Answer
 from amplifier_kit.llm.call import LLMCall
 from amplifier_kit.llm.errors import OPENAI, Wire, to_llm_error
+from amplifier_kit.llm.exchange import plain_stream
 from amplifier_kit.llm.failure import read_failure
 from amplifier_kit.llm.provider import LLMProvider
 from amplifier_kit.llm.responses.abilities import Abilities, abilities_of, describe
@@ -178,14 +179,18 @@ class ResponsesProvider(LLMProvider):
         """Read one response; return the payload, which is another one when the service did not take the first."""
         streams = not payload.get("background")
         while True:
-            arguments = {**payload, "input": [*payload["input"], *more], "stream": streams}
+            arguments = {**payload, "input": [*payload["input"], *more]}
             try:
-                stream = await client.responses.create(**arguments)
+                if streams:
+                    stream = await plain_stream(client.responses, **arguments)
+                else:
+                    begun = await client.responses.create(**arguments, stream=False)
                 break
             except Exception as error:
                 payload = await self._mended(error, payload, call)
         if not streams:
-            await reading.take(await self._wait(client, stream, call))
+            ended = await self._wait(client, begun, call)
+            await reading.take(ended.to_dict(mode="json", warnings=False))
             return payload
         async with stream:
             reading.headers = dict(stream.response.headers)
@@ -237,7 +242,7 @@ class ResponsesProvider(LLMProvider):
     async def _tell_continuation(self, reading: Reading, number: int) -> None:
         told = {
             "provider": self.name,
-            "response_id": reading.response.id,
+            "response_id": reading.response_id,
             "reason": reading.incomplete_reason,
             "continuation_number": number,
             "max_attempts": _MOST_CONTINUATIONS,
@@ -250,7 +255,7 @@ class ResponsesProvider(LLMProvider):
         answer.tokens = _total(readings)
         answer.refusal = last.refusal or last.incomplete_reason
         facts = {
-            "response_id": last.response.id,
+            "response_id": last.response_id or None,
             "status": last.status,
             "incomplete_reason": last.incomplete_reason,
             "reasoning_items": [name for reading in readings for name in reading.reasoning_ids] or None,

@@ -1,4 +1,4 @@
-"""Feed an answer from the events of the Responses API, or from a response that came whole."""
+"""Feed an answer from the events of the Responses API, or from a response that came whole: from JSON, both."""
 
 from __future__ import annotations
 
@@ -53,20 +53,30 @@ class Reading:
         self.headers: dict[str, str] = {}
         self.refusal: str | None = None
         #: The response as it ended, None until the service said that it did.
-        self.response: Any = None
+        self.response: Item | None = None
 
     # -- what came of it --
 
     @property
+    def _ended(self) -> Item:
+        assert self.response is not None, "the response has not ended"
+        return self.response
+
+    @property
+    def response_id(self) -> str:
+        """Return the id of the response."""
+        return str(self._ended.get("id") or "")
+
+    @property
     def status(self) -> str:
         """Return the status of the response."""
-        return str(self.response.status or "completed")
+        return str(self._ended.get("status") or "completed")
 
     @property
     def incomplete_reason(self) -> str | None:
         """Return why the response is not complete."""
-        details = self.response.incomplete_details if self.status == "incomplete" else None
-        return str(details.reason) if details is not None and details.reason else None
+        details = self._ended.get("incomplete_details") if self.status == "incomplete" else None
+        return str(details["reason"]) if details and details.get("reason") else None
 
     @property
     def has_hosted(self) -> bool:
@@ -84,20 +94,20 @@ class Reading:
 
     def tokens(self) -> Tokens | None:
         """Return what the response took, None when the service does not say."""
-        usage = self.response.usage
+        usage = self._ended.get("usage")
         if usage is None:
             return None
-        given, made = usage.input_tokens_details, usage.output_tokens_details
+        given, made = usage.get("input_tokens_details") or {}, usage.get("output_tokens_details") or {}
         searches = sum(
             item["type"] == "web_search_call" and (item.get("action") or {}).get("type") == "search"
             for item in self.items
         )
         return Tokens(
-            prompt=usage.input_tokens or 0,
-            output=usage.output_tokens or 0,
-            cache_read=getattr(given, "cached_tokens", None),
-            cache_write=getattr(given, "cache_write_tokens", None) or None,
-            reasoning=getattr(made, "reasoning_tokens", None),
+            prompt=usage.get("input_tokens") or 0,
+            output=usage.get("output_tokens") or 0,
+            cache_read=given.get("cached_tokens"),
+            cache_write=given.get("cache_write_tokens") or None,
+            reasoning=made.get("reasoning_tokens"),
             priced={"web_searches": searches} if searches else {},
         )
 
@@ -128,59 +138,60 @@ class Reading:
 
     async def read(self, events: AsyncIterable[Any]) -> None:
         """Read all events; raises ResponseFailedError for an error among them."""
-        answer, number = self._answer, self._number
+        answer, number, fed = self._answer, self._number, self._fed
         async for event in events:
-            kind = event.type
+            kind = event.get("type")
             if kind == "response.output_text.delta":
-                key = (number, self._key(event), event.content_index or 0)
-                if key not in self._fed:
+                key = (number, self._key(event), event.get("content_index") or 0)
+                if key not in fed:
                     await self._begin(key, "text")
-                await answer.add(key, event.delta)
+                await answer.add(key, event["delta"])
             elif kind == "response.function_call_arguments.delta":
                 key = (number, self._key(event), 0)
-                self._fed.add(key)
-                await answer.add(key, event.delta)
+                fed.add(key)
+                await answer.add(key, event["delta"])
             elif kind in ("response.reasoning_summary_text.delta", "response.reasoning_text.delta"):
                 await self._think(event, kind)
             elif kind == "response.output_item.added":
-                await self._added(event.output_index, event.item)
+                await self._added(event.get("output_index"), event["item"])
             elif kind == "response.output_item.done":
-                await self._done(event.output_index, event.item)
+                await self._done(event.get("output_index"), event["item"])
             elif kind == "response.created":
-                self._answer.model = event.response.model or None
+                answer.model = event["response"].get("model") or None
             elif kind in _TERMINAL:
-                await self.take(event.response)
+                await self.take(event["response"])
             elif kind == "error":
-                raise ResponseFailedError(event.code, event.message or "the service gives no reason")
+                raise ResponseFailedError(event.get("code"), event.get("message") or "the service gives no reason")
 
-    async def take(self, response: Any) -> None:
+    async def take(self, response: Item) -> None:
         """Take the response as it ended; what was not streamed is read from it."""
-        error = response.error
-        if response.status == "failed" or error is not None:
-            code, kind = getattr(error, "code", None), getattr(error, "type", None)
-            message = getattr(error, "message", None) or "the service gives no reason"
-            raise ResponseFailedError(code or "server_error", message, kind)
+        error, status = response.get("error"), response.get("status")
+        if status == "failed" or error is not None:
+            told = error if isinstance(error, dict) else {"message": error}
+            message = told.get("message") or "the service gives no reason"
+            raise ResponseFailedError(told.get("code") or "server_error", str(message), told.get("type"))
         if not self.items:
-            for index, item in enumerate(response.output or ()):
+            for index, item in enumerate(response.get("output") or ()):
                 await self._done(index, item)
         # What the service left open ends; a call that it cut stays open, since it may be taken back.
-        is_cut = response.status == "incomplete"
         for key in [key for keys in self._open.values() for key in keys if key not in self._cut]:
-            if is_cut and key in self._calling:
+            if status == "incomplete" and key in self._calling:
                 self._cut.append(key)
             else:
                 await self._answer.end(key)
         self.response = response
-        self._answer.model = response.model or self._answer.model
+        self._answer.model = response.get("model") or self._answer.model
 
-    def _key(self, event: Any) -> Hashable:
+    def _key(self, event: Item) -> Hashable:
         """Return what an item goes by: its place, or its id with servers that do not tell places."""
-        if event.output_index is not None:
-            return int(event.output_index)
-        return self._keys.get(event.item_id, str(event.item_id))
+        index = event.get("output_index")
+        if index is not None:
+            return int(index)
+        name = str(event.get("item_id"))
+        return self._keys.get(name, name)
 
-    def _known(self, index: int | None, item: Any) -> Hashable:
-        ids = [name for name in (getattr(item, "id", None), getattr(item, "call_id", None)) if name]
+    def _known(self, index: int | None, item: Item) -> Hashable:
+        ids = [name for name in (item.get("id"), item.get("call_id")) if name]
         key = int(index) if index is not None else next((self._keys[n] for n in ids if n in self._keys), None)
         if key is None:
             key = ids[0] if ids else len(self.items)
@@ -196,60 +207,61 @@ class Reading:
         else:
             self._fed.add(key)
 
-    async def _think(self, event: Any, kind: str) -> None:
+    async def _think(self, event: Item, kind: str) -> None:
         key = (self._number, self._key(event), 0)
         if key not in self._fed:
             await self._begin(key, "thinking")
         # The parts of a summary are paragraphs.
-        part = event.summary_index if kind.startswith("response.reasoning_summary") else event.content_index
+        part = event.get("summary_index" if kind.startswith("response.reasoning_summary") else "content_index")
         if self._paragraphs.setdefault(key, part) != part:
             self._paragraphs[key] = part
             await self._answer.add(key, "\n\n")
-        await self._answer.add(key, event.delta)
+        await self._answer.add(key, event["delta"])
 
-    async def _added(self, index: int | None, item: Any) -> None:
+    async def _added(self, index: int | None, item: Item) -> None:
         self._let_go()
         key = (self._number, self._known(index, item), 0)
-        if item.type == "function_call":
-            await self._begin(key, "tool_use", id=item.call_id, name=item.name)
-        elif item.type == "reasoning":
+        if item["type"] == "function_call":
+            await self._begin(key, "tool_use", id=item.get("call_id") or "", name=item.get("name") or "")
+        elif item["type"] == "reasoning":
             await self._begin(key, "thinking")
 
-    async def _done(self, index: int | None, item: Any) -> None:
-        kept = item.to_dict(mode="json", exclude_none=True, warnings=False)
+    async def _done(self, index: int | None, item: Item) -> None:
+        kept, kind = _said(item), item["type"]
         place = self._known(index, item)
         if self._held is not None and self._held.get("id") != kept.get("id"):
             self._let_go()
         self.items.append(kept)
-        if item.type == "message":
+        if kind == "message":
             await self._message(place, item)
-        elif item.type == "reasoning":
+        elif kind == "reasoning":
             await self._reasoned(place, kept)
-        elif item.type == "function_call":
+        elif kind == "function_call":
             await self._called(place, item)
-        elif item.type == PATCH_CALL:
+        elif kind == PATCH_CALL:
             self.calls += 1
-            facts = {"type": PATCH_CALL, "id": item.id}
+            facts = {"type": PATCH_CALL, "id": item.get("id")}
             operation = dict(kept.get("operation") or {})
-            await self._answer.call(item.call_id, PATCH_TOOL, operation, {origin_key(self._origin): facts})
-        elif item.type in _FOR_US:
-            logger.warning("the model made a %s, which nobody here can answer; it is left out", item.type)
+            call_id = item.get("call_id") or ""
+            await self._answer.call(call_id, PATCH_TOOL, operation, {origin_key(self._origin): facts})
+        elif kind in _FOR_US:
+            logger.warning("the model made a %s, which nobody here can answer; it is left out", kind)
 
-    async def _message(self, place: Hashable, item: Any) -> None:
-        facts = {"id": item.id, "status": item.status or "completed"}
-        if getattr(item, "phase", None):
-            facts["phase"] = item.phase
-        for number, part in enumerate(item.content or ()):
-            if part.type == "refusal":
-                self.refusal = part.refusal or ""
+    async def _message(self, place: Hashable, item: Item) -> None:
+        facts = {"id": item.get("id"), "status": item.get("status") or "completed"}
+        if item.get("phase"):
+            facts["phase"] = item["phase"]
+        for number, part in enumerate(item.get("content") or ()):
+            if part["type"] == "refusal":
+                self.refusal = part.get("refusal") or ""
                 continue
-            key = (self._number, place, number)
-            if part.type != "output_text" or (key not in self._fed and not part.text):
+            key, text = (self._number, place, number), part.get("text")
+            if part["type"] != "output_text" or (key not in self._fed and not text):
                 continue
             if key not in self._fed:
                 await self._begin(key, "text")
-                await self._answer.add(key, part.text)
-            cited = [note.to_dict(mode="json", exclude_none=True, warnings=False) for note in part.annotations or ()]
+                await self._answer.add(key, text)
+            cited = [_said(note) for note in part.get("annotations") or ()]
             self._answer.mark(key, {origin_key(self._origin): facts} | ({"citations": cited} if cited else {}))
         for block in self._open.pop(place, []):
             await self._answer.end(block)
@@ -273,16 +285,23 @@ class Reading:
             self.reasoning_ids.append(str(self._held.get("id", "")))
             self._held = None
 
-    async def _called(self, place: Hashable, item: Any) -> None:
+    async def _called(self, place: Hashable, item: Item) -> None:
         key = (self._number, place, 0)
         if place not in self._open:
-            await self._begin(key, "tool_use", id=item.call_id, name=item.name)
+            await self._begin(key, "tool_use", id=item.get("call_id") or "", name=item.get("name") or "")
         if key not in self._fed:
-            await self._answer.add(key, item.arguments or "")
-        if item.id:
-            self._answer.mark(key, {origin_key(self._origin): {"id": item.id}})
-        if item.status == "incomplete":
+            await self._answer.add(key, item.get("arguments") or "")
+        if item.get("id"):
+            self._answer.mark(key, {origin_key(self._origin): {"id": item["id"]}})
+        if item.get("status") == "incomplete":
             self._cut.append(key)
         else:
             self._open.pop(place)
             await self._answer.end(key)
+
+
+def _said(value: Any) -> Any:
+    """Return JSON without what is null: the service says so of all that it does not say."""
+    if isinstance(value, dict):
+        return {name: _said(item) for name, item in value.items() if item is not None}
+    return [_said(item) for item in value] if isinstance(value, list) else value

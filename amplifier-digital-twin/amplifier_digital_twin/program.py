@@ -1,0 +1,16 @@
+"""Where the program begins: before anything that takes time is read, the keeper of a new universe is started."""
+
+from __future__ import annotations
+
+import sys
+
+
+def run() -> None:
+    """Run the program with the arguments of this process, and exit."""
+    from amplifier_digital_twin.early import begin
+
+    begin(sys.argv[1:])
+
+    from amplifier_digital_twin.main import main
+
+    main()
