@@ -270,7 +270,7 @@ def _from_entry(entry: Entry, model: str | None, why: str, how: str) -> Choice:
 
 
 def _not_there(known: KnownProvider) -> str:
-    return f"{known.module} is not in this release"
+    return f"{known.module} is not installed"
 
 
 def _names(variables: Sequence[str]) -> str:

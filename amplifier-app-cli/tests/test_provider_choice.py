@@ -82,7 +82,7 @@ def test_nothing_is_chosen_in_silence(plan: Any, environ: Any, installed: Any, p
     assert plan == before
     if isinstance(choice, ProviderChoiceError):
         # Only when a key is set for a module that is missing while another one could be paid instead.
-        assert "not in this release" in str(choice)
+        assert "not installed" in str(choice)
         return
     assert "\n" not in choice.line
     assert choice.provider.removeprefix("provider-") in choice.line
@@ -182,7 +182,7 @@ def test_key_without_its_module_is_said() -> None:
     """In this release a key has no module: the scripted model answers, and the line says why."""
     choice = _choose({}, {"OPENAI_API_KEY": "x"})
     assert choice.is_mock
-    assert "OPENAI_API_KEY is set, but provider-openai is not in this release" in choice.line
+    assert "OPENAI_API_KEY is set, but provider-openai is not installed" in choice.line
 
 
 def test_another_paid_provider_is_not_taken_instead() -> None:
@@ -202,7 +202,7 @@ def test_local_servers(server: Any) -> None:
     assert f"{server.title} answers on port {server.port}" in choice.line
     said = _choose({}, ports={server.port})
     assert said.is_mock
-    assert f"but {known.module} is not in this release" in said.line
+    assert f"but {known.module} is not installed" in said.line
 
 
 def test_embedded_before_scripted() -> None:

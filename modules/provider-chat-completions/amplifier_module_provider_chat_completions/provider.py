@@ -28,11 +28,12 @@ class Server(NamedTuple):
 def find_server(config: Mapping[str, Any]) -> Server | None:
     """Return the server that a config and the environment name, None when they name none.
 
-    The environment wins. But it names one server: an instance with a name and an address of its own keeps to them, and
-    never gets the environment's key.
+    The environment wins. But it names one server: an instance with an address of its own, and a name or a key for it,
+    keeps to them. No key is sent to a server that it is not for.
     """
     own = env_or_config(config, "base_url")
-    is_other = own is not None and str(config.get("name") or DEFAULT_NAME) != DEFAULT_NAME
+    has_name = str(config.get("name") or DEFAULT_NAME) != DEFAULT_NAME
+    is_other = own is not None and (has_name or env_or_config(config, "api_key") is not None)
     url = own if is_other else env_or_config(config, "base_url", _URL_NAMES, env_wins=True)
     if url is None:
         return None
