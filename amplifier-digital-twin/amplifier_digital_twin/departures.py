@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 from amplifier_digital_twin.backends.twin import Twin
 from amplifier_digital_twin.state import Place
@@ -15,9 +17,20 @@ class Departures:
         self._place = place
         self._leaving: list[asyncio.Task[None]] = []
 
-    def begin(self, twin: Twin, identifier: str) -> None:
-        """Destroy a twin from now on; the state knows it until it is gone."""
-        self._leaving.append(asyncio.create_task(self._leave(twin, identifier)))
+    @asynccontextmanager
+    async def after(self, twin: Twin, identifier: str) -> AsyncIterator[Twin]:
+        """Give a twin, and destroy it behind the caller's back afterwards; when something fails, before that is told.
+
+        The state knows it until it is gone.
+        """
+        is_done = False
+        try:
+            yield twin
+            is_done = True
+        finally:
+            self._leaving.append(asyncio.create_task(self._leave(twin, identifier)))
+            if not is_done:
+                await asyncio.wait(self._leaving)
 
     async def wait(self) -> None:
         """Return when all are gone; raise what keeps one from going. Cancelled, it lets them go on."""

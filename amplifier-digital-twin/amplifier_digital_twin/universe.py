@@ -120,8 +120,8 @@ class Universe:
         self._recorder.progress("starting a throw-away twin to build in")
         self._world.mirror.expect_clones()
         identifier = f"{self._id}-build"
-        twin = await self._create(for_building(self.profile), identifier, None)
-        try:
+        made = await self._create(for_building(self.profile), identifier, None)
+        async with self._departures.after(made, identifier) as twin:
             sockets = await twin.sockets()
             try:
                 await self._world.serve(sockets, for_building=True)
@@ -129,8 +129,6 @@ class Universe:
             finally:
                 await self._world.leave(sockets)
                 await sockets.close()
-        finally:
-            self._departures.begin(twin, identifier)
 
     async def _layer_name(self) -> str:
         from amplifier_digital_twin.profile.describe import fingerprint

@@ -43,7 +43,8 @@ async def test_a_twin_is_in_the_state_until_it_is_gone(tmp_path: Path) -> None:
     """A crash on the way must find what is to be removed; a wait that is given up leaves the rest going on."""
     place, twin = _place(tmp_path), _Leaving()
     departures = Departures(place)
-    departures.begin(cast("Twin", twin), "dtu-1-build")
+    async with departures.after(cast("Twin", twin), "dtu-1-build"):
+        assert not twin.is_gone
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.05):
             await departures.wait()
@@ -59,8 +60,21 @@ async def test_a_twin_that_does_not_go_is_told(tmp_path: Path) -> None:
     """Whoever waits hears why, and the state still names it."""
     place, twin = _place(tmp_path), _Leaving(TwinError("removal_failed", "it stays", "try again"))
     departures = Departures(place)
-    departures.begin(cast("Twin", twin), "dtu-1-build")
-    twin.may_go.set()
+    async with departures.after(cast("Twin", twin), "dtu-1-build"):
+        twin.may_go.set()
     with pytest.raises(TwinError, match="it stays"):
         await departures.wait()
     assert [one.id for one in place.read().twins] == ["dtu-1-build"]
+
+
+async def test_after_a_fault_nothing_is_left_when_it_is_told(tmp_path: Path) -> None:
+    """Whoever hears that something failed finds no twin any more; that one does not go is told by the next wait."""
+    place, twin = _place(tmp_path), _Leaving()
+    departures = Departures(place)
+    twin.may_go.set()
+    with pytest.raises(ValueError, match="failed"):
+        async with departures.after(cast("Twin", twin), "dtu-1-build"):
+            raise ValueError("failed")
+    assert twin.is_gone
+    assert place.read().twins == ()
+    await departures.wait()

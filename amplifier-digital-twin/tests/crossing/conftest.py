@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import shutil
 import subprocess
 import sys
@@ -50,9 +51,16 @@ class Walls:
     kind: str
 
     def end(self) -> None:
-        """End everything inside."""
+        """End everything inside, and wait until it has ended."""
+        try:
+            first = os.pidfd_open(self.pid)
+        except ProcessLookupError:
+            first = -1  # the second time
         self.process.kill()
         self.process.wait()
+        if first >= 0:
+            select.select([first], [], [], 60)
+            os.close(first)
         for stream in (self.process.stdin, self.process.stderr):
             if stream is not None:
                 stream.close()
