@@ -138,8 +138,8 @@ def test_a_new_folder_that_becomes_a_link(project: Path, outside: Path) -> None:
             new.symlink_to(outside / "sub")
 
     with _swapping(to_link, new.unlink):
-        for _ in range(ROUNDS):
-            _write(new / "file", roots)
+        wrote = [_write(new / "file", roots) for _ in range(ROUNDS)]
+    assert True in wrote, "no write ever succeeded: the test says nothing"
     _unharmed(outside)
 
 

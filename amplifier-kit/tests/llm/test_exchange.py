@@ -36,6 +36,8 @@ async def test_heard_and_closed(library: ModuleType) -> None:
 async def test_outside_of_a_call() -> None:
     """A response that nobody listens for is nobody's."""
     await hear_response(httpx2.Response(200))
+    async with overhear() as heard:
+        assert heard.responses == []
 
 
 @pytest.mark.parametrize("library", [httpx, httpx2], ids=["httpx", "httpx2"])

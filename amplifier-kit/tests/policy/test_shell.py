@@ -199,4 +199,5 @@ def test_grammar_is_loaded_with_the_first_command() -> None:
         "assert rule_set.decide(facts('process.exec', {'command': 'ls x'}, Path('/p'))).verdict == 'allow'\n"
         "assert 'tree_sitter' in sys.modules\n"
     )
-    subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-c", program], check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

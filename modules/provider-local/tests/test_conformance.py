@@ -6,6 +6,8 @@ import json
 from contextlib import asynccontextmanager
 from typing import Any, ClassVar
 
+import pytest
+
 from amplifier_core.llm_errors import ProviderUnavailableError
 from amplifier_core.testing import MockCoordinator
 from amplifier_kit.llm import http_client
@@ -127,9 +129,11 @@ class TestProvider(_Local, ProviderConformance):
         await one.provider.complete(ask({"role": "user", "content": [image]}))
         assert one.server.bodies[-1]["messages"][0]["content"] == "(an image, which this model cannot see)"
 
+    @pytest.mark.skip(reason="The engine has no filter that could stop an answer.")
     async def test_a_refusal_is_an_error(self, rig: MakeRig) -> None:
         """The engine has no filter that could stop an answer."""
 
+    @pytest.mark.skip(reason="Models are files, so the engine is not asked for them: test_provider.py lists them.")
     async def test_models(self, rig: MakeRig) -> None:
         """Models are files, so the engine is not asked for them: see test_provider.py."""
 
@@ -148,5 +152,6 @@ class TestFaults(_Local, FaultConformance):
 
     stream_errors: ClassVar = {"server_error": ProviderUnavailableError}
 
+    @pytest.mark.skip(reason="Models are files, so there is nobody to refuse.")
     async def test_listing_models_fails_the_same_way(self, rig: MakeRig) -> None:
         """Models are files, so there is nobody to refuse."""

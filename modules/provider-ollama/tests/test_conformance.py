@@ -61,9 +61,9 @@ class TestProvider(_Ollama, ProviderConformance):
         assert str(one.coordinator.session_id) not in heard.body.decode() + str(heard.headers)
         assert "send_session_id" in caplog.text
 
+    @pytest.mark.skip(reason="A server of one's own filters nothing.")
     async def test_a_refusal_is_an_error(self) -> None:
-        """Leave out: a server of one's own filters nothing."""
-        pytest.skip("Ollama has no filter")
+        """Leave out."""
 
 
 class TestFaults(_Ollama, FaultConformance):

@@ -133,7 +133,10 @@ async def test_next_address_is_tried(serve: Any) -> None:
     """When the first address of a name does not answer, the next one may."""
     server = await serve()
     upstream = Upstream({}, frozenset({"real.test"}), resolve=_resolving("127.0.0.9", "127.0.0.1"))
-    (await upstream.open_tunnel(Endpoint("real.test", server.port))).close()
+    tunnel = await upstream.open_tunnel(Endpoint("real.test", server.port))
+    await asyncio.sleep(0.05)  # the server takes it a little later than we have it
+    assert server.connections == 1
+    tunnel.close()
 
 
 async def _proxy(server: Any, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -189,7 +192,10 @@ async def test_no_proxy_of_the_host_is_respected(serve: Any) -> None:
     server = await serve()
     environ = {"https_proxy": "http://127.0.0.1:1", "no_proxy": "real.test"}
     upstream = Upstream(environ, frozenset({"real.test"}), resolve=_resolving("127.0.0.1"))
-    (await upstream.open_tunnel(Endpoint("real.test", server.port))).close()
+    tunnel = await upstream.open_tunnel(Endpoint("real.test", server.port))
+    await asyncio.sleep(0.05)  # the server takes it a little later than we have it
+    assert server.connections == 1
+    tunnel.close()
 
 
 async def test_private_address_is_refused_behind_a_proxy_too(serve: Any) -> None:
