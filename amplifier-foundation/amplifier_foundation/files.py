@@ -34,6 +34,17 @@ def replace_file(path: Path, content: bytes, *, mode: int = 0o600) -> None:
         raise
 
 
+def rewrite_file(target: Path, content: bytes) -> None:
+    """Replace a file and keep its mode; a new one is for its owner alone. Raises OSError."""
+    try:
+        mode = target.stat().st_mode & 0o777
+    except FileNotFoundError:
+        mode = 0o600
+    replace_file(target, content, mode=mode)
+    if target.stat().st_mode & 0o777 != mode:  # the process's umask took something away
+        target.chmod(mode)
+
+
 def make_private(folder: Path) -> None:
     """Make a folder and those above it that are missing, each for its owner alone; raises OSError."""
     if not folder.is_dir():

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from amplifier_foundation.documents import Document, parse_document
 from amplifier_foundation.errors import DocumentError, FoundationError
-from amplifier_foundation.files import locked, make_private, replace_file
+from amplifier_foundation.files import locked, make_private, rewrite_file
 
 if TYPE_CHECKING:
     from amplifier_kit.policy import Example, Rule
@@ -88,7 +88,7 @@ def _edit(path: Path, change: Callable[[Document, str], tuple[str, list[Any]]]) 
         if fresh == text:
             return False
         content = (fresh.replace("\n", "\r\n") if is_crlf else fresh).encode()
-        _put(target, _BOM + content if before.startswith(_BOM) else content)
+        rewrite_file(target, _BOM + content if before.startswith(_BOM) else content)
     return True
 
 
@@ -111,16 +111,6 @@ def _content(target: Path) -> bytes:
         return target.read_bytes()
     except FileNotFoundError:
         return b""
-
-
-def _put(target: Path, content: bytes) -> None:
-    try:
-        mode = target.stat().st_mode & 0o777
-    except FileNotFoundError:
-        mode = 0o600
-    replace_file(target, content, mode=mode)
-    if target.stat().st_mode & 0o777 != mode:  # the process's umask took something away
-        target.chmod(mode)
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from typing import Any
 
 from amplifier_foundation.documents import parse_document
 from amplifier_foundation.errors import DocumentError
-from amplifier_foundation.files import locked, replace_file
+from amplifier_foundation.files import locked, rewrite_file
 from amplifier_foundation.merge import Keys, copied
 from amplifier_foundation.settings.checks import check_settings
 from amplifier_foundation.settings.errors import SettingsError
@@ -152,7 +152,7 @@ def _edit(path: Path, change: Callable[[_Draft], None], keys: KeyStore, *, is_re
         if draft.text == text:
             return Edit(path, changed=False)
         content = draft.text.replace("\n", "\r\n") if is_crlf else draft.text
-        _put(target, content.encode("utf-8-sig" if has_mark else "utf-8"))
+        rewrite_file(target, content.encode("utf-8-sig" if has_mark else "utf-8"))
     return Edit(path, changed=True, moved=moved)
 
 
@@ -283,16 +283,6 @@ def _opened(path: Path, content: bytes) -> tuple[str, bool, bool]:
     text = content.decode("utf-8-sig")
     is_crlf = text.count("\r\n") * 2 > text.count("\n")
     return text.replace("\r\n", "\n"), content.startswith(b"\xef\xbb\xbf"), is_crlf
-
-
-def _put(target: Path, content: bytes) -> None:
-    try:
-        mode = target.stat().st_mode & 0o777
-    except FileNotFoundError:
-        mode = 0o600
-    replace_file(target, content, mode=mode)
-    if target.stat().st_mode & 0o777 != mode:  # the process's umask took something away
-        target.chmod(mode)
 
 
 @contextmanager
