@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import resource
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Final
@@ -25,7 +26,7 @@ _MOST_PROCESSES: Final = 16_384
 LONG: Final = 30 * 60.0
 
 
-class ContainerEngine:
+class ContainerEngine(ABC):
     """What podman and docker do alike."""
 
     name: str
@@ -36,9 +37,9 @@ class ContainerEngine:
         #: Words between the program and its command.
         self.global_words: tuple[str, ...] = ()
 
+    @abstractmethod
     async def probe(self) -> Probe:
         """Say whether it works; never raises."""
-        raise NotImplementedError
 
     def identity_words(self, spec: TwinSpec) -> list[str]:
         """Return the words that make ids inside others than the host's."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from abc import ABC, abstractmethod
 from base64 import b64decode
 from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple
@@ -28,7 +29,7 @@ class Entry(NamedTuple):
     is_match: bool
 
 
-class Findings:
+class Findings(ABC):
     """What was found so far, by file; files that do not fit are left out. `single`: there is one file only."""
 
     #: What ends a part that can be understood.
@@ -49,9 +50,9 @@ class Findings:
             self._pieces = [self._parse(b"".join(self._pieces))]
         return self._read > MOST_BYTES
 
+    @abstractmethod
     def _parse(self, data: bytes) -> bytes:
         """Understand what can be understood, and return the rest."""
-        raise NotImplementedError
 
     def _add(self, name: bytes, value: Any) -> None:
         path = "" if self._single else name.decode("utf-8", "surrogateescape").removeprefix("./")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -15,7 +16,7 @@ from amplifier_module_tool_search.ripgrep import Ripgrep
 from amplifier_module_tool_search.settings import Settings
 
 
-class SearchTool:
+class SearchTool(ABC):
     """A tool that searches."""
 
     name: ClassVar[str]
@@ -38,8 +39,9 @@ class SearchTool:
             failure = {"message": f"the search cannot be run: {error}", "code": "search_failed"}
         return ToolResult(success=False, output=failure["message"], error=failure)
 
+    @abstractmethod
     async def _search(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        raise NotImplementedError
+        """Return what a call asks for; raise SearchError."""
 
     def _hidden(self, place: Place) -> Hidden | None:
         """Return what the session's rules hide below a place, None for nothing; raise SearchError."""
