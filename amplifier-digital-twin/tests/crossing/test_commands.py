@@ -93,7 +93,11 @@ async def test_streams_can_be_opened_again(shell: Shell) -> None:
 async def test_signals_are_as_new(shell: Shell) -> None:
     """No signal is ignored or blocked: a pipe whose reader ends stops its writer."""
     done = await shell("grep -E '^Sig(Ign|Blk)' /proc/self/status; umask")
-    assert [line.split()[-1] for line in done.stdout.splitlines()] == [b"0" * 16, b"0" * 16, b"0022"]
+    blocked, ignored, mask = [line.split()[-1] for line in done.stdout.splitlines()]
+    # 32 and 33 belong to the C library, which sets them itself before it uses them and lets nobody else do it;
+    # whoever started these tests may have left them ignored.
+    of_libc = 1 << 31 | 1 << 32
+    assert (int(blocked, 16), int(ignored, 16) & ~of_libc, mask) == (0, 0, b"0022")
 
 
 async def test_keyring_is_not_the_hosts(shell: Shell) -> None:
