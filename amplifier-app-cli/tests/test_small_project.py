@@ -134,7 +134,7 @@ class Chat:
 
     def wait_for_question(self, *wanted: str) -> None:
         """Wait until all of this was shown, and behind the last of it, that an answer is waited for."""
-        question = "Allow? [y/n/a/e]"
+        question = "Allow? [y/n/a/e/l]"
         self._wait(
             lambda: all(part in self.new for part in wanted) and question in self.new.split(wanted[-1])[-1],
             (*wanted, question),

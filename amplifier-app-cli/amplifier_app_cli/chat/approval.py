@@ -25,6 +25,7 @@ from amplifier_app_cli.chat.question import (
     edited_answer,
     is_for_good,
     is_kernels,
+    later,
     refusal,
 )
 from amplifier_app_cli.ui.plain import plain
@@ -62,12 +63,16 @@ class TerminalApproval:
         scrub: Callable[[Any], Any] = lambda value: value,
         environ: Mapping[str, str] = os.environ,
         permissions: SessionPermissions | None = None,
+        *,
+        can_escalate: bool = False,
     ) -> None:
         """Ask `person` about things in `project`; `scrub` takes secrets out of what is shown.
 
         `environ` names the editor that inputs are changed with. What is allowed for good becomes a rule of
-        `permissions`; without them nothing is remembered.
+        `permissions`; without them nothing is remembered. With `can_escalate` the person may leave the decision about
+        a call to whoever is asked next.
         """
+        self._can_escalate = can_escalate
         self._permissions = permissions
         self._environ = environ
         self._person = person
@@ -124,7 +129,12 @@ class TerminalApproval:
                 self._person.show(self._person.ink("dim", "allowed by the rule of an earlier answer"))
                 return ALLOW_ALWAYS
             question = Question(
-                prompt, options, asked, self._suggested(asked), is_editable=self._is_editable(asked, options)
+                prompt,
+                options,
+                asked,
+                self._suggested(asked),
+                is_editable=self._is_editable(asked, options),
+                can_wait=self._can_escalate and asked is not None,
             )
             # A task of its own: a deadline that cancels this one would look like the session being cancelled.
             answering = asyncio.ensure_future(self._answer(question))
@@ -251,6 +261,8 @@ class TerminalApproval:
             return f"{DENY}: {reason.strip()}" if reason.strip() and is_kernels(question) else refusal(question.options)
         if given.lower() in ("y", "yes"):
             return consent(question.options)
+        if word in ("l", "later") and question.can_wait:
+            return later(reason.strip())
         if not question.is_plain:
             return chosen(question.options, given)
         return None
@@ -335,6 +347,7 @@ class TerminalApproval:
             more.append(f"{'    and: ' if number else 'a = allow for this session: '}{plain(str(rule))}")
         more += ["a project = the same for this project, a user = for all your projects"] if question.rules else []
         more += ["e = change the input first"] if question.is_editable else []
+        more += ["l = leave it to somebody else: the call waits for `amplifier approval`"] if question.can_wait else []
         for line in more:
             person.show(ink("dim", "\n".join(wrapped(line, person.width))))
 
@@ -344,6 +357,8 @@ class TerminalApproval:
             keys.append("a")
         if question.is_editable:
             keys.append("e")
+        if question.can_wait:
+            keys.append("l")
         if question.lines:
             keys.append("v")
         if not question.is_plain:

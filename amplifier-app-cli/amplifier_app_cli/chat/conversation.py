@@ -22,6 +22,7 @@ from amplifier_app_cli.ui.plain import plain
 
 if TYPE_CHECKING:
     from amplifier_app_cli.chat.commands import Commands
+    from amplifier_app_cli.chat.later import CallsForLater
     from amplifier_foundation.sessions import SessionRuntime
     from amplifier_foundation.sessions.waiting_calls import WaitingCall
 
@@ -52,6 +53,8 @@ class Conversation:
         self.usage = UsageMeter(known_usage)
         self.steering = Steering(coordinator)
         self.commands: Commands | None = None
+        #: Where calls wait that the person leaves to somebody else; None when nobody is asked.
+        self.later: CallsForLater | None = None
         #: What goes before the next prompt, as a skill does.
         self.preface = ""
         #: What `/config` has taken out of the session, by category and name.
@@ -162,6 +165,8 @@ class Conversation:
         self.usage.start_turn()
         self.steering.start_turn()
         self._started = time.monotonic()
+        if self.later is not None:
+            waited = waited or self.later.start_turn(self.show)
         running = asyncio.create_task(self.runtime.execute(prompt, waited))
         self._stop = TurnStop(self.coordinator.cancellation, running)
         ticking = asyncio.create_task(self._tick())
@@ -174,6 +179,8 @@ class Conversation:
                 failure = _described(error)
             elif self.runtime.budget.exhausted is not None:
                 failure = self._budget_told()
+            elif self.later is not None and (waiting := self.later.told()):
+                failure = waiting
             else:
                 answer = str(running.result() or "")
         finally:

@@ -73,6 +73,8 @@ class Question:
     lines: list[str] = field(default_factory=list)
     #: Whether the input that it is about may be changed.
     is_editable: bool = False
+    #: Whether the decision may be left to somebody else.
+    can_wait: bool = False
     #: The input as the person has left it, when it could not be taken.
     draft: str | None = None
 
@@ -98,6 +100,13 @@ def edited_answer(question: Question) -> str:
     if is_kernels(question):
         return f"{DENY}: the user wants another input"
     return refusal(question.options)
+
+
+def later(reason: str) -> str:
+    """Return the answer that leaves the decision to whoever is asked next."""
+    from amplifier_foundation.sessions.approvers import ESCALATE
+
+    return f"{ESCALATE}: {reason}" if reason else ESCALATE
 
 
 def consent(options: Sequence[str]) -> str:

@@ -135,11 +135,20 @@ class _Talk:
         coordinator.display_system = TerminalDisplay(conversation.screen, conversation.scrub)
         if self._app.no_input or not conversation.screen.is_interactive:
             return  # nobody may be asked, or nobody is there: the kernel denies what would be asked
-        approval = TerminalApproval(
-            conversation, self._prepared.project, conversation.scrub, self._app.environ, runtime.permissions
+        from amplifier_app_cli.chat.later import CallsForLater
+
+        later = CallsForLater(runtime, conversation.scrub)
+        approval = self._approval = TerminalApproval(
+            conversation,
+            self._prepared.project,
+            conversation.scrub,
+            self._app.environ,
+            runtime.permissions,
+            can_escalate=True,
         )
         approval.connect(coordinator)
-        coordinator.approval_system = self._approval = approval
+        later.connect(approval)
+        conversation.later = later
 
     def _screen(self, runtime: SessionRuntime) -> Screen:
         """Return a screen that does what the terminal can."""

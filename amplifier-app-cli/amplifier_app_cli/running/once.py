@@ -65,7 +65,7 @@ class _Run:
     def __init__(self, app: App, request: RunRequest, printer: Printer, tally: Tally) -> None:
         self._app, self._request, self._printer, self._tally = app, request, printer, tally
         self._runtime: SessionRuntime | None = None
-        #: Who answers when nobody is there; None when somebody is.
+        #: Who is asked last: there the calls wait that nobody decides about.
         self._unattended: Unattended | None = None
         self._prepared_after: int | None = None
 
@@ -149,7 +149,13 @@ class _Run:
         def scrub(value: Any) -> Any:
             return runtime.redactor.scrub(value).value
 
+        from amplifier_foundation.sessions.approvers import Approver, Approvers
+        from amplifier_foundation.sessions.unattended import Unattended
+
         waiting = runtime.waiting.list() if self._request.resume is not None else ()
+        unattended = self._unattended = Unattended(runtime.waiting, scrub)
+        unattended.connect(runtime.session.coordinator)
+        approvers = [Approver("waiting", unattended)]
         if self._app.can_ask:
             from amplifier_app_cli.chat.approval import TerminalApproval
             from amplifier_app_cli.running.person import TerminalPerson
@@ -157,18 +163,17 @@ class _Run:
             coordinator, environ = runtime.session.coordinator, self._app.environ
             person = TerminalPerson(environ, self._printer.pause)
             signals.on_stop = person.refuse
-            approval = TerminalApproval(person, runtime.prepared.project, scrub, environ, runtime.permissions)
+            approval = TerminalApproval(
+                person, runtime.prepared.project, scrub, environ, runtime.permissions, can_escalate=True
+            )
             approval.connect(coordinator)
             approval.expect(waiting)
-            coordinator.approval_system = approval
+            approvers.insert(0, Approver("terminal", approval))
             ready = waiting
         else:
-            from amplifier_foundation.sessions.unattended import Unattended
-
             ready = tuple(call for call in waiting if call.answer is not None)
-            self._unattended = Unattended(runtime.waiting, scrub)
-            self._unattended.connect(runtime.session.coordinator)
-            self._unattended.expect(ready)
+            unattended.expect(ready)
+        Approvers(approvers).connect(runtime.session.coordinator)
         if not prompt and not ready:
             raise NothingToDoError(runtime.session_id, has_waiting=bool(waiting))
         return ready
@@ -179,7 +184,7 @@ class _Run:
         if stopped is not None or tally.status == "cancelled":
             return Outcome.stopped(stopped, answer)
         if self._unattended is not None and self._unattended.must_stop:
-            return _waiting(runtime, self._unattended)
+            return _waiting(runtime, self._unattended, has_person=self._app.can_ask)
         if tally.reason == "denied":
             return _refused(runtime, answer, is_first=not tally.answers)
         return Outcome(tally.status or "success", exits.OK, response=answer)
@@ -194,7 +199,7 @@ def _checked(outcome: Outcome, form: OutputForm | None) -> Outcome:
     return replace(outcome, status="error", exit_code=exits.FAILURE, error=message, error_type="output_invalid")
 
 
-def _waiting(runtime: SessionRuntime, unattended: Unattended) -> Outcome:
+def _waiting(runtime: SessionRuntime, unattended: Unattended, *, has_person: bool) -> Outcome:
     """Return the end of a run that only a person can let go on."""
     calls = [
         {
@@ -215,7 +220,7 @@ def _waiting(runtime: SessionRuntime, unattended: Unattended) -> Outcome:
     return Outcome(
         "approval_needed",
         exits.APPROVAL_NEEDED,
-        error=f"nobody is here to answer: {'; '.join(asked)}{how}",
+        error=f"{'left to somebody else' if has_person else 'nobody is here to answer'}: {'; '.join(asked)}{how}",
         error_type="approval_needed",
         approvals=tuple(calls),
     )

@@ -33,7 +33,7 @@ def test_write_is_shown_as_a_diff(start: Callable[..., Any], scripted: Callable[
     (project / "notes.txt").write_text("one\ntwo\nthree\n", encoding="utf-8")
     chat = start("--bundle", scripted(_WRITE, tools=True), "--trust")
     chat.line("write")
-    chat.wait_for("Allow filesystem.write?", "-two", "+TWO", "Allow? [y/n/a/e]")
+    chat.wait_for("Allow filesystem.write?", "-two", "+TWO", "Allow? [y/n/a/e/l]")
     assert (project / "notes.txt").read_text(encoding="utf-8") == "one\ntwo\nthree\n"
     chat.line("y")
     chat.wait_for_prompt("Written, or not.")
@@ -48,7 +48,7 @@ def test_no_keeps_the_file(start: Callable[..., Any], scripted: Callable[..., st
     )
     chat = start("--bundle", scripted(turns, tools=True), "--trust")
     chat.line("write")
-    chat.wait_for("(no such file yet)", "+one", "Allow? [y/n/a/e]")
+    chat.wait_for("(no such file yet)", "+one", "Allow? [y/n/a/e/l]")
     chat.line("n, into another file")
     chat.wait_for_prompt("Not then.")
     assert not (project / "notes.txt").exists()
@@ -62,9 +62,9 @@ def test_always_is_exactly_what_was_shown(
     """Always allows the same again, in this session, and asks for another thing."""
     chat = start("--bundle", scripted(_TWICE, tools=True), "--trust")
     chat.line("go")
-    chat.wait_for('allow process.exec command "make test"', "Allow? [y/n/a/e]")
+    chat.wait_for('allow process.exec command "make test"', "Allow? [y/n/a/e/l]")
     chat.line("a")
-    chat.wait_for("make clean", "Allow? [y/n/a/e]")
+    chat.wait_for("make clean", "Allow? [y/n/a/e/l]")
     chat.line("n")
     chat.wait_for_prompt("Done.")
     assert (project / "ran").read_text(encoding="utf-8") == "make test\nmake test\n"
@@ -77,7 +77,7 @@ def test_unknown_answers_are_no_consent(start: Callable[..., Any], scripted: Cal
     chat.line("write")
     for number in range(3):
         chat.wait_until(lambda number=number: chat.text.count("that is no answer") == number)
-        chat.wait_for("Allow? [y/n/a/e]")
+        chat.wait_for("Allow? [y/n/a/e/l]")
         chat.line("perhaps")
     chat.wait_for_prompt("Written, or not.")
     assert not (project / "notes.txt").exists()
@@ -88,7 +88,7 @@ def test_end_of_input_refuses(start: Callable[..., Any], scripted: Callable[...,
     """Ctrl-D at a question refuses it, and the chat goes on."""
     chat = start("--bundle", scripted(_WRITE, tools=True), "--trust")
     chat.line("write")
-    chat.wait_for("Allow? [y/n/a/e]")
+    chat.wait_for("Allow? [y/n/a/e/l]")
     chat.send("\x04")
     chat.wait_for_prompt("Written, or not.")
     assert not (project / "notes.txt").exists()
@@ -99,7 +99,7 @@ def test_interrupt_refuses_and_stops(start: Callable[..., Any], scripted: Callab
     """Ctrl-C at a question refuses it and stops the turn."""
     chat = start("--bundle", scripted(_WRITE, tools=True), "--trust")
     chat.line("write")
-    chat.wait_for("Allow? [y/n/a/e]")
+    chat.wait_for("Allow? [y/n/a/e/l]")
     chat.send("\x03")
     chat.wait_for_prompt("stopped\n")
     assert not (project / "notes.txt").exists()
@@ -112,7 +112,7 @@ def test_signal_at_a_question(start: Callable[..., Any], scripted: Callable[...,
 
     chat = start("--bundle", scripted(_WRITE, tools=True), "--trust")
     chat.line("write")
-    chat.wait_for("Allow? [y/n/a/e]")
+    chat.wait_for("Allow? [y/n/a/e/l]")
     chat.child.kill(signal.SIGTERM)
     assert chat.end() == 143
     assert not (project / "notes.txt").exists()
@@ -148,7 +148,7 @@ def test_half_a_line_is_no_answer(start: Callable[..., Any], scripted: Callable[
     chat.send("yes, and another thing")
     chat.wait_for("> yes, and another thing")
     (project / "go").touch()
-    chat.wait_for("Allow? [y/n/a/e]", absent="another thing")
+    chat.wait_for("Allow? [y/n/a/e/l]", absent="another thing")
     chat.line("n")
     chat.wait_for("Done.", "> yes, and another thing")
     assert not (project / "ran").exists()
@@ -168,11 +168,11 @@ def test_one_question_at_a_time(start: Callable[..., Any], scripted: Callable[..
     """
     chat = start("--bundle", scripted(turns, tools=True), "--trust")
     chat.line("go")
-    chat.wait_for("Allow? [y/n/a/e]")
+    chat.wait_for("Allow? [y/n/a/e/l]")
     assert chat.text.count("Allow process.exec?") == 1
     chat.line("y")
     chat.wait_until(lambda: chat.text.count("Allow process.exec?") == 2)
-    chat.wait_for("Allow? [y/n/a/e]")
+    chat.wait_for("Allow? [y/n/a/e/l]")
     chat.line("n")
     chat.wait_for_prompt("Done.")
     assert len((project / "ran").read_text(encoding="utf-8").splitlines()) == 1
@@ -187,3 +187,30 @@ def test_nobody_is_asked_with_no_input(start: Callable[..., Any], scripted: Call
     assert "Allow?" not in chat.text
     assert not (project / "notes.txt").exists()
     _end(chat)
+
+
+def test_left_to_somebody_else(
+    start: Callable[..., Any], scripted: Callable[..., str], project: Path, amplifier: Callable[..., Any]
+) -> None:
+    """With `l` the turn ends and the call waits; once it is allowed elsewhere, the next prompt of the chat runs it."""
+    turns = """
+        turns:
+          - tool_calls: [{id: c1, name: run, arguments: {command: make test}}]
+          - text: "It ran."
+            expect: {contains: [The call c1, go on]}
+    """
+    chat = start("--bundle", scripted(turns, tools=True), "--trust")
+    chat.line("go")
+    chat.wait_for("l = leave it to somebody else", "Allow? [y/n/a/e/l]")
+    chat.line("l")
+    chat.wait_for_prompt("left to somebody else: Allow process.exec?")
+    assert not (project / "ran").exists()
+    session = next(record["session_id"] for record in chat.events)
+    allowed = amplifier("approval", "allow", session)
+    assert allowed.returncode == 0, allowed.stderr
+    chat.line("go on")
+    chat.wait_for_prompt("It ran.")
+    assert (project / "ran").read_text(encoding="utf-8") == "make test\n"
+    names = _end(chat)
+    assert names.count("approval:escalated") == 1
+    assert names.count("approval:answered") == 1

@@ -86,9 +86,9 @@ def test_terminal_that_cannot_draw_asks_too(
     """
     chat = start("--bundle", scripted(turns, tools=True), "--trust", TERM="dumb")
     chat.line("go")
-    chat.wait_for("Allow? [y/n/a/e]")
+    chat.wait_for("Allow? [y/n/a/e/l]")
     chat.line("y")
-    chat.wait_until(lambda: chat.text.count("Allow? [y/n/a/e]") == 2)
+    chat.wait_until(lambda: chat.text.count("Allow? [y/n/a/e/l]") == 2)
     chat.send("\x03")
     chat.wait_for_prompt("stopped\n")
     assert (project / "ran").read_text(encoding="utf-8") == "one\n"

@@ -65,7 +65,7 @@ class Terminal:
     def send(self, text: str) -> None:
         os.write(self._master, text.encode())
 
-    def line(self, text: str, *, after: str = "Allow? [y/n/a/e] ", count: int = 1) -> None:
+    def line(self, text: str, *, after: str = "Allow? [y/n/a/e/l] ", count: int = 1) -> None:
         """Type a line when a question has been put so often."""
         self.wait_until(lambda: self.text.count(after) >= count)
         self.send(f"{text}\n")
@@ -194,7 +194,7 @@ def test_always(start: Callable[..., Terminal], project: Path, environment: dict
     terminal.line("a")
     terminal.line("n", count=2)
     assert terminal.end() == (0, "All done.\n")
-    assert terminal.text.count("Allow? [y/n/a/e]") == 2
+    assert terminal.text.count("Allow? [y/n/a/e/l]") == 2
     assert _ran(project) == ["first", "first"]
     remembered = _events(environment, "policy:remembered")
     assert {data["scope"] for data in remembered} == {"session"}
@@ -254,7 +254,7 @@ def test_answer_after_a_question_that_ran_out_of_time(start: Callable[..., Termi
           - text: All done.
     """
     terminal = start(turns)
-    terminal.wait_until(lambda: "Allow? [y/n/a/e] \nnot answered, so not allowed" in terminal.text)
+    terminal.wait_until(lambda: "Allow? [y/n/a/e/l] \nnot answered, so not allowed" in terminal.text)
     terminal.line("yes", count=2)
     assert terminal.end() == (0, "All done.\n")
     assert _ran(project) == ["second"]
@@ -351,3 +351,27 @@ def test_resume_asks_what_waits(
     assert terminal.end()[0] == 0
     assert _ran(project) == ["first"]
     assert _waiting(amplifier) == []
+
+
+def test_left_to_somebody_else(
+    start: Callable[..., Terminal], project: Path, environment: dict[str, str], amplifier: Amplifier
+) -> None:
+    """With `l` the call waits for whoever answers in another process; the log says who left it to whom, and why."""
+    terminal = start(_ONE)
+    terminal.line("l the release manager knows")
+    code, output = terminal.end()
+    assert (code, output) == (3, "")
+    assert "left to somebody else: Allow process.exec?" in terminal.text
+    assert _ran(project) == []
+    (escalated,) = _events(environment, "approval:escalated")
+    assert (escalated["from"], escalated["to"], escalated["reason"]) == (
+        "terminal",
+        "waiting",
+        "the release manager knows",
+    )
+    (session,) = (path.name for path in Path(environment["HOME"]).glob(".amplifier/projects/*/sessions/*"))
+    assert amplifier("approval", "allow", session).returncode == 0
+    (project / "run.yaml").write_text("turns: [{text: All done.}]", encoding="utf-8")
+    done = amplifier("run", "--resume", session)
+    assert (done.returncode, done.stdout) == (0, "All done.\n"), done.stderr
+    assert _ran(project) == ["first"]

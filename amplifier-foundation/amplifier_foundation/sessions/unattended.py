@@ -1,4 +1,4 @@
-"""Answer for a person who is not there: with what they said before, else the call waits and the run ends."""
+"""Answer for a person who is not there: with what they said before, else the call waits and the turn ends."""
 
 from __future__ import annotations
 
@@ -41,18 +41,22 @@ class Unattended:
         self.lost: list[str] = []
 
     def connect(self, coordinator: Any) -> None:
-        """Be the approval system of a session, and hear what its questions are about."""
+        """Hear what the questions of a session are about; who asks, the app decides."""
         self._coordinator = coordinator
         hooks = coordinator.hooks
         hooks.register(TOOL_PRE, self._on_call, priority=_FIRST, name="app-unattended")
         hooks.register(APPROVAL_REQUIRED, self._on_required, priority=_FIRST, name="app-unattended")
         hooks.register(PROVIDER_REQUEST, self._before_request, priority=_FIRST, name="app-unattended")
         coordinator.register_contributor("observability.events", "app-unattended", lambda: [APPROVAL_WAITING])
-        coordinator.approval_system = self
 
     def expect(self, calls: Iterable[WaitingCall]) -> None:
         """Answer the questions of these calls as they were answered before."""
         self._answers.expect(calls)
+
+    def start_turn(self) -> None:
+        """Begin anew: what waits goes on waiting, and the model may be asked again."""
+        self.asked.clear()
+        self.lost.clear()
 
     @property
     def must_stop(self) -> bool:
@@ -110,7 +114,8 @@ class Unattended:
     def _on_required(self, event: str, data: dict[str, Any]) -> None:
         span, action = str(data.get("span_id")), str(data.get("action"))
         details, call = data.get("details"), self._calls.get(span)
-        self._asking[span, f"Allow {action}? {data.get('reason')}"] = action, more_details(details)
+        kept = dict(list(self._asking.items())[-_CALLS_KNOWN:])  # who is asked before may have answered
+        self._asking = {**kept, (span, f"Allow {action}? {data.get('reason')}"): (action, more_details(details))}
         if not isinstance(details, dict) or call is None or details.get("tool_call_id") != call["tool_call_id"]:
             return
         if isinstance(details.get("tool_input"), dict):

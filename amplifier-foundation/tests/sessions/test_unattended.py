@@ -58,6 +58,7 @@ class _World:
         self.unattended = Unattended(runtime.waiting, lambda value: runtime.redactor.scrub(value).value)
         coordinator = runtime.session.coordinator
         self.unattended.connect(coordinator)
+        coordinator.approval_system = self.unattended
         self.unattended.expect(ready)
         self.on_start(coordinator)
         async with runtime:
@@ -372,6 +373,7 @@ async def main():
     ready = runtime.waiting.list()
     unattended = Unattended(runtime.waiting, lambda value: value)
     unattended.connect(runtime.session.coordinator)
+    runtime.session.coordinator.approval_system = unattended
     unattended.expect(ready)
     async with runtime:
         await runtime.session.coordinator.mount("tools", PlainTool("run", crash, action="process.exec"))
