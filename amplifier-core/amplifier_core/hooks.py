@@ -17,7 +17,7 @@ from amplifier_core import events
 from amplifier_core._clock import timestamp
 from amplifier_core._fold import INVALID, Fold, InvalidVerdict, plain_result, read_verdict
 from amplifier_core._foreign import FATAL, DeadlineExceeded, call, running_task
-from amplifier_core._isolation import clean, copier, describe
+from amplifier_core._isolation import clean, cleaned, copier, describe
 from amplifier_core._scope import Entered, current_scope, identity_fields, open_module
 from amplifier_core.correlation import CORRELATED_EVENTS, REQUEST_ID_FIELD, resolve_request_id
 from amplifier_core.models import ContextInjection, HookResult
@@ -245,7 +245,7 @@ class HookRegistry:
         identity = identity_fields(self._owner) if self._owner is not None else None
         merged = {**self._defaults, **identity, **fields} if identity else {**self._defaults, **fields}
         merged["timestamp"] = timestamp()
-        return clean(merged)
+        return cleaned(merged)
 
     def _arrange(self, event: str) -> tuple[_Registration, ...]:
         _require_text("event", event)

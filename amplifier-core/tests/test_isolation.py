@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from amplifier_core._isolation import MAX_DEPTH, clean, copier, describe
+from amplifier_core._isolation import MAX_DEPTH, clean, cleaned, copier, describe
 
 #: No deadline: tests never judge a time.
 unhurried = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
@@ -325,3 +325,11 @@ def test_clean_survives_other_threads() -> None:
     finally:
         stop.set()
         thread.join()
+
+
+@unhurried
+@given(st.dictionaries(st.text(st.characters(codec=None)) | st.integers(), _scalars | st.text("ab"), max_size=4))
+def test_cleaned_is_clean(fields: dict[Any, Any]) -> None:
+    """Fields that need no work are taken as they are, and all others come out as clean() has them."""
+    expected = clean(fields)
+    assert json.dumps(cleaned(dict(fields))) == json.dumps(expected)

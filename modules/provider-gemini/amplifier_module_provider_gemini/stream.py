@@ -74,7 +74,11 @@ class Reading:
 
     async def _candidate(self, candidate: Any) -> None:
         for part in (candidate.content.parts if candidate.content is not None else None) or ():
-            await self._part(part)
+            if part.text is not None and part.thought_signature is None and not part.thought:
+                self._keep(part.text)
+                await self._answer.say("text", part.text)  # nothing between: every token passes here
+            else:
+                await self._part(part)
         if candidate.finish_reason is not None:
             self._reason = candidate.finish_reason.value
             self._message = candidate.finish_message
@@ -84,7 +88,7 @@ class Reading:
     async def _part(self, part: Any) -> None:
         text = part.text
         if text is not None and part.thought_signature is None:
-            await self._plain(text, part.thought)
+            await self._say("thinking", text)  # without a signature, these are no use to the service
             return
         signature = b64encode(part.thought_signature).decode() if part.thought_signature else None
         self._parts.append(part)
@@ -100,16 +104,11 @@ class Reading:
         elif any(getattr(part, name, None) is not None for name in _OWN):
             self._has_own = True
 
-    async def _plain(self, text: str, is_thought: bool | None) -> None:
-        """Take a piece without a signature; of thoughts, these are no use to the service."""
-        if is_thought:
-            await self._say("thinking", text)
-            return
+    def _keep(self, text: str) -> None:
         if self._parts and isinstance(self._parts[-1], list):
             self._parts[-1].append(text)
         else:
             self._parts.append([text])
-        await self._answer.say("text", text)
 
     async def _say(self, kind: Literal["text", "thinking"], text: str) -> None:
         if kind == "thinking":
