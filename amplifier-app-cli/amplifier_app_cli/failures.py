@@ -23,6 +23,7 @@ _EXITS = {
     "no_prompt": exits.USAGE,
     "output_schema": exits.USAGE,
     "provider_choice": exits.USAGE,
+    "provider_key_missing": exits.PROVIDER,
     "provider_missing": exits.USAGE,
     "provider_unknown": exits.USAGE,
 }

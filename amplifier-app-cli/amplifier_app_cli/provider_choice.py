@@ -54,6 +54,20 @@ class UnknownProviderError(ProviderChoiceError):
     code = "provider_unknown"
 
 
+class ProviderKeyError(ProviderChoiceError):
+    """The provider that is asked for cannot answer without a key, and there is none."""
+
+    code = "provider_key_missing"
+
+    def __init__(self, choice: Choice) -> None:
+        provider, missing = short_name(choice.provider), choice.unset
+        keep = " and ".join(f"`amplifier keys set {name}`" for name in missing)
+        super().__init__(
+            f"provider {provider!r} has no key: {_names(missing)} not set. Set it, or keep it with {keep}; then "
+            f"`amplifier provider test {provider}` tells whether it answers"
+        )
+
+
 @dataclass(frozen=True)
 class Choice:
     """The provider of a run, and the reason."""
@@ -67,6 +81,8 @@ class Choice:
     module: str
     #: What the entry needs when it is not in the plan yet.
     config: Mapping[str, Any] = field(default_factory=dict)
+    #: Variables without which it cannot answer, and which nobody has set.
+    unset: tuple[str, ...] = ()
 
     @property
     def is_mock(self) -> bool:
@@ -183,7 +199,8 @@ def _asked_for(
     if not installed(known.module):
         raise ProviderChoiceError(f"provider {known.id!r} cannot be used: {how_to_get(known.module)}")
     unset = known.missing(environ)
-    return Choice(known.module, model, f"{why}; {_names(unset)} not set" if unset else why, how, known.module)
+    why = f"{why}; {_names(unset)} not set" if unset else why
+    return Choice(known.module, model, why, how, known.module, unset=unset)
 
 
 def _configured(

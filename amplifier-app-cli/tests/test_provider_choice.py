@@ -6,7 +6,7 @@ import copy
 import json
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -282,9 +282,20 @@ def test_names_of_entries() -> None:
 
 
 def test_missing_key_of_what_is_asked_for() -> None:
-    """A provider that is asked for without its key is chosen, and the line says what is not set."""
+    """Of a provider that is asked for without its key, it is known what is not set."""
     choice = _choose({}, explicit="openai", installed={"provider-openai"})
     assert "OPENAI_API_KEY is not set" in choice.line
+    assert choice.unset == ("OPENAI_API_KEY",)
+
+
+@pytest.mark.parametrize("provider", [known.id for known in KNOWN if known.keys])
+def test_one_line_for_a_missing_key(amplifier: Callable[..., Any], provider: str) -> None:
+    """A run that asks for a provider without a key says in one line what to set, and ends with the provider's code."""
+    done = amplifier("run", "--provider", provider, "hello")
+    assert (done.returncode, done.stdout) == (7, "")
+    (line,) = done.stderr.splitlines()
+    assert line.startswith(f"amplifier: provider '{provider}' has no key: ")
+    assert f"amplifier provider test {provider}" in line
 
 
 def test_known_providers_are_installed() -> None:

@@ -124,9 +124,11 @@ def _with_provider(request: RunRequest, prepared: Prepared, settings: Settings) 
     """Return the session with the provider that answers first in line, and the line that says why."""
     plan = prepared.composed.plan
     if request.provider is not None:
-        from amplifier_app_cli.provider_choice import apply, choose
+        from amplifier_app_cli.provider_choice import ProviderKeyError, apply, choose
 
         choice = choose(plan, settings, os.environ, explicit=request.provider, model=request.model)
+        if choice.unset:
+            raise ProviderKeyError(choice)  # before its module says so in more words
         plan = apply(choice, plan)
     elif prepared.is_recorded and plan.get("providers"):
         choice = _recorded(plan)

@@ -240,6 +240,8 @@ def _remedy(kind: ErrorType, endpoint: Endpoint, model: str | None) -> str:
     if issubclass(kind, AuthenticationError):
         return f"Check the key in {key}, then run {test}"
     if issubclass(kind, NotFoundError):
+        if model is None:
+            return f"Check base_url{where}, then run {test}"
         return f"Check the model {model!r} and base_url{where}; `amplifier provider models` lists what there is"
     if issubclass(kind, NetworkError):
         return f"Check base_url{where} and the network, then run {test}"

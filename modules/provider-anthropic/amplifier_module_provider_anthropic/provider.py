@@ -33,7 +33,7 @@ __all__ = ["EVENTS", "AnthropicProvider"]
 
 logger = logging.getLogger(__name__)
 
-DEFAULT_MODEL: Final = "claude-sonnet-4-5"
+DEFAULT_MODEL: Final = "claude-sonnet-4-6"
 FALLBACK_EVENT: Final = "provider:fallback"
 CLOUDFLARE_EVENT: Final = "provider:cloudflare_challenge"
 EVENTS: Final = (FALLBACK_EVENT, CLOUDFLARE_EVENT)

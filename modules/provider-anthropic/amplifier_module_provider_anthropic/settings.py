@@ -35,7 +35,7 @@ class AnthropicSettings:
     fallback_on_overload: bool = False
     fallback_retry_count: int = 1
     fallback_cooldown_seconds: float = 1800.0
-    fallback_sonnet_model: str = "claude-sonnet-4-5"
+    fallback_sonnet_model: str = "claude-sonnet-4-6"
     fallback_haiku_model: str = "claude-haiku-4-5"
     refusal_fallback_enabled: bool = True
     refusal_fallback_model: str | None = None
@@ -65,7 +65,7 @@ class AnthropicSettings:
             fallback_on_overload=read_bool(config, "fallback_on_overload", False),
             fallback_retry_count=read_int(config, "fallback_retry_count", 1),
             fallback_cooldown_seconds=read_float(config, "fallback_cooldown_seconds", 1800.0),
-            fallback_sonnet_model=str(config.get("fallback_sonnet_model") or "claude-sonnet-4-5"),
+            fallback_sonnet_model=str(config.get("fallback_sonnet_model") or "claude-sonnet-4-6"),
             fallback_haiku_model=str(config.get("fallback_haiku_model") or "claude-haiku-4-5"),
             refusal_fallback_enabled=read_bool(config, "refusal_fallback_enabled", True),
             refusal_fallback_model=str(config["refusal_fallback_model"])

@@ -14,6 +14,8 @@ from amplifier_core import AmplifierSession
 from amplifier_core.testing import MockCoordinator
 from amplifier_kit.llm.testing import AnthropicWire, ModelServer, Said
 from amplifier_module_provider_anthropic import mount
+from amplifier_module_provider_anthropic.provider import DEFAULT_MODEL
+from amplifier_module_provider_anthropic.settings import AnthropicSettings
 
 WIRE = AnthropicWire()
 
@@ -51,7 +53,7 @@ async def test_what_is_contributed() -> None:
     assert await coordinator.collect_contributions("session.cost") == []
     info = coordinator.get("providers", "anthropic").get_info()
     assert (info.id, info.credential_env_vars) == ("anthropic", ["ANTHROPIC_API_KEY"])
-    assert info.defaults["model"] == "claude-sonnet-4-5"
+    assert info.defaults["model"] == "claude-sonnet-4-6"
     assert [field.id for field in info.config_fields] == ["api_key", "base_url"]
     await cleanup()
 
@@ -111,3 +113,11 @@ async def test_a_session(server: ModelServer) -> None:
     assert "".join(said) == "Let me see.All done."
     errors = [data for event, data in heard if event in ("provider:error", "tool:error")]
     assert errors == []
+
+
+@pytest.mark.parametrize("model", [DEFAULT_MODEL, AnthropicSettings().fallback_sonnet_model])
+def test_what_is_chosen_by_default_has_a_future(model: str) -> None:
+    """No model that the SDK knows to be retired is used unless somebody names it."""
+    from anthropic.resources.messages.messages import DEPRECATED_MODELS
+
+    assert model not in DEPRECATED_MODELS

@@ -140,7 +140,7 @@ async def test_another_model_after_a_refusal(rig: MakeRig, caplog: pytest.LogCap
         assert (await one.provider.complete(ask())).text == "Hello world"
     told = one.event("provider:fallback")
     assert (told["model"], told["fallback_model"], told["reason"]) == (
-        "claude-sonnet-4-5",
+        "claude-sonnet-4-6",
         "claude-opus-4-1",
         "refusal",
     )
@@ -155,7 +155,7 @@ async def test_overload(rig: MakeRig) -> None:
     assert (await one.provider.complete(ask())).text == "Hello world"
     await one.provider.complete(ask())
     models = [body["model"] for body in one.server.bodies]
-    assert models == ["claude-sonnet-4-5"] * 2 + ["claude-haiku-4-5"] * 2
+    assert models == ["claude-sonnet-4-6"] * 2 + ["claude-haiku-4-5"] * 2
     assert [told["reason"] for told in one.events("provider:fallback")] == ["overloaded", "overloaded"]
 
 
