@@ -26,11 +26,13 @@ class _Wishes:
     key_from_env: str | None
     key_stdin: bool
     bundle: str | None
+    base_url: str | None
 
 
 @click.command()
 @click.option("-p", "--provider", help="The provider to use, as in `amplifier provider list`.")
 @click.option("-m", "--model", help="The model to use.")
+@click.option("--base-url", metavar="URL", help="Where the provider's server is.")
 @click.option("--key-from-env", metavar="NAME", help="The key is in this variable, now and later; it is not copied.")
 @click.option("--key-stdin", is_flag=True, help="Read the key from standard input and keep it in keys.env.")
 @click.option("-B", "--bundle", help="The bundle to use when a run names none.")
@@ -39,6 +41,7 @@ class _Wishes:
 def init(
     provider: str | None,
     model: str | None,
+    base_url: str | None,
     key_from_env: str | None,
     key_stdin: bool,
     bundle: str | None,
@@ -51,6 +54,7 @@ def init(
       amplifier init
       amplifier init --provider mock --yes
       amplifier init --provider openai --model gpt-5 --key-from-env OPENAI_API_KEY --yes
+      amplifier init --provider vllm --base-url http://127.0.0.1:8000/v1 --yes
       pass show openai | amplifier init --provider openai --key-stdin --yes
 
     At a terminal, what is not given is asked for. Doing it again changes nothing that is as wanted already.
@@ -58,11 +62,11 @@ def init(
     app = current_app()
     if key_from_env and key_stdin:
         raise click.UsageError("give --key-from-env or --key-stdin, not both")
-    if (model or key_from_env or key_stdin) and provider is None and (is_sure or not app.can_ask):
-        raise click.UsageError("a model or a key needs --provider")
+    if (model or base_url or key_from_env or key_stdin) and provider is None and (is_sure or not app.can_ask):
+        raise click.UsageError("a model, an address or a key needs --provider")
     if not is_sure and not app.can_ask:
         raise click.UsageError("there is nobody to ask: give --yes, with --provider, --model, --bundle as you like")
-    wishes = _Wishes(_known(provider), model, key_from_env, key_stdin, bundle)
+    wishes = _Wishes(_known(provider), model, key_from_env, key_stdin, bundle, base_url)
     if not is_sure:
         wishes = _asked(app, wishes)
     _check(app, wishes)
@@ -146,6 +150,7 @@ def _carried_out(app: App, wishes: _Wishes) -> list[tuple[str, bool]]:
 
 def _config(app: App, known: KnownProvider, wishes: _Wishes) -> dict[str, Any]:
     """Return the settings of the provider: it comes before all others that are configured."""
+    from amplifier_app_cli.commands.provider.configuring import with_address
     from amplifier_app_cli.provider_choice import first_priority
 
     entries = app.settings.get("config.providers") or []
@@ -156,7 +161,9 @@ def _config(app: App, known: KnownProvider, wishes: _Wishes) -> dict[str, Any]:
         config["default_model"] = wishes.model
     if wishes.key_from_env is not None and wishes.key_from_env not in known.variables:
         config["api_key"] = f"${{{wishes.key_from_env}}}"
-    return config
+    if wishes.base_url is not None:
+        config["base_url"] = wishes.base_url
+    return with_address(app, known, config)
 
 
 def _reference(app: App, bundle: str) -> str:

@@ -184,3 +184,16 @@ def test_questions_at_a_terminal(project: Path, environment: dict[str, str]) -> 
     data = _data(Path(environment["HOME"]) / ".amplifier")
     assert data["bundle"] == {"active": "minimal"}
     assert data["config"]["providers"][0]["config"] == {"priority": 0, "default_model": "m"}
+
+
+@pytest.mark.parametrize(("provider", "key"), [("vllm", "base_url"), ("ollama", "host")])
+def test_address_of_a_server(run: Run, home: Path, provider: str, key: str) -> None:
+    """The address is kept under the name that the provider has for it."""
+    assert run("--provider", provider, "--base-url", "http://127.0.0.1:1/v1", "--yes").exit_code == 0
+    (entry,) = _data(home)["config"]["providers"]
+    assert entry["config"][key] == "http://127.0.0.1:1/v1"
+
+
+def test_address_that_is_missing(run: Run, home: Path) -> None:
+    """A provider that is nowhere without an address says what to give."""
+    assert "needs the address of its server: give --base-url" in run("--provider", "vllm", "--yes").stderr
