@@ -14,6 +14,8 @@ from amplifier_foundation.errors import FoundationError
 _PATTERNS: Final = (
     ".amplifier/*.yaml",
     ".amplifier/*.yml",
+    ".amplifier/mcp.json",
+    ".claude/settings*.json",
     ".amplifier/modules/*/pyproject.toml",
     "behaviors/*",
 )
