@@ -21,6 +21,9 @@ PROGRAMS = (
     "policy.py",
     "search.py",
     "providers.py",
+    "budget.py",
+    "sandbox.py",
+    "spawn.py",
 )
 HEADER = ["What", "Ours", "Target", "Met"]
 SECONDS = 900

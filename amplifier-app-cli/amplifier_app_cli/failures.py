@@ -16,6 +16,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 #: Exit codes by the stable code of a fault; every other one is a plain failure.
 _EXITS = {
+    "budget_exhausted": exits.BUDGET_EXHAUSTED,
     "module_activation": exits.MODULES,
     "modules_missing": exits.MODULES,
     "untrusted": exits.MODULES,

@@ -102,11 +102,8 @@ async def test_the_default_needs_nothing(home: Home, project: Path) -> None:
     assert prepared.composed.name == "default"
     assert prepared.composed.reference == "default"
     assert prepared.warnings == ()
-    assert set(prepared.composed.plan["agents"]) == {
-        "amplifier:explorer",
-        "amplifier:reviewer",
-        "amplifier:zen-architect",
-    }
+    agents = ("explorer", "builder", "reviewer", "researcher", "session-analyst", "zen-architect")
+    assert set(prepared.composed.plan["agents"]) == {f"amplifier:{name}" for name in agents}
     assert not home.path.exists()
 
 

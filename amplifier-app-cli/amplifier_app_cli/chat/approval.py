@@ -31,6 +31,7 @@ from amplifier_app_cli.chat.question import (
 from amplifier_app_cli.ui.plain import plain
 
 if TYPE_CHECKING:
+    from amplifier_app_cli.chat.child_questions import ChildQuestions
     from amplifier_foundation.permissions.session_permissions import SessionPermissions
     from amplifier_foundation.sessions.answered_calls import RecordedAnswers
     from amplifier_foundation.sessions.waiting_calls import WaitingCall, WaitingQuestion
@@ -65,13 +66,15 @@ class TerminalApproval:
         permissions: SessionPermissions | None = None,
         *,
         can_escalate: bool = False,
+        children: ChildQuestions | None = None,
     ) -> None:
         """Ask `person` about things in `project`; `scrub` takes secrets out of what is shown.
 
         `environ` names the editor that inputs are changed with. What is allowed for good becomes a rule of
         `permissions`; without them nothing is remembered. With `can_escalate` the person may leave the decision about
-        a call to whoever is asked next.
+        a call to whoever is asked next. `children` knows what the sessions ask that this one has started.
         """
+        self._children = children
         self._can_escalate = can_escalate
         self._permissions = permissions
         self._environ = environ
@@ -134,7 +137,7 @@ class TerminalApproval:
                 asked,
                 self._suggested(asked),
                 is_editable=self._is_editable(asked, options),
-                can_wait=self._can_escalate and asked is not None,
+                can_wait=self._can_escalate and asked is not None and not asked.asker,
             )
             # A task of its own: a deadline that cancels this one would look like the session being cancelled.
             answering = asyncio.ensure_future(self._answer(question))
@@ -182,11 +185,15 @@ class TerminalApproval:
         asked = next((found for span in spans if (found := self._asked.get((span, prompt)))), None)
         if asked is not None:
             return asked
+        if self._children is not None and (asked := self._children.about(prompt)) is not None:
+            return asked
         # A hook asks by itself, about a call or about something else.
         return next((Asked("", self._calls[span]) for span in spans if span in self._calls), None)
 
     def _answered_before(self, asked: Asked | None, prompt: str) -> WaitingQuestion | None:
         if self._answers is None or asked is None or not isinstance(asked.details.get("tool_call_id"), str):
+            return None
+        if asked.asker:  # calls of children do not wait
             return None
         from amplifier_foundation.sessions.answered_calls import more_details
 
@@ -274,7 +281,7 @@ class TerminalApproval:
 
         A secret would be written to a file for the editor, or be lost where it is masked.
         """
-        if asked is None or {"e", "edit"} & {option.strip().lower() for option in options}:
+        if asked is None or asked.asker or {"e", "edit"} & {option.strip().lower() for option in options}:
             return False
         call, given = asked.details.get("tool_call_id"), asked.details.get("tool_input")
         if not isinstance(call, str) or not isinstance(given, dict):
@@ -322,6 +329,8 @@ class TerminalApproval:
         person, ink = self._person, self._person.ink
         person.show(ink("bold", "\n".join(wrapped(plain(str(self._scrub(question.prompt))), person.width - 1))))
         if question.asked is not None:
+            if question.asked.asker:
+                person.show(plain(f"asked by the agent {question.asked.asker}"))
             tool = question.asked.details.get("tool_name")
             about = question.asked.details.get("tool_input", question.asked.details)
             shown = "\n".join(preview(about, self._project))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from amplifier_app_cli import exits
 from amplifier_app_cli.chat.answer import AnswerView
+from amplifier_app_cli.chat.child_view import ChildView
 from amplifier_app_cli.chat.ink import Ink
 from amplifier_app_cli.chat.interrupts import TurnStop
 from amplifier_app_cli.chat.layout import duration, one_line
@@ -18,6 +19,7 @@ from amplifier_app_cli.chat.progress import ToolProgress
 from amplifier_app_cli.chat.screen import Screen
 from amplifier_app_cli.chat.steering import Steering, told
 from amplifier_app_cli.chat.usage import UsageMeter
+from amplifier_app_cli.children.live import LiveTree
 from amplifier_app_cli.ui.plain import plain
 
 if TYPE_CHECKING:
@@ -42,8 +44,12 @@ class Conversation:
         known_usage: Any = None,
         show_thinking: bool = True,
         is_trusted_now: bool = False,
+        children: LiveTree | None = None,
     ) -> None:
-        """Talk on `screen`; `known_usage` is what earlier turns used, as the session's metadata have it."""
+        """Talk on `screen`; `known_usage` is what earlier turns used, as the session's metadata have it.
+
+        `children` is told what the sessions do that this one starts.
+        """
         coordinator = runtime.session.coordinator
         self.runtime = runtime
         self.coordinator = coordinator
@@ -51,6 +57,10 @@ class Conversation:
         self.answer = AnswerView(screen, show_thinking=show_thinking)
         self.progress = ToolProgress(screen, self.scrub)
         self.usage = UsageMeter(known_usage)
+        self.children = children or LiveTree()
+        self.children.scrub = self.scrub
+        self.children.counters.append(self.usage.add)
+        self.child_view = ChildView(screen, self.children)
         self.steering = Steering(coordinator)
         self.commands: Commands | None = None
         #: Where calls wait that the person leaves to somebody else; None when nobody is asked.
@@ -88,6 +98,7 @@ class Conversation:
         self.answer.connect(hooks)
         self.progress.connect(hooks)
         self.usage.connect(hooks)
+        self.children.connect(hooks)
         self.steering.connect()
 
     # -- the run of things --
@@ -175,7 +186,7 @@ class Conversation:
             await asyncio.wait({running})
             if running.cancelled():
                 failure = "stopped"
-            elif (error := running.exception()) is not None:
+            elif (error := running.exception()) is not None and not self._is_used_up(error):
                 failure = _described(error)
             elif self.runtime.budget.exhausted is not None:
                 failure = self._budget_told()
@@ -189,6 +200,10 @@ class Conversation:
             self._refuse_question()
         self._close_turn(answer, failure, was_stopped=stop.over())
 
+    def _is_used_up(self, error: BaseException) -> bool:
+        """Tell whether an error says what the budget says."""
+        return self.runtime.budget.exhausted is not None and getattr(error, "code", None) == "budget_exhausted"
+
     def _budget_told(self) -> str:
         """Return that a limit was reached, and how to go on."""
         again = f"amplifier resume {self.runtime.session_id[:8]}"
@@ -197,6 +212,7 @@ class Conversation:
     def _close_turn(self, answer: str, failure: str, *, was_stopped: bool) -> None:
         ink = self.screen.ink
         self.progress.clear()
+        self.children.clear(was_stopped=was_stopped)
         if was_stopped or failure:
             self.answer.close()
         else:
@@ -346,7 +362,7 @@ class Conversation:
     def _live(self) -> str:
         if self._stop is None:
             return ""
-        parts = [self.answer.live, self.progress.live, self._status()]
+        parts = [self.answer.live, self.progress.live, self.child_view.live, self._status()]
         return "\n".join(part for part in parts if part)
 
     def _status(self) -> str:

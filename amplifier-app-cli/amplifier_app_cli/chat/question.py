@@ -61,6 +61,8 @@ class Asked:
     details: dict[str, Any]
     #: What the rules said of it when it was asked.
     verdict: str = ""
+    #: The agent that wants to do it, when it is not the session itself but one that it started.
+    asker: str = ""
 
 
 @dataclass

@@ -11,7 +11,9 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from amplifier_app_cli import exits
+from amplifier_app_cli.chat.child_questions import ChildQuestions
 from amplifier_app_cli.chat.look_back import LookBack
+from amplifier_app_cli.children.live import LiveTree
 from amplifier_app_cli.ui.say import complain, say
 
 if TYPE_CHECKING:
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from amplifier_foundation.prepared import Prepared
     from amplifier_foundation.sessions import SavedSession, SessionRuntime
     from amplifier_foundation.sessions.waiting_calls import WaitingCall
+    from amplifier_foundation.spawn import ChildFacts
 
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -85,6 +88,9 @@ class _Talk:
         self._show_thinking = show_thinking
         self.look_back = LookBack()
         self.budget: Mapping[str, Any] | None = None
+        #: What the sessions do that this one starts.
+        self._children = LiveTree()
+        self._questions = ChildQuestions()
         #: Who answers questions; None when nobody is there.
         self._approval: TerminalApproval | None = None
 
@@ -101,6 +107,7 @@ class _Talk:
             known_usage=known,
             show_thinking=self._show_thinking,
             is_trusted_now=self._options.trust,
+            children=self._children,
         )
         self._connect(conversation, runtime)
         async with runtime:
@@ -122,16 +129,25 @@ class _Talk:
             allow_missing_modules=self._options.allow_missing,
             budget=self.budget,
             trust=self._options.trust,
+            on_child_event=self._on_child,
         )
+
+    def _on_child(self, facts: ChildFacts, event: str, data: dict[str, Any]) -> None:
+        self._questions.take(facts, event, data)
+        self._children.take(facts, event, data)
 
     def _connect(self, conversation: Conversation, runtime: SessionRuntime) -> None:
         from amplifier_app_cli.chat.approval import TerminalApproval
         from amplifier_app_cli.chat.commands import Commands
         from amplifier_app_cli.chat.display import TerminalDisplay
+        from amplifier_app_cli.ui.plain import plain
+        from amplifier_app_cli.ui.sandbox_line import SandboxLine
 
         coordinator = runtime.session.coordinator
         conversation.connect()
         conversation.commands = Commands(conversation)
+        if not self._app.is_quiet:
+            SandboxLine(lambda text: conversation.show(conversation.ink("dim", plain(text)))).connect(coordinator.hooks)
         coordinator.display_system = TerminalDisplay(conversation.screen, conversation.scrub)
         if self._app.no_input or not conversation.screen.is_interactive:
             return  # nobody may be asked, or nobody is there: the kernel denies what would be asked
@@ -145,8 +161,10 @@ class _Talk:
             self._app.environ,
             runtime.permissions,
             can_escalate=True,
+            children=self._questions,
         )
         approval.connect(coordinator)
+        self._questions.connect(coordinator)
         later.connect(approval)
         conversation.later = later
 

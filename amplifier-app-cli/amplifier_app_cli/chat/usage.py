@@ -36,6 +36,15 @@ class UsageCount:
         else:
             self.cost = (self.cost or Decimal(0)) + amount
 
+    def include(self, other: UsageCount) -> None:
+        """Add another sum to this one."""
+        for key, number in other.tokens.items():
+            self.tokens[key] += number
+        if other.cost is not None:
+            self.cost = (self.cost or Decimal(0)) + other.cost
+        self.calls += other.calls
+        self.calls_without_price += other.calls_without_price
+
     def line(self) -> str:
         """Return tokens and cost in one line."""
         parts = [f"{self.tokens['input_tokens']:,} in", f"{self.tokens['output_tokens']:,} out"]
@@ -57,7 +66,7 @@ class UsageCount:
 
 
 class UsageMeter:
-    """Follow the answers of one session."""
+    """Follow the answers of one session; those of the sessions that it starts are added."""
 
     def __init__(self, known: Any = None) -> None:
         self.session = UsageCount(known)
@@ -71,9 +80,13 @@ class UsageMeter:
         """Count a new turn."""
         self.turn = UsageCount()
 
+    def add(self, usage: Any) -> None:
+        """Count what one answer used."""
+        self.turn.add(usage)
+        self.session.add(usage)
+
     def _on_response(self, event: str, data: dict[str, Any]) -> None:
-        self.turn.add(data.get("usage"))
-        self.session.add(data.get("usage"))
+        self.add(data.get("usage"))
 
 
 def _amount(value: Any) -> Decimal | None:

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import json
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
 from amplifier_app_cli import exits
+from amplifier_app_cli.app import current_app
 from amplifier_app_cli.ui.plain import plain, plain_json
+from amplifier_app_cli.ui.records import format_option
 from amplifier_app_cli.ui.say import complain
 
 if TYPE_CHECKING:
     from amplifier_foundation.log import LogLine
+    from amplifier_foundation.sessions.store import SessionStore
+    from amplifier_foundation.sessions.summary import SessionSummary
 
 _SHOWN = 100
 
@@ -23,7 +26,9 @@ _SHOWN = 100
 @click.argument("session", required=False)
 @click.option("--json", "as_json", is_flag=True, help="Print the records as they are, one JSON object per line.")
 @click.option("-e", "--event", "events", multiple=True, help="Show only events of this name (may be repeated).")
-def logs(session: str | None, as_json: bool, events: tuple[str, ...]) -> None:
+@click.option("-t", "--tree", "as_tree", is_flag=True, help="With the logs of all sessions that it started, in order.")
+@format_option
+def logs(session: str | None, as_json: bool, events: tuple[str, ...], as_tree: bool, output_format: str) -> None:
     """Print the log of SESSION (an id or its beginning), or of the newest session of this project.
 
     \b
@@ -31,12 +36,18 @@ def logs(session: str | None, as_json: bool, events: tuple[str, ...]) -> None:
       amplifier logs
       amplifier logs 3f2a --event tool:pre
       amplifier logs --json | jq .event
+      amplifier logs --tree 3f2a
+      amplifier logs --tree --format json | jq '.children[] | [.agent, .end, .tree_cost_usd]'
     """
     from amplifier_app_cli.ui.diagnostics import show_warnings
     from amplifier_foundation.log import read_log
 
     show_warnings()
-    folder = _folder(session)
+    if as_tree:
+        _print_tree(session, events, "lines" if as_json else output_format)
+        return
+    folder = _session(session)[1].folder
+    as_json = as_json or output_format == "json"
     try:
         for line in read_log(folder):
             if not events or line.event in events:
@@ -47,7 +58,31 @@ def logs(session: str | None, as_json: bool, events: tuple[str, ...]) -> None:
         _fail(f"cannot read the log in {folder}: {error.strerror or error}")
 
 
-def _folder(session: str | None) -> Path:
+def _print_tree(session: str | None, events: tuple[str, ...], form: str) -> None:
+    from amplifier_app_cli.children.log_tree import read_tree
+    from amplifier_app_cli.commands import logs_tree
+    from amplifier_foundation.errors import FoundationError
+
+    store, found = _session(session)
+    try:
+        top = read_tree(found, store.descendants(found))
+        if form == "json":
+            logs_tree.print_document(top, events)
+        elif form == "lines":
+            logs_tree.print_records(top, events)
+        else:
+            logs_tree.print_lines(top, events, _readable)
+    except BrokenPipeError:
+        raise  # click ends quietly: the reader has seen enough
+    except FoundationError as error:
+        _fail(str(error))
+    except OSError as error:
+        _fail(f"cannot read the logs below {found.folder}: {error.strerror or error}")
+    for warning in logs_tree.warnings_of(top):
+        current_app().inform(f"warning: {warning}")
+
+
+def _session(session: str | None) -> tuple[SessionStore, SessionSummary]:
     from amplifier_foundation.errors import FoundationError
     from amplifier_foundation.paths import Home, current_project
     from amplifier_foundation.sessions.store import SessionStore
@@ -58,7 +93,9 @@ def _folder(session: str | None) -> Path:
         found = store.newest(project) if session is None else store.find(session, project)
     except (FoundationError, OSError) as error:
         _fail(str(error))
-    return found.folder if found is not None else _fail(f"no sessions in {home.sessions(project)}: run one first")
+    if found is None:
+        _fail(f"no sessions in {home.sessions(project)}: run one first")
+    return store, found
 
 
 def _fail(message: str) -> NoReturn:

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TextIO
 
 from amplifier_app_cli import exits
 from amplifier_app_cli.app import App
+from amplifier_app_cli.chat.child_questions import ChildQuestions
 from amplifier_app_cli.failures import described
 from amplifier_app_cli.running.details import file_details, timing_details
 from amplifier_app_cli.running.display import RunDisplay
 from amplifier_app_cli.running.outcome import Facts, Outcome
+from amplifier_app_cli.running.own_questions import OwnQuestions
 from amplifier_app_cli.running.printers import Printer, printer_for
 from amplifier_app_cli.running.request import Parts, RunRequest, make_parts
 from amplifier_app_cli.running.tally import Tally
 from amplifier_app_cli.signals import Signals
+from amplifier_app_cli.ui.sandbox_line import SandboxLine
 from amplifier_app_cli.ui.say import complain, say
 from amplifier_foundation.errors import FoundationError
 
@@ -24,6 +28,7 @@ if TYPE_CHECKING:
     from amplifier_foundation.sessions import SessionRuntime
     from amplifier_foundation.sessions.unattended import Unattended
     from amplifier_foundation.sessions.waiting_calls import WaitingCall
+    from amplifier_foundation.spawn import ChildFacts
 
 
 class NothingToDoError(FoundationError):
@@ -53,6 +58,11 @@ async def run_once(app: App, request: RunRequest, prompt: str, output_format: st
     printer.finish(outcome)
     if outcome.error is not None and outcome.status != "cancelled":
         complain(outcome.exit_code, outcome.error)
+    if len(outcome.spent) > 1:
+        from amplifier_app_cli.ui.spending import spending_lines
+
+        for line in spending_lines(outcome.spent):
+            app.inform(line)
     run.say_goodbye()
     if printer.failure is not None and outcome.exit_code == exits.OK:
         return complain(exits.FAILURE, f"the answer could not be printed: {printer.failure}")
@@ -68,6 +78,8 @@ class _Run:
         #: Who is asked last: there the calls wait that nobody decides about.
         self._unattended: Unattended | None = None
         self._prepared_after: int | None = None
+        #: What the sessions ask that this one starts.
+        self._questions = ChildQuestions()
 
     async def to_end(self, prompt: str, signals: Signals) -> Outcome:
         """Return how it ended; raises only what is nobody's fault but ours."""
@@ -103,7 +115,14 @@ class _Run:
             allow_missing_modules=self._request.allow_missing_modules,
             budget=self._request.budget,
             trust=self._request.trust,
+            on_child_event=self._on_child,
         )
+
+    def _on_child(self, facts: ChildFacts, event: str, data: Mapping[str, Any]) -> None:
+        """Count and show what the sessions do that this one starts."""
+        self._questions.take(facts, event, data)
+        self._tally.take_child(facts, event, data)
+        self._printer.child(facts, event, data)
 
     def _say_what_runs(self, parts: Parts, runtime: SessionRuntime) -> None:
         for note in (*parts.notes, *runtime.warnings):
@@ -116,6 +135,7 @@ class _Run:
     async def _converse(self, runtime: SessionRuntime, prompt: str, parts: Parts, signals: Signals) -> Outcome:
         coordinator = runtime.session.coordinator
         self._tally.connect(coordinator.hooks)
+        SandboxLine(self._tell_aside).connect(coordinator.hooks)
         coordinator.display_system = RunDisplay(self._app.inform, lambda value: runtime.redactor.scrub(value).value)
         prepared = runtime.prepared
         facts = Facts(
@@ -138,10 +158,18 @@ class _Run:
         except Exception as error:
             if signals.exit_code is not None:
                 return Outcome.stopped(signals.exit_code)
+            if runtime.budget.exhausted is not None and getattr(error, "code", None) == "budget_exhausted":
+                return _used_up(runtime, runtime.budget.exhausted)
             failure = described(error, anything=True)
             assert failure is not None
             return Outcome.failed(*failure)
         return outcome
+
+    def _tell_aside(self, text: str) -> None:
+        """Say something while an answer may be on its way, on a line of its own."""
+        if not self._app.is_quiet:
+            self._printer.pause()
+            self._app.inform(text)
 
     def _bring_answers(self, runtime: SessionRuntime, prompt: str, signals: Signals) -> tuple[WaitingCall, ...]:
         """Let somebody answer what is asked; return the calls that waited and run now. Raises NothingToDoError."""
@@ -155,7 +183,8 @@ class _Run:
         waiting = runtime.waiting.list() if self._request.resume is not None else ()
         unattended = self._unattended = Unattended(runtime.waiting, scrub)
         unattended.connect(runtime.session.coordinator)
-        approvers = [Approver("waiting", unattended)]
+        self._questions.connect(runtime.session.coordinator)
+        approvers = [Approver("waiting", OwnQuestions(unattended, self._questions))]
         if self._app.can_ask:
             from amplifier_app_cli.chat.approval import TerminalApproval
             from amplifier_app_cli.running.person import TerminalPerson
@@ -164,7 +193,13 @@ class _Run:
             person = TerminalPerson(environ, self._printer.pause)
             signals.on_stop = person.refuse
             approval = TerminalApproval(
-                person, runtime.prepared.project, scrub, environ, runtime.permissions, can_escalate=True
+                person,
+                runtime.prepared.project,
+                scrub,
+                environ,
+                runtime.permissions,
+                can_escalate=True,
+                children=self._questions,
             )
             approval.connect(coordinator)
             approval.expect(waiting)
@@ -229,12 +264,21 @@ def _waiting(runtime: SessionRuntime, unattended: Unattended, *, has_person: boo
 def _refused(runtime: SessionRuntime, answer: str, *, is_first: bool) -> Outcome:
     """Return the end of a turn that was not allowed to go on: by the budget, or by a hook."""
     if runtime.budget.exhausted is not None:
-        hint = f"go on with `amplifier run --resume {runtime.session_id}`"
-        message = f"{runtime.budget.exhausted}; {hint}"
-        return Outcome("budget_exhausted", exits.BUDGET_EXHAUSTED, error=message, error_type="budget_exhausted")
+        return _used_up(runtime, runtime.budget.exhausted)
     if is_first:
         return Outcome("denied", exits.PROMPT_DENIED, error=answer, error_type="prompt_denied")
     return Outcome("denied", exits.FAILURE, error=answer, error_type="denied")
+
+
+def _used_up(runtime: SessionRuntime, reason: str) -> Outcome:
+    """Return the end of a run that may not use any more, with who used how much."""
+    return Outcome(
+        "budget_exhausted",
+        exits.BUDGET_EXHAUSTED,
+        error=f"{reason}; go on with `amplifier run --resume {runtime.session_id}`",
+        error_type="budget_exhausted",
+        spent=tuple(runtime.budget.spent()),
+    )
 
 
 async def _show_images(context: Any, images: tuple[dict[str, Any], ...]) -> None:

@@ -33,6 +33,8 @@ class Outcome:
     error_type: str | None = None
     #: The calls that wait for somebody to allow them.
     approvals: tuple[dict[str, Any], ...] = ()
+    #: Who has used how much, when a limit was reached.
+    spent: tuple[dict[str, Any], ...] = ()
 
     @classmethod
     def failed(cls, code: str, message: str, exit_code: int) -> Outcome:

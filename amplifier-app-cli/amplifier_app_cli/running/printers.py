@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from typing import Any, Protocol, TextIO
+from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
+from amplifier_app_cli.children.ending import BEGUN, CLOSED, SPAWNED
+from amplifier_app_cli.children.sums import ChildSums
 from amplifier_app_cli.running.outcome import Facts, Outcome
 from amplifier_app_cli.running.tally import Tally
 from amplifier_app_cli.ui.records import json_text
 from amplifier_app_cli.ui.stream import AnswerStream
+
+if TYPE_CHECKING:
+    from amplifier_foundation.spawn import ChildFacts
 
 Scrub = Callable[[Any], Any]
 
@@ -20,6 +25,10 @@ class Printer(Protocol):
 
     def start(self, facts: Facts, hooks: Any, scrub: Scrub) -> None:
         """Say that there is a session, and listen to it; of its data, nothing is shown that `scrub` takes out."""
+        ...
+
+    def child(self, facts: ChildFacts, event: str, data: Mapping[str, Any]) -> None:
+        """Take what a session does that this one has started, or one further down."""
         ...
 
     def answer(self, text: str) -> None:
@@ -58,6 +67,9 @@ class TextPrinter:
     def start(self, facts: Facts, hooks: Any, scrub: Scrub) -> None:
         """Listen to the session's streaming events."""
         self._stream.connect(hooks)
+
+    def child(self, facts: ChildFacts, event: str, data: Mapping[str, Any]) -> None:
+        """Show nothing: the answer is the session's own."""
 
     def answer(self, text: str) -> None:
         """Show what was not streamed, and end the line."""
@@ -122,6 +134,9 @@ class JsonPrinter:
         """Say nothing before the end; the tally listens."""
         self._facts, self._scrub = facts, scrub
 
+    def child(self, facts: ChildFacts, event: str, data: Mapping[str, Any]) -> None:
+        """Say nothing: the tally has what it used."""
+
     def answer(self, text: str) -> None:
         """Say nothing before the end."""
 
@@ -164,7 +179,10 @@ class JsonPrinter:
 class StreamPrinter:
     """One JSON object per line, as it happens: first the session, last the result.
 
-    A run that fails before there is a session has a first record too, whose `session_id` is null.
+    A run that fails before there is a session has a first record too, whose `session_id` is null. The records of
+    sessions that this one starts have the same forms, and say besides whose they are: `parent_session_id`, `agent`,
+    `depth`, `tool_call_id`. Such a session begins with the event `session:start` or `session:resume` and ends with
+    `session:end`, whose data have its usage and cost, those of its own children included.
     """
 
     _EVENTS = (
@@ -175,7 +193,10 @@ class StreamPrinter:
         "approval:required",
         "approval:denied",
         "approval:waiting",
+        *SPAWNED,
+        *CLOSED,
     )
+    _CHILD_EVENTS = frozenset((*_EVENTS, *BEGUN, "session:end"))
 
     def __init__(self, out: TextIO, tally: Tally) -> None:
         self._lines = _JsonLines(out)
@@ -183,6 +204,7 @@ class StreamPrinter:
         self._facts: Facts | None = None
         self._scrub: Scrub = _as_it_is
         self._is_over = False
+        self._sums = ChildSums()
 
     def start(self, facts: Facts, hooks: Any, scrub: Scrub) -> None:
         """Print the first record; listen to the pieces of answers and to the events a reader may want to act on."""
@@ -191,6 +213,28 @@ class StreamPrinter:
         hooks.register("llm:stream_block_delta", self._delta, priority=950, name="app-stream-json")
         for event in self._EVENTS:
             hooks.register(event, self._event, priority=950, name=f"app-stream-json-{event}")
+
+    def child(self, facts: ChildFacts, event: str, data: Mapping[str, Any]) -> None:
+        """Print a record of a child as one of the session's own, with whose it is."""
+        whose = {
+            "session_id": facts.session_id,
+            "parent_session_id": facts.parent_id,
+            "agent": facts.agent,
+            "depth": facts.depth,
+            "tool_call_id": facts.tool_call_id,
+        }
+        if event == "llm:stream_block_delta":
+            if (kind := data.get("block_type")) in ("text", "thinking"):
+                self._write(kind, **whose, text=data.get("text"))
+            return
+        if event in BEGUN:
+            self._sums.begin(facts)
+        elif event == "llm:response":
+            self._sums.add(facts, data.get("usage"))
+        elif event == "session:end":
+            data = {**data, **self._sums.end(facts)}
+        if event in self._CHILD_EVENTS:
+            self._write("event", event=event, **whose, data=self._scrub(_own_facts(data)))
 
     def answer(self, text: str) -> None:
         """Say nothing: the last record has it."""
@@ -232,8 +276,7 @@ class StreamPrinter:
             self._write(kind, session_id=data.get("session_id"), text=data.get("text"))
 
     def _event(self, event: str, data: dict[str, Any]) -> None:
-        facts = {key: value for key, value in data.items() if key not in ("session_id", "timestamp", "parent_id")}
-        self._write("event", event=event, session_id=data.get("session_id"), data=self._scrub(facts))
+        self._write("event", event=event, session_id=data.get("session_id"), data=self._scrub(_own_facts(data)))
 
     def _write(self, kind: str, **fields: Any) -> None:
         if not self._is_over:
@@ -249,7 +292,13 @@ def _of(outcome: Outcome) -> dict[str, Any]:
     """Return the answer, and what went wrong: what there is of them."""
     fields: dict[str, Any] = {"response": outcome.response, "error": outcome.error, "error_type": outcome.error_type}
     fields["approvals"] = list(outcome.approvals) or None
+    fields["spent"] = list(outcome.spent) or None
     return {name: value for name, value in fields.items() if value is not None}
+
+
+def _own_facts(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what an event says, without what its record says already."""
+    return {key: value for key, value in data.items() if key not in ("session_id", "timestamp", "parent_id")}
 
 
 def _as_it_is(value: Any) -> Any:

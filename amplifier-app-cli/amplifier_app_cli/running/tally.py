@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from amplifier_foundation.spawn import ChildFacts
 
 _TOKENS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
+_SPAWNED = ("delegate:agent_spawned", "task:agent_spawned")
 
 
 class Tally:
@@ -19,7 +24,9 @@ class Tally:
         self._usage: dict[str, int] = {}
         self._cost = Decimal(0)
         self._unpriced = 0
-        #: Answers of the model.
+        #: Answers that were counted, those of children included.
+        self._counted = 0
+        #: Answers of the model to the session itself.
         self.answers = 0
         self.agents = 0
         #: Milliseconds until the model said something; None when it has not.
@@ -37,10 +44,17 @@ class Tally:
             ("tool:error", self._on_error),
             ("llm:stream_block_delta", self._on_words),
             ("llm:response", self._on_response),
-            ("delegate:agent_spawned", self._on_agent),
+            *((event, self._on_agent) for event in _SPAWNED),
             ("orchestrator:complete", self._on_complete),
         ):
             hooks.register(event, listen, priority=950, name=f"app-tally-{event}")
+
+    def take_child(self, facts: ChildFacts, event: str, data: Mapping[str, Any]) -> None:
+        """Count what a child uses, or a child of one: the sums are those of the whole tree."""
+        if event == "llm:response":
+            self._add(data.get("usage"))
+        elif event in _SPAWNED:
+            self.agents += 1
 
     @property
     def milliseconds(self) -> int:
@@ -54,13 +68,13 @@ class Tally:
 
     @property
     def usage(self) -> dict[str, Any]:
-        """Return the tokens of all answers together; empty when there was none."""
+        """Return the tokens of all answers of the tree together; empty when there was none."""
         return dict(self._usage)
 
     @property
     def cost(self) -> str | None:
         """Return the cost in dollars; None when an answer has no known price: unknown is not free."""
-        return None if self._unpriced or not self.answers else str(self._cost)
+        return None if self._unpriced or not self._counted else str(self._cost)
 
     def _on_call(self, event: str, data: dict[str, Any]) -> None:
         call = str(data.get("tool_call_id") or f"call-{len(self._calls)}")
@@ -95,9 +109,12 @@ class Tally:
 
     def _on_response(self, event: str, data: dict[str, Any]) -> None:
         self._on_words(event, data)
-        usage = data.get("usage")
         self.answers += 1
-        if not isinstance(usage, dict):
+        self._add(data.get("usage"))
+
+    def _add(self, usage: Any) -> None:
+        self._counted += 1
+        if not isinstance(usage, Mapping):
             self._unpriced += 1
             return
         for key in _TOKENS:

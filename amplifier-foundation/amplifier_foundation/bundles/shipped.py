@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 _FOLDER: Final = Path(__file__).parent / "files"
-_BUNDLES: Final = ("default", "minimal", "demo")
+_BUNDLES: Final = ("default", "minimal", "demo", "parallax")
 
 #: The namespace of the shipped files and its root: `amplifier:behaviors/logging` works in every bundle.
 SHIPPED_NAMESPACE: Final = ("amplifier", _FOLDER)

@@ -169,7 +169,9 @@ class Permissions:
         """Return what tells which places a tool that looks at many must leave out; None when there are none."""
         from amplifier_kit.policy.hidden import hidden_places
 
-        rules = [rule for source in self.sources for rule in (*source.rules, *source.floors)]
+        # Those that ship hide nothing: what they ask about is asked when a tool looks at the place itself.
+        written = [source for source in self.sources if source.scope != "default"]
+        rules = [rule for source in written for rule in (*source.rules, *source.floors)]
         return hidden_places([*rules, *self._remembered], self.project, tool)
 
     def allowing(self, rules: Iterable[Rule]) -> Permissions:

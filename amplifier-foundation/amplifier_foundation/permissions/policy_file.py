@@ -18,6 +18,8 @@ Scope = Literal["session", "user", "project", "local", "bundle", "remembered", "
 _KEYS: Final = ("rules",)
 #: Where tool-bash keeps what is too long for a result, in the folder of the session.
 _OUTPUT: Final = "command-output"
+#: Where the sessions of a project are on record, below the folder that they lie in.
+_RECORDS: Final = ("", "/*", *(f"/*/{name}" for name in ("events.jsonl", "transcript.jsonl", "metadata.json")))
 #: Folders of a bundle that hold what its sessions read.
 _CONTENT: Final = ("context", "skills", "agents", "behaviors")
 _APPROVAL: Final = "hooks-approval"
@@ -129,7 +131,8 @@ def default_rules() -> PolicySource:
 def with_readable(defaults: PolicySource, session: Path | None, bundles: Iterable[Path]) -> PolicySource:
     """Return the default rules with some more: a session may read what its own commands printed.
 
-    It may also read what its bundles bring for it, below their roots `bundles`: texts, skills, agents, behaviors.
+    It may also read what its bundles bring for it, below their roots `bundles`: texts, skills, agents, behaviors. What
+    is on record of the project's sessions, its own and earlier ones, it may read when somebody allows it.
     """
     from amplifier_kit.policy.glob import escaped
 
@@ -139,6 +142,12 @@ def with_readable(defaults: PolicySource, session: Path | None, bundles: Iterabl
         Rule("allow", action="filesystem.read", path=f"{escaped(str(place.resolve()))}/**", reason=reason)
         for place, reason in places.items()
     ]
+    if session is not None:
+        records = escaped(str(session.parent.resolve()))
+        rules += [
+            Rule("ask", action="filesystem.read", path=f"{records}{record}", reason="reading the record of a session")
+            for record in _RECORDS
+        ]
     return defaults._replace(rules=(*defaults.rules, *rules))
 
 

@@ -58,6 +58,11 @@ class SessionKeeper:
         count = self._facts.get("turn_count")
         return count if isinstance(count, int) else 0
 
+    @property
+    def usage(self) -> dict[str, Any]:
+        """Return what was used so far."""
+        return self._usage.facts
+
     def connect(self, coordinator: Any) -> None:
         """Keep the conversation before every request and around every tool call, and count what is used."""
 
@@ -86,6 +91,10 @@ class SessionKeeper:
             replace_file(path, content)
         except OSError as error:
             self._tell(RECORD, error)
+
+    def keep_facts(self) -> None:
+        """Write the metadata as they are."""
+        self._write({})
 
     def open_turn(self, prompt: str) -> None:
         """Note that a turn runs: a session whose notes say so tomorrow was cut off."""

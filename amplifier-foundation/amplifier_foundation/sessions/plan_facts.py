@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from amplifier_foundation.prepared import Prepared
 
 
 def planned_budget(plan: Mapping[str, Any]) -> dict[str, Any]:
@@ -27,6 +30,21 @@ def provider_and_model(plan: Mapping[str, Any]) -> tuple[str | None, str | None]
     model = config.get("default_model")
     name = str(first.get("id") or first["module"])
     return name, f"{name}/{model}" if model else None
+
+
+def own_model(plan: Mapping[str, Any]) -> dict[str, str] | None:
+    """Return the plan's first choice as `{provider, model}`, the model only when it is named; None without any."""
+    name, model = provider_and_model(plan)
+    if name is None:
+        return None
+    return {"provider": name} | ({"model": model.removeprefix(f"{name}/")} if model else {})
+
+
+def is_trusted(prepared: Prepared) -> bool:
+    """Tell whether the user has recorded that the project of a session is to be trusted."""
+    from amplifier_foundation.trust import TrustStore
+
+    return TrustStore(prepared.home).state(prepared.project).trusted
 
 
 def _priority(given: Any) -> float:

@@ -6,7 +6,6 @@ import os
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
@@ -23,22 +22,32 @@ from amplifier_foundation.prepared import Prepared
 from amplifier_foundation.prompt.system_prompt import SystemPrompt
 from amplifier_foundation.sessions.answered_calls import APPROVAL_ANSWERED, run_answered
 from amplifier_foundation.sessions.keeper import SessionKeeper
-from amplifier_foundation.sessions.plan_facts import has_own_rules, planned_budget, provider_and_model
-from amplifier_foundation.sessions.usage import Usage
+from amplifier_foundation.sessions.live_plan import live_plan
+from amplifier_foundation.sessions.offered import capabilities_of, cost_of_past_children
+from amplifier_foundation.sessions.plan_facts import (
+    has_own_rules,
+    own_model,
+    planned_budget,
+    provider_and_model,
+)
+from amplifier_foundation.sessions.starting_facts import starting_facts
+from amplifier_foundation.sessions.taking_up import add_what_is_missing, cost_before
 from amplifier_foundation.sessions.waiting_calls import WaitingCall, WaitingCalls
 from amplifier_kit.log import SessionLog
 from amplifier_kit.redaction import Redactor, live_values_from_env, live_values_from_plan
 
 if TYPE_CHECKING:
     from amplifier_foundation.permissions.session_permissions import SessionPermissions
+    from amplifier_foundation.routing import ModelRoles
     from amplifier_foundation.sessions.checkpoints import Checkpoints
     from amplifier_foundation.sessions.resume import SavedSession
+    from amplifier_foundation.spawn.children import ChildSessions
+    from amplifier_foundation.spawn.origin import OnChildEvent, Origin
 
-#: The app's policy on hanging modules; a plan may say otherwise.
-HOOK_TIMEOUT = 30.0
-READY_TIMEOUT = 10.0
 #: Said by this layer when files were put into the prompt.
 MENTIONS_RESOLVED = "mentions:resolved"
+#: After everybody else has heard of an event.
+_LAST = 1000
 
 
 class ModulesMissingError(FoundationError):
@@ -70,41 +79,58 @@ class SessionRuntime:
         allow_missing_modules: bool = False,
         budget: Mapping[str, Any] | None = None,
         trust: bool = False,
+        origin: Origin | None = None,
+        on_child_event: OnChildEvent | None = None,
     ) -> None:
         """Prepare the session; nothing is loaded and no file is made before it is entered.
 
         With `saved` it is that session that goes on, under its own id and in its own folder. Limits of `budget` count
         more than those of the plan. `trust` lets the rules of the project allow things, whatever is recorded of it.
-        Raises BudgetError for limits that are none.
+        `origin` is what a child has from the session that started it. `on_child_event` is told every event of every
+        session below this one. Raises BudgetError for limits that are none.
         """
+        if saved is not None:
+            saved = _with_children(saved)
         self.prepared = prepared
         self.session_id = saved.session_id if saved else session_id or str(uuid.uuid4())
+        self.origin = origin
         self.folder = saved.folder if saved else prepared.home.sessions(prepared.project) / self.session_id
-        self._saved = saved
-        self._allow_missing = allow_missing_modules
+        if origin is not None:
+            self.folder = origin.folder
+        self.saved = saved
+        self.environ = environ
+        self.allow_missing_modules = allow_missing_modules
+        self.on_child_event = on_child_event
         self._failures: list[str] = []
         self._log: SessionLog | None = None
         self._release: Callable[[], None] = lambda: None
         #: Whether the session came as far as having a log.
         self.was_opened = False
-        self._trust = trust
+        self.trust = trust
         self.prompt = self._system_prompt()  # rules are about the files it finds
-        plan, missing = _expanded(prepared, environ)
+        plan, missing = live_plan(prepared, environ)
+        #: The agents in the plan before anybody has changed it.
+        self.agents_at_start = dict(agents) if isinstance(agents := plan.get("agents"), Mapping) else {}
         #: What the user should know, in readable lines: values that are empty because their variable is not set, and
         #: rules that cannot be read or do not count.
         self.warnings: tuple[str, ...] = (*missing, *self._problems_of_rules())
-        secrets = [*live_values_from_env(environ), *live_values_from_plan(plan)]
-        self.redactor = Redactor(secrets)
+        #: Texts that must not be in any file of the session.
+        self.secrets = _secrets(plan, environ, origin)
+        self.redactor = Redactor(self.secrets)
         self.session = AmplifierSession(
             plan,
             session_id=self.session_id,
+            parent_id=origin.facts.parent_id if origin is not None else None,
             approval_system=approval_system,
             display_system=display_system,
             is_resumed=saved is not None,
         )
-        self._keeper = SessionKeeper(self.folder, self.redactor, self._facts(), secrets)
+        facts = starting_facts(self.session_id, prepared, plan, saved)
+        if origin is not None:
+            facts |= origin.metadata
+        self._keeper = SessionKeeper(self.folder, self.redactor, facts, self.secrets)
         #: What this process may use for the session.
-        self.budget = SessionBudget({**planned_budget(plan), **(budget or {})})
+        self.budget = origin.budget if origin is not None and origin.budget is not None else _budget(plan, budget)
 
     @property
     def provider(self) -> str | None:
@@ -126,10 +152,51 @@ class SessionRuntime:
     @cached_property
     def permissions(self) -> SessionPermissions:
         """Return what the session may do."""
+        if self.origin is not None and self.origin.permissions:
+            return self.origin.permissions[0]
         from amplifier_foundation.permissions.session_permissions import SessionPermissions
 
         locate = self.prompt.resolver.resolve
-        return SessionPermissions.of(self.prepared, self.folder, is_trusted=self._trust or None, locate=locate)
+        return SessionPermissions.of(self.prepared, self.folder, is_trusted=self.trust or None, locate=locate)
+
+    @property
+    def more_permissions(self) -> tuple[SessionPermissions, ...]:
+        """Return what else has a say in what the session may do: the rules of agents from its root down to it."""
+        return self.origin.permissions[1:] if self.origin is not None else ()
+
+    @property
+    def rules(self) -> tuple[Mapping[str, Any], ...]:
+        """Return the plans whose rules hold in the session."""
+        return self.origin.rules if self.origin is not None else (self.prepared.composed.plan,)
+
+    @cached_property
+    def children(self) -> ChildSessions:
+        """Return who starts sessions from this one."""
+        from amplifier_foundation.spawn.children import ChildSessions
+
+        return ChildSessions(self)
+
+    @cached_property
+    def routing(self) -> ModelRoles:
+        """Return which models stand for a role."""
+        from amplifier_foundation.routing import ModelRoles
+
+        return ModelRoles(self.prepared.home, self.prepared.project, own_model(self.session.config))
+
+    @property
+    def root_id(self) -> str:
+        """Return the id of the session at the top of the tree."""
+        return self.origin.root_id if self.origin is not None else self.session_id
+
+    @property
+    def turns(self) -> int:
+        """Return how many turns the session has had, the running one included."""
+        return self._keeper.turns
+
+    @property
+    def usage(self) -> dict[str, Any]:
+        """Return what the answers of the session used, those of its children left out."""
+        return self._keeper.usage
 
     @property
     def waiting(self) -> WaitingCalls:
@@ -150,7 +217,7 @@ class SessionRuntime:
         """
         with suppress(OSError):  # the log says so, and why
             make_private(self.folder)
-        self._log = SessionLog(self.folder)
+        self._log = SessionLog(self.folder, blobs=self.origin.root_folder / "blobs" if self.origin else None)
         self.was_opened = True
         try:
             await self._connect(self._log)
@@ -177,13 +244,17 @@ class SessionRuntime:
         if "checkpoints" in self.__dict__:  # else they are not used yet, and start with this turn
             self.checkpoints.turn = self._keeper.turns
         try:
-            expanded = await self.prompt.expand_prompt(prompt)
+            expanded = await self.prompt.expand_prompt(prompt, typed=self.origin is None)
             if waited:
                 told = await run_answered(self.session.coordinator, self.waiting, waited)
                 expanded = f"{told}\n\n{expanded}" if expanded else told
             return await self.session.execute(expanded)
         finally:
             await self._keeper.close_turn(self.session.coordinator.get("context"))
+
+    def keep_facts(self) -> None:
+        """Keep what is known of the session although it has had no turn."""
+        self._keeper.keep_facts()
 
     async def keep(self) -> None:
         """Keep the conversation as it is now, for apps that change it between turns."""
@@ -196,14 +267,19 @@ class SessionRuntime:
         self._release = hold((*prepared.package_paths, *prepared.modules.values()))
         coordinator.add_log_processor(self.redactor)
         coordinator.add_log_sink(log.write)
-        for name, value in self._capabilities().items():
+        for name, value in capabilities_of(self).items():
             coordinator.register_capability(name, value)
         coordinator.register_contributor("observability.events", "app", lambda: [MENTIONS_RESOLVED, APPROVAL_ANSWERED])
-        if self._saved is not None:
-            coordinator.register_contributor("session.cost", "session:past", _past_cost(self._saved))
+        if self.saved is not None:
+            coordinator.register_contributor("session.cost", "session:past", cost_before(self.saved))
+            coordinator.register_contributor("session.cost", "delegate:past", cost_of_past_children(self))
         # Loaded when something is to be decided: most of it is not needed before.
         coordinator.register_policy("rules", lambda action, details: self.permissions.policy(action, details))
+        for number, permissions in enumerate(self.more_permissions, 1):
+            coordinator.register_policy(f"agent-rules-{number}", permissions.policy)
         coordinator.hooks.register(MODULE_LOAD_FAILED, self._on_load_failed, name="app-strict")
+        if self.origin is not None and self.on_child_event is not None:
+            coordinator.hooks.register("*", self._on_own_event, priority=_LAST, name="app-child-events")
         self._keeper.connect(coordinator)
         self.budget.connect(coordinator)
         if prepared.modules or was_used():
@@ -221,19 +297,9 @@ class SessionRuntime:
             "process of its own"
         )
 
-    def _capabilities(self) -> dict[str, Any]:
-        prepared = self.prepared
-        return {
-            "session.working_dir": str(prepared.project),
-            "session.dir": self.folder,
-            "amplifier.home": prepared.home.path,
-            "bundle_package_paths": [str(path) for path in prepared.package_paths],
-            "mention_resolver": self.prompt.resolver,
-            "mention_deduplicator": self.prompt.deduplicator,
-            "session.checkpoint": _Later(lambda: self.checkpoints),
-            "policy.hidden": lambda tool: self.permissions.current.hidden(tool),
-            "approval.is_remembered": lambda action, details: self.permissions.is_allowed_by_person(action, details),
-        }
+    def _on_own_event(self, event: str, data: dict[str, Any]) -> None:
+        if self.origin is not None and self.on_child_event is not None:
+            self.on_child_event(self.origin.facts, event, data)
 
     async def _initialize(self) -> None:
         try:
@@ -243,7 +309,7 @@ class SessionRuntime:
             if error.__cause__ is None or not str(error).startswith("Cannot initialize without"):
                 raise
             raise ModulesMissingError([str(error), *self._failures], is_fatal=True) from error
-        if self._failures and not self._allow_missing:
+        if self._failures and not self.allow_missing_modules:
             raise ModulesMissingError(self._failures)
 
     def _on_load_failed(self, event: str, data: dict[str, Any]) -> None:
@@ -254,21 +320,21 @@ class SessionRuntime:
         context = self.session.coordinator.get("context")
         if context is None:
             return
-        messages = self._saved.messages if self._saved is not None else []
+        messages = self.saved.messages if self.saved is not None else []
         if hasattr(context, "set_system_prompt_factory"):
             # Asked at every request, so that the instruction is never summarised away and edits take effect.
             context.set_system_prompt_factory(self.prompt.__call__)
         elif text := await self.prompt():
             # In front of the history, which is set as a whole below.
             messages = [{"role": "system", "content": text}, *messages]
-        if self._saved is None:
+        if self.saved is None:
             for message in messages:
                 await context.add_message(message)
             return
         await context.set_messages(messages)
-        await _add_what_is_missing(context, self._saved.messages)
-        was_cut_off = bool(self._saved.metadata.get("incremental"))
-        await self._keeper.take_up(self._saved.stored, self._saved.messages, context, was_cut_off=was_cut_off)
+        await add_what_is_missing(context, self.saved.messages)
+        was_cut_off = bool(self.saved.metadata.get("incremental"))
+        await self._keeper.take_up(self.saved.stored, self.saved.messages, context, was_cut_off=was_cut_off)
 
     # -- what it starts with --
 
@@ -279,36 +345,6 @@ class SessionRuntime:
         if not has_files and not has_own_rules(prepared.composed.plan):
             return []
         return [f"{problem.where}: {problem.message}" for problem in self.permissions.problems]
-
-    def _facts(self) -> dict[str, Any]:
-        facts: dict[str, Any] = {
-            "session_id": self.session_id,
-            "created": datetime.now(UTC).isoformat(),
-            "bundle": f"bundle:{self.prepared.composed.name}",
-            "provider": self.provider,
-            "model": self.model,
-            "turn_count": 0,
-            "working_dir": str(self.prepared.project),
-        }
-        if self._saved is None:
-            return facts
-        known = self._saved.metadata
-        # Only what this process changes is written again: another one may have renamed the session meanwhile.
-        changed = {key: value for key, value in facts.items() if key not in known}
-        changed |= {
-            "turn_count": self._saved.turn_count,
-            "first_prompt": self._saved.first_prompt,
-            "provider": facts["provider"],
-        }
-        usage = Usage(known.get("usage"))
-        if self._saved.turn_count:
-            usage.begin(facts["created"])
-        changed["usage"] = usage.facts
-        composed = self.prepared.composed
-        if self._saved.bundle not in (None, composed.name, composed.reference):
-            changed |= {"bundle": facts["bundle"], "bundle_overrides": _overrides(known, facts)}
-        # A model that is not named any more is taken out of what is known.
-        return {key: value for key, value in changed.items() if value is not None} | {"model": facts["model"]}
 
     def _system_prompt(self) -> SystemPrompt:
         from amplifier_foundation.prompt.mention_resolver import MentionResolver
@@ -327,6 +363,8 @@ class SessionRuntime:
 
     async def _close(self) -> None:
         try:
+            if "children" in self.__dict__:
+                await self.children.close()
             await self.session.cleanup()
         finally:
             self._release()
@@ -335,66 +373,17 @@ class SessionRuntime:
                 self._log = None
 
 
-def _expanded(prepared: Prepared, environ: Mapping[str, str]) -> tuple[dict[str, Any], list[str]]:
-    """Return the plan with the values of its variables and the deadlines of this app, and what is not set."""
-    from amplifier_foundation.settings.plan import expand_plan
-
-    expanded = expand_plan(prepared.composed.plan, environ)
-    missing = [f"{one.key}: the variable {one.name} is not set, so this is empty" for one in expanded.missing]
-    plan, session = expanded.value, expanded.value.get("session")
-    if isinstance(session, dict):  # of anything else the kernel says what is wrong
-        plan = {**plan, "session": {"hook_timeout": HOOK_TIMEOUT, "ready_timeout": READY_TIMEOUT} | session}
-    return plan, list(dict.fromkeys(missing))
+def _secrets(plan: Mapping[str, Any], environ: Mapping[str, str], origin: Origin | None) -> tuple[str, ...]:
+    """Return the secrets of a session and of those above it."""
+    own = (*live_values_from_env(environ), *live_values_from_plan(plan))
+    return tuple(dict.fromkeys((*own, *origin.secrets))) if origin is not None else own
 
 
-async def _add_what_is_missing(context: Any, messages: list[dict[str, Any]]) -> None:
-    """Add the end of a history to a context that believes its own file, and whose file ends earlier.
-
-    One whose file goes further is mended at its end. Nothing is added when the two do not say the same as far as they
-    go: calls without a result are mended at every request, and a history put together from two would be nobody's.
-    """
-    from amplifier_foundation.sessions.history import repaired
-    from amplifier_foundation.sessions.resume import conversation, says_same
-
-    held = conversation(await context.get_messages())
-    if len(held) > len(messages):
-        messages = repaired(held).messages
-    if len(held) < len(messages) and says_same(held, messages):
-        for message in messages[len(held) :]:
-            await context.add_message(message)
+def _budget(plan: Mapping[str, Any], given: Mapping[str, Any] | None) -> SessionBudget:
+    return SessionBudget({**planned_budget(plan), **(given or {})})
 
 
-def _past_cost(saved: SavedSession) -> Callable[[], Any]:
-    """Return what tells the cost of earlier turns; it is found out when somebody asks."""
-    known = dict(saved.metadata.get("usage") or {}) if isinstance(saved.metadata.get("usage"), dict) else None
-    since = datetime.now(UTC).isoformat()
-    told: list[dict[str, str] | None] = []
+def _with_children(saved: SavedSession) -> SavedSession:
+    from amplifier_foundation.spawn.recovered import with_children
 
-    async def past() -> dict[str, str] | None:
-        import asyncio
-
-        from amplifier_foundation.sessions.usage import past_cost
-
-        if not told:
-            cost = await asyncio.to_thread(past_cost, known, saved.folder, since)
-            told.append({"cost_usd": str(cost)} if cost is not None else None)
-        return told[0]
-
-    return past
-
-
-def _overrides(known: Mapping[str, Any], facts: Mapping[str, Any]) -> list[Any]:
-    """Return the bundles that took the place of the session's own, this one added."""
-    before = known.get("bundle_overrides")
-    override = {"timestamp": facts["created"], "original": known.get("bundle"), "forced": facts["bundle"]}
-    return [*(before if isinstance(before, list) else []), override]
-
-
-class _Later:
-    """Stand for an object that is made when something of it is asked for: most sessions write no file."""
-
-    def __init__(self, make: Callable[[], Any]) -> None:
-        self._make = make
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._make(), name)
+    return with_children(saved)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import Any, Final, Literal
 
+from amplifier_core._scope import current_scope
 from amplifier_core.events import APPROVAL_REQUIRED, PROVIDER_REQUEST, TOOL_PRE
 from amplifier_core.models import HookResult
 from amplifier_foundation.errors import FoundationError
@@ -67,6 +68,11 @@ class Unattended:
         self, prompt: str, options: list[str], timeout: float, default: Literal["allow", "deny"]
     ) -> str:
         """Return an answer that was given before, else a no."""
+        scope = current_scope()
+        if scope is not None and scope.owner is not self._coordinator:
+            # A child asks, inside the call that started it: a yes to that one would allow whatever the child does next.
+            self._lose(prompt, "asked by an agent, whose calls cannot wait")
+            return "Deny: nobody is here to allow it, and a call of an agent cannot wait"
         span = str(self._coordinator.span_id)
         call = self._calls.get(span)
         if call is None:

@@ -74,6 +74,7 @@ def test_list_has_each_name_once(place: Any) -> None:
         "demo": "product",
         "minimal": "product",
         "mine": "project",
+        "parallax": "product",
         "yours": "user",
     }
 

@@ -49,7 +49,8 @@ def test_what_a_bundle_brings_is_not_written(runtime: SessionRuntime) -> None:
 
 
 def test_what_commands_printed_may_be_read(runtime: SessionRuntime) -> None:
-    """The files of long output lie in the session's folder; nothing else of it is read."""
-    for name, verdict in (("command-output/1.txt", "allow"), ("transcript.jsonl", "deny")):
+    """The files of long output lie in the session's folder; its record is asked for, and nothing else of it is read."""
+    given = {"command-output/1.txt": "allow", "transcript.jsonl": "ask", "../other/events.jsonl": "ask", "..": "ask"}
+    for name, verdict in {**given, "checkpoints/1": "deny", "settings.yaml": "deny", "../..": "deny"}.items():
         details = {"tool_name": "read_file", "tool_input": {"file_path": str(runtime.folder / name)}}
         assert runtime.permissions.policy("filesystem.read", details)[0] == verdict

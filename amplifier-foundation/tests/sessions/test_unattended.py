@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from amplifier_core import HookResult
+from amplifier_core import AmplifierSession, HookResult
 from amplifier_foundation.log import read_log
 from amplifier_foundation.prepared import Prepared
 from amplifier_foundation.sessions import SessionRuntime, load_session
@@ -400,3 +400,20 @@ async def test_crash_between_take_and_result(world: _World) -> None:
     await world.execute([{"text": "on"}], "go on")
     assert world.run_tool.inputs == []
     assert (world.project / "ran").read_text(encoding="utf-8") == "make"
+
+
+async def test_question_of_a_child_does_not_let_the_call_wait_that_started_it(world: _World) -> None:
+    """A child asks inside the call of its parent; that call does not wait for it, since a yes would allow anything."""
+    plan = {"session": {"orchestrator": "loop-basic", "context": "context-simple"}}
+
+    async def spawn(given: dict[str, Any]) -> str:
+        child = AmplifierSession(plan, approval_system=world.unattended).coordinator
+        child.register_policy("rules", lambda action, details: ("ask", "because"))
+        with child.span("tool:bash"):
+            return str((await child.authorize("process.exec", {"tool_name": "bash"})).granted)
+
+    world.look_tool = PlainTool("look", spawn, action="filesystem.read")
+    calls = [{"id": "c1", "name": "look", "arguments": {"path": "."}}]
+    await world.execute([{"tool_calls": calls}, {"text": "not asked for"}])
+    assert world.waiting.list() == ()
+    assert world.unattended.lost == ["Allow process.exec? because (asked by an agent, whose calls cannot wait)"]

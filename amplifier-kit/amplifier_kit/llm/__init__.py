@@ -4,6 +4,7 @@
 conformance tests that every provider inherits.
 """
 
+from amplifier_kit.allowance import BudgetExhaustedError, require_allowance
 from amplifier_kit.llm.answer import Answer, FinishReason, LLMResponse
 from amplifier_kit.llm.call import LLMCall
 from amplifier_kit.llm.conversation import as_reminder, native_spec, read_conversation, safe_id
@@ -34,6 +35,7 @@ __all__ = [
     "OPENAI",
     "PROVIDER_EVENTS",
     "Answer",
+    "BudgetExhaustedError",
     "Call",
     "CommonSettings",
     "Conversation",
@@ -74,6 +76,7 @@ __all__ = [
     "read_conversation",
     "read_float",
     "read_int",
+    "require_allowance",
     "safe_id",
     "to_llm_error",
     "within",

@@ -92,6 +92,11 @@ class Answer:
         """Tell whether the service said that the answer is complete."""
         return self.finish_reason is not None
 
+    @property
+    def has_begun(self) -> bool:
+        """Tell whether anything of the answer has come."""
+        return bool(self._order) or self.is_finished or self.tokens is not None
+
     # -- fed by the provider --
 
     async def start(self, key: Hashable, kind: BlockType, *, id: str = "", name: str = "") -> None:

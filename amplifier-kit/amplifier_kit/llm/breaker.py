@@ -7,7 +7,7 @@ import time
 from collections.abc import Hashable
 from typing import Final, Literal
 
-from amplifier_core.llm_errors import LLMError, LLMTimeoutError, ProviderUnavailableError, StreamError
+from amplifier_core.llm_errors import AbortError, LLMError, LLMTimeoutError, ProviderUnavailableError, StreamError
 
 __all__ = ["Breaker", "BreakerState", "breaker_of"]
 
@@ -61,8 +61,8 @@ class Breaker:
                 was_open, self._opened_at, self._failures = self._opened_at is not None, None, 0
                 return "closed" if was_open else None
             if not isinstance(error, _COUNTED):
-                # A service that refuses a request is one that answers.
-                if isinstance(error, LLMError):
+                # A service that refuses a request is one that answers; one that was not asked is not.
+                if isinstance(error, LLMError) and not isinstance(error, AbortError):
                     was_open, self._opened_at, self._failures = self._opened_at is not None, None, 0
                     return "closed" if was_open else None
                 return None

@@ -10,9 +10,10 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
 from amplifier_core.events import PROVIDER_RETRY, PROVIDER_THROTTLE
-from amplifier_core.llm_errors import LLMError, ProviderUnavailableError
+from amplifier_core.llm_errors import LLMError, LLMTimeoutError, ProviderUnavailableError, StreamError
 from amplifier_core.message_models import ChatRequest
 from amplifier_core.utils.retry import RetryConfig, compute_delay
+from amplifier_kit.allowance import require_allowance
 from amplifier_kit.llm.answer import Answer
 from amplifier_kit.llm.breaker import breaker_of
 from amplifier_kit.llm.errors import Endpoint, to_llm_error
@@ -55,6 +56,7 @@ class Line(Protocol):
     settings: CommonSettings
     endpoint: Endpoint
     account: tuple[Any, ...]
+    coordinator: Any
 
     @property
     def hooks(self) -> Any:
@@ -78,6 +80,10 @@ class Attempts:
         self._facts = {"provider": line.name, "model": call.model}
         #: How many attempts were begun.
         self.count = 0
+        #: Answers that came, and were no good: they are paid for all the same.
+        self.wasted: list[Answer] = []
+        #: How many attempts were broken off after they may have cost something, nobody knows how much.
+        self.broken = 0
 
     async def make(self, attempt: Callable[[Answer], Awaitable[None]]) -> Answer:
         """Return the finished answer of the first attempt that succeeds; raise the error of the last.
@@ -99,6 +105,7 @@ class Attempts:
             try:
                 async with gate_of(self._line.account).passage(self._settings.max_concurrent_requests, self._waiting):
                     await self._throttle()
+                    require_allowance(self._line.coordinator, self._line.name, self._call.model)
                     return await self._once(attempt)
             except LLMError as error:
                 delay = self._delay(error)
@@ -115,15 +122,27 @@ class Attempts:
             await attempt(answer)
             answer.response()  # what is not complete, or cannot be read, is no answer
         except asyncio.CancelledError as error:
+            self.broken += 1
             await answer.abort(error)
             raise
         except Exception as error:
             failed = to_llm_error(error, self._line.endpoint, self._call.model)
+            self._note_waste(answer, failed)
             await answer.abort(failed)
             if failed is error:
                 raise
             raise failed from error
         return answer
+
+    def _note_waste(self, answer: Answer, error: LLMError) -> None:
+        """Remember what a failed attempt has used: a service that refused a request, or was not reached, took nothing.
+
+        One that did not answer in time, or not to the end, may have.
+        """
+        if answer.is_finished and answer.tokens is not None:
+            self.wasted.append(answer)
+        elif answer.has_begun or isinstance(error, StreamError | LLMTimeoutError):
+            self.broken += 1
 
     def _delay(self, error: LLMError) -> float | None:
         """Return the seconds to wait before another attempt, None when there is to be none.

@@ -11,13 +11,14 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from decimal import Decimal
+from functools import reduce
 from typing import Any, ClassVar
 
 from amplifier_core import ChatRequest, ConfigField, ModelInfo, ProviderInfo
 from amplifier_core.correlation import new_request_id
 from amplifier_core.events import LLM_REQUEST, LLM_RESPONSE, PROVIDER_RETRY, PROVIDER_TOOL_SEQUENCE_REPAIRED
 from amplifier_core.llm_errors import InvalidToolCallError, LLMError
-from amplifier_core.message_models import ChatResponse, ToolCall
+from amplifier_core.message_models import ChatResponse, ToolCall, Usage
 from amplifier_kit.llm.answer import Answer, LLMResponse
 from amplifier_kit.llm.call import CIRCUIT_EVENT, CONCURRENCY_EVENT, Attempts, LLMCall
 from amplifier_kit.llm.conversation import read_conversation
@@ -26,7 +27,7 @@ from amplifier_kit.llm.secrets import Scrubber
 from amplifier_kit.llm.settings import CommonSettings
 from amplifier_kit.llm.structured import Mode, OutputMismatchError, Shape, shape_of
 from amplifier_kit.llm.throttle import throttle_of
-from amplifier_kit.llm.usage import CostLedger, priced_usage
+from amplifier_kit.llm.usage import CostLedger, added, priced_usage
 from amplifier_kit.llm.waiting import within
 from amplifier_kit.stream import STREAM_EVENTS
 
@@ -227,11 +228,13 @@ class LLMProvider(ABC):
         except BaseException as error:
             failure = {"type": type(error).__name__, "message": self.scrubber.text(str(error))}
             failed = {"status": "error", "error": failure, "attempts": attempts.count}
-            await self.emit(LLM_RESPONSE, {**facts, **failed, **_since(started)})
+            wasted = await self._wasted(call, attempts)
+            await self.emit(LLM_RESPONSE, {**facts, **failed, **_since(started), "unpriced_attempts": 0, **wasted})
             raise
         response = await self._response(call, answer)
         ended = {"status": "ok", "attempts": attempts.count, "finish_reason": answer.finish_reason}
-        await self.emit(LLM_RESPONSE, {**facts, **ended, **_since(started), **self._told(response, answer)})
+        told = {**self._told(response, answer), **await self._wasted(call, attempts, response.usage)}
+        await self.emit(LLM_RESPONSE, {**facts, **ended, **_since(started), **told})
         return response
 
     def _call(self, request: ChatRequest, shape: Shape | None, options: dict[str, Any]) -> LLMCall:
@@ -249,12 +252,32 @@ class LLMProvider(ABC):
 
     async def _response(self, call: LLMCall, answer: Answer) -> LLMResponse:
         response = answer.response()
-        if answer.tokens is not None:
-            model = self.price_model(call, answer)
-            free = answer.tokens.usage(Decimal(0)) if self.is_free else None
-            response.usage = free or await priced_usage(answer.tokens, model, self.vendor)
+        response.usage = await self._usage(call, answer)
         self.ledger.add(response.usage, call.model)
         return response
+
+    async def _usage(self, call: LLMCall, answer: Answer) -> Usage | None:
+        if answer.tokens is None:
+            return None
+        if self.is_free:
+            return answer.tokens.usage(Decimal(0))
+        return await priced_usage(answer.tokens, self.price_model(call, answer), self.vendor)
+
+    async def _wasted(self, call: LLMCall, attempts: Attempts, *known: Usage | None) -> dict[str, Any]:
+        """Return what the question took in all, when there were attempts that used something and brought nothing.
+
+        The usage is that of the answer, if it is known, with those of answers that were no good; `unpriced_attempts`
+        are those that nobody has counted.
+        """
+        lost = [await self._usage(call, answer) for answer in attempts.wasted]
+        for usage in lost:
+            self.ledger.add(usage, call.model)
+        broken = 0 if self.is_free else attempts.broken
+        told: dict[str, Any] = {"unpriced_attempts": broken} if broken else {}
+        counted = [usage for usage in (*known, *lost) if usage is not None]
+        if lost and len(counted) == len(known) + len(lost):
+            told["usage"] = reduce(added, counted).model_dump(exclude_none=True)
+        return told
 
     def _told(self, response: LLMResponse, answer: Answer) -> dict[str, Any]:
         told: dict[str, Any] = {}

@@ -12,7 +12,7 @@ from typing import Any
 
 from amplifier_core.message_models import Usage
 
-__all__ = ["CostLedger", "Tokens", "price_of", "priced_usage"]
+__all__ = ["CostLedger", "Tokens", "added", "price_of", "priced_usage"]
 
 logger = logging.getLogger(__name__)
 
@@ -93,6 +93,19 @@ async def priced_usage(tokens: Tokens, model: str, vendor: str | None) -> Usage:
     if vendor is None or "genai_prices" in sys.modules:
         return tokens.usage(price_of(tokens, model, vendor))
     return tokens.usage(await asyncio.to_thread(price_of, tokens, model, vendor))
+
+
+def added(one: Usage, other: Usage) -> Usage:
+    """Return what two answers took together; the cost is not known when that of one is not."""
+    known = "reasoning_tokens", "cache_read_tokens", "cache_write_tokens"
+    is_priced = one.cost_usd is not None and other.cost_usd is not None
+    return Usage(
+        input_tokens=one.input_tokens + other.input_tokens,
+        output_tokens=one.output_tokens + other.output_tokens,
+        total_tokens=one.total_tokens + other.total_tokens,
+        cost_usd=(one.cost_usd or Decimal(0)) + (other.cost_usd or Decimal(0)) if is_priced else None,
+        **{name: _sum(getattr(one, name), getattr(other, name)) for name in known},
+    )
 
 
 class CostLedger:

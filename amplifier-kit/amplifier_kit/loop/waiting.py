@@ -62,16 +62,28 @@ async def bounded(
 
 
 async def drop(*tasks: asyncio.Future[Any], grace: float = GRACE) -> None:
-    """Cancel tasks and wait for their end, but no longer than `grace` seconds; what they say no longer matters."""
-    running = [task for task in tasks if not task.done()]
+    """Cancel tasks and wait for their end, but no longer than `grace` seconds; what they say no longer matters.
+
+    They have that time even when the caller is cancelled meanwhile, as by somebody further out who stops everything at
+    once; the cancellation is raised afterwards.
+    """
+    running = {task for task in tasks if not task.done()}
     for task in running:
         task.cancel()
+    until = asyncio.get_running_loop().time() + grace
+    was_cancelled = False
     try:
-        if running:
-            await asyncio.wait(running, timeout=grace)
+        while running and (left := until - asyncio.get_running_loop().time()) > 0:
+            try:
+                _, running = await asyncio.wait(running, timeout=left)
+            except asyncio.CancelledError:
+                was_cancelled = True
+                running = {task for task in running if not task.done()}
     finally:
         for task in tasks:
             _forget(task)
+    if was_cancelled:
+        raise asyncio.CancelledError
 
 
 async def run_to_end(work: Coroutine[Any, Any, T]) -> T:

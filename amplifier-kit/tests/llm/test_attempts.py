@@ -17,6 +17,7 @@ from amplifier_kit.llm.throttle import throttle_of
 
 class _Line:
     name = "p"
+    coordinator: Any = None
 
     def __init__(self, **settings: Any) -> None:
         self.settings = CommonSettings(**settings)

@@ -166,3 +166,24 @@ async def test_a_failure_does_not_hide_the_cancellation(caplog: pytest.LogCaptur
 async def test_what_finished_work_returns() -> None:
     """Without a cancellation it is as if the work had been awaited."""
     assert await run_to_end(value()) == "value"
+
+
+async def test_dropped_work_has_its_grace_although_the_caller_is_cancelled_too() -> None:
+    """Who stops everything at once cancels the one that waits for the end as well: it waits all the same."""
+    cleaned = []
+
+    async def clean_up() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0.01)
+            cleaned.append(True)
+
+    work = asyncio.create_task(clean_up())
+    await asyncio.sleep(0)
+    dropping = asyncio.create_task(drop(work))
+    await asyncio.sleep(0)
+    dropping.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await dropping
+    assert cleaned == [True]

@@ -11,6 +11,7 @@ from typing import Any
 from amplifier_core import ChatRequest, ModelInfo, ProviderInfo, capabilities, llm_errors
 from amplifier_core.events import LLM_REQUEST, LLM_RESPONSE
 from amplifier_core.message_models import ChatResponse, ToolCall
+from amplifier_kit.allowance import require_allowance
 from amplifier_kit.stream import StreamEmitter
 from amplifier_module_provider_mock.replies import Replies, Reply
 from amplifier_module_provider_mock.response import MockResponse, build_response
@@ -103,6 +104,7 @@ class MockProvider:
         return response
 
     async def _answer(self, request: ChatRequest, emitter: StreamEmitter) -> MockResponse:
+        require_allowance(self._coordinator, self.name, request.model or self.model)
         reply = self._replies.next(request.messages, [tool.name for tool in request.tools or []])
         if reply.delay_ms:
             await asyncio.sleep(reply.delay_ms / 1000)

@@ -19,3 +19,9 @@ async def show(chat: Conversation, words: str) -> None:
         from decimal import Decimal
 
         chat.screen.show(f"as reported by providers and sub-agents: ${sum(map(Decimal, parts)):.4f}")
+    rows = chat.runtime.budget.spent()
+    if len(rows) > 1:
+        from amplifier_app_cli.ui.spending import spending_lines
+
+        for line in spending_lines(rows):
+            chat.screen.show(line)

@@ -10,6 +10,7 @@ import click
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from amplifier_app_cli.children.last_word import LastWords
     from amplifier_foundation.sessions.summary import SessionSummary
 
     #: The folder of a project's sessions, which all of them share, and the id: quicker than a path for each.
@@ -33,12 +34,14 @@ def roots_of(sessions: Sequence[SessionSummary]) -> list[SessionSummary]:
 
 def print_tree(roots: Sequence[SessionSummary], sessions: Sequence[SessionSummary], form: str) -> None:
     """Print some roots with all that came of them."""
-    below = _below(sessions)
+    from amplifier_app_cli.children.last_word import LastWords
+
+    below, words = _below(sessions), LastWords()
     if form == "json":
         from amplifier_app_cli.ui.records import print_json
 
         all_roots = roots_of(sessions)
-        print_json({"sessions": [_record(root, below, set()) for root in roots], "total": len(all_roots)})
+        print_json({"sessions": [_record(root, below, set(), words) for root in roots], "total": len(all_roots)})
         return
     from amplifier_app_cli.commands.session.facts import short_ids
     from amplifier_app_cli.ui.plain import plain
@@ -48,7 +51,7 @@ def print_tree(roots: Sequence[SessionSummary], sessions: Sequence[SessionSummar
     ids = short_ids(sessions) if width is not None else {}
     for root in roots:
         for branch, session in _walk(root, below):
-            line = " ".join(plain(_described(session, ids)).split())
+            line = " ".join(plain(_described(session, ids, words)).split())
             click.echo(shortened(f"{branch}{line}", width) if width is not None else f"{branch}{line}")
 
 
@@ -82,21 +85,35 @@ def _walk(root: SessionSummary, below: dict[_Key, list[SessionSummary]]) -> Iter
             todo.append((f"{stem}{'└─ ' if is_last else '├─ '}", f"{stem}{'   ' if is_last else '│  '}", one))
 
 
-def _described(session: SessionSummary, ids: dict[str, str]) -> str:
+def _ending(session: SessionSummary, words: LastWords) -> str | None:
+    """Return how a session ended, or that it runs; None when it has no log that would say so."""
+    parent = session.place / session.parent_id if session.is_child and session.parent_id else None
+    ending = words.ending(session.folder, parent)
+    return ending.word if ending is not None else None
+
+
+def _described(session: SessionSummary, ids: dict[str, str], words: LastWords) -> str:
     from amplifier_app_cli.commands.session.facts import cost_text, counted, is_fork, title, when
     from amplifier_foundation.sessions.metadata import load_metadata
 
     facts = load_metadata(session.folder).data
-    kind = f"[{session.agent_name or 'agent'}] " if session.is_child else "[fork] " if is_fork(session) else ""
+    kind = "[fork] " if is_fork(session) else ""
+    if session.is_child:
+        kind = f"[{session.agent_name or 'agent'}] {_ending(session, words) or ''} "
     numbers = f"{when(session.updated)} {counted(session.turn_count, 'turn')} {cost_text(facts)}"
-    return f"{ids.get(session.id, session.id)} {kind}{numbers} {title(session)}"
+    # What a child was told of its parent's conversation says nothing about the child.
+    _, is_told, task = title(session).partition("[YOUR TASK]")
+    said = f'"{task.strip()}' if is_told else title(session)
+    return f"{ids.get(session.id, session.id)} {kind}{numbers} {said}"
 
 
-def _record(session: SessionSummary, below: dict[_Key, list[SessionSummary]], seen: set[_Key]) -> dict[str, Any]:
+def _record(
+    session: SessionSummary, below: dict[_Key, list[SessionSummary]], seen: set[_Key], words: LastWords
+) -> dict[str, Any]:
     from amplifier_app_cli.commands.session.facts import record_of
     from amplifier_foundation.sessions.metadata import load_metadata
 
     seen.add(_key(session))
     further = [one for one in below.get(_key(session), ()) if _key(one) not in seen]
-    record = record_of(session, load_metadata(session.folder).data)
-    return {**record, "children": [_record(one, below, seen) for one in further]}
+    record = {**record_of(session, load_metadata(session.folder).data), "end": _ending(session, words)}
+    return {**record, "children": [_record(one, below, seen, words) for one in further]}

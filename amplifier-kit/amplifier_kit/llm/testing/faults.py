@@ -7,7 +7,7 @@ import json
 import logging
 import socket
 from collections.abc import Callable, Mapping
-from types import MappingProxyType
+from types import MappingProxyType, SimpleNamespace
 from typing import Any, ClassVar, NamedTuple
 
 import pytest
@@ -26,6 +26,7 @@ from amplifier_core.llm_errors import (
     StreamError,
 )
 from amplifier_core.testing import wait_for
+from amplifier_kit.allowance import BudgetExhaustedError
 from amplifier_kit.llm.breaker import breaker_of
 from amplifier_kit.llm.testing.conformance import ConformanceBase, MakeRig
 from amplifier_kit.llm.testing.reply import Reply
@@ -175,6 +176,19 @@ class FaultConformance(ConformanceBase):
         one = await rig(_whole(self.wire).stalled(self.wire.first_text))
         with pytest.raises(LLMTimeoutError):
             await one.provider.complete(ask(timeout=0.3))
+        assert len(one.server.requests) == 1
+
+    async def test_a_budget_that_is_used_up(self, rig: MakeRig) -> None:
+        """Before every attempt the session's budget is asked, and when it says no, nothing is sent."""
+        one = await rig(self.wire.refusal(503, "api_error", "down"))
+        allowed = iter([None])
+        budget = SimpleNamespace(check=lambda: next(allowed, "all is used up"))
+        one.coordinator.register_capability("session.budget", budget)
+        with pytest.raises(BudgetExhaustedError, match="all is used up"):
+            await one.provider.complete(ask())
+        assert len(one.server.requests) == len(one.events("provider:retry")) == 1
+        with pytest.raises(BudgetExhaustedError):
+            await one.provider.complete(ask())
         assert len(one.server.requests) == 1
 
     async def test_at_most_so_many_at_once(self, rig: MakeRig) -> None:

@@ -1,0 +1,104 @@
+"""Show the sessions that a session has started: as a tree while they run, and a line for the end of each."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from amplifier_app_cli.chat.layout import duration, one_line
+from amplifier_app_cli.chat.screen import Screen
+from amplifier_app_cli.children.live import LiveChild, LiveTree
+from amplifier_app_cli.ui.table import columns
+
+#: Children that are shown at a time.
+_MOST_SHOWN = 10
+#: Terminals narrower than this have thin branches.
+_NARROW = 60
+
+
+class ChildView:
+    """Follow a tree on a screen. One that cannot draw gets a line for each thing that a child begins."""
+
+    def __init__(self, screen: Screen, tree: LiveTree) -> None:
+        self._screen = screen
+        self._tree = tree
+        tree.watchers.append(self)
+
+    @property
+    def live(self) -> str:
+        """Return a line for each child that runs, as a tree."""
+        children = self._tree.running()
+        if not children:
+            return ""
+        now = time.monotonic()
+        lines = [
+            self._line(branch, f"{child.name}: {child.doing}", [*_price(child), duration(now - child.since)])
+            for branch, child in self._branches(children[:_MOST_SHOWN])
+        ]
+        if len(children) > _MOST_SHOWN:
+            lines.append(one_line(f"… and {len(children) - _MOST_SHOWN} more", self._screen.width - 1))
+        return self._screen.ink("dim", "\n".join(lines))
+
+    def on_start(self, child: LiveChild) -> None:
+        """Show that a child runs."""
+        self._tell(child, "started")
+
+    def on_change(self, child: LiveChild, event: str) -> None:
+        """Show what a child does now."""
+        if event == "tool:pre":
+            self._tell(child, child.doing)
+        self._screen.refresh()
+
+    def on_end(self, child: LiveChild) -> None:
+        """Show how a child ended, what it took, and why it did not end well."""
+        ending = child.ending
+        mark = "✔" if ending.is_well else "✘"
+        indent = self._indent(child)
+        end = [*_price(child), duration(time.monotonic() - child.since)]
+        text = f"{child.name}: {ending.word}"
+        while end and len(indent) + columns(text) + sum(len(part) + 3 for part in end) > self._screen.width - 3:
+            end.pop()  # how it ended counts more than what it took
+        line = self._line(f"{indent}{mark} ", text, end)
+        shown = indent + self._screen.ink("good" if ending.is_well else "bad", mark) + line[len(indent) + len(mark) :]
+        if ending.reason and ending.word not in ("completed", "cancelled"):  # who stopped it knows why
+            reason = one_line(str(self._tree.scrub(ending.reason)), self._screen.width - 3 - len(indent))
+            shown += f"\n{indent}  {reason}"
+        self._screen.show(shown)
+        self._screen.refresh()
+
+    def _tell(self, child: LiveChild, what: str) -> None:
+        """Say what a child begins, where nothing can be drawn again."""
+        if not self._screen.has_live_part:
+            self._screen.show(self._line(f"{self._indent(child)}… ", f"{child.name}: {what}", []))
+
+    def _indent(self, child: LiveChild) -> str:
+        step = 1 if self._screen.width < _NARROW else 2
+        return " " * min(step * child.facts.depth, self._screen.width // 3)
+
+    def _branches(self, children: Sequence[LiveChild]) -> list[tuple[str, LiveChild]]:
+        """Return each child with the branches that lead to it; what is too deep for the terminal begins later."""
+        is_narrow = self._screen.width < _NARROW
+        more, last, past, nothing = ("├", "└", "│", " ") if is_narrow else ("├─ ", "└─ ", "│  ", "   ")
+        shown = {child.facts.session_id for child in children}
+        parents = [child.facts.parent_id if child.facts.parent_id in shown else None for child in children]
+        stems: dict[str | None, str] = {None: ""}
+        found: list[tuple[str, LiveChild]] = []
+        for number, child in enumerate(children):
+            parent = parents[number]
+            is_last = parent not in parents[number + 1 :]
+            branch = stems[parent] + (last if is_last else more)
+            stems[child.facts.session_id] = stems[parent] + (nothing if is_last else past)
+            found.append((branch[-max(self._screen.width // 3, 1) :], child))
+        return found
+
+    def _line(self, start: str, text: str, end: Sequence[str]) -> str:
+        """Return a line that fits, of which what stands at its end is not what is cut, as far as there is room."""
+        room = self._screen.width - 1 - len(start)
+        tail = "".join(f" · {part}" for part in end if part)
+        if len(tail) > room // 2:  # a very narrow terminal: what it does counts more than what it takes
+            tail = ""
+        return start + one_line(text, room - len(tail)) + tail
+
+
+def _price(child: LiveChild) -> list[str]:
+    return [child.usage.price()] if child.usage.calls else []

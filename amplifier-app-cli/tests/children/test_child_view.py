@@ -1,0 +1,130 @@
+"""How children look in a chat."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from amplifier_app_cli.chat.child_view import ChildView
+from amplifier_app_cli.chat.ink import Ink
+from amplifier_app_cli.children.live import LiveTree
+from amplifier_app_cli.ui.table import columns
+from amplifier_foundation.spawn import ChildFacts
+
+Make = Callable[..., ChildFacts]
+
+
+def _lively(view: ChildView) -> list[str]:
+    """Return the lines without the time at their end."""
+    return [line.rpartition(" · ")[0] if line.endswith("s") else line for line in view.live.split("\n")]
+
+
+def test_a_tree(screen: Callable[..., Any], child: Make) -> None:
+    """Several children at once, with children of their own, are a tree with what each does and costs."""
+    tree = LiveTree()
+    view = ChildView(screen(), tree)
+    assert view.live == ""
+    for facts in (child("one"), child("two"), child("deep", parent="one", depth=2), child("low", "deep", 3)):
+        tree.take(facts, "provider:request", {})
+    tree.take(child("two"), "llm:response", {"usage": {"cost_usd": "0.0123"}})
+    tree.take(child("two"), "tool:pre", {"tool_name": "bash", "tool_call_id": "1", "tool_input": {"command": "ls"}})
+    assert _lively(view) == [
+        "├─ one: waits for the model",
+        "│  └─ deep: waits for the model",
+        "│     └─ low: waits for the model",
+        "└─ two: bash ls · $0.0123",
+    ]
+
+
+def test_the_end_stays(screen: Callable[..., Any], child: Make) -> None:
+    """The end of each child is a line that stays, moved in by depth, with cost and reason."""
+    tree = LiveTree()
+    shown = screen()
+    ChildView(shown, tree)
+    tree.take(child("one"), "session:start", {})
+    tree.take(child("deep", parent="one", depth=2), "session:start", {})
+    tree.take(child("one"), "delegate:error", {"sub_session_id": "deep", "status": "timeout", "error": {"msg": "late"}})
+    tree.take(child("one"), "llm:response", {"usage": {"cost_usd": "0.5"}})
+    tree.take(child("one"), "session:end", {"status": "completed"})
+    assert [line.rpartition(" · ")[0] for line in shown.shown[:1]] == ["    ✘ deep: timed out"]
+    assert shown.shown[1] == "      late"
+    tree.clear()
+    assert shown.shown[2].startswith("  ✔ one: completed · $0.5000 · ")
+
+
+def test_without_a_live_part_there_are_lines(screen: Callable[..., Any], child: Make) -> None:
+    """Where nothing can be drawn again, a child's start, its calls and its end are lines."""
+    tree = LiveTree()
+    shown = screen(draws=False)
+    ChildView(shown, tree)
+    facts = child("one")
+    tree.take(facts, "session:start", {})
+    tree.take(facts, "provider:request", {})
+    tree.take(facts, "tool:pre", {"tool_name": "bash", "tool_call_id": "1", "tool_input": {"command": "ls"}})
+    tree.take(facts, "session:end", {"status": "completed"})
+    tree.clear()
+    assert shown.shown[:2] == ["  … one: started", "  … one: bash ls"]
+    assert shown.shown[2].startswith("  ✔ one: completed · ")
+    assert len(shown.shown) == 3
+
+
+def test_names_cannot_steer_the_terminal(screen: Callable[..., Any], child: Make) -> None:
+    """Escape sequences and line ends in names, inputs and reasons are gone."""
+    tree = LiveTree()
+    shown = screen(draws=False)
+    view = ChildView(shown, tree)
+    facts = child("x", agent="bad\x1b[2Jname\nsecond")
+    tree.take(facts, "tool:pre", {"tool_name": "a\x1b]0;t\x07b", "tool_input": {"command": "c\r\nd\x9b1m"}})
+    tree.take(facts, "delegate:error", {"sub_session_id": "x", "error": {"msg": "r\x1b[31m\n\x07"}})
+    text = "\n".join([*shown.shown, view.live])
+    assert "badname second" in text
+    assert not any((ord(character) < 32 and character != "\n") or 127 <= ord(character) < 160 for character in text)
+
+
+def test_many_children_are_counted(screen: Callable[..., Any], child: Make) -> None:
+    """Of very many children the first are shown and the rest counted."""
+    tree = LiveTree()
+    view = ChildView(screen(), tree)
+    for number in range(500):
+        tree.take(child(f"s{number}"), "session:start", {})
+    lines = view.live.split("\n")
+    assert len(lines) == 11
+    assert lines[-1] == "… and 490 more"
+
+
+@given(
+    st.integers(8, 120),
+    st.lists(st.tuples(st.integers(0, 30), st.text(max_size=30)), max_size=14),
+    st.booleans(),
+)
+def test_every_line_fits(width: int, made: list[tuple[int, str]], draws: bool) -> None:
+    """Whatever the names and the depth, no line is wider than the terminal."""
+    from amplifier_app_cli.chat.screen import Screen
+
+    class Narrow:
+        ink = Ink(False)
+        has_live_part = draws
+
+        def __init__(self) -> None:
+            self.width, self.shown = width, [""]
+
+        def show(self, text: str) -> None:
+            self.shown += text.split("\n")
+
+        def refresh(self) -> None:
+            pass
+
+    shown: Any = Narrow()
+    screen: Screen = shown
+    tree = LiveTree()
+    view = ChildView(screen, tree)
+    for number, (parent, name) in enumerate(made):
+        depth = 1 + min(parent, number)
+        facts = ChildFacts(f"s{number}", f"s{parent}" if parent < number else "root", name, depth, None, None)
+        tree.take(facts, "tool:pre", {"tool_name": name, "tool_input": {"command": name}})
+    lines = view.live.split("\n")
+    tree.clear()
+    assert all(columns(line) <= width for line in [*lines, *shown.shown])

@@ -1,0 +1,211 @@
+"""Sessions that a run starts: their records are nested in the stream, and their cost is in the result."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from amplifier_app_cli.running.tally import Tally
+from amplifier_foundation.spawn import ChildFacts
+
+Amplifier = Callable[..., subprocess.CompletedProcess[str]]
+
+_WHOSE = ("session_id", "parent_session_id", "agent", "depth", "tool_call_id")
+_AGENTS = """\
+tools:
+  - {module: tool-delegate, config: {settings: {exclude_tools: [], timeout: 60}}}
+agents:
+  explorer: {description: Looks around., instruction: You look around.}
+  helper: {description: Helps., instruction: You help.}
+"""
+_FAMILY = """
+turns:
+  - tool_calls:
+      - {id: c1, name: delegate, arguments: {agent: explorer, instruction: Look around.}}
+      - {id: c2, name: delegate, arguments: {agent: helper, instruction: Help now.}}
+      - {id: c3, name: delegate, arguments: {agent: nobody, instruction: Do something.}}
+    usage: {input_tokens: 100, output_tokens: 10, cost_usd: "0.1"}
+  - {text: All done., usage: {input_tokens: 100, output_tokens: 10, cost_usd: "0.1"}}
+agents:
+  explorer:
+    - tool_calls: [{id: c1, name: delegate, arguments: {agent: helper, instruction: Help me.}}]
+      usage: {input_tokens: 10, output_tokens: 1, cost_usd: "0.02"}
+    - {thinking: Hm., text: Looked., usage: {input_tokens: 10, output_tokens: 1, cost_usd: "0.02"}}
+  helper:
+    - {text: Helped., usage: {input_tokens: 1, output_tokens: 1, cost_usd: "0.003"}}
+"""
+
+
+@pytest.fixture
+def family(scripted: Callable[..., str], environment: dict[str, str]) -> Callable[..., str]:
+    """Return a function that writes a bundle whose session starts others, which it may, and gives its path."""
+
+    def write(turns: str = _FAMILY) -> str:
+        folder = Path(environment["HOME"]) / ".amplifier"
+        folder.mkdir(mode=0o700, exist_ok=True)
+        rules = "rules: [{action: session.spawn, verdict: allow}]\n"
+        (folder / "policy.yaml").write_text(rules, encoding="utf-8")
+        return scripted(turns, _AGENTS)
+
+    return write
+
+
+def _stream(result: subprocess.CompletedProcess[str]) -> list[dict[str, Any]]:
+    assert result.returncode == 0, result.stderr
+    return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+def test_records_are_nested(amplifier: Amplifier, family: Callable[..., str]) -> None:
+    """Records of children have the forms of the session's own, and say whose they are, down to grandchildren."""
+    records = _stream(amplifier("run", "go", "--bundle", family(), "--json"))
+    kinds = [record["type"] for record in records]
+    assert (kinds[0], kinds[-1], kinds.count("session"), kinds.count("result")) == ("session", "result", 1, 1)
+    root = records[0]["session_id"]
+    begun = {
+        record["session_id"]: record
+        for record in records
+        if record.get("event") == "session:start" and "depth" in record
+    }
+    whose = sorted((one["agent"], one["depth"], one["tool_call_id"]) for one in begun.values())
+    assert whose == [("explorer", 1, "c1"), ("helper", 1, "c2"), ("helper", 2, "c1")]
+    explorer = next(one for one in begun.values() if one["agent"] == "explorer")
+    deep = next(one for one in begun.values() if one["depth"] == 2)
+    assert (explorer["parent_session_id"], deep["parent_session_id"]) == (root, explorer["session_id"])
+    for record in records[:-1]:
+        if record["session_id"] == root:
+            assert not {"agent", "depth", "parent_session_id"} & record.keys()
+        else:
+            assert [record[key] for key in _WHOSE] == [begun[record["session_id"]][key] for key in _WHOSE]
+            assert record.keys() - {"parent_session_id", "agent", "depth", "tool_call_id"} in (
+                {"type", "timestamp", "session_id", "text"},
+                {"type", "timestamp", "session_id", "event", "data"},
+            )
+
+
+def test_what_a_child_says_is_there(amplifier: Amplifier, family: Callable[..., str]) -> None:
+    """Text, thinking, calls and answers of children are in the stream, between their start and their end."""
+    records = _stream(amplifier("run", "go", "--bundle", family(), "--json"))
+    own = [record for record in records if record.get("agent") == "explorer"]
+    events = [record.get("event", record["type"]) for record in own]
+    assert (events[0], events[-1]) == ("session:start", "session:end")
+    for event in ("llm:response", "tool:pre", "delegate:agent_spawned", "delegate:agent_completed", "tool:post"):
+        assert event in events
+    assert "".join(record["text"] for record in own if record["type"] == "text") == "Looked."
+    assert "".join(record["text"] for record in own if record["type"] == "thinking") == "Hm."
+    told = [record for record in records if record.get("event") == "delegate:error"]
+    assert [(record["data"]["agent"], record["data"]["tool_call_id"]) for record in told] == [("nobody", "c3")]
+
+
+def test_cost_of_the_tree(amplifier: Amplifier, family: Callable[..., str]) -> None:
+    """A child's end has what it used with all below it, and the last record what the whole tree used."""
+    records = _stream(amplifier("run", "go", "--bundle", family(), "--json"))
+    ends = {
+        (record["agent"], record["depth"]): record["data"] for record in records if record.get("event") == "session:end"
+    }
+    assert {whose: (data["status"], data["cost_usd"]) for whose, data in ends.items()} == {
+        ("explorer", 1): ("completed", "0.043"),
+        ("helper", 1): ("completed", "0.003"),
+        ("helper", 2): ("completed", "0.003"),
+    }
+    assert ends["explorer", 1]["usage"] == {"input_tokens": 21, "output_tokens": 3}
+    assert (records[-1]["cost_usd"], records[-1]["usage"]) == ("0.246", {"input_tokens": 222, "output_tokens": 24})
+    told = json.loads(amplifier("run", "go", "--bundle", family(), "--output-format", "json-trace").stdout)
+    assert (told["cost_usd"], told["metadata"]["total_agents_invoked"]) == ("0.246", 3)
+
+
+def test_a_child_without_a_price() -> None:
+    """When a child's answer has no price, the cost of the tree is not known; its tokens are."""
+    tally = Tally()
+    facts = ChildFacts("child", "root", "helper", 1)
+    tally.take_child(facts, "llm:response", {"usage": {"input_tokens": 1, "cost_usd": "0.5"}})
+    assert (tally.cost, tally.answers) == ("0.5", 0)
+    tally.take_child(facts, "llm:response", {"usage": {"input_tokens": 2}})
+    assert (tally.cost, tally.usage) == (None, {"input_tokens": 3})
+
+
+def test_the_answer_alone_is_text(amplifier: Amplifier, family: Callable[..., str]) -> None:
+    """As text there is the session's own answer; what children say is not mixed into it."""
+    assert amplifier("run", "go", "--bundle", family()).stdout == "All done.\n"
+
+
+def test_the_log_is_one_tree(amplifier: Amplifier, family: Callable[..., str]) -> None:
+    """`logs --tree` and `session list --tree` show every call that wanted a session, with its cost and end."""
+    assert amplifier("run", "go", "--bundle", family()).returncode == 0
+    root = json.loads(amplifier("logs", "--tree", "--format", "json").stdout)
+    found = {(child["agent"], child["tool_call_id"], child["end"]): child for child in root["children"]}
+    assert set(found) == {
+        ("explorer", "c1", "completed"),
+        ("helper", "c2", "completed"),
+        ("nobody", "c3", "failed"),
+    }
+    assert (root["end"], root["cost_usd"], root["tree_cost_usd"]) == ("completed", "0.2", "0.246")
+    (deep,) = found["explorer", "c1", "completed"]["children"]
+    assert (deep["agent"], deep["end"], deep["cost_usd"]) == ("helper", "completed", "0.003")
+    assert "no agent 'nobody'" in found["nobody", "c3", "failed"]["reason"]
+    (listed,) = json.loads(amplifier("session", "list", "--tree", "--format", "json").stdout)["sessions"]
+    below = {child["agent_name"]: child for child in listed["children"]}
+    assert {name: (child["end"], child["cost_usd"]) for name, child in below.items()} == {
+        "explorer": ("completed", "0.04"),
+        "helper": ("completed", "0.003"),
+    }
+    assert below["explorer"]["children"][0]["end"] == "completed"
+    text = amplifier("session", "list", "--tree").stdout
+    assert "[explorer] completed" in text
+    assert '$0.0400 "Look around."' in text
+
+
+def test_a_tree_that_was_killed(
+    amplifier: Amplifier, family: Callable[..., str], project: Path, environment: dict[str, str]
+) -> None:
+    """After SIGKILL those that were at work have crashed, and a child that was done is done."""
+    turns = _FAMILY.replace("thinking: Hm.,", "delay_ms: 600000,")
+    program = [sys.executable, "-m", "amplifier_app_cli", "run", "go", "--bundle", family(turns), "--json"]
+    with subprocess.Popen(
+        program, cwd=project, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    ) as run:
+        assert run.stdout is not None
+        ended = 0
+        for line in run.stdout:
+            ended += json.loads(line).get("event") == "session:end"
+            if ended == 2:
+                break
+        time.sleep(0.1)
+        os.kill(run.pid, signal.SIGKILL)
+    root = json.loads(amplifier("logs", "--tree", "--format", "json").stdout)
+    ends = {child["agent"]: child["end"] for child in root["children"]}
+    assert (root["end"], ends) == ("crashed", {"explorer": "crashed", "helper": "completed", "nobody": "failed"})
+    assert "[explorer] crashed" in amplifier("session", "list", "--tree").stdout
+
+
+def test_a_child_asks_and_nobody_is_there(
+    amplifier: Amplifier, family: Callable[..., str], project: Path, environment: dict[str, str]
+) -> None:
+    """What a child may not do is not done, the run says who wanted it, and no call waits for a yes to something else.
+
+    The call that started the child would be the wrong one: a yes to it would be one to whatever the child does then.
+    """
+    turns = """
+        turns:
+          - tool_calls: [{id: c1, name: delegate, arguments: {agent: helper, instruction: Run it.}}]
+          - text: All done.
+        agents: {helper: [{tool_calls: [{id: c9, name: bash, arguments: {command: touch ran}}]}, {text: Ran.}]}
+    """
+    bundle = Path(family(turns))
+    text = bundle.read_text(encoding="utf-8").replace("tools:\n", "tools:\n  - {module: tool-bash}\n")
+    bundle.write_text(text, encoding="utf-8")
+    result = amplifier("run", "go", "--bundle", str(bundle), "--json")
+    last = json.loads(result.stdout.splitlines()[-1])
+    assert last["status"] == "approval_needed"
+    assert "asked by the agent helper (session 0000000000000000-" in last["error"]
+    assert not (project / "ran").exists()
+    assert "approvals" not in last
+    assert json.loads(amplifier("approval", "list", "--format", "json").stdout) == []

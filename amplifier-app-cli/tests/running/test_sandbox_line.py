@@ -1,0 +1,90 @@
+"""What is said at the start of a session about the confinement of what its tools run."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from amplifier_app_cli.ui.sandbox_line import SandboxLine, sandbox_text
+from amplifier_core.testing import MockCoordinator
+
+Amplifier = Callable[..., subprocess.CompletedProcess[str]]
+
+#: A module whose two tools say how they run programs.
+_SAYS = """
+async def on_session_ready(coordinator):
+    status = {"status": "active", "mode": "auto", "backend": "bubblewrap", "network": False, "reason": "\\x1b[2Jx"}
+    for tool in ("bash", "mcp"):
+        await coordinator.hooks.emit("sandbox:status", {"tool": tool, **status})
+
+async def mount(coordinator, config=None):
+    pass
+"""
+
+
+@pytest.fixture
+def confined(project: Path, environment: dict[str, str], scripted: Callable[..., str]) -> str:
+    """Return the path of a bundle with a module that tells of its confinement."""
+    package = project / "hooks-says" / "amplifier_module_hooks_says"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text(_SAYS, encoding="utf-8")
+    given = [str(project / "hooks-says"), *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment["PYTHONPATH"] = os.pathsep.join(given)
+    return scripted("turns: [{text: Sure.}]", "  - {module: hooks-says}\n")
+
+
+def test_it_is_said_once(amplifier: Amplifier, confined: str) -> None:
+    """However many tools say the same, it is one line on standard error, and none when quiet is wanted."""
+    result = amplifier("run", "go", "--bundle", confined)
+    assert result.stdout == "Sure.\n", result.stderr
+    said = [line for line in result.stderr.splitlines() if line.startswith("sandbox:")]
+    assert said == ["sandbox: on (bubblewrap): writes only to the project, no network; x"]
+    assert "sandbox:" not in amplifier("--quiet", "run", "go", "--bundle", confined).stderr
+
+
+async def test_it_does_not_break_a_question() -> None:
+    """What comes while something is asked waits for the answer; what is allowed unasked holds nothing up."""
+    told: list[str] = []
+    coordinator = MockCoordinator()
+    SandboxLine(told.append).connect(coordinator.hooks)
+    first, second = ({"details": {"tool_call_id": call}} for call in ("c1", "c2"))
+    await coordinator.hooks.emit("approval:required", first)
+    await coordinator.hooks.emit("approval:required", second)
+    await coordinator.hooks.emit("sandbox:status", {"summary": "one"})
+    await coordinator.hooks.emit("approval:granted", first)
+    await coordinator.hooks.emit("approval:granted", {"details": {"tool_call_id": "c3"}})
+    assert told == []
+    await coordinator.hooks.emit("approval:denied", second)
+    assert told == ["one"]
+    await coordinator.hooks.emit("sandbox:status", {"summary": "two"})
+    await coordinator.hooks.emit("sandbox:status", {"summary": "one"})
+    assert told == ["one", "two"]
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        ({"status": "active", "summary": "sandbox: as it says"}, "sandbox: as it says"),
+        (
+            {"status": "active", "backend": "bubblewrap", "network": True},
+            "sandbox: on (bubblewrap): writes only to the project, the host's network",
+        ),
+        ({"status": "off"}, "sandbox: OFF: commands can do whatever you can"),
+        (
+            {"status": "absent", "mode": "auto", "reason": "no bwrap"},
+            "sandbox: NOT AVAILABLE, commands can do whatever you can: no bwrap",
+        ),
+        (
+            {"status": "absent", "mode": "required", "reason": "no bwrap"},
+            "sandbox: NOT AVAILABLE, commands are refused: no bwrap",
+        ),
+    ],
+)
+def test_what_is_said(data: dict[str, Any], text: str) -> None:
+    """On, off and not to be had are three things, and what follows from each is said."""
+    assert sandbox_text(data) == text

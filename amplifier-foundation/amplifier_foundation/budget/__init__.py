@@ -1,0 +1,12 @@
+"""Stop a session before it uses more than it may: dollars, tokens, model calls, tool calls, seconds, child sessions.
+
+The plan's `session.budget` says how much; what is not named has no limit. Everything is checked before the next call,
+so that a limit is passed by no more than the calls in flight. What a child session uses, its parents use too. An answer
+without a known price cannot be counted in dollars: with a limit of dollars, the session stops at it rather than going
+on for nothing. A budget counts what one process does: a session that is taken up again starts anew.
+"""
+
+from amplifier_foundation.budget.limits import LIMITS, BudgetError, BudgetExceededError
+from amplifier_foundation.budget.session_budget import BUDGET_EXHAUSTED, BUDGET_WARNING, SessionBudget
+
+__all__ = ["BUDGET_EXHAUSTED", "BUDGET_WARNING", "LIMITS", "BudgetError", "BudgetExceededError", "SessionBudget"]

@@ -1,0 +1,291 @@
+"""What one session may use, and what it has used, with all its child sessions."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from decimal import Decimal
+from types import TracebackType
+from typing import Any, Final, Literal, overload
+
+from amplifier_foundation.budget.limits import BudgetExceededError, read_limits
+from amplifier_foundation.budget.spending import Spender, Spending, Spent, read_row, shown
+
+BUDGET_EXHAUSTED: Final = "budget:exhausted"
+BUDGET_WARNING: Final = "budget:warning"
+#: The capability under which everybody in the session finds its budget.
+CAPABILITY: Final = "session.budget"
+#: The share of a limit at which the session is warned.
+_WARN_AT: Final = Decimal("0.8")
+
+Counted = Literal["turns", "tool_calls"]
+
+
+class SessionBudget:
+    """Count what a session and its children use, and refuse the next call when a limit of it or a parent is reached.
+
+    Not for several threads: all sessions of a tree run on one event loop, or in processes that report what they used.
+    """
+
+    def __init__(
+        self,
+        limits: Mapping[str, Any],
+        *,
+        parent: SessionBudget | None = None,
+        agent: str | None = None,
+        clock: Callable[[], float] | None = None,
+    ) -> None:
+        """Take the limits of a plan; raises BudgetError for a name there is not and for what is no amount.
+
+        With a `parent`, everything counts there too, and its limits hold here.
+        """
+        self._limits = read_limits(limits)
+        self._clock: Callable[[], float] = clock or (parent._clock if parent is not None else time.monotonic)
+        self._started = self._clock()
+        self._ends_at = self._started + float(self._limits["seconds"]) if "seconds" in self._limits else None
+        self.agent = agent
+        #: The session that this is the budget of, once it is connected.
+        self.session_id: str | None = None
+        #: Levels below the first session of the tree.
+        self.depth: int = parent.depth + 1 if parent is not None else 0
+        self._above: tuple[SessionBudget, ...] = (parent, *parent._above) if parent is not None else ()
+        self._all: tuple[SessionBudget, ...] = (self, *self._above)
+        self._used: dict[str, Decimal] = {"usd": Decimal(0), "tokens": Decimal(0)}
+        self._counts: dict[str, int] = {"turns": 0, "tool_calls": 0}
+        self._most: dict[str, int] = {name: int(self._limits[name]) for name in self._counts if name in self._limits}
+        self._unpriced = 0
+        self._spending = Spending()
+        #: What of `usd` and `tokens` is used up; looked at before every call, so it is known beforehand.
+        self._reached = [name for name in ("usd", "tokens") if self._limits.get(name) == 0]
+        self._children = 0
+        self._has_place = False
+        self._absorbed: dict[str, Any] = {}
+        self._own_reason: str | None = None
+        self._own_limit: str | None = None
+        self._warned: set[str] = set()
+        self._is_told = False
+
+    def connect(self, coordinator: Any) -> None:
+        """Check before every model and tool call of a session, and count what comes back."""
+        from amplifier_foundation.budget.watch import BudgetWatch
+
+        self.session_id = str(coordinator.session_id)
+        coordinator.register_capability(CAPABILITY, self)
+        coordinator.register_contributor(
+            "observability.events", "app-budget", lambda: [BUDGET_WARNING, BUDGET_EXHAUSTED]
+        )
+        BudgetWatch(self, coordinator).start()
+
+    # -- may it go on? --
+
+    @property
+    def is_limited(self) -> bool:
+        """Tell whether there is any limit to keep to, here or above."""
+        return any(budget._limits for budget in self._all)
+
+    @property
+    def exhausted(self) -> str | None:
+        """Return which limit something was refused for, in words; None while the session may go on."""
+        return next((budget._own_reason for budget in self._all if budget._own_reason is not None), None)
+
+    def check(self) -> str | None:
+        """Return why nothing more may be done, None when it may; once exhausted, a budget stays so."""
+        for budget in self._all:
+            if budget._own_reason is not None:
+                return budget._own_reason
+            if budget._reached:
+                return budget._exhaust(budget._reached[0])
+            if budget._ends_at is not None and budget._clock() >= budget._ends_at:
+                return budget._exhaust("seconds")
+        return None
+
+    def reserve(self, name: Counted) -> str | None:
+        """Count one question to the model, or one tool call, before it is made; return why it may not be, else None.
+
+        What is refused is not counted.
+        """
+        reason = self.check()
+        if reason is not None:
+            return reason
+        for budget in self._all:
+            if name in budget._most and budget._counts[name] >= budget._most[name]:
+                return budget._exhaust(name)
+        for budget in self._all:
+            budget._counts[name] += 1
+        return None
+
+    @overload
+    def remaining(self, name: Literal["seconds"]) -> float | None: ...
+
+    @overload
+    def remaining(self, name: Literal["usd", "tokens", "turns", "tool_calls"]) -> Decimal | None: ...
+
+    def remaining(self, name: str) -> Decimal | float | None:
+        """Return how much is left of something, by the tightest limit here or above; None when nothing limits it."""
+        if name == "seconds":
+            ends = [budget._ends_at - budget._clock() for budget in self._all if budget._ends_at is not None]
+            return max(0.0, min(ends)) if ends else None
+        left = [budget._limits[name] - budget.used()[name] for budget in self._all if name in budget._limits]
+        return max(Decimal(0), min(left)) if left else None
+
+    # -- what is used --
+
+    def add_usage(self, usage: Any, source: str = "loop") -> None:
+        """Count the tokens and the price of one answer."""
+        self.add_spent(Spent.of_usage(usage), source)
+
+    def add_spent(self, spent: Spent, source: str = "loop") -> None:
+        """Count what a question to the model has used, here and above."""
+        self._add(Spender(self.session_id, self.agent, source), spent)
+
+    def used(self) -> dict[str, Decimal]:
+        """Return what was used so far, by the names of the limits."""
+        seconds = Decimal(str(round(self._clock() - self._started, 3)))
+        return {**self._used, **{name: Decimal(count) for name, count in self._counts.items()}, "seconds": seconds}
+
+    def spent(self) -> list[dict[str, Any]]:
+        """Return who used how much, children included: session, agent, source, calls, tokens, usd, unpriced."""
+        return [shown(who, spent) for who, spent in self._spending.items()]
+
+    # -- child sessions --
+
+    def child(self, limits: Mapping[str, Any] | None = None, agent: str | None = None) -> SessionBudget:
+        """Return the budget of a child session, without asking whether there may be one."""
+        return SessionBudget(limits or {}, parent=self, agent=agent)
+
+    def open_child(self, agent: str | None = None, limits: Mapping[str, Any] | None = None) -> SessionBudget:
+        """Return the budget of a child session, which has its place among those that run until it is closed.
+
+        Raises BudgetExceededError when nothing more may be done, when it would be too deep or one too many, and
+        BudgetError for limits that are none. Being too deep or too many ends nobody's session.
+        """
+        reason = self.check()
+        if reason is not None:
+            limit = next(budget._own_limit for budget in self._all if budget._own_limit is not None)
+            raise BudgetExceededError(reason, limit)
+        for budget in self._all:
+            budget._require_room(self.depth + 1)
+        child = self.child(limits, agent)
+        child._has_place = True
+        for budget in self._all:
+            budget._children += 1
+        return child
+
+    def close(self) -> None:
+        """Give the place of a child session back; again, or without one, nothing happens."""
+        if self._has_place:
+            self._has_place = False
+            for budget in self._above:
+                budget._children -= 1
+
+    def __enter__(self) -> SessionBudget:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # -- child sessions in processes of their own --
+
+    def allowance(self) -> dict[str, str]:
+        """Return the limits of a session that cannot ask here, as plain data: what is left of each."""
+        left: dict[str, list[Decimal]] = {}
+        for budget in self._all:
+            used = {**budget.used(), "depth": Decimal(self.depth - budget.depth), "fan_out": Decimal(budget._children)}
+            for name, limit in budget._limits.items():
+                left.setdefault(name, []).append(limit - used[name])
+        return {name: str(max(Decimal(0), min(amounts))) for name, amounts in left.items()}
+
+    def report(self) -> dict[str, Any]:
+        """Return what was used so far as plain data, for `absorb()` in another process."""
+        return {**self._counts, "spent": self.spent()}
+
+    def absorb(self, report: Mapping[str, Any]) -> None:
+        """Count what a session in another process reports; each report says it all, so that it may come often.
+
+        Raises KeyError, TypeError or ArithmeticError for what is no report; nothing is counted then.
+        """
+        rows = [(who._replace(agent=who.agent or self.agent), spent) for who, spent in map(read_row, report["spent"])]
+        counted = {name: int(report[name]) for name in self._counts}
+        for name, amount in counted.items():
+            for budget in self._all:
+                budget._counts[name] += amount - self._absorbed.get(name, 0)
+        known: dict[Spender, Spent] = self._absorbed.get("rows", {})
+        for who, spent in rows:
+            self._add(who, spent - known.get(who, Spent()))
+        # Rows that were put together over there are gone from the report, and are part of another.
+        for who in known.keys() - {who for who, _ in rows}:
+            self._add(who, Spent() - known[who])
+        self._absorbed = {**counted, "rows": dict(rows)}
+
+    # -- what is told --
+
+    def news(self) -> Iterable[tuple[str, dict[str, Any]]]:
+        """Yield the events that are due, once each in the whole tree: that a limit is near, that one is reached."""
+        for budget in self._all:
+            if not budget._limits:
+                continue
+            if budget._own_reason is not None:
+                if not budget._is_told:
+                    budget._is_told = True
+                    yield BUDGET_EXHAUSTED, {**budget._facts(str(budget._own_limit)), "spent": budget.spent()}
+                continue
+            for name in budget._near():
+                budget._warned.add(name)
+                yield BUDGET_WARNING, budget._facts(name)
+
+    def _near(self) -> list[str]:
+        used = self.used()
+        return [
+            name
+            for name, limit in self._limits.items()
+            if name in used and name not in self._warned and used[name] >= limit * _WARN_AT
+        ]
+
+    def _facts(self, name: str) -> dict[str, Any]:
+        reason = {"reason": self._own_reason} if self._own_reason is not None else {}
+        used = {key: str(amount) for key, amount in self.used().items()}
+        limit = {"limit": name, "amount": str(self._limits[name]), "limit_of": self.session_id}
+        return {**reason, **limit, "used": used}
+
+    # -- parts --
+
+    def _add(self, who: Spender, spent: Spent) -> None:
+        for budget in self._all:
+            budget._used["tokens"] += spent.tokens
+            budget._used["usd"] += spent.usd
+            budget._unpriced += spent.unpriced
+            budget._spending.add(who, spent, budget.session_id)
+            if budget._limits:
+                budget._reached = [name for name in ("usd", "tokens") if budget._is_reached(name)]
+
+    def _is_reached(self, name: str) -> bool:
+        limit = self._limits.get(name)
+        return limit is not None and (self._used[name] >= limit or (name == "usd" and self._unpriced > 0))
+
+    def _exhaust(self, name: str) -> str:
+        limit = self._limits[name]
+        self._own_limit = name
+        if name == "usd" and self._unpriced:
+            text = f"the budget of {limit} usd cannot be kept: the price of {self._unpriced} answers is not known"
+        else:
+            text = f"the budget of {limit} {name} is used up ({self.used()[name]} used)"
+        self._own_reason = text
+        return text
+
+    def _require_room(self, depth: int) -> None:
+        """Raise BudgetExceededError when a child at that depth would be too deep below here, or one too many."""
+        deep, wide = self._limits.get("depth"), self._limits.get("fan_out")
+        if deep is not None and depth - self.depth > deep:
+            raise BudgetExceededError(
+                f"the budget allows child sessions {deep} levels deep, and this one would be at level "
+                f"{depth - self.depth}: do the work here, or raise session.budget.depth",
+                "depth",
+            )
+        if wide is not None and self._children + 1 > wide:
+            raise BudgetExceededError(
+                f"the budget allows {wide} child sessions at the same time, and {self._children} are running: wait for "
+                "one to end, or raise session.budget.fan_out",
+                "fan_out",
+            )

@@ -1,0 +1,97 @@
+"""Who has used how much: which session, which agent, and there the loop, a tool or a hook."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from decimal import Decimal, InvalidOperation
+from typing import Any, Final, NamedTuple
+
+#: How many rows are kept apart. Those of the sessions that came first are then put together by agent and source: a
+#: session may start children without end.
+MOST_ROWS: Final = 200
+
+
+class Spender(NamedTuple):
+    """Say who uses something; the session is None in rows that stand for several."""
+
+    session: str | None
+    #: None for the session that was started first.
+    agent: str | None
+    #: `loop`, `tool:<name>` or `hook:<name>`.
+    source: str
+
+
+class Spent(NamedTuple):
+    """Say how much was used by questions to models: `unpriced` of them may have cost what nobody knows."""
+
+    calls: int = 0
+    tokens: int = 0
+    usd: Decimal = Decimal(0)
+    unpriced: int = 0
+
+    def __add__(self, other: object) -> Spent:
+        """Return both together."""
+        if not isinstance(other, Spent):
+            return NotImplemented
+        return Spent(
+            self.calls + other.calls, self.tokens + other.tokens, self.usd + other.usd, self.unpriced + other.unpriced
+        )
+
+    def __sub__(self, other: Spent) -> Spent:
+        """Return what is more here than there."""
+        return self + Spent(-other.calls, -other.tokens, -other.usd, -other.unpriced)
+
+    @classmethod
+    def of_usage(cls, usage: Any) -> Spent:
+        """Return what one answer took; without a price that is known, it is one of unknown price."""
+        usage = usage if isinstance(usage, Mapping) else {}
+        # Tokens that are written to a cache are in the total alone; a service without a total has the other two.
+        tokens = max(_count(usage, "total_tokens"), _count(usage, "input_tokens") + _count(usage, "output_tokens"))
+        try:
+            price = Decimal(str(usage["cost_usd"]))
+        except (KeyError, InvalidOperation):
+            return cls(1, tokens, unpriced=1)
+        return cls(1, tokens, price) if price.is_finite() and price >= 0 else cls(1, tokens, unpriced=1)
+
+
+def _count(usage: Mapping[str, Any], key: str) -> int:
+    amount = usage.get(key)
+    return max(0, amount) if isinstance(amount, int) else 0
+
+
+class Spending:
+    """Keep what was used, by who used it."""
+
+    def __init__(self) -> None:
+        self._rows: dict[Spender, Spent] = {}
+
+    def add(self, who: Spender, spent: Spent, own: str | None = None) -> None:
+        """Count something for somebody; rows of the session `own` are always kept apart."""
+        known = self._rows.get(who)
+        self._rows[who] = spent if known is None else known + spent
+        while known is None and len(self._rows) > MOST_ROWS and self._put_together(own):
+            pass
+
+    def items(self) -> list[tuple[Spender, Spent]]:
+        """Return what everybody has used, in the order in which they began."""
+        return list(self._rows.items())
+
+    def _put_together(self, own: str | None) -> bool:
+        """Put the oldest row of another session to those of its agent; return False when there is none."""
+        oldest = next((who for who in self._rows if who.session is not None and who.session != own), None)
+        if oldest is None:
+            return False
+        together = oldest._replace(session=None)
+        self._rows[together] = self._rows.get(together, Spent()) + self._rows.pop(oldest)
+        return True
+
+
+def shown(who: Spender, spent: Spent) -> dict[str, Any]:
+    """Return a row as events and programs have it: plain data, money as exact text."""
+    return {**who._asdict(), **spent._asdict(), "usd": str(spent.usd)}
+
+
+def read_row(row: Mapping[str, Any]) -> tuple[Spender, Spent]:
+    """Return what a row says; raises KeyError, TypeError or ArithmeticError for what is none."""
+    who = Spender(row["session"], row["agent"], str(row["source"]))
+    return who, Spent(int(row["calls"]), int(row["tokens"]), Decimal(str(row["usd"])), int(row["unpriced"]))

@@ -1,0 +1,131 @@
+"""Keep one session to its budget: by the events before its calls, and those that say what they used."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from amplifier_core.events import (
+    LLM_REQUEST,
+    LLM_RESPONSE,
+    PROVIDER_ERROR,
+    PROVIDER_REQUEST,
+    PROVIDER_RESPONSE,
+    TOOL_PRE,
+)
+from amplifier_core.models import HookResult
+from amplifier_foundation.budget.session_budget import SessionBudget
+from amplifier_foundation.budget.spending import Spent
+
+#: Before other hooks have their say: what may not be done need not be asked for.
+_FIRST: Final = -1000
+#: Failures of a question that cost nothing: no answer was begun. Whatever else breaks one off may have cost something.
+_FREE: Final = frozenset(
+    {
+        "AccessDeniedError",
+        "AuthenticationError",
+        "BudgetExhaustedError",
+        "ConfigurationError",
+        "ContextLengthError",
+        "InvalidRequestError",
+        "NetworkError",
+        "NotFoundError",
+        "ProviderUnavailableError",
+        "QuotaExceededError",
+        "RateLimitError",
+    }
+)
+
+
+class BudgetWatch:
+    """Listen to a session on behalf of its budget."""
+
+    def __init__(self, budget: SessionBudget, coordinator: Any) -> None:
+        self._budget = budget
+        self._coordinator = coordinator
+        self._hooks = coordinator.hooks
+        #: Requests of the loop that are under way, by their span: whether the provider has said that it asks, and
+        #: whether it has said what that used.
+        self._requests: dict[Any, _Request] = {}
+
+    def start(self) -> None:
+        """Register what listens; who used how much is counted even when nothing is limited."""
+        self._listen(LLM_REQUEST, self._on_question)
+        self._listen(LLM_RESPONSE, self._on_answer)
+        if self._budget.is_limited:
+            self._listen(PROVIDER_RESPONSE, self._on_request_ended)
+            self._listen(PROVIDER_ERROR, self._on_request_ended)
+            # Gates: what cannot be counted is not done.
+            self._listen(PROVIDER_REQUEST, self._before_request, on_error="deny")
+            self._listen(TOOL_PRE, self._before_tool, on_error="deny")
+
+    def _listen(self, event: str, handler: Any, **options: Any) -> None:
+        self._hooks.register(event, handler, priority=_FIRST, name="app-budget", **options)
+
+    async def _before_request(self, event: str, data: dict[str, Any]) -> HookResult:
+        reason = self._budget.reserve("turns")
+        if reason is None:
+            self._requests[data.get("span_id")] = _Request()
+        return await self._verdict(reason)
+
+    async def _before_tool(self, event: str, data: dict[str, Any]) -> HookResult:
+        # With an input that a person has changed, it is the same call again.
+        reason = self._budget.check() if data.get("edits") else self._budget.reserve("tool_calls")
+        return await self._verdict(reason)
+
+    def _on_question(self, event: str, data: dict[str, Any]) -> None:
+        """Count a question that the loop has not asked for: of a hook or a tool, or one more for the same request.
+
+        One too many is refused by the provider, which asks the budget before every attempt.
+        """
+        request = self._requests.get(data.get("span_id"))
+        if request is None or request.is_asked:
+            self._budget.reserve("turns")
+        else:
+            request.is_asked = True
+
+    async def _on_answer(self, event: str, data: dict[str, Any]) -> None:
+        from amplifier_foundation.budget.source import source_of_call
+
+        request = self._requests.get(data.get("span_id"))
+        if request is not None:
+            request.is_answered = True
+        self._budget.add_spent(_spent(data), source_of_call(self._coordinator))
+        await self._tell()
+
+    def _on_request_ended(self, event: str, data: dict[str, Any]) -> None:
+        """Count the answer of a provider that has no events of its own."""
+        request = self._requests.pop(data.get("span_id"), None)
+        if request is not None and not request.is_answered and event == PROVIDER_RESPONSE:
+            self._budget.add_usage(data.get("usage"))
+
+    async def _verdict(self, reason: str | None) -> HookResult:
+        await self._tell()
+        return HookResult(action="continue") if reason is None else HookResult(action="deny", reason=reason)
+
+    async def _tell(self) -> None:
+        for event, payload in self._budget.news():
+            await self._hooks.emit(event, payload)
+
+
+class _Request:
+    """What is known of a request that is under way."""
+
+    __slots__ = ("is_answered", "is_asked")
+
+    def __init__(self) -> None:
+        self.is_asked = False
+        self.is_answered = False
+
+
+def _spent(data: dict[str, Any]) -> Spent:
+    """Return what a question has used, with attempts at it that were broken off."""
+    usage, broken = data.get("usage"), data.get("unpriced_attempts")
+    if data.get("status") != "error" or usage is not None:
+        spent = Spent.of_usage(usage)
+    else:
+        spent = Spent(calls=1)
+        if not isinstance(broken, int):
+            error = data.get("error")
+            kind = error.get("type") if isinstance(error, dict) else None
+            broken = 0 if kind in _FREE else 1
+    return spent + Spent(unpriced=broken) if isinstance(broken, int) and broken > 0 else spent

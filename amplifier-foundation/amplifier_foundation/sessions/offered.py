@@ -1,0 +1,62 @@
+"""What a session offers to its modules: capabilities that are there before the first of them is mounted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from amplifier_foundation.sessions.made_later import MadeLater
+from amplifier_foundation.sessions.plan_facts import is_trusted
+from amplifier_foundation.spawn.capabilities import ResumeCapability, SpawnCapability
+
+if TYPE_CHECKING:
+    from amplifier_foundation.sessions.runtime import SessionRuntime
+
+
+def capabilities_of(runtime: SessionRuntime) -> dict[str, Any]:
+    """Return the capabilities of a session by name; what few sessions need is made when it is asked for."""
+    prepared, origin = runtime.prepared, runtime.origin
+    return {
+        "session.working_dir": origin.working_dir if origin and origin.working_dir else str(prepared.project),
+        "session.dir": runtime.folder,
+        "amplifier.home": prepared.home.path,
+        "bundle_package_paths": [str(path) for path in prepared.package_paths],
+        "mention_resolver": runtime.prompt.resolver,
+        "mention_deduplicator": runtime.prompt.deduplicator,
+        "session.checkpoint": MadeLater(lambda: runtime.checkpoints),
+        "policy.hidden": lambda tool: hidden_by_all(runtime, tool),
+        "approval.is_remembered": lambda action, details: all(
+            permissions.is_allowed_by_person(action, details)
+            for permissions in (runtime.permissions, *runtime.more_permissions)
+        ),
+        "project.is_trusted": lambda: runtime.trust or is_trusted(prepared),
+        "session.spawn": SpawnCapability(lambda: runtime.children),
+        "session.resume": ResumeCapability(lambda: runtime.children),
+        "self_delegation_depth": origin.self_delegation_depth if origin else 0,
+        "model_role_resolver": MadeLater(lambda: runtime.routing),
+        **(origin.capabilities if origin else {}),
+    }
+
+
+def hidden_by_all(runtime: SessionRuntime, tool: str) -> Callable[[str], bool] | None:
+    """Return what tells which places a tool must leave out by any rules of the session; None when there are none."""
+    known = [one.current.hidden(tool) for one in (runtime.permissions, *runtime.more_permissions)]
+    hidden = [is_hidden for is_hidden in known if is_hidden is not None]
+    if len(hidden) < 2:
+        return hidden[0] if hidden else None
+    return lambda place: any(is_hidden(place) for is_hidden in hidden)
+
+
+def cost_of_past_children(runtime: SessionRuntime) -> Callable[[], Any]:
+    """Return what tells the cost of sessions below a resumed one that this process does not run."""
+
+    async def past() -> dict[str, str] | None:
+        import asyncio
+
+        from amplifier_foundation.spawn.cost import cost_of_past
+
+        place, is_counted = runtime.folder.parent, runtime.children.is_counted
+        cost = await asyncio.to_thread(cost_of_past, place, runtime.session_id, is_counted)
+        return {"cost_usd": cost} if cost is not None else None
+
+    return past

@@ -1,0 +1,52 @@
+"""The metadata that a session starts with, new or taken up again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from amplifier_foundation.prepared import Prepared
+from amplifier_foundation.sessions.plan_facts import provider_and_model
+from amplifier_foundation.sessions.usage import Usage
+
+if TYPE_CHECKING:
+    from amplifier_foundation.sessions.resume import SavedSession
+
+
+def starting_facts(
+    session_id: str, prepared: Prepared, plan: Mapping[str, Any], saved: SavedSession | None
+) -> dict[str, Any]:
+    """Return what is known of a session before its first turn; of one that goes on, only what this process changes."""
+    provider, model = provider_and_model(plan)
+    facts: dict[str, Any] = {
+        "session_id": session_id,
+        "created": datetime.now(UTC).isoformat(),
+        "bundle": f"bundle:{prepared.composed.name}",
+        "provider": provider,
+        "model": model,
+        "turn_count": 0,
+        "working_dir": str(prepared.project),
+    }
+    if saved is None:
+        return facts
+    known = saved.metadata
+    # Only what this process changes is written again: another one may have renamed the session meanwhile.
+    changed = {key: value for key, value in facts.items() if key not in known}
+    changed |= {"turn_count": saved.turn_count, "first_prompt": saved.first_prompt, "provider": provider}
+    usage = Usage(known.get("usage"))
+    if saved.turn_count:
+        usage.begin(facts["created"])
+    changed["usage"] = usage.facts
+    composed = prepared.composed
+    if saved.bundle not in (None, composed.name, composed.reference):
+        changed |= {"bundle": facts["bundle"], "bundle_overrides": _overrides(known, facts)}
+    # A model that is not named any more is taken out of what is known.
+    return {key: value for key, value in changed.items() if value is not None} | {"model": model}
+
+
+def _overrides(known: Mapping[str, Any], facts: Mapping[str, Any]) -> list[Any]:
+    """Return the bundles that took the place of the session's own, this one added."""
+    before = known.get("bundle_overrides")
+    override = {"timestamp": facts["created"], "original": known.get("bundle"), "forced": facts["bundle"]}
+    return [*(before if isinstance(before, list) else []), override]

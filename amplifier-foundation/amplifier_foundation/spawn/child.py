@@ -1,0 +1,213 @@
+"""Run one task in one child session of this process, and see that all of it ends with it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from amplifier_core.events import ORCHESTRATOR_COMPLETE
+from amplifier_foundation.errors import FoundationError
+from amplifier_foundation.sessions.runtime import ModulesMissingError, SessionRuntime
+from amplifier_foundation.spawn.cost import total_cost
+from amplifier_foundation.spawn.errors import ChildBusyError, ChildError, ChildFailedError, ChildRefusedError
+from amplifier_foundation.spawn.origin import OnChildEvent, Origin
+from amplifier_foundation.spawn.stored import Result, keep_result
+from amplifier_kit.log import SessionLogBusy
+from amplifier_kit.loop.waiting import run_to_end
+
+if TYPE_CHECKING:
+    from amplifier_core.cancellation import CancellationToken
+    from amplifier_foundation.prepared import Prepared
+    from amplifier_foundation.sessions.resume import SavedSession
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a child is to do."""
+
+    prompt: str
+    #: What tells the task from others when the call is made again.
+    hash: str
+    #: The part of its parent's conversation that a new child begins with.
+    messages: Sequence[Mapping[str, Any]] = ()
+    #: What the child's log and the caller should know.
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What a child finds where it runs: who answers and shows, the variables, and how strict its parent is."""
+
+    approval_system: Any = None
+    display_system: Any = None
+    environ: Mapping[str, str] = field(default_factory=dict)
+    allow_missing_modules: bool = False
+    trust: bool = False
+    on_child_event: OnChildEvent | None = None
+
+    @classmethod
+    def of(cls, parent: SessionRuntime) -> Surroundings:
+        """Return those of a session, as they are now."""
+        coordinator = parent.session.coordinator
+        return cls(
+            coordinator.approval_system,
+            coordinator.display_system,
+            parent.environ,
+            parent.allow_missing_modules,
+            parent.trust,
+            parent.on_child_event,
+        )
+
+
+class Child:
+    """A child session from its start to its end."""
+
+    def __init__(
+        self, surroundings: Surroundings, origin: Origin, prepared: Prepared, saved: SavedSession | None = None
+    ) -> None:
+        """Prepare the session; raises what SessionRuntime raises."""
+        self._origin = origin
+        self._ended: dict[str, Any] = {}
+        #: What the child and all below it had cost when it ended.
+        self.spent: str | None = None
+        self.runtime = SessionRuntime(
+            prepared,
+            session_id=origin.facts.session_id,
+            saved=saved,
+            approval_system=surroundings.approval_system,
+            display_system=surroundings.display_system,
+            environ=surroundings.environ,
+            allow_missing_modules=surroundings.allow_missing_modules,
+            trust=surroundings.trust,
+            origin=origin,
+            on_child_event=surroundings.on_child_event,
+        )
+
+    @property
+    def cancellation(self) -> CancellationToken:
+        """Return what carries the wish to stop to the child."""
+        return self.runtime.session.coordinator.cancellation
+
+    async def run(self, task: Task) -> Result:
+        """Bring the session up, let it do the task and take it down, whatever happens.
+
+        Raises ChildRefusedError, ChildBusyError, ChildFailedError; a cancellation is raised when everything is closed.
+        """
+        started = time.monotonic()
+        runtime = self.runtime
+        identity = self._origin.facts.session_id
+        try:
+            await runtime.__aenter__()
+        except SessionLogBusy as error:
+            raise ChildBusyError(f"the session {identity} is running already: wait for it, or start another") from error
+        except ModulesMissingError as error:
+            raise self._not_started(task, ChildRefusedError(identity, error.failures)) from error
+        except Exception as error:
+            text = f"the session {identity} could not be started: {_said(error)}"
+            raise self._not_started(task, ChildFailedError(identity, text)) from error
+        try:
+            return await self._work(task, started)
+        except BaseException as error:
+            status = "cancelled" if isinstance(error, asyncio.CancelledError) else "error"
+            self._keep(task, self._facts(str(error), status))
+            raise
+        finally:
+            await run_to_end(self._close())
+
+    def _not_started(self, task: Task, error: ChildError) -> ChildError:
+        """Leave a note of whose child it was to be and why it is none."""
+        self.runtime.keep_facts()
+        self._keep(task, self._facts(str(error), "error"))
+        return error
+
+    async def _close(self) -> None:
+        try:
+            self.spent = await self.cost()
+        finally:
+            await self.runtime.__aexit__(None, None, None)
+
+    async def cost(self) -> str | None:
+        """Return what the child and all below it cost so far; None when nobody knows."""
+        return total_cost(await self.runtime.session.coordinator.collect_contributions("session.cost"))
+
+    async def _work(self, task: Task, started: float) -> Result:
+        runtime, identity = self.runtime, self._origin.facts.session_id
+        coordinator = runtime.session.coordinator
+        coordinator.hooks.register(ORCHESTRATOR_COMPLETE, self._on_complete, priority=900, name="app-child")
+        for warning in task.warnings:
+            coordinator.log("WARNING", warning)
+        await self._begin_with(task.messages)
+        try:
+            answer = await runtime.execute(task.prompt)
+        except asyncio.CancelledError:
+            raise
+        except Exception as error:
+            failure = ChildFailedError(identity, f"the session {identity} failed: {_said(error)}")
+            failure.metadata = await self._spent(started)
+            raise failure from error
+        result = await self._result(answer, task, started)
+        self._keep(task, result)
+        return result
+
+    def _on_complete(self, event: str, data: dict[str, Any]) -> None:
+        self._ended = data
+
+    async def _begin_with(self, messages: Sequence[Mapping[str, Any]]) -> None:
+        """Give the child a part of its parent's conversation, every call in it with its result."""
+        if not messages:
+            return
+        from amplifier_foundation.sessions.history import repaired
+        from amplifier_foundation.sessions.resume import conversation
+
+        context = self.runtime.session.coordinator.get("context")
+        for message in repaired(conversation([dict(message) for message in messages])).messages:
+            await context.add_message(message)
+
+    async def _result(self, answer: Any, task: Task, started: float) -> Result:
+        runtime, ended = self.runtime, self._ended
+        given = ended.get("metadata")
+        metadata = {**(given if isinstance(given, Mapping) else {}), **await self._spent(started)}
+        if task.warnings:
+            metadata["warnings"] = list(task.warnings)
+        status = str(ended.get("status") or "success")
+        if runtime.budget.exhausted is not None:
+            status, metadata["reason"] = "budget_exhausted", runtime.budget.exhausted
+        elif runtime.session.coordinator.cancellation.is_cancelled:
+            status = "cancelled"
+        return self._facts(answer if isinstance(answer, str) else str(answer), status, metadata)
+
+    async def _spent(self, started: float) -> dict[str, Any]:
+        runtime = self.runtime
+        return {
+            "agent": self._origin.facts.agent,
+            "provider": runtime.provider,
+            "model": runtime.model,
+            "usage": runtime.usage,
+            "cost_usd": await self.cost(),
+            "duration_ms": round((time.monotonic() - started) * 1000),
+        }
+
+    def _facts(self, output: str, status: str, metadata: Mapping[str, Any] | None = None) -> Result:
+        turns = self._ended.get("turn_count")
+        return {
+            "output": output,
+            "session_id": self._origin.facts.session_id,
+            "status": status,
+            "turn_count": turns if isinstance(turns, int) else 1,
+            "metadata": dict(metadata or {}),
+        }
+
+    def _keep(self, task: Task, result: Result) -> None:
+        runtime = self.runtime
+        try:
+            keep_result(runtime.folder, task.hash, result, lambda value: runtime.redactor.scrub(value).value)
+        except OSError as error:
+            # The answer is worth more than its copy; a call that is made again finds it in the conversation.
+            runtime.session.coordinator.log("WARNING", f"the result of {runtime.folder} cannot be kept: {error}")
+
+
+def _said(error: BaseException) -> str:
+    return str(error) if isinstance(error, FoundationError) else f"{type(error).__name__}: {error}"

@@ -1,0 +1,152 @@
+"""Be the process of one child session: take its job from a socket, run it, say there what comes of it.
+
+python -P -m amplifier_foundation.spawn.process SOCKET
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from amplifier_core.events import LLM_RESPONSE, TOOL_POST
+from amplifier_foundation.budget import SessionBudget
+from amplifier_foundation.errors import FoundationError
+from amplifier_foundation.import_path import hold
+from amplifier_foundation.spawn.child import Child, Surroundings
+from amplifier_foundation.spawn.errors import ChildError
+from amplifier_foundation.spawn.frames import Frame, read_frame, write_frame
+from amplifier_foundation.spawn.job import read_job
+from amplifier_foundation.spawn.origin import ChildFacts
+
+
+class Line:
+    """The line to the parent's process: who asks, shows and tells here is answered, shown and told there."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader, self._writer = reader, writer
+        self._asked: dict[int, asyncio.Future[str]] = {}
+        self._count = 0
+
+    def send(self, frame: Frame) -> None:
+        """Send a frame."""
+        write_frame(self._writer, frame)
+
+    async def flush(self) -> None:
+        """Wait until everything is sent, or nobody listens any more."""
+        try:
+            await self._writer.drain()
+            self._writer.close()
+            await self._writer.wait_closed()
+        except ConnectionError:
+            pass  # there is nobody to tell
+
+    async def request_approval(self, prompt: str, options: list[str], timeout: float, default: str) -> str:
+        """Ask as the kernel asks, over there."""
+        self._count += 1
+        number = self._count
+        future: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self._asked[number] = future
+        ask = {"id": number, "prompt": prompt, "options": options, "timeout": timeout, "default": default}
+        self.send({"kind": "ask", **ask})
+        try:
+            return await future
+        finally:
+            del self._asked[number]
+
+    def show_message(self, message: str, level: str, source: str = "hook") -> None:
+        """Show as the kernel shows, over there."""
+        self.send({"kind": "show", "message": message, "level": level, "source": source})
+
+    def on_event(self, facts: ChildFacts, event: str, data: dict[str, Any]) -> None:
+        """Tell an event over there."""
+        self.send({"kind": "event", "facts": list(facts), "event": event, "data": data})
+
+    async def listen(self, stop: Any) -> None:
+        """Heed what comes from the parent; when it is gone, stop at once."""
+        while (frame := await read_frame(self._reader)) is not None:
+            if frame.get("kind") == "answer" and frame.get("id") in self._asked:
+                future = self._asked[frame["id"]]
+                if not future.done():
+                    future.set_result(str(frame.get("answer")))
+            elif frame.get("kind") == "stop":
+                stop(bool(frame.get("immediate")))
+        stop(True)
+
+
+async def serve(path: str) -> int:
+    """Run the child whose job waits at a socket; return the exit status of the process."""
+    reader, writer = await asyncio.open_unix_connection(path)
+    job = await read_frame(reader)
+    if job is None:
+        return 1
+    line = Line(reader, writer)
+    try:
+        frame = await _run(job, line)
+    except asyncio.CancelledError:
+        frame = {"kind": "cancelled"}
+    except FoundationError as error:
+        frame = _failure(error)
+    except Exception as error:
+        frame = {"kind": "failed", "code": "child_failed", "text": f"{type(error).__name__}: {error}"}
+    line.send(frame)
+    await line.flush()
+    return 0 if frame["kind"] == "result" else 1
+
+
+async def _run(job: Mapping[str, Any], line: Line) -> Frame:
+    origin, prepared, task = read_job(job)
+    hold(prepared.site_folders)
+    budget = SessionBudget(job["budget"], agent=origin.facts.agent)
+    surroundings = Surroundings(
+        line if job["can_ask"] else None,
+        line if job["can_show"] else None,
+        _environ(),
+        job["allow_missing_modules"],
+        job["trust"],
+        line.on_event if job["is_observed"] else None,
+    )
+    saved = None
+    if job["is_saved"]:
+        from amplifier_foundation.sessions.resume import load_session
+
+        saved = load_session(origin.folder)
+    child = Child(surroundings, replace(origin, budget=budget), prepared, saved)
+    work = asyncio.ensure_future(child.run(task))
+
+    def stop(immediate: bool) -> None:
+        (child.cancellation.request_immediate if immediate else child.cancellation.request_graceful)()
+        if immediate:
+            work.cancel()
+
+    async def tell_use(event: str, data: dict[str, Any]) -> None:
+        line.send({"kind": "used", "report": budget.report(), "cost_usd": await child.cost()})
+
+    hooks = child.runtime.session.coordinator.hooks
+    for event in (LLM_RESPONSE, TOOL_POST):
+        hooks.register(event, tell_use, priority=1000, name="app-process")
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop, True)
+    listening = asyncio.ensure_future(line.listen(stop))
+    try:
+        return {"kind": "result", "result": await work}
+    finally:
+        line.send({"kind": "used", "report": budget.report(), "cost_usd": child.spent})
+        listening.cancel()
+
+
+def _environ() -> Mapping[str, str]:
+    import os
+
+    return os.environ
+
+
+def _failure(error: FoundationError) -> Frame:
+    facts = {"code": error.code, "text": str(error), "failures": getattr(error, "failures", None)}
+    return {"kind": "failed", **facts, "metadata": error.metadata if isinstance(error, ChildError) else {}}
+
+
+if __name__ == "__main__":
+    sys.exit(asyncio.run(serve(sys.argv[1])))

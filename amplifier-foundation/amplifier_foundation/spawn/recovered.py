@@ -1,0 +1,81 @@
+"""Give a session that was cut off what its children have done: their calls have no result, but they may be finished."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from amplifier_foundation.spawn.ids import call_begins_with
+
+if TYPE_CHECKING:
+    from amplifier_foundation.sessions.resume import SavedSession
+
+Message = dict[str, Any]
+
+#: Marks results that were taken from a child.
+FROM_CHILD: Final = "recovered_from_child"
+
+
+def with_children(saved: SavedSession) -> SavedSession:
+    """Return a session whose lost calls have the results of the children they had started.
+
+    A child that had not finished is named, so that the model can let it go on. Raises nothing.
+    """
+    lost = [message for message in saved.messages if _is_lost(message)]
+    if not lost:
+        return saved
+    from amplifier_foundation.sessions.catalog import folder_names
+
+    place = saved.folder.parent
+    names = folder_names(str(place))
+    found: dict[int, Message] = {}
+    notes: list[str] = []
+    for message in lost:
+        call = str(message["tool_call_id"])
+        begins = call_begins_with(saved.session_id, call)
+        told = [_told(place / name, saved.session_id, notes) for name in names if name.startswith(begins)]
+        if any(told):
+            content = "\n".join(text for text in told if text)
+            found[id(message)] = {**message, "content": content, "metadata": {FROM_CHILD: True}}
+    if not found:
+        return saved
+    messages = [found.get(id(message), message) for message in saved.messages]
+    return replace(saved, messages=messages, notes=(*saved.notes, *notes))
+
+
+def _is_lost(message: Message) -> bool:
+    marks = message.get("metadata")
+    is_stand_in = isinstance(marks, Mapping) and marks.get("synthetic") is True
+    return message.get("role") == "tool" and is_stand_in and isinstance(message.get("tool_call_id"), str)
+
+
+def _told(folder: Path, parent_id: str, notes: list[str]) -> str | None:
+    """Return what to tell of a child; None when the folder holds no child of that session."""
+    from amplifier_foundation.errors import FoundationError
+    from amplifier_foundation.sessions.metadata import load_metadata
+    from amplifier_foundation.sessions.resume import load_session
+    from amplifier_foundation.spawn.resuming import answer_of
+    from amplifier_foundation.spawn.stored import stored_result
+
+    facts = load_metadata(folder).data
+    if facts.get("parent_id") != parent_id:
+        return None
+    task, agent = str(facts.get("task_sha256")), str(facts.get("agent_name"))
+    result = stored_result(folder, task)
+    if result is None:
+        try:
+            result = answer_of(load_session(folder), task)
+        except FoundationError as error:
+            notes.append(str(error))
+    if result is None:
+        notes.append(f"the session {folder.name} of agent {agent} was cut off with this one")
+        return (
+            f"The call was interrupted. The session {folder.name} of agent {agent} that it had started is not done; it "
+            "goes on from where it was when it is resumed by that session id."
+        )
+    notes.append(f"the result of the session {folder.name} of agent {agent} was taken from it")
+    told = {"response": result["output"], "session_id": folder.name, "agent": agent}
+    return json.dumps({**told, "turn_count": result["turn_count"], "status": result["status"]}, ensure_ascii=False)

@@ -1,0 +1,203 @@
+"""Run a child in a process of its own that has the variables it needs and no others, and leave nothing of it behind."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from amplifier_core.cancellation import CancellationToken
+from amplifier_foundation.spawn.child import Surroundings, Task
+from amplifier_foundation.spawn.errors import ChildBusyError, ChildError, ChildFailedError, ChildRefusedError
+from amplifier_foundation.spawn.frames import Frame, read_frame, write_frame
+from amplifier_foundation.spawn.job import environment_for, write_job
+from amplifier_foundation.spawn.origin import ChildFacts, Origin
+from amplifier_foundation.spawn.stored import Result
+from amplifier_kit.loop.waiting import run_to_end
+from amplifier_kit.processes import Order, Output, Running, StartError, start
+
+if TYPE_CHECKING:
+    from amplifier_foundation.prepared import Prepared
+
+#: How long a child that was told to stop at once may take to close its log before its process is ended.
+_LAST_WORDS: Final = 0.6
+#: How long a process may take to end once it has said everything.
+_GOODBYE: Final = 5.0
+#: What of its output is kept, for when it dies without a word.
+_OUTPUT_BYTES: Final = 4000
+
+
+class _Token(CancellationToken):
+    """Pass the wish to stop on to the other process."""
+
+    def __init__(self, child: RemoteChild) -> None:
+        super().__init__()
+        self._child = child
+
+    def request_graceful(self) -> bool:
+        """Ask the child to stop after what it is doing."""
+        is_new = super().request_graceful()
+        if is_new:
+            self._child.tell({"kind": "stop", "immediate": False})
+        return is_new
+
+    def request_immediate(self) -> bool:
+        """Ask the child to stop at once."""
+        is_new = super().request_immediate()
+        if is_new:
+            self._child.tell({"kind": "stop", "immediate": True})
+        return is_new
+
+
+class RemoteChild:
+    """A child session in another process, used as `Child` is."""
+
+    def __init__(self, surroundings: Surroundings, origin: Origin, prepared: Prepared, *, is_saved: bool) -> None:
+        self._surroundings, self._origin, self._prepared, self._is_saved = surroundings, origin, prepared, is_saved
+        self._writer: asyncio.StreamWriter | None = None
+        self._asking: set[asyncio.Task[None]] = set()
+        self._output = Output(_OUTPUT_BYTES)
+        self._result: Result | None = None
+        self.cancellation: CancellationToken = _Token(self)
+        #: What the child and all below it have cost, as far as it has told.
+        self.spent: str | None = None
+
+    async def cost(self) -> str | None:
+        """Return what the child and all below it cost so far; None when nobody knows."""
+        return self.spent
+
+    async def run(self, task: Task) -> Result:
+        """Start the process, have the task done and see that everything ends; raises as `Child.run` does."""
+        identity = self._origin.facts.session_id
+        folder = Path(tempfile.mkdtemp(prefix="amplifier-"))
+        server: asyncio.Server | None = None
+        running: Running | None = None
+        try:
+            met: asyncio.Future[asyncio.StreamReader] = asyncio.get_running_loop().create_future()
+            server = await asyncio.start_unix_server(self._on_meeting(met), folder / "s")
+            running = start(self._order(folder / "s"), self._output)
+            return await self._converse(task, met, running)
+        except (OSError, StartError) as error:
+            raise ChildFailedError(identity, f"the process of session {identity} cannot be run: {error}") from error
+        finally:
+            await run_to_end(self._close(server, running, folder))
+
+    def tell(self, frame: Frame) -> None:
+        """Send something to the child; before it is there and after it is gone, nothing."""
+        if self._writer is not None:
+            write_frame(self._writer, frame)
+
+    # -- parts --
+
+    def _order(self, socket: Path) -> Order:
+        # -P: a module in the folder of the project must not take the place of one of Python's.
+        argv = [sys.executable, "-P", "-m", "amplifier_foundation.spawn.process", str(socket)]
+        environment = environment_for(self._prepared.composed.plan, self._surroundings.environ)
+        return Order(argv, self._prepared.project, environment)
+
+    def _on_meeting(self, met: asyncio.Future[asyncio.StreamReader]) -> Any:
+        async def meet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            if met.done():
+                writer.close()
+                return
+            self._writer = writer
+            met.set_result(reader)
+
+        return meet
+
+    async def _converse(self, task: Task, met: asyncio.Future[asyncio.StreamReader], running: Running) -> Result:
+        ended = asyncio.ensure_future(running.wait())
+        try:
+            either: list[asyncio.Future[Any]] = [met, ended]
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+            if not met.done():
+                running.check_start()
+                raise self._died(running)
+            self.tell(write_job(self._surroundings, self._origin, self._prepared, task, is_saved=self._is_saved))
+            if self.cancellation.is_cancelled:
+                self.tell({"kind": "stop", "immediate": self.cancellation.is_immediate})
+            while (frame := await read_frame(met.result())) is not None:
+                if (result := self._heed(frame)) is not None:
+                    return result
+            await ended
+            raise self._died(running)
+        finally:
+            ended.cancel()
+
+    def _heed(self, frame: Frame) -> Result | None:
+        """Do what a frame says; return the result when it is one, raise when it says that there will be none."""
+        kind, surroundings = frame.get("kind"), self._surroundings
+        if kind == "used":
+            self.spent = frame["cost_usd"] if frame["cost_usd"] is not None else self.spent
+            if self._origin.budget is not None:
+                self._origin.budget.absorb(frame["report"])
+        elif kind == "event" and surroundings.on_child_event is not None:
+            surroundings.on_child_event(ChildFacts(*frame["facts"]), frame["event"], frame["data"])
+        elif kind == "show" and surroundings.display_system is not None:
+            surroundings.display_system.show_message(frame["message"], frame["level"], frame["source"])
+        elif kind == "ask":
+            asking = asyncio.ensure_future(self._answer(frame))
+            self._asking.add(asking)
+            asking.add_done_callback(self._asking.discard)
+        elif kind == "cancelled":
+            raise asyncio.CancelledError
+        elif kind == "failed":
+            raise self._failure(frame)
+        elif kind == "result":
+            self._result = frame["result"]
+            return self._result
+        return None
+
+    async def _answer(self, frame: Frame) -> None:
+        """Put a question of the child to whom this session asks; whatever goes wrong is a no."""
+        try:
+            answer = await self._surroundings.approval_system.request_approval(
+                frame["prompt"], frame["options"], frame["timeout"], frame["default"]
+            )
+        except Exception as error:  # an approval system may fail in any way
+            answer = f"Deny: {type(error).__name__}: {error}"
+        self.tell({"kind": "answer", "id": frame["id"], "answer": answer})
+
+    def _failure(self, frame: Frame) -> Exception:
+        identity, code, text = self._origin.facts.session_id, frame.get("code"), str(frame.get("text"))
+        failure: ChildError
+        if code == ChildBusyError.code:
+            return ChildBusyError(text)
+        if code == ChildRefusedError.code:
+            failure = ChildRefusedError(identity, [str(one) for one in frame.get("failures") or [text]])
+        else:
+            failure = ChildFailedError(identity, text)
+        failure.metadata = dict(frame.get("metadata") or {})
+        return failure
+
+    def _died(self, running: Running) -> ChildFailedError:
+        identity, status = self._origin.facts.session_id, running.outcome.returncode
+        said = self._output.shown().text.strip()
+        how = f"the process of session {identity} ended without an answer (exit status {status})"
+        return ChildFailedError(identity, f"{how}: {said[-1000:]}" if said else how)
+
+    async def _close(self, server: asyncio.Server | None, running: Running | None, folder: Path) -> None:
+        """End the process, gently as long as it has something to say, and remove what was made for it."""
+        if running is not None:
+            await self._end(running)
+        for asking in tuple(self._asking):
+            asking.cancel()
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
+        if server is not None:
+            server.close()
+        (folder / "s").unlink(missing_ok=True)
+        os.rmdir(folder)
+
+    async def _end(self, running: Running) -> None:
+        if not running.is_over and not running.has_ended:
+            if self._result is None:
+                self.tell({"kind": "stop", "immediate": True})
+            waiting = asyncio.ensure_future(running.wait())
+            await asyncio.wait([waiting], timeout=_LAST_WORDS if self._result is None else _GOODBYE)
+            waiting.cancel()
+        await running.stop()

@@ -1,0 +1,1 @@
+"""What tools share that hand work to child sessions."""

@@ -1,0 +1,112 @@
+"""Measure what the sandbox adds to a command.
+
+    python benchmarks/sandbox.py [--rounds 15] [--json]
+
+The same command is run with and without the sandbox, in turns, by the code that runs the commands of `bash`: a
+project with a repository, the whole of what is looked at and mounted for every command, the supervisor, the end of all
+processes. The difference of the lower quartiles counts: what else the machine did at the time only ever adds. Finding
+out whether there is a sandbox, which is done once per process, is a row of its own. Prints a table, or with --json one
+object `{"rows": [{"what", "ms", "target_ms", "met"}]}`; exits 1 when a target is missed, 2 when there is no sandbox to
+measure or a command fails.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from document import table
+
+from amplifier_kit.processes import Order, Output
+from amplifier_kit.sandbox import Sandbox, SandboxSettings, run
+
+TARGET_MS = 30.0
+COMMAND = ("/bin/sh", "-c", "echo ran")
+
+
+def make_project(folder: Path) -> None:
+    """Make a folder as sessions have it: a repository, with what is guarded in it."""
+    for name in (".git/hooks", ".git/modules/part/hooks", ".amplifier", ".claude", "src"):
+        (folder / name).mkdir(parents=True)
+    for name in (".git/HEAD", ".git/config", ".git/modules/part/HEAD", ".git/modules/part/config", "src/file.py"):
+        (folder / name).write_text("", encoding="utf-8")
+
+
+async def once(box: Sandbox, folder: Path) -> float:
+    """Return how long one command takes, in milliseconds; exit when it does not do what it should."""
+    start = time.perf_counter()
+    walls = await asyncio.to_thread(box.walls, str(folder))
+    output = Output(1000)
+    outcome = await run(Order(COMMAND, folder, walls.environment), walls, output, timeout=60)
+    walls.placeholders.release()
+    taken = (time.perf_counter() - start) * 1000
+    if outcome.returncode != 0 or output.shown().text != "ran\n":
+        print(f"the command failed: {outcome}, {output.shown().text}", file=sys.stderr)
+        sys.exit(2)
+    return taken
+
+
+def lower_quartile(values: list[float]) -> float:
+    """Return the value that a quarter of the values stays below."""
+    return sorted(values)[len(values) // 4]
+
+
+async def measure(rounds: int, folder: Path) -> list[dict[str, Any]]:
+    """Return the rows: what was measured, how long it took and its target."""
+    box, free = Sandbox(SandboxSettings(), folder), Sandbox(SandboxSettings(mode="off"), folder)
+    start = time.perf_counter()
+    status = await box.ready()
+    trial = (time.perf_counter() - start) * 1000
+    if not status.is_active:
+        print(box.summary(), file=sys.stderr)
+        sys.exit(2)
+    inside, outside = [], []
+    for _ in range(rounds):
+        outside.append(await once(free, folder))
+        inside.append(await once(box, folder))
+    added = lower_quartile(inside) - lower_quartile(outside)
+    return [
+        {
+            "what": f"the sandbox adds to a command ({lower_quartile(outside):.1f} ms without it)",
+            "ms": added,
+            "target_ms": TARGET_MS,
+            "met": added <= TARGET_MS,
+        },
+        {"what": "find out whether there is a sandbox, once per process", "ms": trial, "target_ms": None, "met": True},
+    ]
+
+
+def main() -> int:
+    """Measure, print, and return the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name).resolve()
+        make_project(folder)
+        rows = asyncio.run(measure(options.rounds, folder))
+    if options.json:
+        print(json.dumps({"rows": rows}))
+    else:
+        lines = [
+            [
+                row["what"],
+                f"{row['ms']:.1f} ms",
+                f"≤ {row['target_ms']:g} ms" if row["target_ms"] else "",
+                "yes" if row["met"] else "NO",
+            ]
+            for row in rows
+        ]
+        print(table(["What", "Time", "Target", "Met"], lines))
+    return 0 if all(row["met"] for row in rows) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,247 @@
+"""Kill trees of sessions at random moments, take each up again, and write a section of docs/reliability.md.
+
+    python benchmarks/tree_kills.py [--kills 200] [--seed 1] [--no-document] [--output FILE]
+
+A session starts six children at once, one of which starts two of its own; each calls a tool or two. The process is
+killed with SIGKILL at a moment that chance picks. Then the root is resumed in another process, the same calls are made
+again, as an engine does that replays a turn, and the root has another turn. What a child had finished before the kill
+must not be done again, every call must get the right answer, and every log must be without gaps and closed. Exits 1
+when any of this does not hold.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import types
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from document import ROOT, circumstances, table, write_section
+from exits import HEADING
+
+sys.path[:0] = [str(module) for module in sorted((ROOT / "modules").iterdir())]
+
+CHILDREN = 6
+ROOT_ID = "00000000-0000-4000-8000-000000000000"
+#: Within so many seconds after it was ready, a tree is killed; the last child takes longer.
+SPAN = 1.5
+
+
+@dataclass
+class Found:
+    """What became of the trees."""
+
+    kills: int = 0
+    finished: int = 0
+    cut_off: int = 0
+    not_begun: int = 0
+    violations: list[str] = field(default_factory=list)
+
+
+def add_tool() -> None:
+    """Make a module known with a tool that delegates, and one that takes a little time."""
+    from amplifier_kit.loop.testing import PlainTool
+
+    module = types.ModuleType("amplifier_module_tool_tree")
+
+    async def mount(coordinator: Any, config: Any = None) -> dict[str, Any]:
+        async def call(given: dict[str, Any]) -> str:
+            spawn = coordinator.get_capability("session.spawn")
+            result = await spawn(agent_name=given["agent"], instruction=f"{given['agent']}, go.")
+            return str(result["output"])
+
+        async def work(given: dict[str, Any]) -> str:
+            await asyncio.sleep(given["seconds"])
+            return "worked"
+
+        await coordinator.mount("tools", PlainTool("call", call, action="filesystem.read"))
+        await coordinator.mount("tools", PlainTool("work", work, action="filesystem.read"))
+        return {"name": "tool-tree"}
+
+    mount.__module__ = module.__name__
+    module.mount = mount  # type: ignore[attr-defined]
+    sys.modules[module.__name__] = module
+
+
+def plan(folder: Path, *, is_resumed: bool) -> dict[str, Any]:
+    """Return the plan and write its scenario; the second time nobody has to wait."""
+
+    def work(seconds: float) -> dict[str, Any]:
+        given = {"path": ".", "seconds": 0.0 if is_resumed else seconds}
+        return {"tool_calls": [{"name": "work", "arguments": given}]}
+
+    def call(agent: str) -> dict[str, Any]:
+        return {"name": "call", "arguments": {"path": ".", "agent": agent}, "id": f"call-{agent}"}
+
+    names = [f"child{number}" for number in range(CHILDREN)]
+    agents = {
+        name: [work(0.15 * number), work(0.05), {"text": f"{name} is done."}] for number, name in enumerate(names)
+    }
+    agents["child0"] = [{"tool_calls": [call("inner0"), call("inner1")]}, work(0.1), {"text": "child0 is done."}]
+    agents |= {f"inner{number}": [work(0.1 * number), {"text": f"inner{number} is done."}] for number in range(2)}
+    agents["child5"] = [work(30), {"text": "child5 is done."}]
+    turns = [{"tool_calls": [call(name) for name in names]}, {"text": "All is done."}]
+    if is_resumed:  # it has what was found by those it had started
+        agents["child0"], turns = [{"text": "child0 is done."}], [{"text": "All is done."}]
+    script = folder / "scenario.json"
+    script.write_text(json.dumps({"turns": turns, "agents": agents}))
+    return {
+        "session": {"orchestrator": {"module": "loop-basic"}, "context": {"module": "context-simple"}},
+        "providers": [{"module": "provider-mock", "config": {"scenario": str(script)}}],
+        "tools": [{"module": "tool-tree"}],
+        "hooks": [{"module": "hooks-logging"}],
+        "agents": {name: {"description": name, "instruction": f"You are {name}."} for name in agents},
+    }
+
+
+async def play(folder: Path, *, is_resumed: bool) -> None:
+    """Run the tree in this process, or take it up."""
+    from amplifier_foundation.prepared import Prepared
+    from amplifier_foundation.sessions import SessionRuntime, load_session
+
+    add_tool()
+    prepared = Prepared.from_plan(plan(folder, is_resumed=is_resumed), folder / "home", folder, name="tree")
+    place = prepared.home.sessions(folder)
+    saved = load_session(place / ROOT_ID) if is_resumed else None
+    async with SessionRuntime(prepared, session_id=ROOT_ID, saved=saved, environ={}) as runtime:
+        print("ready", flush=True)
+        if not is_resumed:
+            await runtime.execute("Go.")
+            return
+        spawn = runtime.session.coordinator.get_capability("session.spawn")
+        names = [f"child{number}" for number in range(CHILDREN)]
+        again = [spawn(name, f"{name}, go.", tool_call_id=f"call-{name}") for name in names]
+        print(json.dumps([result["output"] for result in await asyncio.gather(*again)]))
+        await runtime.execute("Go on.")
+
+
+def requests_by_session(place: Path) -> dict[str, int]:
+    """Return how often each session has asked its model."""
+    from amplifier_foundation.log import read_log
+
+    return {
+        folder.name: sum(line.event == "llm:request" for line in read_log(folder, on_torn=lambda torn: None))
+        for folder in place.iterdir()
+    }
+
+
+def kill_one(folder: Path, chance: random.Random, found: Found) -> None:
+    """Run a tree, kill it, take it up, and look at what there is."""
+    from amplifier_foundation.paths import Home
+
+    command = [sys.executable, __file__, "--play", str(folder)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    process.stdout.readline()
+    time.sleep(chance.uniform(0, SPAN))
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    place = Home(folder / "home").sessions(folder)
+    found.kills += 1
+    if not (place / ROOT_ID / "metadata.json").is_file():
+        found.not_begun += 1
+        return
+    done = {path.name for path in place.iterdir() if _is_done(path)}
+    before = requests_by_session(place)
+    found.finished += len(done)
+    found.cut_off += len(before) - len(done) - 1
+    resumed = subprocess.run([*command, "--resumed"], capture_output=True, text=True, timeout=120, check=False)
+    if resumed.returncode != 0:
+        found.violations.append(f"the tree could not be taken up: {resumed.stderr[-500:]}")
+        return
+    answers = json.loads(resumed.stdout.splitlines()[-1])
+    if answers != [f"child{number} is done." for number in range(CHILDREN)]:
+        found.violations.append(f"the calls were answered by {answers}")
+    check(place, done, before, found)
+
+
+def _is_done(folder: Path) -> bool:
+    try:
+        results = json.loads((folder / "results.json").read_bytes())["results"]
+    except OSError:
+        return False
+    return any(result["status"] == "success" for result in results.values())
+
+
+def check(place: Path, done: set[str], before: dict[str, int], found: Found) -> None:
+    """Look at a tree that was taken up."""
+    from amplifier_foundation.log import read_log
+
+    after = requests_by_session(place)
+    for name in done:
+        if after[name] != before[name]:
+            found.violations.append(f"{name} was finished, and was run again")
+    if len(after) > CHILDREN + 2 + 1:
+        found.violations.append(f"{len(after)} sessions, more than the tree has: {sorted(after)}")
+    for folder in place.iterdir():
+        lines = list(read_log(folder, on_torn=lambda torn: None))
+        numbers = [line.record["seq"] for line in lines]
+        if numbers != sorted(set(numbers)) or (numbers and numbers[-1] - numbers[0] > len(numbers)):
+            found.violations.append(f"{folder.name}: a gap in its log")
+        if "_inner" in folder.name:
+            continue  # nobody needs those any more that were cut off
+        if folder.name not in done and [line.event for line in lines[-1:]] != ["session:end"]:
+            found.violations.append(f"{folder.name}: its log is not closed")
+        if not _is_done(folder) and folder.name != ROOT_ID and not _was_answered(folder):
+            found.violations.append(f"{folder.name} is not done")
+
+
+def _was_answered(folder: Path) -> bool:
+    """Tell whether a child had given its answer when it was killed, before there was a note of it."""
+    last = json.loads((folder / "transcript.jsonl").read_text().splitlines()[-1])
+    return bool(last["role"] == "assistant")
+
+
+def describe(found: Found) -> str:
+    """Return the section of the document."""
+    row = [found.kills, found.not_begun, found.finished, found.cut_off, len(found.violations)]
+    header = ["Kills", "Before anything began", "Children finished by then", "Cut off and taken up", "Violations"]
+    words = (
+        "A session, six children and two grandchildren in one process, killed with SIGKILL at any moment; the root is "
+        "resumed and the same calls are made again. A violation would be: a finished child that is run again, a call "
+        "without its answer, a child that is not finished in the end, a gap or an open end in a log.\n"
+        "`python benchmarks/tree_kills.py` counts again."
+    )
+    title = "## Trees of sessions, killed at random moments and taken up"
+    return "\n\n".join([title, circumstances(), table(header, [[f"{cell:,}" for cell in row]]), words])
+
+
+def main() -> int:
+    """Kill, print, write, and return the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kills", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--no-document", action="store_true", help="print only")
+    parser.add_argument("--output", type=Path, default=ROOT / "docs" / "reliability.md")
+    parser.add_argument("--play", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--resumed", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    os.environ.pop("AMPLIFIER_HOME", None)
+    if options.play is not None:
+        asyncio.run(play(options.play, is_resumed=options.resumed))
+        return 0
+    chance, found = random.Random(options.seed), Found()
+    for _ in range(options.kills):
+        with tempfile.TemporaryDirectory() as name:
+            kill_one(Path(name).resolve(), chance, found)
+    body = describe(found)
+    print(body)
+    for line in found.violations[:20]:
+        print(line, file=sys.stderr)
+    if not options.no_document:
+        write_section(options.output, HEADING, "tree-kills", body)
+    return 1 if found.violations else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

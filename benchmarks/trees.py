@@ -1,0 +1,241 @@
+"""Start very many sessions from one session, and watch what mixes and what grows.
+
+    python benchmarks/trees.py [--at-once 500] [--in-a-row 1000] [--batches 5] [--batch 200] [--no-document]
+
+First, children one after the other and in batches: afterwards there must be no more tasks and open files than before,
+and memory must not grow more than what the parent remembers of each child. Then many children at once in one process,
+each with a tool call of its own and one in ten stopped on the way: every one must have its own ledger, log,
+configuration and contributions, and every log must be closed. Exits 1 when any of this does not hold. Writes a section
+of docs/reliability.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import gc
+import json
+import os
+import sys
+import tempfile
+import time
+import types
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from document import ROOT, circumstances, table, write_section
+from exits import HEADING
+from long_session import resident
+
+sys.path[:0] = [str(module) for module in sorted((ROOT / "modules").iterdir())]
+
+#: What may stay in memory of each child: its cost, as the parent tells it, and what the allocator has not given back.
+BYTES_PER_CHILD = 12_000
+#: Children that are started before anything is counted.
+WARM_UP = 100
+
+PLAN: dict[str, Any] = {
+    "session": {
+        "orchestrator": {"module": "loop-basic"},
+        "context": {"module": "context-simple"},
+        "metadata": {},
+    },
+    "tools": [{"module": "tool-telling"}],
+    "hooks": [{"module": "hooks-redaction"}, {"module": "hooks-logging"}],
+    "agents": {"worker": {"description": "Works.", "instruction": "You work."}},
+}
+
+
+@dataclass
+class Counted:
+    """What was found."""
+
+    at_once: int = 0
+    stopped: int = 0
+    lines: int = 0
+    seconds: float = 0.0
+    in_a_row: int = 0
+    in_batches: int = 0
+    tasks: int = 0
+    files: int = 0
+    bytes_per_child: float = 0.0
+    wrong: list[str] = field(default_factory=list)
+
+
+def add_tool() -> None:
+    """Make a module known whose tool tells what its session has of its own."""
+    from amplifier_kit.loop.testing import PlainTool
+
+    module = types.ModuleType("amplifier_module_tool_telling")
+
+    async def mount(coordinator: Any, config: Any = None) -> dict[str, Any]:
+        mark = coordinator.config["session"]["metadata"].get("mark")
+        coordinator.register_contributor("stress.marks", "mark", lambda: mark)
+
+        async def look(given: dict[str, Any]) -> str:
+            await asyncio.sleep(0.001 * ((mark or 0) % 7))
+            told = await coordinator.collect_contributions("stress.marks")
+            return json.dumps({"session": coordinator.session_id, "mark": mark, "told": told})
+
+        await coordinator.mount("tools", PlainTool("look", look, action="filesystem.read"))
+        return {"name": "tool-telling"}
+
+    mount.__module__ = module.__name__
+    module.mount = mount  # type: ignore[attr-defined]
+    sys.modules[module.__name__] = module
+
+
+def plan(folder: Path) -> dict[str, Any]:
+    """Return the plan, with a model that looks once and answers."""
+    look = {"tool_calls": [{"name": "look", "arguments": {"path": "."}, "id": "look"}]}
+    script = folder / "scenario.json"
+    script.write_text(json.dumps({"turns": [{"text": "."}], "agents": {"worker": [look, {"text": "Done."}]}}))
+    return {**PLAN, "providers": [{"module": "provider-mock", "config": {"scenario": str(script)}}]}
+
+
+async def run(folder: Path, options: argparse.Namespace) -> Counted:
+    """Start all children of one session."""
+    from amplifier_foundation.prepared import Prepared
+    from amplifier_foundation.sessions import SessionRuntime
+
+    counted = Counted()
+    prepared = Prepared.from_plan(plan(folder), folder / "home", folder, name="trees")
+    async with SessionRuntime(prepared, environ={}) as runtime:
+        spawn = runtime.session.coordinator.get_capability("session.spawn")
+        await _growth(counted, spawn, options)  # first: what the many leave free would hide what grows
+        await _many_at_once(counted, spawn, options.at_once)
+        place = runtime.folder.parent
+        for number in range(options.at_once):
+            check(counted, place / spawn.child_id("worker", f"c{number}"), number, runtime.session_id)
+    return counted
+
+
+async def _many_at_once(counted: Counted, spawn: Any, count: int) -> None:
+    started = time.monotonic()
+
+    def start(number: int) -> asyncio.Future[Any]:
+        more = {"tool_call_id": f"c{number}", "session_metadata": {"mark": number}}
+        return asyncio.ensure_future(spawn("worker", f"Task {number}.", **more))
+
+    tasks = [start(number) for number in range(count)]
+    # Some are stopped before they began, others while they are at work.
+    for number in range(0, count, 10):
+        asyncio.get_running_loop().call_later(0.01 * number, tasks[number].cancel)
+    done = await asyncio.gather(*tasks, return_exceptions=True)
+    counted.at_once, counted.seconds = count, time.monotonic() - started
+    counted.stopped = sum(isinstance(one, asyncio.CancelledError) for one in done)
+    for number, one in enumerate(done):
+        if isinstance(one, Exception):
+            counted.wrong.append(f"child {number}: {one!r}")
+        elif isinstance(one, dict) and one["session_id"] != spawn.child_id("worker", f"c{number}"):
+            counted.wrong.append(f"child {number} got the result of {one['session_id']}")
+
+
+def check(counted: Counted, folder: Path, number: int, parent_id: str) -> None:
+    """Look at what a child has left."""
+    from amplifier_foundation.log import read_log
+
+    if not (folder / "metadata.json").is_file():
+        return  # stopped before its first turn
+    lines = list(read_log(folder))
+    counted.lines += len(lines)
+    wrong = counted.wrong
+    if {line.record.get("session_id") for line in lines} != {folder.name}:
+        wrong.append(f"{folder.name}: lines of another session in its log")
+    if [line.record["seq"] for line in lines] != list(range(1, len(lines) + 1)):
+        wrong.append(f"{folder.name}: a gap in its log")
+    events = [line.event for line in lines]
+    if events[-1:] != ["session:end"] or events.count("execution:start") != events.count("execution:end"):
+        wrong.append(f"{folder.name}: its log is not closed")
+    facts = json.loads((folder / "metadata.json").read_text(encoding="utf-8"))
+    if (facts["parent_id"], facts["config"]["session"]["metadata"]["mark"]) != (parent_id, number):
+        wrong.append(f"{folder.name}: the metadata of another child")
+    messages = [json.loads(line) for line in (folder / "transcript.jsonl").read_text().splitlines()]
+    if [message["content"] for message in messages if message["role"] == "user"] != [f"Task {number}."]:
+        wrong.append(f"{folder.name}: the task of another child")
+    for message in messages:
+        is_result = message["role"] == "tool" and message["content"].startswith('{"session"')
+        told = {"session": folder.name, "mark": number, "told": [number]}
+        if is_result and json.loads(message["content"]) != told:
+            wrong.append(f"{folder.name}: its tool saw {message['content']}")
+
+
+async def _growth(counted: Counted, spawn: Any, options: argparse.Namespace) -> None:
+    for _ in range(WARM_UP):
+        await spawn("worker", "Warm up.")
+    before = _held()
+    for _ in range(options.in_a_row):
+        await spawn("worker", "Go.")
+    for _ in range(options.batches):
+        await asyncio.gather(*(spawn("worker", "Go.") for _ in range(options.batch)))
+    after = _held()
+    counted.in_a_row, counted.in_batches = options.in_a_row, options.batches * options.batch
+    counted.tasks, counted.files = after[0] - before[0], after[1] - before[1]
+    children = counted.in_a_row + counted.in_batches
+    counted.bytes_per_child = (after[2] - before[2]) / max(1, children)
+    if counted.tasks > 0:
+        counted.wrong.append(f"{counted.tasks} tasks were left behind")
+    if counted.files > 0:
+        counted.wrong.append(f"{counted.files} files were left open")
+    if counted.bytes_per_child > BYTES_PER_CHILD:
+        counted.wrong.append(f"{counted.bytes_per_child:.0f} bytes stay in memory of each child")
+
+
+def _held() -> tuple[int, int, int]:
+    gc.collect()
+    return len(asyncio.all_tasks()), len(os.listdir("/proc/self/fd")), resident()
+
+
+def describe(counted: Counted) -> str:
+    """Return the section of the document."""
+    at_once = [
+        f"{counted.at_once:,}",
+        f"{counted.stopped:,}",
+        f"{counted.lines:,}",
+        f"{counted.seconds:.1f} s",
+        f"{len(counted.wrong)}",
+    ]
+    grown = [
+        f"{counted.in_a_row:,}",
+        f"{counted.in_batches:,}",
+        f"{counted.tasks}",
+        f"{counted.files}",
+        f"{max(0.0, counted.bytes_per_child):,.0f} B",
+    ]
+    tables = [
+        table(["At once", "Stopped on the way", "Log lines", "Took", "Faults"], [at_once]),
+        table(["In a row", "In batches", "Tasks left", "Files left open", "Memory kept per child"], [grown]),
+    ]
+    words = (
+        "Every child has a turn with a tool call. A fault would be: a ledger, log line, id, configuration or "
+        "contribution of another child, a gap or an open end in a log, a task or file that is left, or more than "
+        f"{BYTES_PER_CHILD:,} bytes of memory kept per child.\n`python benchmarks/trees.py` counts again."
+    )
+    return "\n\n".join(["## Sessions started from one session", circumstances(), *tables, words])
+
+
+def main() -> int:
+    """Run, print, write, and return the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--at-once", type=int, default=500)
+    parser.add_argument("--in-a-row", type=int, default=1000)
+    parser.add_argument("--batches", type=int, default=5)
+    parser.add_argument("--batch", type=int, default=200)
+    parser.add_argument("--no-document", action="store_true", help="print only")
+    parser.add_argument("--output", type=Path, default=ROOT / "docs" / "reliability.md")
+    options = parser.parse_args()
+    add_tool()
+    with tempfile.TemporaryDirectory() as name:
+        counted = asyncio.run(run(Path(name).resolve(), options))
+    body = describe(counted)
+    print(body)
+    for line in counted.wrong[:20]:
+        print(line, file=sys.stderr)
+    if not options.no_document:
+        write_section(options.output, HEADING, "trees", body)
+    return 1 if counted.wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,35 @@
+"""Choose models by the role they play, when the session knows roles."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from amplifier_kit.delegation.problem import Problem, told
+
+__all__ = ["known_roles", "preferences_of_role"]
+
+
+def known_roles(coordinator: Any) -> list[str]:
+    """Return the roles that the session knows; none when nobody resolves roles."""
+    roles = getattr(coordinator.get_capability("model_role_resolver"), "known_roles", None)
+    if callable(roles):
+        roles = roles()
+    if isinstance(roles, str) or not isinstance(roles, Iterable):
+        return []
+    return [role for role in roles if isinstance(role, str)]
+
+
+async def preferences_of_role(coordinator: Any, role: str) -> list[dict[str, Any]]:
+    """Return the models of a role, best first; raises Problem for a role that nobody knows."""
+    roles = known_roles(coordinator)
+    if role not in roles:
+        there = f"there are {', '.join(roles)}" if roles else "this session has no roles: leave it out"
+        raise Problem("invalid_input", f"'model_role' {role!r:.100} is not known; {there}")
+    try:
+        found = coordinator.get_capability("model_role_resolver").resolve(role)
+        found = await found if inspect.isawaitable(found) else found
+    except Exception as error:
+        raise Problem("routing_failed", f"The models of the role {role!r} cannot be told: {told(error)}") from error
+    return [dict(entry) for entry in found or () if isinstance(entry, Mapping)]

@@ -1,0 +1,187 @@
+"""Delegation in real sessions: chains, circles, deadlines, the wish to stop, and one end for every child."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ENDS = ("delegate:agent_completed", "delegate:agent_cancelled", "delegate:error")
+CHAIN = """
+turns:
+  - tool_calls: [{name: delegate, arguments: {agent: AGENT, instruction: go deeper, context_depth: none}}]
+  - expect: {last_role: tool, contains: level done}
+    text: root done
+agents:
+  AGENT:
+    - tool_calls: [{name: delegate, arguments: {agent: AGENT, instruction: go deeper, context_depth: none}}]
+    - {expect: {last_role: tool}, text: level done}
+"""
+
+
+def delegate(**config: Any) -> dict[str, Any]:
+    """Return what makes a bundle whose delegate tool has this config."""
+    return {"tools": [{"module": "tool-delegate", "config": config}]}
+
+
+def logs(ran: Any) -> dict[str, list[dict[str, Any]]]:
+    """Return the logs of all sessions of the project, by session."""
+    files = sorted(Path(ran.folder).parent.glob("*/events.jsonl"))
+    return {file.parent.name: [json.loads(line) for line in file.read_text().splitlines()] for file in files}
+
+
+def assert_one_tree(ran: Any) -> None:
+    """Check that every child is started and ended once in its parent's log, and that every session has its end."""
+    known = logs(ran)
+    started: dict[str, str] = {}
+    for session_id, records in known.items():
+        for record in records:
+            if record["event"] in ("delegate:agent_spawned", "delegate:agent_resumed"):
+                started[record["data"]["sub_session_id"]] = session_id
+        opened = [r["data"]["sub_session_id"] for r in records if r["event"] == "delegate:agent_spawned"]
+        closed = [r["data"]["sub_session_id"] for r in records if r["event"] in ENDS and r["data"]["sub_session_id"]]
+        assert sorted(opened) == sorted(closed)
+        assert sum(record["event"] == "session:end" for record in records) == 1, session_id
+    assert set(started) == set(known) - {ran.session_id}
+
+
+@pytest.mark.parametrize(
+    ("agent", "config", "sessions", "reason"),
+    [
+        ("self", {"features": {"self_delegation": {"max_depth": 2}}}, 3, "Copies may start copies 2 times"),
+        ("explorer", {"settings": {"max_recursion_depth": 3}}, 4, "Work may be handed down 3 times"),
+    ],
+)
+async def test_chains_end_at_their_cap(
+    workshop: Any, agent: str, config: dict[str, Any], sessions: int, reason: str
+) -> None:
+    """Copies of itself and circles of agents end where the plan says, with a reason that the last of them reads."""
+    config = {**config, "settings": {"exclude_tools": [], **config.get("settings", {})}}
+    ran = await workshop.run(CHAIN.replace("AGENT", agent), "Go.", **delegate(**config))
+    assert ran.answer == "root done"
+    known = logs(ran)
+    assert len(known) == sessions
+    errors = [record for records in known.values() for record in records if record["event"] == "delegate:error"]
+    assert len(errors) == 1
+    assert reason in str(errors[0]["error"])
+    assert_one_tree(ran)
+
+
+async def test_children_cannot_delegate_unless_the_plan_says_so(workshop: Any) -> None:
+    """By default a child does not have the tool, so there is no chain at all."""
+    scenario = CHAIN.replace("AGENT", "explorer").replace("{expect: {last_role: tool}, ", "{")
+    scenario = scenario.replace("contains: level done", "contains: level done, tools: [delegate]")
+    ran = await workshop.run(scenario, "Go.")
+    assert len(logs(ran)) == 2
+    [error] = ran.of("tool:error", ran.child("explorer"))
+    assert error["tool_name"] == "delegate"
+    assert_one_tree(ran)
+
+
+async def test_unknown_agents_and_input_leave_the_parent_at_work(workshop: Any) -> None:
+    """What cannot be started is read by the model, which goes on."""
+    scenario = """
+turns:
+  - tool_calls:
+      - {id: a, name: delegate, arguments: {agent: explorr, instruction: x}}
+      - {id: b, name: delegate, arguments: {agent: "nowhere:to-be-found", instruction: x}}
+      - {id: c, name: delegate, arguments: {session_id: 0000000000000000-1111111111111111_x, instruction: x}}
+      - {id: d, name: delegate, arguments: {agent: explorer}}
+  - expect: {last_role: tool, contains: [did you mean 'amplifier:explorer', "nowhere:to-be-found", "'instruction' is"]}
+    text: I go on.
+"""
+    ran = await workshop.run(scenario, "Go.")
+    assert ran.answer == "I go on."
+    ends = {
+        record["data"]["tool_call_id"]: record["error"]["type"] for record in ran.events() if record["event"] == ENDS[2]
+    }
+    assert sorted(ends) == ["a", "b", "c", "d"]
+    assert (ends["a"], ends["d"]) == ("unknown_agent", "invalid_input")
+    assert len(logs(ran)) == 1
+
+
+async def test_a_child_that_hangs_is_stopped_and_can_go_on(workshop: Any) -> None:
+    """At its deadline the child ends in order, in its own log too; by its id it does its work after all."""
+    scenario = """
+turns:
+  - tool_calls: [{name: delegate, arguments: {agent: explorer, instruction: think, context_depth: none}}]
+  - expect: {last_role: tool, contains: [was not done after, session_id]}
+    text: It took too long.
+agents:
+  explorer:
+    - {delay_ms: 60000, text: never}
+"""
+    config = delegate(settings={"timeout": 2})
+    ran = await workshop.run(scenario, "Go.", **config)
+    assert ran.answer == "It took too long."
+    [record] = [record for record in ran.events() if record["event"] == "delegate:error"]
+    assert (record["status"], record["error"]["type"]) == ("timeout", "timeout")
+    assert_one_tree(ran)
+    child = record["data"]["sub_session_id"]
+    again = f"""
+turns:
+  - tool_calls: [{{name: delegate, arguments: {{session_id: {child}, instruction: quickly now}}}}]
+  - expect: {{last_role: tool, contains: here it is}}
+    text: Good.
+agents:
+  explorer:
+    - {{expect: {{system_contains: You explore a code base, contains: quickly now}}, text: here it is}}
+"""
+    assert (await workshop.go_on(ran, again, "Once more.")).answer == "Good."
+
+
+@pytest.mark.parametrize("immediate", [True, False])
+async def test_the_wish_to_stop_reaches_a_child_and_its_tools(workshop: Any, immediate: bool) -> None:
+    """The child's command does not outlive it, every session has its end, and the parent's log says cancelled."""
+    scenario = """
+turns:
+  - tool_calls: [{name: delegate, arguments: {agent: builder, instruction: wait, context_depth: none}}]
+  - text: unreachable
+agents:
+  builder:
+    - tool_calls: [{name: bash, arguments: {command: "echo $$ > pid; while test ! -e stop; do sleep 0.05; done"}}]
+    - text: unreachable
+"""
+    workshop.allow({"action": "process.exec"}, {"action": "filesystem.write", "path": "**"})
+
+    async def stop(runtime: Any) -> None:
+        while not (workshop.project / "pid").exists():  # noqa: ASYNC110  # another process writes it
+            await asyncio.sleep(0.02)
+        await runtime.session.coordinator.request_cancel(immediate=immediate)
+        if not immediate:
+            workshop.write("stop", "")  # a graceful stop lets what runs come to its end
+
+    ran = await workshop.run(scenario, "Go.", meanwhile=stop)
+    assert "unreachable" not in ran.answer
+    ends = [(record["event"], record["status"]) for record in ran.events() if record["event"] in ENDS]
+    assert ends == [("delegate:agent_cancelled", "cancelled")]
+    assert_one_tree(ran)
+
+
+async def test_a_role_chooses_the_model_of_a_child(workshop: Any) -> None:
+    """A role that the settings know is offered, and the child has its model: by the call, else by its agent's file."""
+    scenario = """
+turns:
+  - tool_calls:
+      - {id: a, name: delegate, arguments: {agent: reviewer, instruction: x, context_depth: none, model_role: careful}}
+      - {id: b, name: delegate, arguments: {agent: explorer, instruction: x, context_depth: none}}
+  - {expect: {last_role: tool, contains: provider_routing}, text: done}
+agents:
+  reviewer: [{text: reviewed}]
+  explorer: [{text: explored}]
+"""
+    (workshop.home.path / "settings.yaml").write_text(
+        "routing:\n  overrides:\n"
+        "    careful: {candidates: [{provider: mock, model: big}]}\n"
+        "    fast: {candidates: [{provider: mock, model: small}]}\n",
+        encoding="utf-8",
+    )
+    ran = await workshop.run(scenario, "Go.")
+    assert ran.answer == "done"
+    models = {agent: ran.of("llm:request", ran.child(agent))[0]["model"] for agent in ("reviewer", "explorer")}
+    assert models == {"reviewer": "big", "explorer": "small"}
+    roles = {data["tool_call_id"]: data["model_role"] for data in ran.of("delegate:agent_spawned")}
+    assert roles == {"a": "careful", "b": None}
