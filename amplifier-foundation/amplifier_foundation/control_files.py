@@ -21,7 +21,7 @@ _PATTERNS: Final = (
 )
 _NAMES: Final = (".mcp.json", "bundle.md", "bundle.yaml")
 #: Folders of which every file counts, however deep.
-_TREES: Final = (".amplifier/bundles", ".amplifier/hooks", ".amplifier/agents")
+_TREES: Final = (".amplifier/bundles", ".amplifier/hooks", ".amplifier/agents", ".claude/hooks")
 #: What tools write into such folders by themselves.
 _IGNORED: Final = frozenset({".git", "__pycache__"})
 #: More files than these are no configuration that a person has looked at.

@@ -31,12 +31,15 @@ class Prepared:
     warnings: tuple[str, ...] = ()
     #: Whether it was made from the record of the session, which then stays what it is.
     is_recorded: bool = False
-    #: Every file that had a say in it, later ones on top; none for what was made from a record.
+    #: Every file that had a say in it, later ones on top. For what was made from a record: those of the
+    #: bundle as it is now, if its rules are still the recorded ones, else none.
     layers: tuple[Layer, ...] = field(default=(), repr=False)
+    #: Whether an app made the plan by itself, of no files at all.
+    is_made_by_app: bool = False
 
     @classmethod
     def from_plan(
         cls, plan: dict[str, Any], home: Path, project: Path, *, name: str = "plan", instruction: str = ""
     ) -> Prepared:
         """Return a plan as it is, for apps that make their own: nothing is fetched, installed or asked for trust."""
-        return cls(Composed(name, name, "", "", plan, instruction), Home(home), project)
+        return cls(Composed(name, name, "", "", plan, instruction), Home(home), project, is_made_by_app=True)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from amplifier_foundation.composed import Composed, ModuleUse, differences, masked_keys, with_secrets_of
 from amplifier_foundation.errors import FoundationError
@@ -38,10 +39,13 @@ async def prepare_recorded(saved: SavedSession, options: Options, adjust: Adjust
         told += _instead(saved, _adjusted(prepared.composed, prepared.layers, adjust))
         return replace(prepared, warnings=tuple(dict.fromkeys((*told, *prepared.warnings))))
     recorded = _with_session_settings(_with_shipped_files(saved.recorded), saved.folder)
+    layers: tuple[Layer, ...] = ()
     try:
         composition = await compose(replace(options, bundle=recorded.reference), given_by_user=False)
         current = _adjusted(composition.composed, composition.layers, adjust)
         recorded = with_secrets_of(recorded, current)
+        if _rules(recorded) == _rules(current):  # else nobody knows who wrote those that are used
+            layers = composition.layers
         told += [f"{line}: what was recorded is used" for line in differences(recorded, current)]
     except FoundationError as error:
         told.append(f"the bundle cannot be composed any more, what was recorded is used: {error}")
@@ -53,7 +57,17 @@ async def prepare_recorded(saved: SavedSession, options: Options, adjust: Adjust
     if refusals:
         raise UntrustedError(refusals, options.project)
     prepared = await activate(await _in_recorded_state(recorded, options), options)
-    return replace(prepared, warnings=tuple(dict.fromkeys((*told, *prepared.warnings))), is_recorded=True)
+    warnings = tuple(dict.fromkeys((*told, *prepared.warnings)))
+    return replace(prepared, warnings=warnings, is_recorded=True, layers=layers)
+
+
+def _rules(composed: Composed) -> list[Any]:
+    """Return everything in a plan that says something of what its session may do."""
+    from amplifier_foundation.permissions.policy_file import mentions_approval
+
+    hooks, agents = composed.plan.get("hooks"), composed.plan.get("agents")
+    listed = [*(hooks if isinstance(hooks, list) else []), *(agents.items() if isinstance(agents, Mapping) else [])]
+    return [entry for entry in listed if mentions_approval(entry)]
 
 
 def _adjusted(composed: Composed, layers: tuple[Layer, ...], adjust: Adjust | None) -> Composed:

@@ -26,6 +26,7 @@ CONTROL_FILES = [
     ".amplifier/mcp.json",
     ".claude/settings.json",
     ".claude/settings.local.json",
+    ".claude/hooks/guard.sh",
     "bundle.md",
     "bundle.yaml",
     "behaviors/extra.yaml",

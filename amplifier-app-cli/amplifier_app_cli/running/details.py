@@ -23,7 +23,7 @@ def file_details(app: App, prepared: Prepared) -> Iterator[str]:
     origin = ", as recorded with the session" if prepared.is_recorded else ""
     yield f"bundle: {' '.join(filter(None, (composed.name, composed.version)))} from {composed.uri}{origin}"
     of_settings = {document.path for _, document in documents}
-    for layer in prepared.layers:
+    for layer in () if prepared.is_recorded else prepared.layers:
         if layer.document.path in of_settings:
             continue  # told above
         yield f"bundle file: {layer.document.path} ({layer.owner})"

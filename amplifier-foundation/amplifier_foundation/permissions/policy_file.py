@@ -112,7 +112,7 @@ def may_bundle_allow(layers: Iterable[Layer], *, is_trusted: bool) -> bool:
     if is_trusted:
         return True
     return bool(known) and not any(
-        "project" in (layer.owner, layer.named_by) and _mentions_approval(layer.document.data) for layer in known
+        "project" in (layer.owner, layer.named_by) and mentions_approval(layer.document.data) for layer in known
     )
 
 
@@ -195,9 +195,8 @@ def _in_bundle(origin: str, index: int, numbers: list[int]) -> str:
     return f"{origin}: hooks-approval, rule {number}"
 
 
-def _mentions_approval(value: Any) -> bool:
-    if isinstance(value, Mapping):
-        return any(_mentions_approval(each) for pair in value.items() for each in pair)
-    if isinstance(value, list | tuple):
-        return any(map(_mentions_approval, value))
-    return isinstance(value, str) and value == _APPROVAL
+def mentions_approval(value: Any) -> bool:
+    """Tell whether something in a plan or a bundle names the module whose config may hold rules."""
+    from amplifier_foundation.permissions.plan_trust import mentions
+
+    return mentions(value, _APPROVAL)

@@ -1,0 +1,56 @@
+"""Run shell hooks on the events of a session: they are told in JSON what happens, and may stop or change it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from amplifier_core.events import PROVIDER_REQUEST
+from amplifier_module_hook_shell._library import CAPABILITY
+from amplifier_module_hook_shell._moments import HEARD, MOMENTS
+from amplifier_module_hook_shell._reports import EVENTS, NAME
+from amplifier_module_hook_shell._settings import Settings
+from amplifier_module_hook_shell._shell_hooks import ShellHooks
+
+__amplifier_module_type__ = "hook"
+__all__ = ["mount"]
+
+_GATES: Final = frozenset(event for moment in MOMENTS.values() if moment.is_gate for event in moment.events)
+
+
+async def mount(coordinator: Any, config: dict[str, Any] | None = None) -> Callable[[], None]:
+    """Register the handlers and return a function that takes them away; no file is read before the first event.
+
+    Raises ValueError that names the config key that is wrong.
+    """
+    settings = Settings.from_config(config)
+    hooks = ShellHooks(coordinator, settings)
+    if coordinator.get_capability(CAPABILITY) is None:
+        coordinator.register_capability(CAPABILITY, hooks.library)
+    coordinator.register_contributor("observability.events", NAME, lambda: list(EVENTS))
+    taken = [_registered(coordinator, event, hooks, settings.priority) for event in HEARD]
+    register = coordinator.hooks.register
+    taken.append(
+        register(PROVIDER_REQUEST, hooks.notes.on_provider_request, priority=settings.priority, name=f"{NAME}-context")
+    )
+    if hasattr(coordinator, "register_policy"):
+        taken.append(coordinator.register_policy(NAME, hooks.policy))
+
+    def take_away() -> None:
+        for unregister in taken:
+            unregister()
+        if coordinator.get_capability(CAPABILITY) is hooks.library:
+            coordinator.register_capability(CAPABILITY, None)
+        hooks.close()
+
+    return take_away
+
+
+def _registered(coordinator: Any, event: str, hooks: ShellHooks, priority: int) -> Callable[[], None]:
+    # Where something waits for the answer, a fault of our own must not pass as consent either.
+    is_gate = event in _GATES and hasattr(coordinator, "authorize")
+    gate = {"on_error": "deny"} if is_gate else {}
+    unregister: Callable[[], None] = coordinator.hooks.register(
+        event, hooks.on_event, priority=priority, name=NAME, **gate
+    )
+    return unregister

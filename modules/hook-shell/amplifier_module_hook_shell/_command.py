@@ -1,0 +1,109 @@
+"""Run one command of a hook, so that it can neither hang the session nor leave anything behind."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Coroutine, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from amplifier_kit.processes import Order, Output, StartError, run
+from amplifier_kit.processes import Outcome as Ended
+from amplifier_module_hook_shell._answer import AnswerError, read_answer
+from amplifier_module_hook_shell._entry import Hook
+from amplifier_module_hook_shell._outcome import Outcome
+
+#: The hook reads the facts from a file: there is an end to them, and nobody has to write them into a pipe.
+_LAUNCH: Final = '{ exec "$1" -c "$2"; } <"$0" || exit 126'
+_SHELLS: Final = ("/bin/bash", "/usr/bin/bash", "/bin/sh")
+#: How much of a reason anybody is shown.
+_REASON_LIMIT: Final = 4000
+
+
+async def run_command(
+    hook: Hook,
+    facts: bytes,
+    environment: Mapping[str, str],
+    folder: Path,
+    *,
+    timeout: float,
+    max_output: int,
+    stop: asyncio.Future[None] | None,
+) -> Outcome:
+    """Run a hook with the facts as its input and return how that ended; raises only the caller's cancellation.
+
+    Where `folder` is gone, it runs in the root folder: a hook is not skipped because of that.
+    """
+    stdout, stderr = Output(max_output), Output(max_output)
+    note: str | None = None
+    try:
+        note = await asyncio.to_thread(_written, facts)
+        ended = await _to_its_end(_run(_argv(hook, note), environment, folder, stdout, stderr, timeout), stop)
+    except (StartError, OSError, ValueError) as error:
+        return Outcome("error", error=f"it cannot be started: {error}")
+    finally:
+        if note is not None:
+            _remove(note)
+    if ended is None:
+        return Outcome("cancelled", error="the session was asked to stop")
+    if ended.is_timed_out:
+        return Outcome("timeout", error=f"it was not done after {timeout:g} s and was stopped")
+    heard, complaint = stdout.shown(), stderr.shown()
+    try:
+        said = complaint.text[:_REASON_LIMIT]
+        answer = read_answer(hook.moment, ended.returncode, heard.text, said, is_cut=heard.is_cut)
+    except AnswerError as error:
+        return Outcome("error", error=str(error), exit_code=ended.returncode)
+    return Outcome("error" if answer.complaint else "ok", answer, answer.complaint, ended.returncode)
+
+
+async def _to_its_end(work: Coroutine[Any, Any, Ended], stop: asyncio.Future[None] | None) -> Ended | None:
+    """Return how a run ended, None when it was stopped; a caller that is cancelled waits until everything is gone."""
+    task = asyncio.ensure_future(work)
+    waiting: set[asyncio.Future[Any]] = {task} if stop is None else {task, stop}
+    try:
+        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        if not task.done():
+            task.cancel()
+            await asyncio.wait({task})
+    return None if task.cancelled() else task.result()
+
+
+async def _run(
+    argv: tuple[str, ...],
+    environment: Mapping[str, str],
+    folder: Path,
+    stdout: Output,
+    stderr: Output,
+    timeout: float,
+) -> Ended:
+    try:
+        return await run(Order(argv, folder, environment), stdout, stderr, timeout=timeout)
+    except StartError as error:
+        if error.step != "folder":
+            raise
+    return await run(Order(argv, os.sep, environment), stdout, stderr, timeout=timeout)
+
+
+def _argv(hook: Hook, note: str) -> tuple[str, ...]:
+    shell = next((shell for shell in _SHELLS if os.path.exists(shell)), _SHELLS[-1])
+    return (shell, "-c", _LAUNCH, note, shell, hook.text)
+
+
+def _written(facts: bytes) -> str:
+    """Return the path of a file that only its owner reads, with the facts in it; raises OSError."""
+    import tempfile
+
+    number, path = tempfile.mkstemp(prefix="amplifier-hook-", suffix=".json")
+    with os.fdopen(number, "wb") as file:
+        file.write(facts)
+    return path
+
+
+def _remove(note: str) -> None:
+    try:
+        os.unlink(note)
+    except OSError:
+        pass  # the hook has done it

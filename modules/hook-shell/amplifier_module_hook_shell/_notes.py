@@ -1,0 +1,67 @@
+"""Keep what hooks have to tell the model until it can be told."""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+from amplifier_core.models import HookResult
+
+#: More than this is no note but a leak.
+_MOST: Final = 100
+_LENGTH: Final = 20_000
+_CUT: Final = "(cut here)"
+# What a hook says must neither end the reminder it stands in nor start one of its own.
+_TAG: Final = re.compile(r"<(?=\s*/?\s*system-reminder)", re.IGNORECASE)
+
+
+class Note(NamedTuple):
+    """Something for the model."""
+
+    hook: str
+    event: str
+    text: str
+
+
+class Notes:
+    """What waits in one session; bounded, the oldest goes first."""
+
+    def __init__(self, coordinator: Any) -> None:
+        self._coordinator = coordinator
+        self._waiting: deque[Note] = deque(maxlen=_MOST)
+
+    @staticmethod
+    def of(event: str, contexts: Sequence[tuple[str, str]]) -> list[Note]:
+        """Return what hooks said on an event as notes."""
+        return [Note(hook, event, text[:_LENGTH]) for hook, text in contexts]
+
+    def add(self, event: str, contexts: Sequence[tuple[str, str]]) -> None:
+        """Keep what hooks said on an event for later."""
+        self._waiting.extend(self.of(event, contexts))
+
+    def take(self) -> list[Note]:
+        """Return what waits, once."""
+        taken = list(self._waiting)
+        self._waiting.clear()
+        return taken
+
+    def on_provider_request(self, event: str, data: Any) -> HookResult | None:
+        """Give what waits to the model with the request that comes next."""
+        return self.result(self.take())
+
+    def result(self, notes: Sequence[Note]) -> HookResult | None:
+        """Return notes as an injection, within the session's limit; one over it would be refused altogether."""
+        if not notes:
+            return None
+        limit = getattr(self._coordinator, "injection_size_limit", None)
+        text = "\n\n".join(_wrapped(note) for note in notes)
+        if isinstance(limit, int) and len(text) > limit:
+            text = f"{text[: max(0, limit - len(_CUT))]}{_CUT}"[:limit]
+        return HookResult(action="inject_context", context_injection=text, context_injection_role="user")
+
+
+def _wrapped(note: Note) -> str:
+    text = _TAG.sub("‹", note.text)
+    return f'<system-reminder source="hook-shell" event="{note.event}">\n{text}\n</system-reminder>'

@@ -1,0 +1,113 @@
+"""A hook that hangs, in whatever way, holds a session up for its time and no longer, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from amplifier_core.testing import wait_for
+
+Group = Callable[..., list[dict[str, Any]]]
+
+
+def _is_gone(pid: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
+            return file.read().rpartition(")")[2].split()[0] in "ZX"
+    except OSError:
+        return True
+
+
+def _pids(path: Path) -> list[int]:
+    return [int(line) for line in path.read_text(encoding="utf-8").split()]
+
+
+HANGING = {
+    "sleep": "sleep 600",
+    "deaf": "trap '' TERM INT HUP; while :; do sleep 1; done",
+    "stopped": "kill -STOP $$; sleep 600",
+    "own session": "setsid sleep 600 & echo $! >>pids; sleep 600",
+    "nohup": "nohup sleep 600 >/dev/null 2>&1 & echo $! >>pids; sleep 600",
+    "busy": "while :; do :; done",
+    "flood": "yes",
+    "terminal": "exec 0</dev/tty || sleep 600",
+}
+
+
+@pytest.mark.parametrize("kind", sorted(HANGING))
+async def test_hook_hang_ends_at_its_deadline(make_rig: Any, group: Group, project: Path, kind: str) -> None:
+    """Whatever a hook does instead of ending, it is ended with all it started, and the call is refused."""
+    rig = await make_rig({"PreToolUse": group(f"echo $$ >>pids; {HANGING[kind]}", timeout=0.3)})
+    async with asyncio.timeout(60):
+        assert await rig.run() == "done"
+    assert rig.tools["bash"].inputs == []
+    assert rig.reports() == [("hook-shell:timeout", "timeout", "deny")]
+    assert [pid for pid in _pids(project / "pids") if not _is_gone(pid)] == []
+
+
+async def test_hook_hang_on_input_is_none(make_rig: Any, group: Group) -> None:
+    """A hook that reads until there is no more is at the end: its input is closed after the JSON."""
+    rig = await make_rig({"PreToolUse": group("cat >/dev/null; cat; read line; true", timeout=50)})
+    await rig.run()
+    assert rig.reports() == [("hook-shell:ran", "ok", "continue")]
+
+
+async def test_hook_hang_of_a_daemon_holds_nobody(make_rig: Any, group: Group, project: Path) -> None:
+    """A hook that ends but leaves a process that holds its output is over, and that process is ended."""
+    rig = await make_rig({"PreToolUse": group("(setsid sleep 600 & echo $! >>pids) ; true", timeout=50)})
+    async with asyncio.timeout(40):
+        await rig.run()
+    assert len(rig.tools["bash"].inputs) == 1
+    assert [pid for pid in _pids(project / "pids") if not _is_gone(pid)] == []
+
+
+@pytest.mark.parametrize("event", ["SessionStart", "UserPromptSubmit", "PostToolUse", "Stop", "SessionEnd"])
+async def test_hook_hang_anywhere_is_bounded(make_rig: Any, group: Group, event: str) -> None:
+    """A hook may hang on any event: the session goes on, or refuses, and ends."""
+    rig = await make_rig({event: group("sleep 600", timeout=0.2)})
+    async with asyncio.timeout(60):
+        answer = await rig.run()
+        await rig.session.cleanup()
+    [late] = rig.heard("hook-shell:timeout")
+    assert late["hook_event"] == event
+    is_gate = event == "UserPromptSubmit"
+    assert late["verdict"] == ("deny" if is_gate else "continue")
+    assert ("timeout" in answer) == is_gate
+    assert len(rig.tools["bash"].inputs) == (0 if is_gate else 1)
+
+
+async def test_hook_hang_stays_within_the_time_of_handlers(make_rig: Any, group: Group) -> None:
+    """Hooks that together want more than the session gives a handler are cut off, and what waits is refused."""
+    rig = await make_rig({"PreToolUse": group(*["sleep 0.7"] * 5, timeout=500)}, session={"hook_timeout": 2.0})
+    async with asyncio.timeout(60):
+        await rig.run()
+    assert rig.tools["bash"].inputs == []
+    assert rig.reports()[-1] == ("hook-shell:timeout", "timeout", "deny")
+    assert all(report == ("hook-shell:ran", "ok", "continue") for report in rig.reports()[:-1])
+
+
+async def test_hook_hang_when_the_turn_is_cancelled(make_rig: Any, group: Group, project: Path) -> None:
+    """Whoever cancels the turn gets it back when the hook and all it started are gone."""
+    rig = await make_rig({"PreToolUse": group("echo $$ >>pids; sleep 600 & echo $! >>pids; wait", timeout=500)})
+    turn = asyncio.create_task(rig.run())
+    await wait_for(lambda: (project / "pids").exists() and len(_pids(project / "pids")) == 2, timeout=60)
+    turn.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await turn
+    pids = _pids(project / "pids")
+    await wait_for(lambda: all(map(_is_gone, pids)), timeout=60)
+    assert rig.tools["bash"].inputs == []
+
+
+async def test_hook_hang_leaves_the_event_loop_alone(make_rig: Any, group: Group, project: Path) -> None:
+    """While a hook runs, everything else in the process goes on: here it is what lets the hook end."""
+    rig = await make_rig({"PreToolUse": group("touch began; until [ -e go ]; do sleep 0.02; done", timeout=50)})
+    turn = asyncio.create_task(rig.run())
+    await wait_for((project / "began").exists, timeout=60)
+    (project / "go").touch()
+    await turn
+    assert rig.reports() == [("hook-shell:ran", "ok", "continue")]
