@@ -56,6 +56,8 @@ class Order:
     is_kept: bool = False
     linger: float = LINGER
     grace: float = GRACE
+    #: The command that runs the supervisor, where that is not to be run by the Python that runs us, or not here.
+    launcher: Sequence[str] | None = None
     #: What all its processes carry in their environment.
     mark: str = field(default_factory=lambda: os.urandom(16).hex())
 
@@ -102,8 +104,9 @@ def launch(order: Order, *, has_stderr: bool) -> Launched:
         theirs.append(note)
         times = [str(seconds) for seconds in (order.linger, order.grace, PATIENCE)]
         kept = "keep" if order.is_kept else "end"
+        launcher = order.launcher or (sys.executable, "-I", "-S", _SUPERVISOR)
         process = subprocess.Popen(
-            [sys.executable, "-I", "-S", _SUPERVISOR, str(note), str(report.theirs), kept, *times],
+            [*launcher, str(note), str(report.theirs), kept, *times],
             stdin=control,
             stdout=stdout.theirs,
             stderr=stderr.theirs if stderr else stdout.theirs,

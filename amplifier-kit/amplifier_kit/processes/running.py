@@ -45,6 +45,8 @@ class Running:
         self._loop = loop
         self._mark = order.mark
         self._grace = order.grace
+        #: Whether the supervisor may have numbers for processes that mean nothing here.
+        self._is_elsewhere = order.launcher is not None
         self._begun: asyncio.Future[int] = loop.create_future()
         self._over: asyncio.Future[None] = loop.create_future()
         self._ended: asyncio.Future[None] = loop.create_future()
@@ -75,6 +77,15 @@ class Running:
         error = self._begun.exception() if self._begun.done() else None
         if isinstance(error, StartError) and error.number is not None:
             raise error
+
+    @property
+    def has_no_supervisor(self) -> bool:
+        """Tell, once it is over, whether it never began because what was to run the supervisor has failed."""
+        error = self._begun.exception() if self._begun.done() else None
+        if not isinstance(error, StartError) or error.number is not None:
+            return False
+        # A supervisor that its own command kills before it has reported anything ends otherwise: by a signal.
+        return self._process.returncode is not None and 0 < self._process.returncode < 128
 
     @property
     def is_over(self) -> bool:
@@ -132,7 +143,7 @@ class Running:
 
     def _heed(self, word: str, *rest: str) -> None:
         if word == "started" and not self._begun.done():
-            self._begun.set_result(int(rest[0]))
+            self._begun.set_result(self._process.pid if self._is_elsewhere else int(rest[0]))
         elif word == "failed" and not self._begun.done():
             self._begun.set_exception(StartError(rest[0], int(rest[1])))
         elif word == "ended":
@@ -140,6 +151,9 @@ class Running:
             self._ended.set_result(None)
         elif word == "left":
             self._left = int(rest[0])
+        elif word == "alive" and self._is_elsewhere:
+            # Looked for once more from here.
+            self._is_weak = True
         elif word == "alive":
             self._alive = tuple(map(int, rest))
         elif word == "weak":

@@ -9,7 +9,7 @@ from amplifier_module_tool_bash._settings import Settings
 from amplifier_module_tool_bash._tool import EVENTS, BashTool
 
 __amplifier_module_type__ = "tool"
-__all__ = ["BashTool", "mount"]
+__all__ = ["BashTool", "mount", "on_session_ready"]
 
 
 async def mount(coordinator: Any, config: dict[str, Any] | None = None) -> Callable[[], Awaitable[None]]:
@@ -22,3 +22,10 @@ async def mount(coordinator: Any, config: dict[str, Any] | None = None) -> Calla
     if hasattr(coordinator, "register_contributor"):
         coordinator.register_contributor("observability.events", "tool-bash", lambda: list(EVENTS))
     return tool.close
+
+
+async def on_session_ready(coordinator: Any) -> None:
+    """Find out, in the background, whether there is a sandbox for commands, and say so."""
+    tool = (coordinator.get("tools") or {}).get(BashTool.name)
+    if isinstance(tool, BashTool):
+        tool.announce()

@@ -6,7 +6,8 @@ import asyncio
 import time
 from typing import Any, Final
 
-from amplifier_kit.processes import Order, Outcome, Output, OutputFolder, Running, start, to_end
+from amplifier_kit.processes import Order, Outcome, Output, OutputFolder, Running, StartError, to_end
+from amplifier_kit.sandbox import Walls, setup_problem, start
 
 #: Jobs that may run at a time.
 MOST_JOBS: Final = 32
@@ -17,10 +18,13 @@ _MOST_ENDED: Final = 100
 class Job:
     """One command in the background."""
 
-    def __init__(self, command: str, running: Running, output: Output, pid: int) -> None:
+    def __init__(self, command: str, running: Running, output: Output, pid: int, walls: Walls) -> None:
         self.command = command
         self.output = output
         self.pid = pid
+        #: Whether it was said that the sandbox has stopped it.
+        self.is_blocked_told = False
+        self._walls = walls
         self._running = running
         self._since = time.monotonic()
         self._seconds: float | None = None
@@ -30,6 +34,11 @@ class Job:
     def is_running(self) -> bool:
         """Tell whether anything of the job still runs."""
         return self._seconds is None
+
+    @property
+    def returncode(self) -> int | None:
+        """Return how the command itself ended; None while it runs."""
+        return self._running.outcome.returncode
 
     def described(self) -> dict[str, Any]:
         """Return how it stands, with the end of its output."""
@@ -62,6 +71,7 @@ class Job:
             raise
         finally:
             self._seconds = time.monotonic() - self._since
+            self._walls.placeholders.release()
 
 
 class Jobs:
@@ -79,20 +89,28 @@ class Jobs:
         """Return a job by the number of its process, also one that has ended lately."""
         return self._jobs.get(pid)
 
-    async def start(self, command: str, order: Order, limit: int, folder: OutputFolder) -> Job:
-        """Start a job whose output goes to a file; raises OSError when there can be none, and StartError."""
+    async def start(self, command: str, order: Order, walls: Walls, limit: int, folder: OutputFolder) -> Job:
+        """Start a job whose output goes to a file.
+
+        Raises OSError when there can be none, StartError, and SandboxError when the walls cannot be put up.
+        """
         output = Output(limit, folder, name="job", is_always_kept=True)
         try:
-            running = start(order, output)
+            running = start(order, walls, output)
         except BaseException:
             output.close()
             raise
         try:
             pid = await running.started()
+        except StartError as error:
+            await to_end(running.stop())
+            if problem := setup_problem(running, output):
+                raise problem from error
+            raise
         except BaseException:
             await to_end(running.stop())
             raise
-        job = Job(command, running, output, pid)
+        job = Job(command, running, output, pid, walls)
         self._jobs.pop(pid, None)
         self._jobs[pid] = job
         self._forget()

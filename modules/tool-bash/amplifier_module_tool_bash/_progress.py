@@ -23,7 +23,7 @@ async def progress(
     coordinator: Any, tool_name: str, outputs: Sequence[Output], every: float = EVERY
 ) -> AsyncIterator[None]:
     """Emit `tool:progress` from time to time for as long as the block runs."""
-    telling = asyncio.create_task(_tell(coordinator, _base(coordinator, tool_name), outputs, every))
+    telling = asyncio.create_task(_tell(coordinator, {"tool_name": tool_name} | call_of(coordinator), outputs, every))
     try:
         yield
     finally:
@@ -31,12 +31,12 @@ async def progress(
         await asyncio.wait([telling], timeout=_GRACE)
 
 
-def _base(coordinator: Any, tool_name: str) -> dict[str, Any]:
-    """Return what all the events of one call say; the loops note which call a task carries out."""
+def call_of(coordinator: Any) -> dict[str, Any]:
+    """Return which call the current task carries out, as the loops note it."""
     known = getattr(coordinator, "_tool_dispatch_contexts", None)
     dispatch = known.get(asyncio.current_task()) if isinstance(known, dict) else None
     call = dispatch.get("tool_call_id") if isinstance(dispatch, dict) else None
-    return {"tool_name": tool_name} | ({"tool_call_id": call} if call else {})
+    return {"tool_call_id": call} if call else {}
 
 
 async def _tell(coordinator: Any, base: dict[str, Any], outputs: Sequence[Output], every: float) -> None:

@@ -14,8 +14,11 @@ def failure(code: str, message: str) -> ToolResult:
     return ToolResult(success=False, output=message, error={"message": message, "code": code})
 
 
-def finished(outcome: Outcome, stdout: Shown, stderr: Shown, timeout: float) -> ToolResult:
-    """Return the result of a command that was run: output, errors and exit code, and what else there is to know."""
+def finished(outcome: Outcome, stdout: Shown, stderr: Shown, timeout: float, remark: str = "") -> ToolResult:
+    """Return the result of a command that was run: output, errors and exit code, and what else there is to know.
+
+    `remark` is what somebody else has to say about it.
+    """
     output: dict[str, Any] = {"stdout": stdout.text, "stderr": stderr.text, "returncode": outcome.returncode}
     if stdout.is_cut or stderr.is_cut:
         output |= {"truncated": True, "stdout_total_bytes": stdout.total, "stderr_total_bytes": stderr.total}
@@ -24,7 +27,7 @@ def finished(outcome: Outcome, stdout: Shown, stderr: Shown, timeout: float) -> 
             output[name] = str(shown.path)
     code, ending = _ending(outcome, timeout)
     notes = [ending] if code not in ("", "exit_code") else []
-    notes += _notes(outcome)
+    notes += [*_notes(outcome), *([remark] if remark else [])]
     if notes:
         output["message"] = " ".join(notes)
     if not code:

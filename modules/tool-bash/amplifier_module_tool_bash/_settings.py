@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Final
 
+from amplifier_kit.sandbox import SandboxSettings
+
 logger = logging.getLogger(__name__)
 
 PROFILES: Final = ("strict", "standard", "permissive", "unrestricted")
@@ -26,6 +28,8 @@ class Settings:
     max_output_bytes: int = 100_000
     max_concurrent: int | None = None
     pass_env: tuple[str, ...] = ()
+    #: As it is written; what it means depends on the session too.
+    sandbox: str | bool | Mapping[str, Any] | None = None
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any] | None) -> Settings:
@@ -87,6 +91,14 @@ def _overrides(key: str, value: Any) -> Mapping[str, tuple[str, ...]]:
     return {kind: _texts(f"{key}.{kind}", texts) for kind, texts in value.items() if texts is not None}
 
 
+def _sandbox(key: str, value: Any) -> Any:
+    try:
+        SandboxSettings.from_config(value)
+    except ValueError as error:
+        raise ValueError(f"tool-bash: {error}") from None
+    return value
+
+
 _READERS: dict[str, Callable[[str, Any], Any]] = {
     "working_dir": _path,
     "timeout": _seconds,
@@ -98,6 +110,7 @@ _READERS: dict[str, Callable[[str, Any], Any]] = {
     "max_output_bytes": _count,
     "max_concurrent": _count,
     "pass_env": _texts,
+    "sandbox": _sandbox,
 }
 
 

@@ -223,7 +223,12 @@ class _Scan:
 
 def _decoded(text: str) -> str:
     """Return what `$'...'` stands for, as far as Python knows the same escapes."""
-    try:
-        return text.encode("latin-1", "backslashreplace").decode("unicode_escape")
-    except UnicodeDecodeError:
-        return text
+    import warnings
+
+    with warnings.catch_warnings():
+        # For escapes that it does not know, which it leaves as they are, as bash does.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        try:
+            return text.encode("latin-1", "backslashreplace").decode("unicode_escape")
+        except UnicodeDecodeError:
+            return text

@@ -11,7 +11,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from amplifier_core import ToolResult
-from amplifier_kit.processes import Order, Output, OutputFolder, StartError, command_environment, run
+from amplifier_kit.processes import Order, Output, OutputFolder, StartError, command_environment
+from amplifier_kit.sandbox import EVENTS as SANDBOX_EVENTS
+from amplifier_kit.sandbox import FolderMissingError, FolderOutsideError, SandboxError, SandboxRequiredError, Walls, run
+from amplifier_module_tool_bash._box import Box
 from amplifier_module_tool_bash._call import Call, InvalidCallError, TooLongError, input_schema
 from amplifier_module_tool_bash._jobs import MOST_JOBS, Jobs
 from amplifier_module_tool_bash._progress import EVERY, TOOL_PROGRESS, progress
@@ -21,7 +24,7 @@ from amplifier_module_tool_bash._settings import Settings
 
 logger = logging.getLogger(__name__)
 
-EVENTS: Final = (TOOL_PROGRESS,)
+EVENTS: Final = (TOOL_PROGRESS, *SANDBOX_EVENTS)
 #: Below the session's folder.
 _FOLDER: Final = "command-output"
 _SHELL: Final = "/bin/bash"
@@ -46,7 +49,10 @@ class BashTool:
         self._jobs = Jobs()
         self._progress_every = progress_every
         self._slots = asyncio.Semaphore(settings.max_concurrent) if settings.max_concurrent else nullcontext()
+        self._box = Box(coordinator, self.name, settings.sandbox)
         self._kept: OutputFolder | None = None
+        #: Where output was kept that did not fit, so that commands can read it.
+        self._outputs: str | None = None
         #: Calls whose command runs, each with what is done when it is gone.
         self._calls: dict[asyncio.Task[Any], asyncio.Future[None]] = {}
 
@@ -59,7 +65,17 @@ class BashTool:
             f"answer questions. A command is stopped after `timeout` seconds ({self._settings.timeout:g}), and what "
             "it leaves running is stopped when it ends; `run_in_background` is for servers and watchers. Of long "
             "output the beginning and the end are returned, and the path of a file with all of it. Variables named "
-            "like secrets are not passed on."
+            "like secrets are not passed on." + self._box_description()
+        )
+
+    def _box_description(self) -> str:
+        settings = self._box.settings
+        if settings.mode == "off":
+            return ""
+        network = "" if settings.network else "there is no network, and a server is reached only by the same command; "
+        return (
+            " Where it can be had, commands run in a sandbox: they can write only to the project, the home folder and "
+            f"/tmp are empty at the start of each; {network}a failure that comes from it says so."
         )
 
     @property
@@ -102,12 +118,21 @@ class BashTool:
             if call.is_background:
                 return await self._start_job(call)
             return await self._run(call)
+        except SandboxError as error:
+            return await self._not_boxed(call.command, error)
         except StartError as error:
             return self._not_started(error)
         except _NoFolderError as error:
             return failure("working_dir_missing", str(error))
         except OSError as error:
             return failure("not_started", f"Command was not run: {error.strerror or error}.")
+
+    def announce(self) -> None:
+        """Begin to find out whether there is a sandbox, and to say so."""
+        try:
+            self._box.announce()
+        except FileNotFoundError:
+            logger.warning("tool-bash: the current directory of the program was removed: no command can be run")
 
     async def close(self) -> None:
         """Stop everything that still runs and put the files away.
@@ -123,6 +148,7 @@ class BashTool:
             logger.warning("tool-bash: background processes %s could not be stopped", alive)
         if self._kept is not None:
             self._kept.close()
+        await self._box.close()
 
     async def _run(self, call: Call) -> ToolResult:
         task = asyncio.current_task()
@@ -141,16 +167,27 @@ class BashTool:
             folder = self._folder()
             stdout = Output(limit, folder, name="stdout")
             stderr = Output(limit, folder, name="stderr")
-            order = self._order(call.command)
-            async with progress(self._coordinator, self.name, (stdout, stderr), self._progress_every):
-                outcome = await run(order, stdout, stderr, timeout=call.timeout)
-        return finished(outcome, stdout.shown(), stderr.shown(), call.timeout)
+            order, walls = await self._order(call.command)
+            try:
+                async with progress(self._coordinator, self.name, (stdout, stderr), self._progress_every):
+                    outcome = await run(order, walls, stdout, stderr, timeout=call.timeout)
+            finally:
+                walls.placeholders.release()
+        shown, errors = stdout.shown(), stderr.shown()
+        self._note_place(shown.path, errors.path)
+        remark = await self._box.remark(call.command, outcome.returncode, f"{shown.text}\n{errors.text}")
+        return finished(outcome, shown, errors, call.timeout, remark)
 
     async def _start_job(self, call: Call) -> ToolResult:
         if len(self._jobs.running) >= MOST_JOBS:
             return failure("too_many_jobs", f"Command was not run: {MOST_JOBS} background jobs run already.")
-        order = self._order(call.command, is_kept=True)
-        job = await self._jobs.start(call.command, order, self._settings.max_output_bytes, self._folder())
+        order, walls = await self._order(call.command, is_kept=True)
+        try:
+            job = await self._jobs.start(call.command, order, walls, self._settings.max_output_bytes, self._folder())
+        except BaseException:
+            walls.placeholders.release()
+            raise
+        self._note_place(job.output.path)
         return ToolResult(
             output={
                 "pid": job.pid,
@@ -167,13 +204,20 @@ class BashTool:
             return failure("unknown_job", f"There is no background job {pid}. Running: {running}.")
         if command == "kill":
             await job.stop()
-        return ToolResult(output=job.described())
+        said = job.described()
+        if not job.is_running and not job.is_blocked_told:
+            job.is_blocked_told = True
+            if remark := await self._box.remark(job.command, job.returncode, said["stdout"]):
+                said["message"] = remark
+        return ToolResult(output=said)
 
-    def _order(self, command: str, *, is_kept: bool = False) -> Order:
-        environment, _ = command_environment(self._settings.pass_env)
-        shell = _SHELL if os.path.exists(_SHELL) else _found_shell()
-        argv = (shell, "--noprofile", "--norc", "-c", "--", command)
-        return Order(argv, self._working_dir(), environment, is_kept=is_kept)
+    async def _order(self, command: str, *, is_kept: bool = False) -> tuple[Order, Walls]:
+        folder = self._working_dir()
+        environment, _ = command_environment((*self._settings.pass_env, *self._box.settings.environment))
+        readable = [self._outputs] if self._outputs else []
+        walls = await self._box.walls(folder, environment, readable)
+        argv = (_shell(), "--noprofile", "--norc", "-c", "--", command)
+        return Order(argv, folder, environment, is_kept=is_kept), walls
 
     def _working_dir(self) -> str:
         """Return the folder to run in; the command's own process enters it, as it may hang."""
@@ -192,6 +236,22 @@ class BashTool:
             self._kept = OutputFolder(Path(own) / _FOLDER if own else None)
         return self._kept
 
+    def _note_place(self, *paths: Path | None) -> None:
+        for path in paths:
+            if path is not None:
+                self._outputs = str(path.parent)
+
+    async def _not_boxed(self, command: str, error: SandboxError) -> ToolResult:
+        message = f"Command was not run: {error}."
+        if isinstance(error, SandboxRequiredError):
+            await self._box.refused(command, error)
+            return failure("sandbox_required", message)
+        if isinstance(error, FolderMissingError):
+            return failure("working_dir_missing", f"{message} It has to be made again first.")
+        if isinstance(error, FolderOutsideError):
+            return failure("working_dir_outside", message)
+        return failure("sandbox_failed", message)
+
     def _not_started(self, error: StartError) -> ToolResult:
         if error.step == "folder":
             message = f"the working directory {self._working_dir()} cannot be entered ({error.reason})"
@@ -204,7 +264,9 @@ class BashTool:
         return failure("not_started", f"Command was not run: {error}.")
 
 
-def _found_shell() -> str:
+def _shell() -> str:
+    if os.path.exists(_SHELL):
+        return _SHELL
     import shutil
 
     return shutil.which("bash") or _SHELL

@@ -24,7 +24,9 @@ async def test_mount(coordinator: Any) -> None:
     cleanup = await mount(coordinator, {})
     tool = coordinator.get("tools")["bash"]
     assert (tool.name, tool.action, tool.deadline) == ("bash", "process.exec", None)
-    assert await coordinator.collect_contributions("observability.events") == [["tool:progress"]]
+    assert await coordinator.collect_contributions("observability.events") == [
+        ["tool:progress", "sandbox:status", "sandbox:blocked"]
+    ]
     await cleanup()
     await cleanup()
 

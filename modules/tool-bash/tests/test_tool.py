@@ -252,7 +252,7 @@ async def test_a_hundred_at_once(make_tool: MakeTool) -> None:
 async def test_max_concurrent(make_tool: MakeTool, tmp_path: Path) -> None:
     """No more than that many commands run at a time; the others wait for theirs, and a cancelled one makes room."""
     tool = make_tool(max_concurrent=2, timeout=60)
-    command = "touch $$.run; ls *.run | wc -l; sleep 0.2; rm $$.run"
+    command = "own=$(mktemp XXXXXX.run); ls *.run | wc -l; sleep 0.2; rm $own"
     calls = [asyncio.create_task(tool.execute({"command": command})) for _ in range(7)]
     await asyncio.sleep(0)
     calls.pop().cancel()

@@ -1,0 +1,63 @@
+"""Run a command in the sandbox with everything that is promised of commands outside.
+
+Its supervisor runs inside too, next to it: so what outlives the command is known, it ends in the same stages, and the
+exit code is the command's own. Nobody outside has to be trusted to end it: with the outermost process, which ends with
+this one, all processes inside are gone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import Final
+
+from amplifier_kit.processes import Order, Outcome, Output, Running, supervisor, to_end
+from amplifier_kit.processes import start as start_outside
+from amplifier_kit.sandbox.errors import SandboxError
+from amplifier_kit.sandbox.sandbox import Walls
+
+#: Where the supervisor is found inside.
+_INSIDE: Final = "/run/supervisor.py"
+
+
+def start(order: Order, walls: Walls, stdout: Output, stderr: Output | None = None) -> Running:
+    """Start a command, behind walls if there are any; as `amplifier_kit.processes.start`."""
+    if walls.argv:
+        from amplifier_kit.sandbox.system import interpreter
+
+        bound = ("--ro-bind", supervisor.__file__, _INSIDE, "--")
+        launcher = (*walls.argv[:-1], *bound, interpreter(), "-I", "-S", _INSIDE)
+        order = replace(order, launcher=launcher, environment=walls.environment)
+    return start_outside(order, stdout, stderr)
+
+
+async def run(
+    order: Order, walls: Walls, stdout: Output, stderr: Output | None = None, *, timeout: float | None
+) -> Outcome:
+    """Run a command to its end, behind walls if there are any; as `amplifier_kit.processes.run`.
+
+    Raises SandboxError when the walls cannot be put up.
+    """
+    running = start(order, walls, stdout, stderr)
+    waiting = asyncio.ensure_future(running.wait())
+    try:
+        done, _ = await asyncio.wait([waiting], timeout=timeout)
+        if done:
+            running.check_start()
+            if problem := setup_problem(running, stderr or stdout):
+                raise problem
+            return waiting.result()
+        outcome = await to_end(running.stop())
+        return outcome._replace(is_timed_out=True)
+    finally:
+        waiting.cancel()
+        if not running.is_over:
+            await to_end(running.stop())
+
+
+def setup_problem(running: Running, output: Output) -> SandboxError | None:
+    """Return, for a command that is over, an error with what bubblewrap said when the walls could not be put up."""
+    if not running.has_no_supervisor:
+        return None
+    said = output.shown().text.strip().splitlines()
+    return SandboxError(f"the sandbox could not be set up: {said[0][:300] if said else 'no reason was given'}")

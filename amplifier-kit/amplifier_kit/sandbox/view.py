@@ -1,0 +1,228 @@
+"""Lay out what is to be seen inside: which folders, which of them can be written, what is hidden in them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from typing import Final, NamedTuple
+
+from amplifier_kit.sandbox.errors import FolderOutsideError
+from amplifier_kit.sandbox.placeholders import is_placeholder
+from amplifier_kit.sandbox.places import SECRETS, STARTED, guarded_in
+from amplifier_kit.sandbox.settings import SandboxSettings
+from amplifier_kit.sandbox.sockets import listening_sockets
+from amplifier_kit.sandbox.system import (
+    FOLDERS,
+    can_write,
+    etc_files,
+    is_below,
+    is_too_wide,
+    linked_folders,
+    tool_folders,
+)
+
+#: What is done at a place; of two things at the same place the later one in this list holds.
+_FRESH, _READ, _WRITE, _GUARD, _HIDE = range(5)
+
+_RESOLVER: Final = "/etc/resolv.conf"
+
+
+class _Mount(NamedTuple):
+    kind: int
+    source: str
+
+
+class Scene(NamedTuple):
+    """For what a view is made."""
+
+    #: The writable folder, with links followed.
+    project: str
+    #: Where to run.
+    folder: str
+    #: The project as it is called, which may be by way of links.
+    alias: str
+    home: str
+    path: str
+    settings: SandboxSettings
+    #: Folders of the host that hold secrets beyond those that everybody has.
+    hidden: tuple[str, ...] = ()
+    #: Without it there is only the system, which is enough to try things out.
+    has_project: bool = True
+    writable: tuple[str, ...] = ()
+    readable: tuple[str, ...] = ()
+
+
+class View:
+    """What is to be seen inside, as arguments for bubblewrap.
+
+    Every place occurs once and after those above it, so that nothing covers what was put there before.
+    """
+
+    def __init__(self, scene: Scene) -> None:
+        """Lay it out; raises FolderOutsideError when the folder to run in cannot be shown."""
+        self._scene = scene
+        self._mounts: dict[str, _Mount] = {}
+        self._links: dict[str, str] = {}
+        #: Places that must not come into being, where nothing is yet: a folder stands there as long as it is needed.
+        self.placeholders: list[str] = []
+        self._lay_out()
+
+    def arguments(self) -> list[str]:
+        """Return the arguments, from the outer places to the inner ones."""
+        made: list[str] = []
+        sealed: list[str] = ["/"]
+        shown = ""
+        for place, mount in sorted(self._mounts.items(), key=lambda item: item[0].split("/")):
+            if mount.kind == _READ and shown and is_below(place, shown):
+                continue  # there already: a mount less to be made for every command
+            shown = place if mount == (_READ, place) else "" if shown and is_below(place, shown) else shown
+            made += self._arguments(place, mount, sealed)
+        for place, target in sorted(self._links.items()):
+            if not any(is_below(other, place) for other in self._mounts):
+                made += ["--symlink", target, place]
+        for place in reversed(sealed):
+            made += ["--remount-ro", place]
+        return made
+
+    def _arguments(self, place: str, mount: _Mount, sealed: list[str]) -> list[str]:
+        if mount.kind == _FRESH:
+            return ["--tmpfs", place]
+        if mount.kind == _WRITE:
+            return ["--bind", mount.source, place]
+        if mount.kind == _READ or (mount.kind == _GUARD and mount.source):
+            return ["--ro-bind", mount.source, place]
+        if mount.kind == _HIDE and mount.source:
+            return ["--ro-bind", mount.source, place]
+        sealed.append(place)
+        return ["--tmpfs", place]
+
+    def _lay_out(self) -> None:
+        scene, settings = self._scene, self._scene.settings
+        for place in ("/tmp", "/var/tmp", "/run"):
+            self._put(place, _FRESH)
+        self._links["/var/run"] = "/run"
+        roots = [scene.project, *_absolute((*settings.writable, *scene.writable), scene)] if scene.has_project else []
+        self._put_system(roots)
+        if not any(is_below(scene.home, root) for root in roots):
+            self._put(scene.home, _FRESH)
+        if scene.has_project:
+            self._put_project(roots)
+
+    def _put_project(self, roots: list[str]) -> None:
+        scene, settings = self._scene, self._scene.settings
+        for path in _absolute((*settings.readable, *scene.readable), scene):
+            self._put(path, _READ, path)
+        for root in roots:
+            self._put(root, _WRITE, root)
+        self._put_folder()
+        for root in roots:
+            self._guard(root, is_project=root == scene.project)
+        self._hide()
+
+    def _put(self, place: str, kind: int, source: str = "") -> None:
+        known = self._mounts.get(place)
+        if known is None or kind >= known.kind:
+            self._mounts[place] = _Mount(kind, source)
+
+    def _put_system(self, roots: list[str]) -> None:
+        scene = self._scene
+        for folder in FOLDERS:
+            if os.path.islink(folder):
+                self._links[folder] = os.readlink(folder)
+            elif os.path.isdir(folder):
+                self._put(folder, _READ, folder)
+        for path in etc_files():
+            # What only points into what is there anyway needs no mount, of which every one costs time.
+            if os.path.islink(path) and is_below(os.path.realpath(path), "/usr"):
+                self._links[path] = os.path.realpath(path)
+            else:
+                self._put(path, _READ, path)
+        if scene.settings.network and os.path.exists(_RESOLVER):
+            self._put(_RESOLVER, _READ, os.path.realpath(_RESOLVER))
+        # What is on PATH runs outside too: when the home folder is the project, it stays as it is.
+        is_home_open = any(is_below(scene.home, root) for root in roots)
+        folders = tool_folders(scene.path, scene.home, scene.project)
+        for folder in (*folders, *linked_folders(scene.path, scene.home, scene.project)):
+            if is_home_open or not any(is_below(folder, root) for root in roots):
+                self._put(folder, _READ, folder)
+
+    def _put_folder(self) -> None:
+        """Show the folder to run in, and make the names known that lead to it and to the project by way of links."""
+        scene = self._scene
+        real = os.path.realpath(scene.folder)
+        if not self._is_shown(real):
+            if is_too_wide(real, scene.home) or real == scene.home:
+                raise FolderOutsideError(scene.folder)
+            self._put(real, _READ, real)
+        for name, target in ((scene.alias, scene.project), (scene.folder, real)):
+            if name != target and not self._is_shown(name) and not any(is_below(name, link) for link in self._links):
+                self._links[name] = target
+
+    def _guard(self, root: str, *, is_project: bool) -> None:
+        """Keep what is run outside, or decides about it, from being changed or brought into being."""
+        for path in guarded_in(root):
+            self._guard_one(path, root, may_hold_place=is_project)
+        for name in STARTED:
+            path = os.path.join(self._scene.home, name)
+            if is_below(path, root):
+                self._guard_one(path, root, may_hold_place=False)
+
+    def _guard_one(self, path: str, root: str, *, may_hold_place: bool) -> None:
+        if os.path.islink(path):
+            # Nobody can keep the link itself from being replaced.
+            path = os.path.realpath(path)
+            if not os.path.exists(path) or not is_below(path, root) or path == root:
+                return
+        if os.path.exists(path) and not is_placeholder(path):
+            self._put(path, _GUARD, path)
+        elif may_hold_place and can_write(os.path.dirname(path)):
+            self._put(path, _GUARD)
+            self.placeholders.append(path)
+        else:
+            return
+        # A folder that something is mounted in could be moved out of the way, together with it; a mount cannot.
+        above = os.path.dirname(path)
+        while above != root and is_below(above, root):
+            if above not in self._mounts:
+                self._put(above, _WRITE, above)
+            above = os.path.dirname(above)
+
+    def _hide(self) -> None:
+        for path in dict.fromkeys(self._secrets()):
+            if self._is_shown(path) and path not in (self._scene.project, *self._roots_above(path)):
+                self._put(path, _HIDE, "" if os.path.isdir(path) else os.devnull)
+        for name in listening_sockets():
+            for base in (self._scene.project, self._scene.folder):
+                path = os.path.join(base, name)
+                real = os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
+                if self._is_shown(real) and os.path.lexists(real) and not os.path.islink(real):
+                    self._put(real, _HIDE, os.devnull)
+
+    def _secrets(self) -> Iterator[str]:
+        scene = self._scene
+        for path in (*(os.path.join(scene.home, name) for name in SECRETS), *scene.hidden):
+            if os.path.exists(path):
+                yield os.path.realpath(path)
+
+    def _roots_above(self, path: str) -> tuple[str, ...]:
+        """Return what the plan names itself: it may show a secret by naming it, but not by naming what it lies in."""
+        return tuple(place for place in _absolute(self._scene.settings.readable, self._scene) if place == path)
+
+    def _is_shown(self, path: str) -> bool:
+        """Tell whether a path of the host can be seen, by the innermost place that it lies in."""
+        while path != "/":
+            if (mount := self._mounts.get(path)) is not None:
+                return mount.kind in (_READ, _WRITE, _GUARD)
+            path = os.path.dirname(path)
+        return False
+
+
+def _absolute(paths: Iterable[str], scene: Scene) -> list[str]:
+    """Return the paths that exist, with links followed; relative ones are meant from the project."""
+    found = []
+    for path in paths:
+        expanded = scene.home + path[1:] if path == "~" or path.startswith("~/") else path
+        real = os.path.realpath(os.path.join(scene.project, expanded))
+        if os.path.exists(real) and real != "/":
+            found.append(real)
+    return found
