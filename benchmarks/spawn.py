@@ -5,7 +5,8 @@
 A child of a bundle that is in use anyway, with the usual tools and hooks and several agents, is compared with the same
 session started by itself, one after the other in one process: what the child takes longer is the price of starting it
 from another session (its plan, its budget, its place in the tree, its result on disk). The lower quartile of the rounds
-counts: what else the machine did at the time only ever adds. Prints a table, or with --json one object
+counts: what else the machine did at the time only ever adds. And a session whose 50 children wait for their models is
+told to stop at once: that takes until the last of them has closed its log. Prints a table, or with --json one object
 `{"rows": [{"what", "ms", "target_ms", "met"}]}`; exits 1 when a target is missed.
 """
 
@@ -26,6 +27,8 @@ from document import ROOT, table
 sys.path[:0] = [str(module) for module in sorted((ROOT / "modules").iterdir())]
 
 TARGET_MS = 3.0
+STOP_MS = 1000.0
+AT_WORK = 50
 AGENTS = ("explorer", "builder", "reviewer", "researcher", "analyst", "architect")
 
 PLAN: dict[str, Any] = {
@@ -78,13 +81,46 @@ async def times(folder: Path, rounds: int) -> tuple[list[float], list[float]]:
     return children, by_themselves
 
 
+async def stop_time(folder: Path) -> float:
+    """Return how long it takes until all children are closed after their parent was told to stop, in milliseconds."""
+    from amplifier_foundation.prepared import Prepared
+    from amplifier_foundation.sessions import SessionRuntime
+
+    script = folder / "slow.json"
+    script.write_text(json.dumps({"turns": [{"delay_ms": 600_000, "text": "Never."}], "repeat": True}))
+    plan = {**PLAN, "providers": [{"module": "provider-mock", "config": {"scenario": str(script)}}]}
+    asked: set[str] = set()
+    are_at_work = asyncio.Event()
+
+    def hear(facts: Any, event: str, data: dict[str, Any]) -> None:
+        if event == "llm:request":
+            asked.add(facts.session_id)
+        if len(asked) == AT_WORK:
+            are_at_work.set()
+
+    prepared = Prepared.from_plan(plan, folder / "home", folder, name="stop")
+    async with SessionRuntime(prepared, on_child_event=hear) as runtime:
+        spawn = runtime.session.coordinator.get_capability("session.spawn")
+        tasks = [asyncio.ensure_future(spawn("self", f"Task {number}.")) for number in range(AT_WORK)]
+        await are_at_work.wait()
+        start = time.perf_counter()
+        await runtime.session.coordinator.request_cancel(immediate=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
+        return (time.perf_counter() - start) * 1000
+
+
 def measure(rounds: int) -> list[dict[str, Any]]:
-    """Return the row: what starting a session from another one adds."""
+    """Return the rows: what starting a session from another one adds, and how long stopping many takes."""
     with tempfile.TemporaryDirectory() as name:
         children, by_themselves = asyncio.run(times(Path(name).resolve(), rounds))
+        stopping = min(asyncio.run(stop_time(Path(name).resolve())) for _ in range(2))
     child, alone = lower_quartile(children), lower_quartile(by_themselves)
     what = f"start a session from a session, beyond its own {alone:.1f} ms"
-    return [{"what": what, "ms": max(0.0, child - alone), "target_ms": TARGET_MS, "met": child - alone <= TARGET_MS}]
+    stop = f"stop a session and its {AT_WORK} children at once"
+    return [
+        {"what": what, "ms": max(0.0, child - alone), "target_ms": TARGET_MS, "met": child - alone <= TARGET_MS},
+        {"what": stop, "ms": stopping, "target_ms": STOP_MS, "met": stopping <= STOP_MS},
+    ]
 
 
 def main() -> int:

@@ -30,8 +30,8 @@ from long_session import resident
 
 sys.path[:0] = [str(module) for module in sorted((ROOT / "modules").iterdir())]
 
-#: What may stay in memory of each child: its cost, as the parent tells it, and what the allocator has not given back.
-BYTES_PER_CHILD = 12_000
+#: What may stay in memory of each child: who it was and what it cost, as the parent tells it.
+BYTES_PER_CHILD = 6_000
 #: Children that are started before anything is counted.
 WARM_UP = 100
 
@@ -103,25 +103,26 @@ async def run(folder: Path, options: argparse.Namespace) -> Counted:
     prepared = Prepared.from_plan(plan(folder), folder / "home", folder, name="trees")
     async with SessionRuntime(prepared, environ={}) as runtime:
         spawn = runtime.session.coordinator.get_capability("session.spawn")
-        await _growth(counted, spawn, options)  # first: what the many leave free would hide what grows
-        await _many_at_once(counted, spawn, options.at_once)
+        # First what grows: what the many leave free would hide it.
+        pace = await _growth(counted, spawn, options)
+        await _many_at_once(counted, spawn, options.at_once, pace)
         place = runtime.folder.parent
         for number in range(options.at_once):
             check(counted, place / spawn.child_id("worker", f"c{number}"), number, runtime.session_id)
     return counted
 
 
-async def _many_at_once(counted: Counted, spawn: Any, count: int) -> None:
+async def _many_at_once(counted: Counted, spawn: Any, count: int, pace: float) -> None:
     started = time.monotonic()
 
-    def start(number: int) -> asyncio.Future[Any]:
+    def start(number: int) -> Any:
         more = {"tool_call_id": f"c{number}", "session_metadata": {"mark": number}}
         return asyncio.ensure_future(spawn("worker", f"Task {number}.", **more))
 
     tasks = [start(number) for number in range(count)]
     # Some are stopped before they began, others while they are at work.
     for number in range(0, count, 10):
-        asyncio.get_running_loop().call_later(0.01 * number, tasks[number].cancel)
+        asyncio.get_running_loop().call_later(pace * number, tasks[number].cancel)
     done = await asyncio.gather(*tasks, return_exceptions=True)
     counted.at_once, counted.seconds = count, time.monotonic() - started
     counted.stopped = sum(isinstance(one, asyncio.CancelledError) for one in done)
@@ -136,23 +137,27 @@ def check(counted: Counted, folder: Path, number: int, parent_id: str) -> None:
     """Look at what a child has left."""
     from amplifier_foundation.log import read_log
 
-    if not (folder / "metadata.json").is_file():
-        return  # stopped before its first turn
+    if not folder.is_dir():
+        return  # stopped before it began
     lines = list(read_log(folder))
     counted.lines += len(lines)
     wrong = counted.wrong
-    if {line.record.get("session_id") for line in lines} != {folder.name}:
+    if {line.record.get("session_id") for line in lines} - {folder.name}:
         wrong.append(f"{folder.name}: lines of another session in its log")
     if [line.record["seq"] for line in lines] != list(range(1, len(lines) + 1)):
         wrong.append(f"{folder.name}: a gap in its log")
     events = [line.event for line in lines]
-    if events[-1:] != ["session:end"] or events.count("execution:start") != events.count("execution:end"):
-        wrong.append(f"{folder.name}: its log is not closed")
     facts = json.loads((folder / "metadata.json").read_text(encoding="utf-8"))
     if (facts["parent_id"], facts["config"]["session"]["metadata"]["mark"]) != (parent_id, number):
         wrong.append(f"{folder.name}: the metadata of another child")
-    messages = [json.loads(line) for line in (folder / "transcript.jsonl").read_text().splitlines()]
-    if [message["content"] for message in messages if message["role"] == "user"] != [f"Task {number}."]:
+    if not facts["turn_count"]:
+        return  # stopped before its first turn
+    if events[-1:] != ["session:end"] or events.count("execution:start") != events.count("execution:end"):
+        wrong.append(f"{folder.name}: its log is not closed")
+    transcript = folder / "transcript.jsonl"
+    messages = [json.loads(line) for line in transcript.read_text().splitlines()] if transcript.is_file() else []
+    tasks = [message["content"] for message in messages if message["role"] == "user"]
+    if tasks != [f"Task {number}."] and messages:  # one that was stopped may not have heard of its task
         wrong.append(f"{folder.name}: the task of another child")
     for message in messages:
         is_result = message["role"] == "tool" and message["content"].startswith('{"session"')
@@ -161,9 +166,14 @@ def check(counted: Counted, folder: Path, number: int, parent_id: str) -> None:
             wrong.append(f"{folder.name}: its tool saw {message['content']}")
 
 
-async def _growth(counted: Counted, spawn: Any, options: argparse.Namespace) -> None:
+async def _growth(counted: Counted, spawn: Any, options: argparse.Namespace) -> float:
+    """Start children in a row and in batches; return how long one takes, in seconds."""
+    started = time.monotonic()
     for _ in range(WARM_UP):
         await spawn("worker", "Warm up.")
+    pace = (time.monotonic() - started) / max(1, WARM_UP)
+    # What as many children need at once is not given back to the system, and is used by the next ones.
+    await asyncio.gather(*(spawn("worker", "Warm up.") for _ in range(options.batch)))
     before = _held()
     for _ in range(options.in_a_row):
         await spawn("worker", "Go.")
@@ -180,6 +190,7 @@ async def _growth(counted: Counted, spawn: Any, options: argparse.Namespace) -> 
         counted.wrong.append(f"{counted.files} files were left open")
     if counted.bytes_per_child > BYTES_PER_CHILD:
         counted.wrong.append(f"{counted.bytes_per_child:.0f} bytes stay in memory of each child")
+    return pace
 
 
 def _held() -> tuple[int, int, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import platform
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -50,8 +51,13 @@ async def _check(universe: Universe, folder: Path) -> dict[str, Any]:
     )
     outcomes = await run_checks(profile, context, recorder)
     recorder.progress("collecting evidence")
-    await evidence.collect(universe.twin, profile.artifacts, profile.user)
-    evidence.add_json("versions.json", await _versions(universe))
+    asked = asyncio.create_task(_versions(universe))
+    try:
+        await evidence.collect(universe.twin, profile.artifacts, profile.user)
+        evidence.add_json("versions.json", await asked)
+    finally:
+        asked.cancel()
+        await asyncio.wait([asked])
     evidence.add_json("status.json", await universe.status())
     evidence.add_json("timings.json", dict(recorder.timings))
     evidence.add_file("log.jsonl", universe.place.log)

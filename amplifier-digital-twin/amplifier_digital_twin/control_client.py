@@ -57,7 +57,7 @@ def ask(
         try:
             connection.sendall(json.dumps({"op": op, **(arguments or {})}).encode() + b"\n")
         except (ConnectionError, TimeoutError) as error:
-            raise _fallen_silent(str(error)) from error
+            raise fallen_silent(str(error)) from error
         while (record := _next(lines)) is not None:
             if "progress" in record:
                 if progress is not None:
@@ -67,7 +67,7 @@ def ask(
                     output(record["output"], base64.b64decode(record["data"]))
             else:
                 return _answer(record)
-    raise _fallen_silent("the connection ended")
+    raise fallen_silent("the connection ended")
 
 
 def _next(lines: BinaryIO) -> dict[str, Any] | None:
@@ -75,7 +75,7 @@ def _next(lines: BinaryIO) -> dict[str, Any] | None:
         line = lines.readline()
         record: dict[str, Any] | None = json.loads(line) if line else None
     except (ConnectionError, TimeoutError, ValueError) as error:
-        raise _fallen_silent(str(error)) from error
+        raise fallen_silent(str(error)) from error
     return record
 
 
@@ -89,7 +89,8 @@ def _answer(record: dict[str, Any]) -> dict[str, Any]:
     return result
 
 
-def _fallen_silent(why: str) -> TwinError:
+def fallen_silent(why: str) -> TwinError:
+    """Return the error of a keeper that ended before it answered."""
     return TwinError(
         "keeper_ended",
         f"the keeper of this universe ended without an answer ({why})",

@@ -111,7 +111,7 @@ def optional(path: str) -> str:
 
 def _members(archive: IO[bytes]) -> dict[str, bytes | None]:
     found: dict[str, bytes | None] = {}
-    with tarfile.open(fileobj=archive, mode="r|") as members:
+    with tarfile.open(fileobj=archive, mode="r:") as members:
         for member in members:
             content = members.extractfile(member) if member.isreg() else None
             if content is not None or member.issym():

@@ -7,6 +7,10 @@ import sys
 
 def run() -> None:
     """Run the program with the arguments of this process, and exit."""
+    from amplifier_digital_twin import quick
+
+    quick.main()
+
     from amplifier_digital_twin.early import begin
 
     begin(sys.argv[1:])

@@ -77,7 +77,11 @@ async def check_provenance(
 
 def _strays(found: Survey) -> list[Finding]:
     """Return a finding for every file that Python runs when it starts and that no installation brought."""
-    listed = {f"{package.site}/{path}" for package in found.installed for path in package.record or ()}
+    listed = {
+        f"{site}/{path}"
+        for site, record in ((package.site, package.record) for package in found.installed)
+        for path in record or ()
+    }
     return [
         Finding(path, "", path, "unknown", "", "", False, "Python runs it when it starts, and no RECORD lists it")
         for path in found.run_by_python
@@ -90,8 +94,8 @@ async def _contents(
 ) -> Mapping[str, bytes | None]:
     """Return every file that a wheel of the index puts into a site folder, all read at once: each look costs time."""
     wanted = {
-        f"{package.site}/{path}"
-        for package in installed
+        f"{site}/{path}"
+        for site, package in ((package.site, package) for package in installed)
         if index is not None and package.record is not None
         for wheel in index.wheels(package.name) or ()
         for path in _placed(wheel)
@@ -198,8 +202,9 @@ def _difference(
     for path, value in expected.items():
         if record.get(path) != value:
             return f"{path} is recorded as {record.get(path, 'absent')}, {wheel.path.name} has {value}"
+    site = package.site
     for path, value in expected.items():
-        content = contents.get(f"{package.site}/{path}")
+        content = contents.get(f"{site}/{path}")
         if content is None:
             return f"{path} is not there, or is a link"
         if _hash(content, value) != value:

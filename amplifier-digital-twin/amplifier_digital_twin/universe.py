@@ -118,7 +118,7 @@ class Universe:
         """Give a twin of the same base in which wheels are built, and throw it away."""
         await self._departures.wait()
         self._recorder.progress("starting a throw-away twin to build in")
-        self._world.mirror.expect_clones()
+        self._world.expect_builds()
         identifier = f"{self._id}-build"
         made = await self._create(for_building(self.profile), identifier, None)
         async with self._departures.after(made, identifier) as twin:

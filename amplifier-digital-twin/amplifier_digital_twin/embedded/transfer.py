@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fnmatch
 import os
+import re
 import stat
 import tarfile
 from collections.abc import Iterator
@@ -21,6 +22,8 @@ _MAX_DEPTH = 100
 _CHUNK = 256 * 1024
 #: What the kernel shows there are not files.
 _NOT_FILES = frozenset({"/proc", "/sys", "/dev"})
+#: In a pattern, a set of one letter: how a letter that would be special is written, or a path that may be missing.
+_ONE_LETTER = re.compile(r"\[([^!\]])\]")
 
 
 def perform(request: dict[str, Any]) -> None:
@@ -151,11 +154,17 @@ def get(patterns: list[str], stream: BinaryIO, max_bytes: int) -> None:
     budget = _Budget(max_bytes)
     given: set[str] = set()
     root = os.open("/", FOLDER)
+    folders = _Folders(root)
     with tarfile.open(fileobj=stream, mode="w|", format=tarfile.PAX_FORMAT) as archive:
         for pattern in patterns:
             parts = [part for part in pattern.split("/") if part not in ("", ".")]
             if not pattern.startswith("/") or ".." in parts:
                 raise CrossingError("path_invalid", f"{pattern!r} is not an absolute path")
+            is_pattern = any(_is_pattern(part) for part in parts)
+            plain = [_plain(part) for part in parts] if is_pattern else []
+            if None not in plain and plain:
+                folders.give([part for part in plain if part is not None], archive, budget, given)
+                continue
             found = False
             for path in _find(root, "", parts):
                 found = True
@@ -164,12 +173,52 @@ def get(patterns: list[str], stream: BinaryIO, max_bytes: int) -> None:
                     _give(archive, parent, path or "/", budget, given)
                 finally:
                     os.close(parent)
-            if not found and not any(_is_pattern(part) for part in parts):
+            if not found and not is_pattern:
                 raise CrossingError("file_missing", f"there is no {pattern!r} in the twin")
+    folders.close()
 
 
 def _is_pattern(part: str) -> bool:
     return any(letter in part for letter in "*?[")
+
+
+def _plain(part: str) -> str | None:
+    """Return the one name that a pattern can match: all that is special in it are sets of one letter. None for more."""
+    name = _ONE_LETTER.sub(r"\1", part)
+    rest = _ONE_LETTER.sub("", part)
+    return None if _is_pattern(rest) or name in ("", ".", "..") else name
+
+
+class _Folders:
+    """Gives files of which thousands are asked for by name, and many of one folder after the other."""
+
+    def __init__(self, root: int) -> None:
+        self._root = root
+        self._parts: list[str] = []
+        #: The folder of the last one, kept open; None when it cannot be had.
+        self._folder: int | None = None
+
+    def give(self, parts: list[str], archive: tarfile.TarFile, budget: _Budget, given: set[str]) -> None:
+        """Give what has exactly this path; nothing when it is not there, or the user may not look there."""
+        if parts[:-1] != self._parts or self._folder is None:
+            self.close()
+            self._parts = parts[:-1]
+            try:
+                self._folder = descend(self._root, self._parts, is_made=False)
+            except (FileNotFoundError, NotADirectoryError, PermissionError):
+                return
+        try:
+            is_there = _exists(self._folder, parts[-1])
+        except PermissionError:
+            return
+        if is_there:
+            _give(archive, self._folder, "/" + "/".join(parts), budget, given)
+
+    def close(self) -> None:
+        """Close what is open."""
+        folder, self._folder = self._folder, None
+        if folder is not None:
+            os.close(folder)
 
 
 def _find(folder: int, prefix: str, parts: list[str], depth: int = 0) -> Iterator[str]:
@@ -237,7 +286,8 @@ def _give(archive: tarfile.TarFile, parent: int, path: str, budget: _Budget, giv
     try:
         status = os.lstat(name, dir_fd=parent)
         entry = tarfile.TarInfo(path.lstrip("/") or ".")
-        entry.mode, entry.mtime = stat.S_IMODE(status.st_mode) & 0o777, status.st_mtime
+        # Whole seconds: a fraction would give every file a header of its own.
+        entry.mode, entry.mtime = stat.S_IMODE(status.st_mode) & 0o777, int(status.st_mtime)
         entry.uid, entry.gid = status.st_uid, status.st_gid
         if stat.S_ISLNK(status.st_mode):
             entry.type, entry.linkname = tarfile.SYMTYPE, os.readlink(name, dir_fd=parent)

@@ -89,11 +89,12 @@ def _working_tree(source: GitSource, folder: Path, notes: list[str]) -> tuple[st
             "repository_invalid", f"{source.path} has no working tree", "name a branch, tag or commit as its `ref`"
         )
     objects = ObjectStore(folder, source.object_format)
-    with ThreadPoolExecutor(1) as beside:
+    with ThreadPoolExecutor(2) as beside:
+        # What git takes to answer is mostly its start: everything that does not need another answer is asked at once.
         named = beside.submit(lambda: (source.branch(), source.refs()))
-        parent = source.head()
-        known = source.trees(parent.commit) | {parent.tree} if parent is not None else frozenset()
-        tree = WorkingTree(source, folder, objects, notes).write(known)
+        before = beside.submit(lambda: _head(source))
+        tree = WorkingTree(source, folder, objects, notes).write(lambda: before.result()[1])
+        parent = before.result()[0]
         branch, refs = named.result()
     commit = _commit(objects, tree, parent)
     head = branch or MAIN
@@ -103,6 +104,12 @@ def _working_tree(source: GitSource, folder: Path, notes: list[str]) -> tuple[st
     else:
         refs[MAIN] = (commit, commit)
     return head, refs
+
+
+def _head(source: GitSource) -> tuple[Head | None, frozenset[str]]:
+    """Return the commit that is checked out, and the names of all its trees."""
+    head = source.head()
+    return head, frozenset() if head is None else source.trees(head.commit) | {head.tree}
 
 
 def _single(source: GitSource, ref: str) -> tuple[str, dict[str, tuple[str, str]]]:

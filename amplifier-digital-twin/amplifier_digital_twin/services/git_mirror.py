@@ -29,7 +29,7 @@ _READ_ONLY: Final = "this universe's git mirror is read-only: nothing can be pus
 _PATIENCE: Final = 120
 #: How many git processes answer at the same time.
 _PROCESSES: Final = 8
-_CHUNK: Final = 65536
+_CHUNK: Final = 1024 * 1024
 _PORT: Final = 443
 _FRESH: Final = {"Cache-Control": "no-cache, max-age=0, must-revalidate"}
 
@@ -265,6 +265,7 @@ async def _start(argv: Sequence[str], stdin: BinaryIO) -> Process:
             stderr=asyncio.subprocess.DEVNULL,
             env=git_environment(),
             start_new_session=True,
+            limit=_CHUNK,
         )
     )
     try:

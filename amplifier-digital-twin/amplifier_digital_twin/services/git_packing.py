@@ -47,6 +47,9 @@ class GitPacking:
         argv = [
             "git",
             f"--git-dir={folder}",
+            # It stays on this machine, and is unpacked at once.
+            "-c",
+            "pack.compression=0",
             "pack-objects",
             "-q",
             "--all",

@@ -11,17 +11,25 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from amplifier_digital_twin.errors import TwinError
-from amplifier_digital_twin.services.index_pages import IndexFile
+from amplifier_digital_twin.services.index_pages import IndexFile, dumped
 
 #: How many bytes a file may have.
 MAX_FILE: Final = 4 * 1024**3
 _HEX: Final = frozenset("0123456789abcdef")
+_KEY: Final = _HEX | frozenset("url-")
 
 
 class Page(NamedTuple):
     """A page that was kept, and how many seconds ago."""
 
     files: list[IndexFile]
+    age: float
+
+
+class Shown(NamedTuple):
+    """A page as it is given to installers, and how many seconds ago it was written."""
+
+    content: bytes
     age: float
 
 
@@ -71,8 +79,33 @@ class IndexCache:
 
     def keep_page(self, owner: str, name: str, files: Sequence[IndexFile]) -> None:
         """Keep the page of a project."""
-        content = json.dumps([vars(file) for file in files]).encode()
+        content = dumped([vars(file) for file in files])
         self._write(self._folder / "pages" / owner / f"{name}.json", content)
+
+    def shown(self, owner: str, name: str) -> Shown | None:
+        """Return the page of a project as installers are given it, None when nobody has written it."""
+        try:
+            with open(self._folder / "shown" / owner / name, "rb") as file:
+                return Shown(file.read(), time.time() - os.fstat(file.fileno()).st_mtime)
+        except OSError:
+            return None
+
+    def keep_shown(self, owner: str, name: str, content: bytes) -> None:
+        """Keep the page of a project as installers are given it."""
+        self._write(self._folder / "shown" / owner / name, content)
+
+    def entry(self, owner: str, name: str, key: str) -> IndexFile | None:
+        """Return what a page says of one file, so that the page need not be read; None when it is not kept."""
+        if set(key) - _KEY:
+            return None
+        try:
+            return IndexFile(**json.loads((self._folder / "entries" / owner / name / key).read_bytes()))
+        except (OSError, ValueError, TypeError):
+            return None
+
+    def keep_entry(self, owner: str, name: str, key: str, file: IndexFile) -> None:
+        """Keep what a page says of one file."""
+        self._write(self._folder / "entries" / owner / name / key, dumped(vars(file)))
 
     def _write(self, place: Path, content: bytes) -> None:
         place.parent.mkdir(parents=True, exist_ok=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 from collections.abc import Callable, Sequence
@@ -25,6 +26,11 @@ _NAME: Final = re.compile(r"[a-z0-9]([a-z0-9._-]*[a-z0-9])?", re.IGNORECASE)
 _ANCHOR: Final = re.compile(r'<a((?:\s+[a-z][a-z0-9-]*="[^"]*")+)\s*>')
 _ATTRIBUTE: Final = re.compile(r'([a-z][a-z0-9-]*)="([^"]*)"')
 _ODD: Final = re.compile(r"'|<a[^a-z]|<base|<script|<style|<!-|<!\[|<\?|<!(?!doctype)", re.IGNORECASE)
+#: What most indexes write into a link: a whole address without anything to decode, its hash, and little else.
+_USUAL: Final = re.compile(
+    r' href="(https?://[^"#?%&\s]*/([^"/#?%&\s]+))#sha256=([0-9a-f]{64})"'
+    r'(?: data-requires-python="([^"]*)")?(?: data-upload-time="[^"]*")?'
+)
 _HASH: Final = re.compile(r"(sha256|sha512|sha384|sha224|sha1|md5)=([0-9a-fA-F]+)")
 
 
@@ -43,6 +49,11 @@ class IndexFile:
     metadata_hashes: dict[str, str] = field(default_factory=dict)
     size: int | None = None
     upload_time: str | None = None
+
+    @property
+    def is_wheel(self) -> bool:
+        """Tell whether it is a wheel: its metadata are in it."""
+        return self.filename.endswith(".whl")
 
 
 #: Where a file can be had.
@@ -75,10 +86,10 @@ def parse_page(content: bytes, content_type: str, url: str) -> list[IndexFile]:
 
 def parse_links(text: str, url: str) -> list[IndexFile]:
     """Return the files that an HTML page links to."""
-    anchors = _ANCHOR.findall(text)
-    if not _ODD.search(_ANCHOR.sub("", text)):
+    pieces = _ANCHOR.split(text)
+    if not _ODD.search("".join(pieces[::2])):
         # As every index writes them; a page may have fifteen thousand links, which take a real parser a second.
-        return [file for anchor in anchors if (file := _plain_link(anchor, url)) is not None]
+        return [file for anchor in pieces[1::2] if (file := _plain_link(anchor, url)) is not None]
     reader = _Links(url)
     reader.feed(text)
     reader.close()
@@ -86,11 +97,19 @@ def parse_links(text: str, url: str) -> list[IndexFile]:
 
 
 def _plain_link(attributes: str, url: str) -> IndexFile | None:
+    if usual := _USUAL.fullmatch(attributes):
+        address, filename, sha256, needed = usual.groups()
+        return IndexFile(filename, address, {"sha256": sha256}, _unescaped(needed) if needed else None)
     given: dict[str, str | None] = {
         name: unescape(value) if "&" in value else value for name, value in _ATTRIBUTE.findall(attributes)
     }
     target = given.get("href")
     return None if target is None else _link(_joined(url, target.strip()), given)
+
+
+@functools.lru_cache(maxsize=1024)
+def _unescaped(text: str) -> str:
+    return unescape(text)
 
 
 def _joined(base: str, target: str) -> str:
@@ -186,19 +205,34 @@ def wants_json(accept: str) -> bool:
     return as_json > 0 and as_json >= max(liked.get(HTML, 0.0), liked.get(TEXT, 0.0))
 
 
-def render_json(name: str, files: Sequence[IndexFile], address: Address = attrgetter("url")) -> bytes:
-    """Return the page of a project as JSON, each file at the address that a function says."""
-    items = [_item(file, address(file)) for file in files]
-    return json.dumps({"meta": {"api-version": "1.0"}, "name": name, "files": items}).encode()
+def render_json(
+    name: str, files: Sequence[IndexFile], address: Address = attrgetter("url"), *, is_extracting: bool = False
+) -> bytes:
+    """Return the page of a project as JSON, each file at the address that a function says.
+
+    With `is_extracting`, metadata are offered for every wheel: whoever serves them takes them out of it.
+    """
+    items = [_item(file, address(file), is_extracting) for file in files]
+    return dumped({"meta": {"api-version": "1.0"}, "name": name, "files": items})
 
 
-def _item(file: IndexFile, url: str) -> dict[str, Any]:
+def dumped(value: Any) -> bytes:
+    """Return a value as JSON, fast: a page may have fifteen thousand files."""
+    import orjson
+
+    try:
+        return orjson.dumps(value)
+    except TypeError:
+        return json.dumps(value).encode()  # half a character somewhere, which is no text for others
+
+
+def _item(file: IndexFile, url: str, is_extracting: bool) -> dict[str, Any]:
     item: dict[str, Any] = {"filename": file.filename, "url": url, "hashes": file.hashes}
     if file.requires_python:
         item["requires-python"] = file.requires_python
     if file.yanked is not None:
         item["yanked"] = file.yanked or True
-    if file.has_metadata:
+    if file.has_metadata or (is_extracting and file.is_wheel):
         item["core-metadata"] = item["dist-info-metadata"] = file.metadata_hashes or True
     if file.size is not None:
         item["size"] = file.size
@@ -207,8 +241,10 @@ def _item(file: IndexFile, url: str) -> dict[str, Any]:
     return item
 
 
-def render_html(name: str, files: Sequence[IndexFile], address: Address = attrgetter("url")) -> bytes:
-    """Return the page of a project as HTML, each file at the address that a function says."""
+def render_html(
+    name: str, files: Sequence[IndexFile], address: Address = attrgetter("url"), *, is_extracting: bool = False
+) -> bytes:
+    """Return the page of a project as HTML, each file at the address that a function says; more as with JSON."""
     lines = [f"<!DOCTYPE html><html><head><title>{escape(name)}</title></head><body>"]
     for file in files:
         given = {"href": address(file) + _fragment(file.hashes)}
@@ -216,7 +252,7 @@ def render_html(name: str, files: Sequence[IndexFile], address: Address = attrge
             given["data-requires-python"] = file.requires_python
         if file.yanked is not None:
             given["data-yanked"] = file.yanked
-        if file.has_metadata:
+        if file.has_metadata or (is_extracting and file.is_wheel):
             known = _fragment(file.metadata_hashes).removeprefix("#") or "true"
             given |= {"data-core-metadata": known, "data-dist-info-metadata": known}
         shown = " ".join(f'{key}="{escape(value)}"' for key, value in given.items())

@@ -30,7 +30,7 @@ from amplifier_digital_twin.services.index_pages import (
     wants_json,
 )
 from amplifier_digital_twin.services.link_folder import is_file_of, local_file, pieces
-from amplifier_digital_twin.services.wheel_file import WheelFile, check_wheel
+from amplifier_digital_twin.services.wheel_file import WheelFile, check_wheel, read_metadata
 from amplifier_foundation.sources.threads import in_thread
 
 if TYPE_CHECKING:
@@ -164,20 +164,43 @@ class PackageIndex:
 
     async def _project(self, question: Question, name: str) -> Answer:
         address: Address
+        is_json = wants_json(question.headers.get("accept", ""))
         if name in self._overrides:
             self._record("rewrite", question, "answered by the profile's `packages`")
             files, address = [file for file, _ in self._overrides[name].values()], _own_address
         elif self._upstream is None:
             return self._closed(question, name)
         else:
+            foreseen = await self._foreseen_page(question, self._upstream, name) if is_json else None
+            if foreseen is not None:
+                return Answer(200, foreseen, JSON, _ASK_AGAIN)
             files, address = await self._upstream_page(question, self._upstream, name), partial(_upstream_address, name)
             if not files:
                 self._record("error", question, "no index of the host knows this project")
                 return plain(404, f"no package index that this host is configured for knows {name}")
             self._record("allow", question, "")
-        if wants_json(question.headers.get("accept", "")):
-            return Answer(200, render_json(name, files, address), JSON, _ASK_AGAIN)
-        return Answer(200, render_html(name, files, address), TEXT, _ASK_AGAIN)
+        if is_json:
+            return Answer(200, render_json(name, files, address, is_extracting=True), JSON, _ASK_AGAIN)
+        return Answer(200, render_html(name, files, address, is_extracting=True), TEXT, _ASK_AGAIN)
+
+    async def _foreseen_page(self, question: Question, upstream: HostIndex, name: str) -> bytes | None:
+        """Return the page of a project as it was written before anybody asked.
+
+        None when it was not foreseen, or so long ago that the host's indexes have to be asked again, and can be.
+        """
+        owner = upstream.fingerprint()
+        found = await in_thread(lambda: self._cache.shown(owner, name))
+        if found is None:
+            return None
+        if found.age >= PAGE_LIFETIME:
+            try:
+                await self._upstream_page(question, upstream, name)
+            except UpstreamError as error:
+                self._record("error", question, f"{error.message}: the page of {found.age:.0f} s ago is used")
+                return found.content
+            return None
+        self._record("allow", question, "")
+        return found.content
 
     async def _upstream_page(self, question: Question, upstream: HostIndex, name: str) -> list[IndexFile]:
         """Return the files of a project, known from now on; raise UpstreamError when there is no way to know."""
@@ -197,7 +220,7 @@ class PackageIndex:
                 else:
                     if files:
                         await in_thread(lambda: self._cache.keep_page(owner, name, files))
-        self._known.update({(name, _key(file)): file for file in files})
+            self._known.update({(name, key_of(file)): file for file in files})
         return files
 
     async def _file(self, question: Question, name: str, key: str, filename: str) -> Answer:
@@ -207,15 +230,16 @@ class PackageIndex:
             return await self._own_file(name, key, filename, is_metadata)
         if self._upstream is None:
             return self._closed(question, name)
-        if (name, key) not in self._known:
+        file = self._known.get((name, key)) or self._cache.entry(self._upstream.fingerprint(), name, key)
+        if file is None:
             await self._upstream_page(question, self._upstream, name)
-        file = self._known.get((name, key))
+            file = self._known.get((name, key))
         if file is None or file.filename != filename:
             return plain(404, f"there is no file {filename} of {name} here")
         try:
             if is_metadata:
                 return await self._upstream_metadata(self._upstream, file, key)
-            path = await self._kept(self._upstream, file.url, file.hashes, None if "sha256" in file.hashes else key)
+            path = await self._kept_file(self._upstream, file)
         except TwinError as error:
             raise TwinError(error.code, f"{filename}: {error.message}", error.remedy) from error
         self._record("allow", question, "")
@@ -234,10 +258,16 @@ class PackageIndex:
     async def _upstream_metadata(self, upstream: HostIndex, file: IndexFile, key: str) -> Answer:
         path = local_path(file.url)
         if path is not None and not file.metadata_hashes:
-            wheel = await in_thread(lambda: WheelFile.read(path))
-            return Answer(200, wheel.metadata, _BINARY)
+            local = await in_thread(lambda: WheelFile.read(path))
+            return Answer(200, local.metadata, _BINARY)
+        if not file.has_metadata:
+            wheel = await self._kept_file(upstream, file)
+            return Answer(200, await in_thread(lambda: read_metadata(wheel)), _BINARY, _FOR_EVER)
         kept = await self._kept(upstream, f"{file.url}{_METADATA}", file.metadata_hashes, f"meta-{key}")
         return await _sent(kept, _FOR_EVER)
+
+    async def _kept_file(self, upstream: HostIndex, file: IndexFile) -> Path:
+        return await self._kept(upstream, file.url, file.hashes, None if "sha256" in file.hashes else key_of(file))
 
     async def _kept(self, upstream: HostIndex, url: str, hashes: Mapping[str, str], key: str | None) -> Path:
         """Return where a file is kept, fetched and verified first when it is not; raise TwinError."""
@@ -259,6 +289,11 @@ class PackageIndex:
         self._decisions.record("index", verdict, _HOST, INDEX[1], question.method, question.path, reason)
 
 
+def shown_page(name: str, files: Sequence[IndexFile]) -> bytes:
+    """Return the JSON page of a project of the host's indexes, as every universe is given it."""
+    return render_json(name, files, partial(_upstream_address, name), is_extracting=True)
+
+
 async def _sent(path: Path, headers: Mapping[str, str]) -> Answer:
     facts = await in_thread(path.stat)
     return Answer(200, pieces(path), _BINARY, headers, facts.st_size)
@@ -274,10 +309,10 @@ def _own_address(file: IndexFile) -> str:
 
 
 def _upstream_address(name: str, file: IndexFile) -> str:
-    return _address(name, _key(file), file.filename)
+    return _address(name, key_of(file), file.filename)
 
 
-def _key(file: IndexFile) -> str:
+def key_of(file: IndexFile) -> str:
     """Return what stands in the address of a file here."""
     return file.hashes.get("sha256") or f"url-{_digest(file.url)}"
 

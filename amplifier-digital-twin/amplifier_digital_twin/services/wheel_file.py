@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import zipfile
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from email.parser import BytesHeaderParser
@@ -16,6 +17,8 @@ from amplifier_digital_twin.services.index_pages import normalized
 
 #: Metadata larger than this are no metadata.
 _MAX_TEXT: Final = 64 * 1024 * 1024
+#: What a file that is no wheel makes of whoever reads it.
+_UNREADABLE: Final = (OSError, zipfile.BadZipFile, zlib.error, KeyError, NotImplementedError, RuntimeError, EOFError)
 
 
 @dataclass(frozen=True)
@@ -41,7 +44,7 @@ class WheelFile:
                 folder = _info_folder(path, archive)
                 metadata = _text(path, archive, f"{folder}/METADATA")
                 record = _text(path, archive, f"{folder}/RECORD")
-        except (OSError, zipfile.BadZipFile, KeyError, NotImplementedError, RuntimeError) as error:
+        except _UNREADABLE as error:
             raise _invalid(path, f"it cannot be read: {error}") from error
         headers = BytesHeaderParser().parsebytes(metadata)
         name, version = str(headers["Name"] or ""), str(headers["Version"] or "")
@@ -61,6 +64,15 @@ def check_wheel(path: Path, name: str) -> WheelFile:
             "correct the name or the wheel under `packages` in the profile",
         )
     return wheel
+
+
+def read_metadata(path: Path) -> bytes:
+    """Return the metadata of a wheel, whatever its file is called; raise TwinError (`wheel_invalid`)."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return _text(path, archive, f"{_info_folder(path, archive)}/METADATA")
+    except _UNREADABLE as error:
+        raise _invalid(path, f"it cannot be read: {error}") from error
 
 
 def parse_record(content: bytes) -> dict[str, str]:

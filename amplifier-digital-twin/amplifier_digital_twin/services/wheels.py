@@ -68,13 +68,11 @@ class Workshop:
         clone = f"git clone --quiet -- {shlex.quote(url)} {shlex.quote(folder)}"
         # A detached head, so that a branch, a tag and a commit are named alike.
         detach = "git -c advice.detachedHead=false checkout --quiet"
-        choose = f"{detach} {shlex.quote(_ref(recipe.ref))}" if recipe.ref else ":"
         inner = _inside(folder, recipe.subdirectory)
-        steps = (
-            ("cloning", f"rm -rf {shlex.quote(folder)} && {clone}", "/"),
-            ("checking out", choose, folder),
-            ("building", recipe.build, inner),
-        )
+        steps = [("cloning", f"rm -rf {shlex.quote(folder)} && {clone}", "/")]
+        if recipe.ref:
+            steps.append(("checking out", f"{detach} {shlex.quote(_ref(recipe.ref))}", folder))
+        steps.append(("building", recipe.build, inner))
         for what, command, cwd in steps:
             run = Run(("/bin/sh", "-c", command), self._environment, self._user, cwd=cwd, timeout=self._timeout)
             _check(await self._twin.run(run, self._sink), f"{what} {name} from {url}")

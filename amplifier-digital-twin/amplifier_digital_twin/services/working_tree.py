@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import stat
-from collections.abc import Set
+from collections.abc import Callable, Set
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -36,8 +36,11 @@ class WorkingTree:
     objects: ObjectStore
     notes: list[str] = field(default_factory=list)
 
-    def write(self, known: Set[str]) -> str:
-        """Return the id of the tree, written but for `known` folders; raise TwinError for a file that is unreadable."""
+    def write(self, known: Callable[[], Set[str]]) -> str:
+        """Return the id of the tree, written but for folders that are `known` when everything else is done.
+
+        Raises TwinError for a file that is unreadable.
+        """
         settings = self.source.settings()
         self._options = [
             word for name in _KEPT_SETTINGS if name in settings for word in ("-c", f"{name}={settings[name]}")
@@ -58,7 +61,7 @@ class WorkingTree:
             for file in shared:
                 file.unlink()
         self._take(entries, changed)
-        return self.objects.write_tree(entries, known)
+        return self.objects.write_tree(entries, known())
 
     def _git(self, *arguments: str | Path, stdin: bytes = b"") -> bytes:
         """Read the source's index with the store's settings, so that no program the source names is ever run."""

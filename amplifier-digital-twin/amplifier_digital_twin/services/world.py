@@ -22,6 +22,7 @@ from amplifier_digital_twin.services.surroundings import CA_BUNDLE, hosts_file, 
 
 if TYPE_CHECKING:
     from amplifier_digital_twin.services.authority import Authority
+    from amplifier_digital_twin.services.foresight_process import ForesightProcess
     from amplifier_digital_twin.services.gateway import Gateway
     from amplifier_digital_twin.services.host_index import HostIndex
     from amplifier_digital_twin.services.interceptor import Interceptor
@@ -51,6 +52,7 @@ class World:
         self._allow = AllowList(())
         self._private: frozenset[str] = frozenset()
         self._environ: Mapping[str, str] = {}
+        self._foresight: ForesightProcess | None = None
         #: What listens, by the way into the twin it listens in.
         self._doors: dict[Sockets, list[Gateway | Interceptor]] = {}
         self._sites: dict[Sockets, list[asyncio.Server]] = {}
@@ -116,6 +118,17 @@ class World:
         self._allow = AllowList(entries)
         self._private = frozenset(private)
 
+    def expect_builds(self) -> None:
+        """Get ready for wheels to be built, and then installed with all that they need."""
+        self.mirror.expect_clones()
+        if self.index is None or self._upstream_index is None or self._foresight is not None:
+            return
+        from amplifier_digital_twin.services.foresight_process import ForesightProcess
+
+        names = [package.name for package in self.profile.packages]
+        repositories = [repository.path for repository in self.profile.repositories]
+        self._foresight = ForesightProcess(self._cache, names, repositories, self._environ)
+
     def files(self, hostname: str) -> dict[str, tuple[bytes, int]]:
         """Return the files that lead programs inside to the services: content and permissions by path."""
         found = {"/etc/hosts": (hosts_file(hostname, sorted(self._routes.hosts)), 0o644)}
@@ -169,6 +182,8 @@ class World:
         """Stop serving and remove what was exported; a second time does nothing."""
         for sockets in list(self._doors):
             await self.leave(sockets)
+        if self._foresight is not None:
+            await self._foresight.close()
         await self.mirror.close()
         for index in (self.index, self.build_index):
             if index is not None:

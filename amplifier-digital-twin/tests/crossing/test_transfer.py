@@ -217,3 +217,22 @@ async def test_failing_target_is_the_callers_error(entry: Entry, shell: Shell, u
     await shell("head -c 3000000 /dev/zero > /tmp/f")
     with pytest.raises(OSError, match="no space"):
         await entry.get(["/tmp/f"], user, Full(), 10**7)
+
+
+async def test_paths_that_may_be_missing(entry: Entry, shell: Shell, user: User) -> None:
+    """A set of one letter stands for that letter: thousands of exact paths can be asked for, there or not."""
+    await shell(
+        "mkdir -p '/tmp/m/a[1]*' /tmp/m/closed /tmp/else && cd /tmp/m && touch 'a[1]*/x' y '!' f1 f2 && ln -s y link "
+        "&& touch /tmp/else/z && ln -s /tmp/else way && touch closed/in && chmod 0 closed",
+    )
+    asked = ["/tmp/m/a[[]1][*]/[x]", "/tmp/m/[y]", "/tmp/m/lin[k]", "/tmp/m/non[e]", "/tmp/no/wa[y]", "/tmp/m/y/[x]"]
+    found = await _get(entry, user, *asked, "/tmp/m/way/[z]", "/tmp/m/closed/i[n]", "/tmp/m/[.][.]/[m]")
+    assert sorted(found) == ["tmp/m/a[1]*/x", "tmp/m/link", "tmp/m/y"]
+    assert found["tmp/m/link"].issym()
+    # More than one letter, or none of them, is a pattern as before.
+    assert sorted(await _get(entry, user, "/tmp/m/f[12]", "/tmp/m/[!f]")) == [
+        "tmp/m/!",
+        "tmp/m/f1",
+        "tmp/m/f2",
+        "tmp/m/y",
+    ]

@@ -29,13 +29,30 @@ def capabilities_of(runtime: SessionRuntime) -> dict[str, Any]:
             permissions.is_allowed_by_person(action, details)
             for permissions in (runtime.permissions, *runtime.more_permissions)
         ),
-        "project.is_trusted": lambda: runtime.trust or is_trusted(prepared),
+        "project.is_trusted": lambda: is_place_trusted(runtime),
+        "plan.is_trusted": lambda module: is_part_trusted(runtime, module),
         "session.spawn": SpawnCapability(lambda: runtime.children),
         "session.resume": ResumeCapability(lambda: runtime.children),
         "self_delegation_depth": origin.self_delegation_depth if origin else 0,
         "model_role_resolver": MadeLater(lambda: runtime.routing),
         **(origin.capabilities if origin else {}),
     }
+
+
+def is_place_trusted(runtime: SessionRuntime) -> bool:
+    """Tell whether the user trusts what the files of the place that a session works in name."""
+    origin, prepared = runtime.origin, runtime.prepared
+    is_elsewhere = origin is not None and origin.working_dir not in (None, str(prepared.project))
+    return not is_elsewhere and (runtime.trust or is_trusted(prepared))
+
+
+def is_part_trusted(runtime: SessionRuntime, module: str) -> bool:
+    """Tell whether nobody but the user, the product or the app had a say in what the plan says of a module."""
+    from amplifier_foundation.permissions.plan_trust import is_config_trusted
+
+    overlay = runtime.origin.metadata.get("agent_overlay") if runtime.origin is not None else None
+    trusted = runtime.trust or is_trusted(runtime.prepared)
+    return is_config_trusted(runtime.prepared, module, is_trusted=trusted, overlay=overlay)
 
 
 def hidden_by_all(runtime: SessionRuntime, tool: str) -> Callable[[str], bool] | None:

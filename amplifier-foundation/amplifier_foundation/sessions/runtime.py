@@ -33,6 +33,7 @@ from amplifier_foundation.sessions.plan_facts import (
 from amplifier_foundation.sessions.starting_facts import starting_facts
 from amplifier_foundation.sessions.taking_up import add_what_is_missing, cost_before
 from amplifier_foundation.sessions.waiting_calls import WaitingCall, WaitingCalls
+from amplifier_foundation.spawn.switched import Mounted
 from amplifier_kit.log import SessionLog
 from amplifier_kit.redaction import Redactor, live_values_from_env, live_values_from_plan
 
@@ -104,6 +105,8 @@ class SessionRuntime:
         self._failures: list[str] = []
         self._log: SessionLog | None = None
         self._release: Callable[[], None] = lambda: None
+        #: What there was when the session was ready.
+        self.mounted = Mounted()
         #: Whether the session came as far as having a log.
         self.was_opened = False
         self.trust = trust
@@ -222,6 +225,9 @@ class SessionRuntime:
         try:
             await self._connect(self._log)
             await self._initialize()
+            if self.origin is not None:
+                self.origin.switched.apply(self.session.coordinator)
+            self.mounted = Mounted.of(self.session.coordinator)
             await self._take_up()
             if not self.prepared.is_recorded:
                 self._keeper.keep_record(self.prepared.composed)

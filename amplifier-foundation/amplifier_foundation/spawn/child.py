@@ -101,6 +101,10 @@ class Child:
         identity = self._origin.facts.session_id
         try:
             await runtime.__aenter__()
+        except asyncio.CancelledError:
+            runtime.keep_facts()
+            self._keep(task, self._facts("", "cancelled"))
+            raise
         except SessionLogBusy as error:
             raise ChildBusyError(f"the session {identity} is running already: wait for it, or start another") from error
         except ModulesMissingError as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Coroutine, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -19,7 +20,7 @@ from amplifier_foundation.spawn.parts import ChildParts
 from amplifier_foundation.spawn.recovered import FROM_CHILD
 from amplifier_foundation.spawn.request import SELF, SpawnRequest
 from amplifier_foundation.spawn.roster import Roster
-from amplifier_foundation.spawn.stored import Result, stored_result, task_hash
+from amplifier_foundation.spawn.stored import Result, keep_result, stored_result, task_hash
 
 if TYPE_CHECKING:
     from amplifier_foundation.prepared import Prepared
@@ -199,9 +200,10 @@ class ChildSessions:
                 is_new_task = saved.metadata.get("task_sha256") != task
                 return await self._go_on(saved, task, request, is_new_task=is_new_task)
         facts = self._facts(identity, request, request.agent)
-        prepared, warnings = await self._parts.prepared(request, agent, self._roster.all())
+        prepared, warnings, has_own_provider = await self._parts.prepared(request, agent, self._roster.all())
         metadata = self._parts.metadata(facts, request, agent, prepared, task)
-        origin = self._parts.origin(facts, prepared, agent, self._parts.self_depth(request), metadata)
+        self_depth = self._parts.self_depth(request)
+        origin = self._parts.origin(facts, prepared, agent, self_depth, metadata, has_own_provider=has_own_provider)
         work = Task(request.instruction, task, request.parent_messages, warnings)
         return await self._run(origin, prepared, None, work, agent, is_own_process=request.use_subprocess)
 
@@ -212,12 +214,15 @@ class ChildSessions:
         if (stored := stored_result(saved.folder, task)) is not None and request.tool_call_id is not None:
             return stored
         if not is_new_task and (answer := answer_of(saved, task)) is not None:
+            with suppress(OSError):  # then it is found in the conversation again
+                keep_result(saved.folder, task, answer, lambda value: self._parent.redactor.scrub(value).value)
             return answer
         prompt = request.instruction if is_new_task else prompt_to_go_on(saved, request.instruction)
         prepared, warnings = prepared_again(saved, self._parent.prepared)
         agent, depth = saved.metadata.get("agent_overlay"), saved.metadata.get("self_delegation_depth")
         facts = self._facts(saved.session_id, request, str(saved.metadata.get("agent_name") or SELF))
-        origin = self._parts.origin(facts, prepared, agent, depth if isinstance(depth, int) else 0, {})
+        self_depth = depth if isinstance(depth, int) else 0
+        origin = self._parts.origin(facts, prepared, agent, self_depth, {}, has_own_provider=True)
         work = Task(prompt, task, (), warnings)
         return await self._run(origin, prepared, saved, work, agent, is_own_process=request.use_subprocess)
 

@@ -26,7 +26,7 @@ class AgentUnknownError(SpawnError):
 class AgentUnusableError(SpawnError):
     """The definition of an agent makes no sense."""
 
-    code: ClassVar[str] = "agent_invalid"
+    code: ClassVar[str] = "agent_unusable"
 
 
 class ChildUnknownError(SpawnError):
@@ -70,6 +70,4 @@ class ChildRefusedError(ChildError):
 
 
 class ChildFailedError(ChildError):
-    """The child raised, or its process ended without an answer."""
-
-    code: ClassVar[str] = "child_failed"
+    """The child raised, took too long, or its process ended without an answer."""

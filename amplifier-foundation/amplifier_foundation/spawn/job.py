@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Final
 
+from amplifier_foundation.bundles.layer import Layer
 from amplifier_foundation.composed import Composed
+from amplifier_foundation.documents import Document
 from amplifier_foundation.paths import Home
 from amplifier_foundation.prepared import Prepared
 from amplifier_foundation.spawn.child import Surroundings, Task
 from amplifier_foundation.spawn.origin import ChildFacts, Origin
+from amplifier_foundation.spawn.switched import Switched
 
 #: Variables that programs need to run at all, and ours to find its things.
 _NEEDED: Final = re.compile(
@@ -61,6 +64,8 @@ def write_job(
         "site_folders": [str(path) for path in prepared.site_folders],
         "package_paths": [str(path) for path in prepared.package_paths],
         "is_recorded": prepared.is_recorded,
+        "is_made_by_app": prepared.is_made_by_app,
+        "layers": [[str(one.document.path), one.document.data, *one[1:]] for one in prepared.layers],
         "facts": list(origin.facts),
         "folder": str(origin.folder),
         "root_folder": str(origin.root_folder),
@@ -70,6 +75,7 @@ def write_job(
         "self_delegation_depth": origin.self_delegation_depth,
         "secrets": list(origin.secrets),
         "rules": [dict(plan) for plan in origin.rules],
+        "switched": asdict(origin.switched),
         "budget": origin.budget.allowance() if origin.budget is not None else {},
         "task": {
             "prompt": task.prompt,
@@ -96,6 +102,8 @@ def read_job(job: Mapping[str, Any]) -> tuple[Origin, Prepared, Task]:
         site_folders=tuple(map(Path, job["site_folders"])),
         package_paths=tuple(map(Path, job["package_paths"])),
         is_recorded=job["is_recorded"],
+        is_made_by_app=job["is_made_by_app"],
+        layers=tuple(Layer(Document(Path(path), data), *facts) for path, data, *facts in job["layers"]),
     )
     origin = Origin(
         ChildFacts(*job["facts"]),
@@ -107,6 +115,7 @@ def read_job(job: Mapping[str, Any]) -> tuple[Origin, Prepared, Task]:
         self_delegation_depth=job["self_delegation_depth"],
         secrets=tuple(job["secrets"]),
         rules=tuple(job["rules"]),
+        switched=Switched(**job["switched"]),
     )
     return _with_rules(origin, prepared, job["trust"]), prepared, Task(**job["task"])
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from amplifier_foundation.spawn.switched import Switched
+
 if TYPE_CHECKING:
     from amplifier_foundation.budget import SessionBudget
     from amplifier_foundation.permissions.session_permissions import SessionPermissions
@@ -46,6 +48,8 @@ class Origin:
     secrets: tuple[str, ...] = ()
     #: Plans whose rules hold for it: that of the root, and of agents down to it that bring rules of their own.
     rules: tuple[Mapping[str, Any], ...] = ()
+    #: What a person has switched in the sessions above it.
+    switched: Switched = field(default_factory=Switched)
     #: Capabilities of the parent that hold for the child as they are.
     capabilities: dict[str, Any] = field(default_factory=dict)
     #: What judges by `rules`, one for each; empty in a process of its own, which reads them itself.

@@ -14,6 +14,7 @@ from amplifier_foundation.spawn.origin import ChildFacts, Origin
 from amplifier_foundation.spawn.plan import child_plan
 from amplifier_foundation.spawn.preferences import Preferred, names_provider, with_preference
 from amplifier_foundation.spawn.request import SELF, SpawnRequest
+from amplifier_foundation.spawn.switched import Switched
 
 if TYPE_CHECKING:
     from amplifier_foundation.prepared import Prepared
@@ -49,8 +50,8 @@ class ChildParts:
 
     async def prepared(
         self, request: SpawnRequest, agent: Mapping[str, Any], agents: Mapping[str, Any]
-    ) -> tuple[Prepared, tuple[str, ...]]:
-        """Return what the child is made of, and what the caller should know of it.
+    ) -> tuple[Prepared, tuple[str, ...], bool]:
+        """Return what the child is made of, what the caller should know, and whether it has a provider of its own.
 
         Raises AgentUnusableError and SpawnError as `child_plan` does.
         """
@@ -78,7 +79,7 @@ class ChildParts:
             files, missing = agent_context(agent.get("context"), self._parent.prompt.resolver)
             composed = replace(composed, instruction=str(agent["instruction"]), context=files)
             warnings = (*warnings, *missing)
-        return replace(parent, composed=composed, is_recorded=False), warnings
+        return replace(parent, composed=composed, is_recorded=False), warnings, preferred.provider is not None
 
     def metadata(
         self, facts: ChildFacts, request: SpawnRequest, agent: Mapping[str, Any], prepared: Prepared, task: str
@@ -96,7 +97,7 @@ class ChildParts:
             "task_sha256": task,
             "self_delegation_depth": self.self_depth(request),
             "agent_overlay": dict(agent),
-            "config": composed.plan,
+            "config": _shown(composed.plan),
             "bundle_context": {
                 "module_paths": {name: str(path) for name, path in prepared.modules.items()},
                 "mention_mappings": dict(composed.namespaces),
@@ -104,7 +105,14 @@ class ChildParts:
         }
 
     def origin(
-        self, facts: ChildFacts, prepared: Prepared, agent: Any, self_depth: int, metadata: Mapping[str, Any]
+        self,
+        facts: ChildFacts,
+        prepared: Prepared,
+        agent: Any,
+        self_depth: int,
+        metadata: Mapping[str, Any],
+        *,
+        has_own_provider: bool = False,
     ) -> Origin:
         """Return what the child has from its parent; an agent with rules of its own has to keep to these as well."""
         parent = self._parent
@@ -120,6 +128,8 @@ class ChildParts:
                 prepared, root_folder, is_trusted=parent.trust or None, locate=parent.prompt.resolver.resolve
             )
             rules, permissions = (*rules, prepared.composed.plan), (*permissions, own)
+        above = parent.origin.switched if parent.origin is not None else None
+        switched = Switched.since(parent.mounted, coordinator, above)
         return Origin(
             facts,
             folder=parent.folder.parent / facts.session_id,
@@ -130,6 +140,7 @@ class ChildParts:
             self_delegation_depth=self_depth,
             secrets=parent.secrets,
             rules=rules,
+            switched=switched.without_choice() if has_own_provider else switched,
             capabilities={name: value for name, value in given.items() if value is not None},
             permissions=permissions,
         )
@@ -155,3 +166,22 @@ class ChildParts:
                 async with asyncio.timeout(_LIST_SECONDS):
                     return [str(getattr(model, "id", model)) for model in await provider.list_models()]
         raise LookupError("it is not mounted here")
+
+
+def _shown(plan: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a plan as metadata hold it: of agents only who they are, for notes are written again and again.
+
+    The record of the session has all of it.
+    """
+    agents = plan.get("agents")
+    if not isinstance(agents, Mapping):
+        return dict(plan)
+    return {
+        **plan,
+        "agents": {
+            name: {key: agent[key] for key in ("name", "description") if key in agent}
+            if isinstance(agent, Mapping)
+            else {}
+            for name, agent in agents.items()
+        },
+    }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from amplifier_foundation.spawn.errors import SpawnError
@@ -48,10 +48,6 @@ class SpawnRequest:
         if preferences:
             given["provider_preferences"] = preferences
         return cls(agent_name.strip(), instruction, **given)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return it as JSON can carry it."""
-        return asdict(self)
 
 
 def _preference(entry: Any) -> dict[str, Any]:

@@ -33,10 +33,11 @@ class Roster:
         """
         if name == SELF:
             return {}
-        known = {**(given if isinstance(given, Mapping) else {}), **_agents(self._live)}
+        live = _agents(self._live)
+        known = {**live, **(given if isinstance(given, Mapping) else {})}
         if name not in known:
             raise AgentUnknownError(name, sorted([*map(str, known), SELF]))
-        agent = self._as_written(name, known[name])
+        agent = self._as_written(name, live[name]) if known[name] == live.get(name) else known[name]
         if not isinstance(agent, Mapping):
             raise AgentUnusableError(f"the agent {name!r} must be a mapping, got {type(agent).__name__}")
         instruction = agent.get("instruction")

@@ -130,6 +130,32 @@ async def test_a_child_is_stopped_with_the_task_that_waits_for_it(
         assert not runtime.session.coordinator.cancellation.is_cancelled
 
 
+async def test_a_child_that_is_stopped_while_it_starts_is_in_the_tree(tree: Any, spawn_in: Any, add_tools: Any) -> None:
+    """Its notes say whose it was and that it was cancelled; called again, it does its task."""
+    mounting, going = asyncio.Event(), asyncio.Event()
+
+    def make(coordinator: Any) -> list[PlainTool]:
+        return [PlainTool("look")]
+
+    async def on_ready(coordinator: Any) -> None:
+        if coordinator.parent_id is not None and not going.is_set():
+            mounting.set()
+            await going.wait()
+
+    tree.plan["tools"] = [{"module": add_tools(make, on_ready)}]
+    async with tree.run() as runtime:
+        task = asyncio.ensure_future(spawn_in(runtime)("explorer", "Go.", tool_call_id="c"))
+        await mounting.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        child = spawn_in(runtime).child_id("explorer", "c")
+        assert (tree.metadata(child)["parent_id"], tree.metadata(child)["tool_call_id"]) == (runtime.session_id, "c")
+        assert '"status": "cancelled"' in (tree.place / child / "results.json").read_text()
+        going.set()
+        assert (await spawn_in(runtime)("explorer", "Go.", tool_call_id="c"))["status"] == "success"
+
+
 async def test_a_child_that_is_started_after_the_wish_to_stop_does_nothing(tree: Any, spawn_in: Any) -> None:
     """It hears of it before its first step."""
     async with tree.run() as runtime:

@@ -151,6 +151,9 @@ async def test_agents_that_were_added_meanwhile_can_be_called_and_are_passed_on(
         result = await spawn_in(runtime)("new", "Go.")
         assert sorted(tree.metadata(result["session_id"])["config"]["agents"]) == ["explorer", "new"]
         assert (await spawn_in(runtime)("given", "Go.", agent_configs={"given": {}}))["status"] == "success"
+        own = {"explorer": {"instruction": "You are another."}}
+        other = await spawn_in(runtime)("explorer", "Go.", agent_configs=own)
+        assert tree.metadata(other["session_id"])["agent_overlay"] == own["explorer"]
         with pytest.raises(AgentUnknownError):
             await spawn_in(runtime)("builder", "Go.")
 
@@ -336,7 +339,8 @@ async def test_a_child_at_work_takes_no_second_task(tree: Any, spawn_in: Any, ev
 
 
 def _lines(tree: Any, identity: str) -> list[str]:
-    return (tree.place / identity / "events.jsonl").read_text(encoding="utf-8").splitlines()
+    text: str = (tree.place / identity / "events.jsonl").read_text(encoding="utf-8")
+    return text.splitlines()
 
 
 async def test_a_refused_child_is_in_the_tree_all_the_same(tree: Any, spawn_in: Any) -> None:

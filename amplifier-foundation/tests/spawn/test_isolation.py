@@ -100,7 +100,8 @@ async def _grow(tree: Any, waits: list[int], stopped: set[int]) -> None:
         assert runtime.session.coordinator.cancellation._children == []
     assert len(set(ids)) == len(ids)
     for number, (result, mark, identity) in enumerate(zip(done, marks, ids, strict=True)):
-        if isinstance(result, asyncio.CancelledError):
+        if isinstance(result, BaseException):
+            assert isinstance(result, asyncio.CancelledError)
             assert number in stopped
             continue
         assert result["session_id"] == identity

@@ -91,7 +91,8 @@ def test_hooks_that_guard_or_record_a_session_stay() -> None:
     """A caller can take away a reminder, and neither the rules nor the log nor the masking of secrets."""
     parent = {**PARENT, "hooks": [*PARENT["hooks"], {"module": "hooks-redaction"}]}
     everything = _modules(parent, "hooks")
-    for wish in ({"exclude_hooks": everything}, {"inherit_hooks": []}):
+    wishes: list[dict[str, list[str]]] = [{"exclude_hooks": everything}, {"inherit_hooks": []}]
+    for wish in wishes:
         assert sorted(_modules(child_plan(parent, {}, hook_inheritance=wish), "hooks")) == sorted(GUARDS)
 
 

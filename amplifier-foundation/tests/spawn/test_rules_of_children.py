@@ -94,3 +94,15 @@ async def test_nobody_to_ask_is_a_no(looking: Any, spawn_in: Any) -> None:
     (looking.home / "policy.yaml").write_text("rules: [{action: tool.look, verdict: ask}]", encoding="utf-8")
     async with looking.run() as runtime:
         assert "seen" not in await _result(looking, spawn_in(runtime))
+
+
+async def test_rules_of_an_agent_hold_for_all_below_it(looking: Any, spawn_in: Any, delegating: str) -> None:
+    """What an agent has forbidden itself it cannot have done by another one."""
+    looking.plan["tools"].append({"module": delegating})
+    looking.plan["agents"]["explorer"]["hooks"] = [_rules("deny")]
+    calls = [{"name": "call", "arguments": {"agent": "builder"}, "id": "inner"}]
+    looking.script([], {"explorer": [{"tool_calls": calls}, {"text": "Done."}], "builder": _LOOK})
+    async with looking.run(trust=True) as runtime:
+        await spawn_in(runtime)("explorer", "Go.")
+    inner = next(path.name for path in looking.place.iterdir() if path.name.endswith("_builder"))
+    assert all("seen" not in text for role, text in looking.said(inner) if role == "tool")

@@ -78,7 +78,7 @@ class Turn:
         self.settings = settings
         self.providers = providers
         self.host = Host(context, hooks, coordinator)
-        tools = tools or {}
+        tools = {} if tools is None else tools  # an empty one too is the live one, which may fill meanwhile
         self.watch = Watch(
             self.host, interval=settings.heartbeat_interval, on_cancel=self._tell_cancelled, on_beat=self._tell_alive
         )

@@ -243,7 +243,8 @@ class Sandbox:
 def settings_of(coordinator: Any, config: Mapping[str, Any] | None = None) -> SandboxSettings:
     """Return what holds for a module: its config key `sandbox` over the plan's `session.sandbox` over `auto`.
 
-    Raises ValueError that names the key that is wrong.
+    Where the app's capability `plan.is_trusted` says that somebody untrusted may have had a say in it, nothing is
+    opened. Raises ValueError that names the key that is wrong.
     """
     module = (config or {}).get("sandbox")
     plan = getattr(coordinator, "config", None)
@@ -251,6 +252,10 @@ def settings_of(coordinator: Any, config: Mapping[str, Any] | None = None) -> Sa
     settings = SandboxSettings.layered(session, module)
     if settings.is_looser(session, module):
         logger.warning("the session requires the sandbox: what a module's config opens in it is ignored")
+    is_trusted = coordinator.get_capability("plan.is_trusted") if settings != settings.shut() else None
+    if is_trusted is not None and is_trusted("sandbox") is not True:
+        logger.warning("the project is not trusted: what its files open in the sandbox is ignored")
+        return settings.shut()
     return settings
 
 

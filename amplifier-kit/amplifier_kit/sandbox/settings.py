@@ -57,6 +57,10 @@ class SandboxSettings(NamedTuple):
             return inner
         return outer._replace(network=outer.network and inner.network)
 
+    def shut(self) -> SandboxSettings:
+        """Return what is left of settings that come from somebody who may not open anything."""
+        return SandboxSettings("required" if self.mode == "required" else "auto")
+
     def is_looser(self, session: Any, module: Any) -> bool:
         """Tell whether the module's config asked for more than these settings, which were layered, grant."""
         return self != SandboxSettings.from_config(module, SandboxSettings.from_config(session))

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amplifier_kit.sandbox import SandboxSettings
+from amplifier_core import AmplifierSession
+from amplifier_kit.sandbox import SandboxSettings, settings_of
 
 _MODES = st.sampled_from(["required", "auto", "off", True, False])
 _LISTS = st.lists(st.sampled_from(["a", "/b", "~/c"]), max_size=2)
@@ -74,3 +75,20 @@ def test_nothing_said_is_the_default(module: Any) -> None:
     """Without a word of the session, a module has what it asks for; without either, `auto`."""
     assert SandboxSettings.layered(None, module) == SandboxSettings.from_config(module)
     assert SandboxSettings.layered(None, None) == SandboxSettings()
+
+
+@pytest.mark.parametrize(
+    ("wanted", "left"),
+    [
+        ("off", SandboxSettings()),
+        ({"network": True, "writable": ["../x"], "environment": ["TOKEN"]}, SandboxSettings()),
+        ({"mode": "required", "network": True}, SandboxSettings("required")),
+    ],
+)
+def test_an_untrusted_project_opens_nothing(wanted: Any, left: SandboxSettings) -> None:
+    """What files of a project say that nobody trusts can make the sandbox required, and nothing else."""
+    session = AmplifierSession({"session": {"orchestrator": "x", "context": "x", "sandbox": wanted}})
+    session.coordinator.register_capability("plan.is_trusted", lambda module: False)
+    assert settings_of(session.coordinator) == left
+    session.coordinator.register_capability("plan.is_trusted", lambda module: module == "sandbox")
+    assert settings_of(session.coordinator) == SandboxSettings.from_config(wanted)

@@ -149,3 +149,33 @@ def test_both_ways_to_read_links_say_the_same(body: str) -> None:
     reader.feed(text)
     reader.close()
     assert index_pages.parse_links(text, URL) == reader.files
+
+
+@given(st.lists(FILES, max_size=4), st.booleans())
+def test_metadata_of_every_wheel_can_be_offered(files: list[IndexFile], is_json: bool) -> None:
+    """Whoever takes metadata out of wheels offers them for each of them, and says nothing else that is new."""
+    named = [
+        dataclasses.replace(file, url=f"https://index.example/f/{file.filename.replace('+', '%2B')}") for file in files
+    ]
+    render = render_json if is_json else render_html
+    read = parse_page(render("own", named, is_extracting=True), JSON if is_json else HTML, URL)
+    assert read == [dataclasses.replace(file, has_metadata=True) for file in named]
+
+
+@pytest.mark.parametrize("rest", ["", ' data-requires-python="&gt;=3.9,&lt;4"', ' data-upload-time="2024-01-01"'])
+@pytest.mark.parametrize(
+    "address", ["https://f.example/a/own-1.0-py3-none-any.whl", "https://f.example/own-1.0.tar.gz"]
+)
+def test_usual_links_are_read_like_all_others(address: str, rest: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The short way through a page finds what the long one does."""
+    page = f'<html><a href="{address}#sha256={"a" * 64}"{rest}>own</a></html>'.encode()
+    short = parse_page(page, HTML, URL)
+    monkeypatch.setattr(index_pages, "_USUAL", index_pages.re.compile("(?!)"))
+    assert short == parse_page(page, HTML, URL)
+    assert len(short) == 1
+
+
+def test_half_a_character_is_no_fault() -> None:
+    """A name that an index writes with half a character is passed on as it wrote it."""
+    file = IndexFile("own-1.0\ud800.whl", "https://index.example/own", {})
+    assert parse_page(render_json("own", [file]), JSON, URL) == [file]

@@ -150,6 +150,26 @@ async def test_metadata_beside_wheels(serve: Serve, world: Any, make_wheel: Make
         assert summary in body
 
 
+async def test_metadata_are_taken_out_of_wheels(serve: Serve, world: Any, make_wheel: MakeWheel) -> None:
+    """An index that offers no metadata does here: those that are in the wheel, and of no wheel but a sound one."""
+    sound = make_wheel("helper", "1.0", folder="world", headers=["Summary: inside"])
+    broken = sound.with_name("helper-2.0-py3-none-any.whl")
+    broken.write_bytes(b"this is no archive")
+    source = sound.with_name("helper-3.0.tar.gz")
+    source.write_bytes(b"neither is this")
+    world.files["helper"] = [sound, broken, source]
+    served = await serve({}, f"{world.address}/simple")
+    page = json.loads((await served.get("/simple/helper/", JSON))[2])
+    items = {item["filename"]: item for item in page["files"]}
+    assert items[sound.name]["core-metadata"] is True
+    assert "core-metadata" not in items[source.name]
+    assert b'data-core-metadata="true"' in (await served.get("/simple/helper/"))[2]
+    status, _, body = await served.get(items[sound.name]["url"] + ".metadata")
+    assert (status, b"Summary: inside" in body) == (200, True)
+    status, _, body = await served.get(items[broken.name]["url"] + ".metadata")
+    assert (status, b"no usable wheel" in body) == (502, True)
+
+
 async def test_rebuilt_wheel_of_the_same_version(serve: Serve, make_wheel: MakeWheel) -> None:
     """A wheel that was built again without a new version is what installers get: its address says so."""
     served = await serve({"own": [make_wheel("own", "1.0", "first")]}, is_open=False)

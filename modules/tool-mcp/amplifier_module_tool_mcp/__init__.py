@@ -1,0 +1,75 @@
+"""Give the model the tools, resources and prompts of MCP servers.
+
+`mount()` reads who they are and mounts what they offered last time. `on_session_ready()` begins to connect them in the
+background; a session never waits for a server that it does not require.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, Final
+
+from amplifier_core.events import PROVIDER_REQUEST, SESSION_RESUME, SESSION_START
+from amplifier_module_tool_mcp._events import EVENTS
+from amplifier_module_tool_mcp._settings import Settings
+from amplifier_module_tool_mcp._sources import find_servers
+
+__amplifier_module_type__ = "tool"
+__all__ = ["mount", "on_session_ready"]
+
+#: Where the servers of a session are found.
+CAPABILITY: Final = "mcp.servers"
+#: Before everybody who adds to a request: one that is denied needs no additions.
+_GATE_PRIORITY: Final = 5
+
+
+async def mount(coordinator: Any, config: dict[str, Any] | None = None) -> Callable[[], Awaitable[None]]:
+    """Find the servers, mount what is known of them, and return what ends them all.
+
+    Raises ValueError that names what is wrong in the module's own config; a file that cannot be used is an event.
+    """
+    settings = Settings.from_config(config)
+    home = Path(coordinator.get_capability("amplifier.home") or _home())
+    folder = coordinator.get_capability("session.working_dir")
+    project = Path(folder) if folder else None
+    found = find_servers(
+        settings.servers,
+        home=home,
+        project=project,
+        is_trusted=coordinator.get_capability("project.is_trusted"),
+        is_inline_trusted=coordinator.get_capability("plan.is_trusted"),
+    )
+    coordinator.register_contributor("observability.events", "tool-mcp", lambda: list(EVENTS))
+    if not found.servers and not found.ignored:
+        return _nothing
+    from amplifier_module_tool_mcp._servers import Servers
+
+    servers = Servers(coordinator, settings, found, home=home, project=project)
+    coordinator.register_capability(CAPABILITY, servers)
+    for event in (SESSION_START, SESSION_RESUME):
+        coordinator.hooks.register(event, servers.on_session, name="tool-mcp-audience")
+    coordinator.hooks.register(PROVIDER_REQUEST, servers.on_request, priority=_GATE_PRIORITY, name="tool-mcp")
+    if servers.connections and settings.visibility.enabled:
+        priority = settings.visibility.priority
+        coordinator.hooks.register(
+            PROVIDER_REQUEST, servers.on_visibility, priority=priority, name="tool-mcp-visibility"
+        )
+    await servers.mount_cached()
+    return servers.close
+
+
+async def on_session_ready(coordinator: Any) -> None:
+    """Begin to connect."""
+    servers = coordinator.get_capability(CAPABILITY)
+    if servers is not None:
+        await servers.start()
+
+
+async def _nothing() -> None:
+    """End what was never begun."""
+
+
+def _home() -> Path:
+    return Path(os.environ.get("AMPLIFIER_HOME") or Path.home() / ".amplifier")

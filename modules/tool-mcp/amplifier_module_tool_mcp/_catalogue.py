@@ -1,0 +1,160 @@
+"""What a server offers, as plain data: tools, resources and prompts, bounded and with names that models can call."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+from amplifier_module_tool_mcp._spec import ServerSpec
+
+Kind = Literal["tool", "resource", "template", "prompt"]
+
+#: What models' providers accept as the name of a tool.
+_LONGEST_NAME: Final = 64
+_UNSAFE: Final = re.compile(r"[^A-Za-z0-9_-]+")
+_LONGEST_DESCRIPTION: Final = 4000
+_LARGEST_SCHEMA: Final = 64 * 1024
+#: Pages of a list: one that never ends cannot hold up the session.
+_MOST_PAGES: Final = 100
+_MIDDLE: Final[Mapping[str, str]] = {"tool": "", "resource": "resource_", "template": "resource_", "prompt": "prompt_"}
+
+
+@dataclass(frozen=True)
+class Offer:
+    """One thing that a server offers."""
+
+    kind: Kind
+    name: str
+    description: str = ""
+    schema: Mapping[str, Any] = field(default_factory=dict)
+    uri: str = ""
+
+    def as_data(self) -> dict[str, Any]:
+        """Return it as plain data."""
+        return {
+            "kind": self.kind,
+            "name": self.name,
+            "description": self.description,
+            "schema": dict(self.schema),
+            "uri": self.uri,
+        }
+
+    @classmethod
+    def from_data(cls, data: Any) -> Offer:
+        """Read it back; raises ValueError for anything else."""
+        if (
+            not isinstance(data, dict)
+            or data.get("kind") not in _MIDDLE
+            or not isinstance(data.get("schema"), dict)
+            or not all(isinstance(data.get(key), str) for key in ("name", "description", "uri"))
+        ):
+            raise ValueError("it is no offer of a server")
+        return cls(data["kind"], data["name"], data["description"], data["schema"], data["uri"])
+
+
+@dataclass(frozen=True)
+class Catalogue:
+    """All that a server offers; `left_out` counts what was too much."""
+
+    offers: tuple[Offer, ...] = ()
+    left_out: int = 0
+
+    def count(self, *kinds: Kind) -> int:
+        """Return how many offers there are of some kinds."""
+        return sum(offer.kind in kinds for offer in self.offers)
+
+    def named(self, server: str) -> dict[str, Offer]:
+        """Return the offers by the names they are mounted under; no two of them have the same."""
+        named: dict[str, Offer] = {}
+        for offer in self.offers:
+            name = mounted_name(server, offer)
+            if name in named:
+                name = mounted_name(server, offer, is_marked=True)
+            named.setdefault(name, offer)
+        return named
+
+
+def mounted_name(server: str, offer: Offer, *, is_marked: bool = False) -> str:
+    """Return the name of an offer as a tool: `mcp_<server>_<tool>`, with a mark where it would not be its own."""
+    whole = f"mcp_{server}_{_MIDDLE[offer.kind]}{offer.name}"
+    safe = _UNSAFE.sub("_", whole)
+    if len(safe) <= _LONGEST_NAME and not is_marked:
+        return safe
+    import hashlib
+
+    mark = hashlib.sha256(f"{offer.kind}:{whole}".encode("utf-8", "surrogatepass")).hexdigest()[:8]
+    return f"{safe[: _LONGEST_NAME - 9]}_{mark}"
+
+
+async def fetch_catalogue(client: Any, spec: ServerSpec, most: int) -> Catalogue:
+    """Ask a server for all it offers; raises what the SDK raises."""
+    abilities = client.server_capabilities
+    offers: list[Offer] = []
+    # Some servers offer tools and do not say so.
+    if abilities.tools is not None or (abilities.resources is None and abilities.prompts is None):
+        offers += [
+            Offer("tool", tool.name, _description(tool), _schema(tool.input_schema))
+            for tool in await _pages(client.list_tools, "tools", most)
+            if _is_wanted(tool.name, spec)
+        ]
+    if abilities.resources is not None:
+        for resource in await _pages(client.list_resources, "resources", most):
+            offers.append(Offer("resource", resource.name, _description(resource), _URI, str(resource.uri)))
+        for template in await _pages(client.list_resource_templates, "resource_templates", most):
+            needed = {**_URI, "required": ["uri"]}
+            offers.append(Offer("template", template.name, _description(template), needed, template.uri_template))
+    if abilities.prompts is not None:
+        for prompt in await _pages(client.list_prompts, "prompts", most):
+            offers.append(Offer("prompt", prompt.name, _description(prompt), _arguments(prompt.arguments or ())))
+    return Catalogue(tuple(offers[:most]), max(0, len(offers) - most))
+
+
+_URI: Final[Mapping[str, Any]] = {
+    "type": "object",
+    "properties": {"uri": {"type": "string", "description": "The address to read"}},
+}
+
+
+async def _pages(ask: Any, key: str, most: int) -> list[Any]:
+    found: list[Any] = []
+    cursor: str | None = None
+    for _ in range(_MOST_PAGES):
+        page = await ask(cursor=cursor)
+        found += getattr(page, key)
+        cursor = page.next_cursor
+        if cursor is None or len(found) > most:
+            break
+    return found
+
+
+def _is_wanted(name: str, spec: ServerSpec) -> bool:
+    from fnmatch import fnmatchcase
+
+    if spec.tools and not any(fnmatchcase(name, pattern) for pattern in spec.tools):
+        return False
+    return not any(fnmatchcase(name, pattern) for pattern in spec.exclude_tools)
+
+
+def _description(offered: Any) -> str:
+    text = str(offered.description or offered.title or "").strip()
+    return text if len(text) <= _LONGEST_DESCRIPTION else f"{text[: _LONGEST_DESCRIPTION - 1]}…"
+
+
+def _schema(schema: Any) -> dict[str, Any]:
+    """Return a schema that providers accept; one that is too large is replaced by one that accepts anything."""
+    if not isinstance(schema, dict) or len(json.dumps(schema)) > _LARGEST_SCHEMA:
+        return {"type": "object"}
+    return {**schema, "type": "object"}
+
+
+def _arguments(arguments: Iterable[Any]) -> dict[str, Any]:
+    known = list(arguments)
+    schema: dict[str, Any] = {
+        "type": "object",
+        "properties": {each.name: {"type": "string", "description": each.description or ""} for each in known},
+    }
+    needed = [each.name for each in known if each.required]
+    return {**schema, "required": needed} if needed else schema

@@ -1,0 +1,52 @@
+"""Put servers into the sandbox of the session."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from amplifier_kit.sandbox import Sandbox, SandboxError, SandboxRequiredError, sandbox_of
+from amplifier_module_tool_mcp._faults import ServerFault
+from amplifier_module_tool_mcp._spec import ServerSpec
+
+if TYPE_CHECKING:
+    from amplifier_kit.sandbox.blocked import Blocked
+
+
+class Confinement:
+    """The sandbox of one server: what its own entry says, else the module's config, else the session's."""
+
+    def __init__(self, coordinator: Any, config: Any, spec: ServerSpec) -> None:
+        self._coordinator = coordinator
+        self._config = {"sandbox": spec.sandbox if spec.sandbox is not None else config}
+        self._sandbox: Sandbox | None = None
+        self._has_been_tried = False
+
+    @property
+    def status(self) -> str:
+        """Return what became of it: `active`, `absent` or `off`; `unknown` before the server was started."""
+        return self._sandbox.status.status if self._sandbox is not None and self._has_been_tried else "unknown"
+
+    def wrap(self, argv: Sequence[str], cwd: str, environment: Mapping[str, str]) -> tuple[list[str], dict[str, str]]:
+        """Return the command that runs another one inside; waits for the trial of the sandbox, so: in a thread.
+
+        Raises ServerFault when the sandbox is required and cannot be had, and for settings that cannot be kept.
+        """
+        try:
+            self._sandbox = sandbox_of(self._coordinator, self._config)
+            wrapped = self._sandbox.wrap(argv, cwd=cwd, environment=environment)
+        except SandboxRequiredError as error:
+            raise ServerFault("sandbox_required", str(error)) from error
+        except (SandboxError, ValueError, OSError) as error:
+            raise ServerFault("sandbox_failed", str(error)) from error
+        self._has_been_tried = True
+        return wrapped
+
+    def release(self) -> None:
+        """Give back what the sandbox took of the project; for when the server has ended."""
+        if self._sandbox is not None:
+            self._sandbox.close()
+
+    def blocked(self, text: str) -> Blocked | None:
+        """Return what the sandbox has stopped, going by what a server said that failed."""
+        return self._sandbox.blocked_by(1, text) if self._sandbox is not None and self._has_been_tried else None

@@ -1,0 +1,103 @@
+"""Keep what a server writes to its standard error: in a file of bounded size, secrets hidden."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+from collections import deque
+from pathlib import Path
+from typing import Final
+
+from amplifier_kit.processes import Output
+from amplifier_module_tool_mcp._variables import Mask
+
+logger = logging.getLogger(__name__)
+
+#: What one file holds; the one before it is kept too.
+FILE_LIMIT: Final = 1 << 20
+_LONGEST_LINE: Final = 8192
+_UNSAFE: Final = re.compile(r"[^A-Za-z0-9._-]+")
+#: What could move the cursor or colour the terminal of whoever reads the file.
+_CONTROL: Final = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f]")
+
+
+def log_path(folder: Path, server: str) -> Path:
+    """Return the file of a server."""
+    return folder / f"{_UNSAFE.sub('_', server)[:80] or 'server'}.log"
+
+
+class ErrorStream(Output):
+    """The standard error of one server, taken in line by line."""
+
+    def __init__(self, server: str, path: Path, mask: Mask, *, is_verbose: bool = False) -> None:
+        """Make the file, or go on at its end; one that cannot be made is said once, and the server runs without."""
+        super().__init__(0)
+        self._server = server
+        self._mask = mask
+        self._is_verbose = is_verbose
+        self._rest = b""
+        self._last: deque[str] = deque(maxlen=3)
+        self._taken = 0
+        self._path = path
+        self._number = self._opened()
+
+    @property
+    def is_flood(self) -> bool:
+        """Tell whether more has come than is kept."""
+        return self._taken > FILE_LIMIT
+
+    @property
+    def tail(self) -> str:
+        """Return the last lines, for the reason why a server ended."""
+        return " / ".join(self._last)
+
+    def feed(self, data: bytes) -> None:
+        """Take in the next bytes; never raises."""
+        *lines, rest = (self._rest + data).split(b"\n")
+        if len(rest) > _LONGEST_LINE:
+            lines.append(rest)
+            rest = b""
+        self._rest = rest
+        # Of a flood the end alone is of interest: why it stopped.
+        for line in lines[-3:] if self.is_flood else lines:
+            self._take(line)
+
+    def close(self) -> None:
+        """Write to the file no more."""
+        if self._rest:
+            self._take(self._rest)
+            self._rest = b""
+        if self._number is not None:
+            os.close(self._number)
+            self._number = None
+
+    def _take(self, line: bytes) -> None:
+        text = _CONTROL.sub("", self._mask.diagnostic(line[:_LONGEST_LINE].decode("utf-8", "replace"))).rstrip()
+        if not text:
+            return
+        self._last.append(text[:300])
+        if self._taken > FILE_LIMIT:
+            return
+        self._taken += len(text) + 1
+        if self._is_verbose:
+            logger.info("mcp server %s: %s", self._server, text)
+        if self._number is not None:
+            cut = "" if self._taken <= FILE_LIMIT else "[more is not kept]\n"
+            try:
+                os.write(self._number, f"{text}\n{cut}".encode("utf-8", "replace"))
+            except OSError as error:
+                logger.warning("tool-mcp: %s cannot be written: %s", self._path, error)
+                os.close(self._number)
+                self._number = None
+
+    def _opened(self) -> int | None:
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            if self._path.exists() and self._path.stat().st_size > FILE_LIMIT:
+                os.replace(self._path, self._path.with_suffix(".log.1"))
+            flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+            return os.open(self._path, flags, 0o600)
+        except OSError as error:
+            logger.warning("tool-mcp: %s cannot be written, so that its errors are not kept: %s", self._path, error)
+            return None

@@ -1,0 +1,236 @@
+"""Run a server as a process: in the sandbox, without a terminal, and gone with all it started when it is closed."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any, Final
+
+from amplifier_kit.processes import Order, Running, StartError, start, to_end
+from amplifier_module_tool_mcp._confinement import Confinement
+from amplifier_module_tool_mcp._faults import ServerFault, short
+from amplifier_module_tool_mcp._inflow import Inflow
+from amplifier_module_tool_mcp._log_file import ErrorStream
+from amplifier_module_tool_mcp._spec import Resolved
+
+logger = logging.getLogger(__name__)
+
+#: Puts the program given after it in its own place, with the pipe as its input.
+_WITH_INPUT: Final = 'exec "$@" <"$0"'
+#: What of our environment a server gets without being given it by its config.
+_INHERITED: Final = ("HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TMPDIR", "TZ", "USER")
+#: Seconds for a server to end by itself once its input is closed.
+_POLITE: Final = 1.0
+
+
+class ServerProcess:
+    """A server that talks by its standard input and output, as a transport of the SDK.
+
+    Entered, it starts the server; left, it ends it and everything below it. `fault` says why it ended by itself.
+    """
+
+    def __init__(
+        self,
+        resolved: Resolved,
+        *,
+        folder: str,
+        confinement: Confinement,
+        largest: int,
+        errors: Callable[[], ErrorStream],
+    ) -> None:
+        self._resolved = resolved
+        self._folder = folder
+        self._confinement = confinement
+        self._largest = largest
+        self._make_errors = errors
+        self.fault: ServerFault | None = None
+        #: Set when the server is gone, or of no use any more.
+        self.ended = asyncio.Event()
+        self._stack = contextlib.AsyncExitStack()
+        self._errors: ErrorStream | None = None
+        self._has_spoken = False
+
+    @property
+    def said(self) -> str:
+        """Return the last lines of its standard error."""
+        return self._errors.tail if self._errors is not None else ""
+
+    async def __aenter__(self) -> Any:
+        async with contextlib.AsyncExitStack() as stack:
+            streams = await stack.enter_async_context(self._open())
+            self._stack = stack.pop_all()
+            return streams
+
+    async def __aexit__(self, *error: Any) -> None:
+        await self._stack.__aexit__(*error)
+
+    @contextlib.asynccontextmanager
+    async def _open(self) -> AsyncIterator[Any]:
+        import shutil
+        import tempfile
+
+        import anyio
+        import mcp_types
+        from mcp.shared.message import SessionMessage
+
+        argv, environment = await asyncio.to_thread(self._wrapped)
+        errors = self._errors = self._make_errors()
+        inflow = Inflow(self._largest)
+        place = Path(tempfile.mkdtemp(prefix="amplifier-mcp-"))
+        to_session, incoming = anyio.create_memory_object_stream[Any](0)
+        outgoing, from_session = anyio.create_memory_object_stream[Any](0)
+        pipe = -1
+        running: Running | None = None
+        pumps: list[asyncio.Task[None]] = []
+        try:
+            pipe = _pipe(place / "input")
+            order = Order(["/bin/sh", "-c", _WITH_INPUT, str(place / "input"), *argv], self._folder, environment)
+            running = self._started(order, inflow, errors)
+
+            def parse(line: bytes) -> Any:
+                return SessionMessage(mcp_types.jsonrpc_message_adapter.validate_json(line, by_name=False))
+
+            pumps.append(asyncio.create_task(self._pump_in(inflow, parse, to_session, running, errors)))
+            pumps.append(asyncio.create_task(self._pump_out(from_session, pipe)))
+            yield incoming, outgoing
+        finally:
+            for pump in pumps:
+                pump.cancel()
+            try:
+                await _gone(running, pipe, pumps, _POLITE if self._has_spoken else 0.0)
+            finally:  # who is cancelled meanwhile hears of it here
+                for stream in (to_session, incoming, outgoing, from_session):
+                    stream.close()
+                errors.close()
+                self._confinement.release()
+                shutil.rmtree(place, ignore_errors=True)
+
+    def _wrapped(self) -> tuple[list[str], dict[str, str]]:
+        import shutil
+
+        resolved = self._resolved
+        inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ}
+        environment = {**inherited, "TERM": "dumb", **resolved.env}
+        program = shutil.which(_placed(resolved.command, self._folder), path=environment.get("PATH", os.defpath))
+        if program is None:
+            raise ServerFault(
+                "command_not_found", resolved.mask.diagnostic(f"there is no program {resolved.command!r} to start")
+            )
+        return self._confinement.wrap([program, *resolved.args], self._folder, environment)
+
+    def _started(self, order: Order, inflow: Inflow, errors: ErrorStream) -> Running:
+        try:
+            return start(order, inflow, errors)
+        except (StartError, ValueError) as error:
+            raise ServerFault("start_failed", self._resolved.mask.diagnostic(str(error))) from error
+
+    async def _pump_in(
+        self, inflow: Inflow, parse: Callable[[bytes], Any], session: Any, running: Running, errors: ErrorStream
+    ) -> None:
+        """Pass messages on until there are no more; then the session is told that the connection is closed."""
+        import anyio
+
+        try:
+            while (message := await inflow.next(parse)) is not None:
+                self._has_spoken = True
+                await session.send(message)
+        except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+            pass  # the session is gone: nothing more is to be passed on
+        if inflow.fault is None:
+            await _wait(running, _POLITE)
+        self.fault = inflow.fault or _ending(running, errors)
+        self.ended.set()
+        session.close()
+
+    async def _pump_out(self, messages: Any, pipe: int) -> None:
+        async with messages:
+            async for sent in messages:
+                text = sent.message.model_dump_json(by_alias=True, exclude_unset=True)
+                await _write(pipe, text.encode("utf-8", "replace") + b"\n")
+
+
+def _placed(command: str, folder: str) -> str:
+    """Return where a command with a path in it is: relative ones are below the server's folder."""
+    command = os.path.expanduser(command)
+    return os.path.join(folder, command) if os.sep in command else command
+
+
+def _pipe(path: Path) -> int:
+    """Make a pipe with a name, and return our end of it, which waits for nobody."""
+    try:
+        os.mkfifo(path, 0o600)
+        return os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        raise ServerFault("start_failed", f"its input cannot be made: {error.strerror}") from error
+
+
+async def _write(pipe: int, data: bytes) -> None:
+    loop = asyncio.get_running_loop()
+    left = memoryview(data)
+    while left:
+        try:
+            left = left[os.write(pipe, left) :]
+        except BlockingIOError:
+            ready = asyncio.Event()
+            loop.add_writer(pipe, ready.set)
+            try:
+                await ready.wait()
+            finally:
+                loop.remove_writer(pipe)
+
+
+async def _gone(running: Running | None, pipe: int, pumps: list[asyncio.Task[None]], moment: float) -> None:
+    """Close a server's input, give it a moment, and end it with everything below it; not to be interrupted.
+
+    One that has never said a word has nothing to put away, and gets no moment.
+    """
+
+    async def end() -> Any:
+        for failed in await asyncio.gather(*pumps, return_exceptions=True):
+            if isinstance(failed, Exception):
+                logger.warning("tool-mcp: talking to a server failed: %r", failed)
+        if pipe >= 0:
+            os.close(pipe)
+        if running is None:
+            return None
+        await _wait(running, moment)
+        return await running.stop()
+
+    await to_end(end())
+
+
+async def _wait(running: Running, seconds: float) -> None:
+    """Wait for a server to end, but not for longer."""
+    waiting = asyncio.ensure_future(running.wait())
+    try:
+        await asyncio.wait([waiting], timeout=seconds)
+    finally:
+        waiting.cancel()
+
+
+def _ending(running: Running, errors: ErrorStream) -> ServerFault:
+    try:
+        running.check_start()
+    except StartError as error:
+        return ServerFault("start_failed", str(error))
+    code = running.outcome.returncode
+    said = f"; it last said: {errors.tail}" if errors.tail else ""
+    if code is None:
+        how = "it closed its output"
+    elif code < 0:
+        how = f"it was ended by {_signal_name(-code)}"
+    else:
+        how = f"it ended with exit code {code}"
+    return ServerFault("crashed", short(f"{how}{said}"))
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

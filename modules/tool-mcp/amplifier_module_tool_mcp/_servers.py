@@ -1,0 +1,327 @@
+"""All servers of a session: their tools come and go while it runs, and what becomes of them is told as events."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from amplifier_core import HookResult
+from amplifier_module_tool_mcp._cache import CatalogueCache
+from amplifier_module_tool_mcp._catalogue import Catalogue, Offer
+from amplifier_module_tool_mcp._connection import Changes, Connection, Link
+from amplifier_module_tool_mcp._events import (
+    CONNECTED,
+    DISCONNECTED,
+    FAILED,
+    IGNORED,
+    SANDBOX_BLOCKED,
+    TOOLS_CHANGED,
+)
+from amplifier_module_tool_mcp._faults import ServerFault
+from amplifier_module_tool_mcp._settings import Settings
+from amplifier_module_tool_mcp._sources import Found
+from amplifier_module_tool_mcp._spec import ServerSpec
+from amplifier_module_tool_mcp._tools import McpTool, View
+from amplifier_module_tool_mcp._variables import Mask
+
+if TYPE_CHECKING:
+    from amplifier_module_tool_mcp._confinement import Confinement
+
+logger = logging.getLogger(__name__)
+
+_MODULE: Final = "tool-mcp"
+#: Seconds after which the session is taken to have begun, whoever has not said so.
+_AUDIENCE: Final = 0.2
+#: Seconds that the first turn has the processor to itself, before servers are started that it does not wait for.
+_HEAD_START: Final = 0.2
+
+
+class Servers:
+    """Connect the servers of one session in the background, and mount what they offer."""
+
+    def __init__(self, coordinator: Any, settings: Settings, found: Found, *, home: Path, project: Path | None) -> None:
+        self._coordinator = coordinator
+        self._settings = settings
+        self._ignored = found.ignored
+        self._home = home
+        self._project = project
+        self._cache = CatalogueCache(home / "cache" / "mcp")
+        self._masks: dict[str, Mask] = {}
+        self._confinements: dict[str, Confinement] = {}
+        #: What is mounted for each server, by name.
+        self._mounted: dict[str, dict[str, McpTool]] = {}
+        self._is_started = False
+        #: Set when those who listen to events are there: some begin to when the session is ready, after this module.
+        self._is_heard = asyncio.Event()
+        self._announcing: asyncio.Task[None] | None = None
+        self.connections = {
+            spec.name: Connection(spec, settings, partial(self._link, spec), self) for spec in found.servers.values()
+        }
+
+    async def mount_cached(self) -> None:
+        """Mount what the servers offered last time; they need not be there for that."""
+        for connection in self.connections.values():
+            catalogue = self._cache.load(connection.spec)
+            if catalogue is not None:
+                await self._apply(connection, catalogue)
+
+    async def start(self) -> None:
+        """Begin to connect all servers, and to tell what is left out; waits for nobody."""
+        if self._is_started:
+            return
+        self._is_started = True
+        for ignored in self._ignored:
+            logger.warning("tool-mcp: %s is not used: %s", ignored["origin"], ignored["reason"])
+        loop = asyncio.get_running_loop()
+        loop.call_later(_AUDIENCE, self._is_heard.set)
+        for connection in self.connections.values():
+            if connection.spec.required:
+                connection.start()
+            else:
+                loop.call_later(_HEAD_START, connection.start)
+        self._announcing = asyncio.create_task(self._announce())
+
+    async def on_session(self, event: str, data: dict[str, Any]) -> HookResult:
+        """Know that the session has begun, so that everybody who listens to events does so by now."""
+        self._is_heard.set()
+        return HookResult(action="continue")
+
+    async def _announce(self) -> None:
+        """Tell what is left out, and whether servers run in the sandbox."""
+        await self._is_heard.wait()
+        for ignored in self._ignored:
+            await self._coordinator.hooks.emit(IGNORED, dict(ignored))
+        if not any(connection.spec.transport == "stdio" for connection in self.connections.values()):
+            return
+        from amplifier_kit.sandbox import sandbox_of
+
+        try:
+            sandbox = sandbox_of(self._coordinator, {"sandbox": self._settings.sandbox})
+            await sandbox.announce(self._coordinator, _MODULE)
+        except (ValueError, OSError) as error:  # told with the servers that it is for, too
+            logger.error("tool-mcp: the sandbox cannot be set up: %s", error)
+
+    async def close(self) -> None:
+        """End all connections and servers, side by side."""
+        if self._announcing is not None:
+            self._is_heard.set()
+            await asyncio.wait([self._announcing])
+        await asyncio.gather(*(connection.close() for connection in self.connections.values()))
+
+    # -- before a request --
+
+    async def on_request(self, event: str, data: dict[str, Any]) -> HookResult:
+        """Wait for the servers that are required, each as long as its deadline; deny the request without them."""
+        await self.start()
+        self._is_heard.set()
+        required = [connection for connection in self.connections.values() if connection.spec.required]
+        missing = [
+            f"{connection.spec.name}: {fault}"
+            for connection, fault in zip(required, await asyncio.gather(*map(_fault, required)), strict=True)
+            if fault
+        ]
+        if not missing:
+            return HookResult(action="continue")
+        text = "; ".join(self.masked(reason) for reason in missing)
+        return HookResult(
+            action="deny",
+            reason=f"an MCP server that is required is not there: {text}. Mend it, or set `required: false`",
+        )
+
+    async def on_visibility(self, event: str, data: dict[str, Any]) -> HookResult:
+        """Tell the model which servers there are, and which of them do not work."""
+        visibility = self._settings.visibility
+        shown = list(self.connections.values())[: visibility.max_servers_visible]
+        if not shown:
+            return HookResult(action="continue")
+        lines = [self._line(connection) for connection in shown]
+        if len(self.connections) > len(shown):
+            lines.append(f"- and {len(self.connections) - len(shown)} more")
+        text = "\n".join(["<system-reminder>", "MCP servers of this session:", *lines, "</system-reminder>"])
+        limit = self._coordinator.injection_size_limit
+        if limit is not None and len(text) > limit:
+            return HookResult(action="continue")
+        return HookResult(
+            action="inject_context",
+            context_injection=text,
+            context_injection_role="system" if visibility.inject_role == "system" else "user",
+            ephemeral=visibility.ephemeral,
+            suppress_output=True,
+        )
+
+    def _line(self, connection: Connection) -> str:
+        names = len(self._mounted.get(connection.spec.name, ()))
+        if connection.state == "ready":
+            state = "connected"
+        elif connection.state == "failed" and connection.fault is not None:
+            state = f"not available: {self.masked(connection.fault.reason)}"
+        else:
+            state = "connecting"
+        return f"- {connection.spec.name} ({names} tools): {state}"
+
+    # -- what becomes of a connection --
+
+    async def on_catalogue(self, connection: Connection, catalogue: Catalogue) -> Changes:
+        """Mount and unmount until the session has what the server offers."""
+        return await self._apply(connection, catalogue)
+
+    async def on_ready(self, connection: Connection, catalogue: Catalogue, changes: Changes, seconds: float) -> None:
+        """Tell that the server is there, and keep what it offers for the next session."""
+        spec = connection.spec
+        confinement = self._confinements.get(spec.name)
+        await self._emit(
+            CONNECTED,
+            connection,
+            transport=spec.transport,
+            tools=catalogue.count("tool"),
+            resources=catalogue.count("resource", "template"),
+            prompts=catalogue.count("prompt"),
+            left_out=catalogue.left_out,
+            duration_ms=round(seconds * 1000, 3),
+            sandbox=confinement.status if confinement is not None else None,
+        )
+        await self._tell_changes(connection, changes)
+        await self._cache.save(spec, catalogue)
+
+    async def on_changed(self, connection: Connection, catalogue: Catalogue) -> None:
+        """Bring what is mounted up to date."""
+        await self._tell_changes(connection, await self._apply(connection, catalogue))
+        await self._cache.save(connection.spec, catalogue)
+
+    async def on_failed(self, connection: Connection, fault: ServerFault, *, delay: float | None) -> None:
+        """Tell that a server could not be reached, and whether it is tried again by itself."""
+        reason = await self._explained(connection, fault)
+        logger.warning("tool-mcp: server %s: %s", connection.spec.name, reason)
+        await self._emit(
+            FAILED,
+            connection,
+            reason=reason,
+            code=fault.code,
+            attempt=connection.attempts,
+            retry_in=delay,
+            required=connection.spec.required,
+        )
+
+    async def on_lost(self, connection: Connection, fault: ServerFault) -> None:
+        """Tell that a server is gone; its tools stay, and say so when they are called."""
+        reason = await self._explained(connection, fault)
+        logger.warning("tool-mcp: server %s is gone: %s", connection.spec.name, reason)
+        await self._emit(DISCONNECTED, connection, reason=reason, code=fault.code)
+
+    async def _tell_changes(self, connection: Connection, changes: Changes) -> None:
+        if changes.added or changes.removed:
+            await self._emit(TOOLS_CHANGED, connection, **changes._asdict())
+
+    async def _emit(self, event: str, connection: Connection, **facts: Any) -> None:
+        await self._is_heard.wait()
+        await self._coordinator.hooks.emit(event, {"server": connection.spec.name, **facts})
+
+    # -- tools --
+
+    async def _apply(self, connection: Connection, catalogue: Catalogue) -> Changes:
+        """Mount and unmount until the session has what the catalogue says; return what was added and removed."""
+        server = connection.spec.name
+        before = self._mounted.setdefault(server, {})
+        wanted = catalogue.named(server)
+        tools = self._coordinator.get("tools")
+        removed = [name for name in before if name not in wanted]
+        for name in removed:
+            if tools.get(name) is before.pop(name):
+                await self._coordinator.unmount("tools", name)
+        added = []
+        for name, offer in wanted.items():
+            known = before.get(name)
+            if known is not None and known.offer == offer:
+                continue
+            if known is None and name in tools:
+                logger.warning("tool-mcp: %s of server %s is left out: another tool has that name", name, server)
+                continue
+            before[name] = self._tool(name, offer, connection)
+            await self._coordinator.mount("tools", before[name], name=name)
+            if known is None:
+                added.append(name)
+        return Changes(added, removed)
+
+    def _tool(self, name: str, offer: Offer, connection: Connection) -> McpTool:
+        server = connection.spec.name
+        view = View(self._settings.max_content_size, partial(self._mask, server), partial(self._stopped, server))
+        return McpTool(name, offer, connection, view)
+
+    # -- reaching a server --
+
+    async def _link(self, spec: ServerSpec) -> Link:
+        from amplifier_module_tool_mcp._http import HttpLink
+
+        resolved = spec.resolved(os.environ)
+        self._masks[spec.name] = resolved.mask
+        settings = self._settings
+        if spec.transport == "http":
+            timeout = spec.connect_timeout or settings.connect_timeout
+            return HttpLink(resolved, timeout=timeout, largest=settings.max_message_bytes)
+        from amplifier_module_tool_mcp._confinement import Confinement
+        from amplifier_module_tool_mcp._log_file import ErrorStream, log_path
+        from amplifier_module_tool_mcp._process import ServerProcess
+
+        confinement = self._confinements[spec.name] = Confinement(self._coordinator, settings.sandbox, spec)
+        folder = self._folder(resolved.cwd)
+        path = log_path(self._log_folder(), spec.name)
+        return ServerProcess(
+            resolved,
+            folder=folder,
+            confinement=confinement,
+            largest=settings.max_message_bytes,
+            errors=lambda: ErrorStream(spec.name, path, resolved.mask, is_verbose=settings.verbose_servers),
+        )
+
+    def _folder(self, given: str) -> str:
+        """Return where a server runs: below the project, unless its config says otherwise."""
+        return os.path.normpath(os.path.join(str(self._project or os.getcwd()), os.path.expanduser(given)))
+
+    def _log_folder(self) -> Path:
+        given = self._settings.server_log_dir
+        return Path(given).expanduser() if given else self._home / "logs" / "mcp-servers"
+
+    def _mask(self, server: str) -> Mask:
+        return self._masks.setdefault(server, Mask())
+
+    async def _explained(self, connection: Connection, fault: ServerFault) -> str:
+        """Return why a server is not there; that the sandbox was the reason is told as an event too."""
+        server = connection.spec.name
+        reason = self._mask(server).diagnostic(fault.reason)
+        if fault.code == "sandbox_required":
+            await self._tell_blocked(server, "required", reason)
+        elif fault.code in ("crashed", "connect_timeout") and (note := await self._stopped(server, reason)):
+            reason = f"{reason}. {note}"
+        return reason
+
+    async def _stopped(self, server: str, text: str) -> str:
+        """Return a line that says that the sandbox stopped something, going by what was said; empty if it did not."""
+        confinement = self._confinements.get(server)
+        blocked = confinement.blocked(text) if confinement is not None else None
+        if blocked is None:
+            return ""
+        await self._tell_blocked(server, blocked.kind, blocked.reason)
+        return blocked.told(f"the entry of the server {server!r}")
+
+    async def _tell_blocked(self, server: str, kind: str, reason: str) -> None:
+        await self._is_heard.wait()
+        facts = {"tool": _MODULE, "command": server, "reason": reason, "kind": kind}
+        await self._coordinator.hooks.emit(SANDBOX_BLOCKED, facts)
+
+    def masked(self, text: str) -> str:
+        """Return a text without the values of any server's variables."""
+        for mask in self._masks.values():
+            text = mask.diagnostic(text)
+        return text
+
+
+async def _fault(connection: Connection) -> str:
+    try:
+        await connection.ready()
+    except ServerFault as fault:
+        return fault.reason
+    return ""

@@ -1,0 +1,148 @@
+"""Gather servers from the files and settings that may name them; the later ones count."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from amplifier_module_tool_mcp._spec import ServerSpec, SpecError, read_spec
+
+VARIABLE: Final = "AMPLIFIER_MCP_CONFIG"
+_MODULE: Final = "tool-mcp"
+_INLINE: Final = "the bundle's config"
+#: Larger files are no config that a person has looked at.
+_LARGEST: Final = 1 << 20
+
+
+@dataclass
+class Found:
+    """The servers to use, by name, and what could not be used: where, why."""
+
+    servers: dict[str, ServerSpec] = field(default_factory=dict)
+    ignored: list[dict[str, str]] = field(default_factory=list)
+
+    def ignore(self, origin: str, reason: str, code: str) -> None:
+        """Note that something is left out."""
+        self.ignored.append({"origin": origin, "reason": reason, "code": code})
+
+
+def find_servers(
+    inline: Mapping[str, Any],
+    *,
+    home: Path,
+    project: Path | None,
+    is_trusted: Callable[[], bool] | None,
+    is_inline_trusted: Callable[[str], bool] | None = None,
+) -> Found:
+    """Return all servers that are named: by the user, the project, the environment, the bundle's own config.
+
+    Files of a project count only when `is_trusted` says so: they name commands to run. A file that cannot be used is
+    noted, and the others count. So does the bundle's own config, unless `is_inline_trusted` says of this module that
+    nobody untrusted had a say in it; in an app that knows nothing of trust it is the app's. Raises SpecError for it.
+    """
+    found = Found()
+    _take_file(found, home / "mcp.json")
+    if project is not None:
+        files = [path for path in (project / ".mcp.json", project / ".amplifier" / "mcp.json") if _is_there(path)]
+        if files and (reason := _distrust(is_trusted)):
+            for path in files:
+                found.ignore(str(path), reason, "untrusted")
+        else:
+            for path in files:
+                _take_file(found, path)
+    if named := os.environ.get(VARIABLE):
+        _take_file(found, Path(named).expanduser(), must_exist=True)
+    specs = {name: read_spec(name, entry, _INLINE) for name, entry in inline.items()}
+    if (
+        specs
+        and is_trusted is not None
+        and not _is_vouched_for(is_inline_trusted)
+        and (reason := _distrust(is_trusted))
+    ):
+        found.ignore(_INLINE, reason, "untrusted")
+        return found
+    for name, spec in specs.items():
+        _put(found, name, spec)
+    return found
+
+
+def _is_vouched_for(is_trusted: Callable[[str], bool] | None) -> bool:
+    try:
+        return is_trusted is not None and is_trusted(_MODULE) is True
+    except Exception:  # who cannot say does not vouch; what else is known of the project counts
+        return False
+
+
+def _is_there(path: Path) -> bool:
+    """Tell whether there is something to read; an empty folder in its place is what a sandbox has put there."""
+    return os.path.lexists(path) and not path.is_dir()
+
+
+def _distrust(is_trusted: Callable[[], bool] | None) -> str:
+    """Return why files of the project do not count; empty when they do."""
+    if is_trusted is None:
+        return "nobody says that this project is trusted, so that its servers are not started"
+    try:
+        trusted = is_trusted()
+    except Exception as error:
+        return f"it cannot be told whether this project is trusted ({error}), so that its servers are not started"
+    return "" if trusted is True else "this project is not trusted, so that its servers are not started"
+
+
+def _take_file(found: Found, path: Path, *, must_exist: bool = False) -> None:
+    try:
+        text = _read(path)
+        entries = None if text is None else _entries(text)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        found.ignore(str(path), reason, "invalid_config")
+        return
+    if entries is None:
+        if must_exist:
+            found.ignore(str(path), f"there is no such file; ${VARIABLE} names it", "invalid_config")
+        return
+    for name, entry in entries.items():
+        try:
+            _put(found, name, read_spec(name, entry, str(path)))
+        except SpecError as error:
+            found.ignore(str(path), str(error), "invalid_config")
+
+
+def _put(found: Found, name: str, spec: ServerSpec | None) -> None:
+    """Let an entry take the place of an earlier one; one that is switched off takes it away."""
+    found.servers.pop(name, None)
+    if spec is not None:
+        found.servers[name] = spec
+
+
+def _read(path: Path) -> str | None:
+    """Return the text of a file, None when there is none; never waits for a pipe. Raises OSError or ValueError."""
+    try:
+        number = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    with open(number, "rb") as file:
+        if not stat.S_ISREG(os.fstat(number).st_mode):
+            raise ValueError("it is no file")
+        data = file.read(_LARGEST + 1)
+    if len(data) > _LARGEST:
+        raise ValueError(f"it has more than {_LARGEST:,} bytes")
+    return data.decode("utf-8-sig")
+
+
+def _entries(text: str) -> Mapping[str, Any]:
+    try:
+        document = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"line {error.lineno}: {error.msg}") from None
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    entries = document.get("mcpServers", document.get("servers")) if isinstance(document, dict) else None
+    if not isinstance(entries, dict):
+        raise ValueError("it must be an object with the key `mcpServers`, which holds an object of servers")
+    return entries

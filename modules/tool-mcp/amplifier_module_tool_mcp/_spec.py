@@ -1,0 +1,201 @@
+"""One server as a config describes it, checked; values of variables are put in only when it is started."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, NamedTuple
+
+from amplifier_module_tool_mcp._variables import Mask, expanded, is_only_reference
+
+logger = logging.getLogger(__name__)
+
+Transport = Literal["stdio", "http"]
+
+_TYPES: Final[Mapping[str, Transport]] = {
+    "stdio": "stdio",
+    "http": "http",
+    "streamable-http": "http",
+    "streamable_http": "http",
+    "streamableHttp": "http",
+}
+_NAME: Final = re.compile(r"[^\x00-\x1f\x7f]{1,100}")
+
+
+class SpecError(ValueError):
+    """An entry that cannot be used; the text names the server and the key, never what an `env` or header holds."""
+
+
+class Resolved(NamedTuple):
+    """What a server is started or reached with, variables put in; never to be printed."""
+
+    command: str
+    args: tuple[str, ...]
+    env: dict[str, str]
+    cwd: str
+    url: str
+    headers: dict[str, str]
+    mask: Mask
+
+    def __repr__(self) -> str:
+        return "Resolved(...)"
+
+
+@dataclass(frozen=True, repr=False)
+class ServerSpec:
+    """A server: where it was named, how it is reached, and what is expected of it."""
+
+    name: str
+    origin: str
+    transport: Transport
+    command: str = ""
+    args: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+    cwd: str = ""
+    url: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    required: bool = False
+    connect_timeout: float | None = None
+    call_timeout: float | None = None
+    sandbox: Any = None
+    protocol: str = "auto"
+    tools: tuple[str, ...] = ()
+    exclude_tools: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"ServerSpec({self.name!r}, {self.transport}, from {self.origin!r})"
+
+    @property
+    def fingerprint(self) -> str:
+        """Return what tells this config from others, variables not put in; lists of tools are kept by it."""
+        import hashlib
+
+        parts = [self.name, self.transport, self.command, self.args, dict(self.env), self.cwd, self.url]
+        text = json.dumps([*parts, dict(self.headers)], sort_keys=True)
+        return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+    def resolved(self, environment: Mapping[str, str]) -> Resolved:
+        """Return what to start it with; raises ServerFault for a variable that is not set."""
+        from amplifier_kit.processes import is_secret_variable
+
+        mask = Mask()
+
+        def put(text: str, *, is_secret: bool = False) -> str:
+            return expanded(text, environment, mask, is_secret=is_secret)
+
+        env = {key: put(value, is_secret=is_secret_variable(key)) for key, value in self.env.items()}
+        headers = {key: put(value, is_secret=True) for key, value in self.headers.items()}
+        url = put(self.url)
+        for key, value in self.env.items():
+            if is_secret_variable(key) and not is_only_reference(value):
+                mask.add(env[key], "[hidden]", is_secret=True)
+        for key, value in self.headers.items():
+            if not is_only_reference(value):
+                mask.add(headers[key], "[hidden]", is_secret=True)
+        if (credentials := _userinfo(url)) is not None:
+            mask.add(credentials, "[hidden]", is_secret=True)
+        args = tuple(put(text) for text in self.args)
+        return Resolved(put(self.command), args, env, put(self.cwd), url, headers, mask)
+
+
+def _userinfo(url: str) -> str | None:
+    """Return name and password of an address, when it has some."""
+    authority = url.partition("//")[2].partition("/")[0]
+    return authority.rpartition("@")[0] if "@" in authority else None
+
+
+def read_spec(name: Any, entry: Any, origin: str) -> ServerSpec | None:
+    """Read one entry of a config; None for one that is switched off. Raises SpecError."""
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise SpecError(f"{origin}: {name!r} is no name for a server")
+    where = f"{origin}: server {name!r}"
+    if not isinstance(entry, Mapping):
+        raise SpecError(f"{where} must be a mapping, got {type(entry).__name__}")
+    given = {key: value for key, value in entry.items() if value is not None}
+    if given.pop("disabled", False) is True or given.pop("enabled", True) is False:
+        return None
+    transport = _transport(where, given)
+    known = _KEYS | (_STDIO if transport == "stdio" else _HTTP)
+    unknown = sorted(str(key) for key in given if key not in known)
+    if unknown:
+        logger.warning("tool-mcp: %s: keys %s are not used", where, unknown)
+    return ServerSpec(
+        name=name,
+        origin=origin,
+        transport=transport,
+        **{key: reader(f"{where}: {key}", given[key]) for key, reader in known.items() if key in given},
+    )
+
+
+def _transport(where: str, given: dict[str, Any]) -> Transport:
+    kind = given.pop("type", given.pop("transport", None))
+    if kind is not None and kind not in _TYPES:
+        raise SpecError(f"{where}: type {kind!r} is not known; known are stdio and http (streamable HTTP)")
+    transport = _TYPES[kind] if kind is not None else "http" if "url" in given and "command" not in given else "stdio"
+    needed = "command" if transport == "stdio" else "url"
+    if not given.get(needed):
+        raise SpecError(f"{where}: {needed!r} is missing")
+    return transport
+
+
+def _text(where: str, value: Any) -> str:
+    if not isinstance(value, str) or not value or "\0" in value:
+        raise SpecError(f"{where} must be a text that is not empty")
+    return value
+
+
+def _texts(where: str, value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list | tuple) or not all(isinstance(each, str) and "\0" not in each for each in value):
+        raise SpecError(f"{where} must be a list of texts")
+    return tuple(value)
+
+
+def _pairs(where: str, value: Any) -> dict[str, str]:
+    if not isinstance(value, Mapping):
+        raise SpecError(f"{where} must be a mapping of texts")
+    pairs = {}
+    for key, each in value.items():
+        if not isinstance(key, str) or not key or isinstance(each, bool) or not isinstance(each, str | int | float):
+            raise SpecError(f"{where}: {key!r} must be a text")
+        pairs[key] = str(each)
+    return pairs
+
+
+def _flag(where: str, value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise SpecError(f"{where} must be true or false, got {value!r}")
+    return value
+
+
+def _seconds(where: str, value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < float("inf"):
+        raise SpecError(f"{where} must be a positive number of seconds, got {value!r}")
+    return value
+
+
+def _protocol(where: str, value: Any) -> str:
+    if value not in ("auto", "legacy"):
+        raise SpecError(f"{where} must be auto or legacy, got {value!r}")
+    return str(value)
+
+
+_Reader = Callable[[str, Any], Any]
+_KEYS: Final[dict[str, _Reader]] = {
+    "required": _flag,
+    "connect_timeout": _seconds,
+    "call_timeout": _seconds,
+    "protocol": _protocol,
+    "tools": _texts,
+    "exclude_tools": _texts,
+}
+_STDIO: Final[dict[str, _Reader]] = {
+    "command": _text,
+    "args": _texts,
+    "env": _pairs,
+    "cwd": _text,
+    "sandbox": lambda where, value: value,
+}
+_HTTP: Final[dict[str, _Reader]] = {"url": _text, "headers": _pairs}

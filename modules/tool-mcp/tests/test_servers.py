@@ -1,0 +1,120 @@
+"""A server made with the official SDK, in a process of its own: everything it offers can be used."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from amplifier_core.testing import wait_for
+
+Session = Any
+
+
+@pytest.fixture(params=["stdio", "http"])
+async def connected(request: pytest.FixtureRequest, session: Session, sample: dict[str, Any], web: Any) -> Session:
+    """Return a session with the sample server, reached in each of both ways."""
+    if request.param == "http":
+        web.start()
+        return await session.open({"s": {"type": "http", "url": web.url}})
+    return await session.open({"s": sample})
+
+
+async def test_everything_it_offers_is_mounted(connected: Session) -> None:
+    """Tools, resources, templates and prompts are tools with the names of the contract, and an event counts them."""
+    told = await connected.told("connected")
+    assert (told["server"], told["tools"], told["resources"], told["prompts"]) == ("s", 10, 2, 1)
+    assert {"mcp_s_add", "mcp_s_resource_hello", "mcp_s_resource_note", "mcp_s_prompt_review"} <= set(connected.tools)
+    add = connected.tools["mcp_s_add"]
+    assert add.description == "Add two numbers."
+    assert set(add.input_schema["properties"]) == {"a", "b"}
+    assert add.action == "mcp.call"
+
+
+async def test_what_it_answers(connected: Session) -> None:
+    """Each kind of answer becomes a result of the contract's form."""
+    assert (await connected.call("s_add", a=1, b=2)).output == {
+        "content": "3",
+        "mcp_server": "s",
+        "mcp_tool": "add",
+        "content_size_chars": 1,
+        "content_truncated": False,
+    }
+    assert (await connected.call("s_resource_hello")).output["content"] == "the text of the note"
+    assert (await connected.call("s_resource_note", uri="note://x/text")).output["content"] == "the note x"
+    assert (await connected.call("s_prompt_review", code="x = 1")).output["content"] == "user:\nPlease review x = 1"
+    failed = await connected.call("s_fail")
+    assert (failed.success, failed.error["code"]) == (False, "mcp_tool_error")
+    [image] = (await connected.call("s_picture")).content
+    assert image.source["media_type"] == "image/png"
+
+
+async def test_a_list_that_changes(connected: Session) -> None:
+    """A tool that comes is mounted and one that goes is unmounted while the session runs; an event names them."""
+    await connected.call("s_grow")
+    told = await connected.told("tools_changed", 2)
+    assert (told["added"], told["removed"]) == (["mcp_s_grown"], ["mcp_s_fail"])
+    assert "mcp_s_fail" not in connected.tools
+    assert (await connected.call("s_grown")).output["content"] == "grown"
+
+
+async def test_long_answers_are_cut(session: Session, sample: dict[str, Any]) -> None:
+    """Of a long answer the beginning is returned, and how long it was."""
+    await session.open({"s": sample}, max_content_size=1000)
+    output = (await session.call("s_long", count=5000)).output
+    assert (output["content_size_chars"], output["content_truncated"]) == (5000, True)
+    assert output["content"].startswith("x" * 1000 + "\n[... 4,000 characters")
+
+
+async def test_the_environment_is_not_handed_on(
+    session: Session, sample: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server sees what its entry names and a few harmless variables, no others; a secret it tells is hidden."""
+    monkeypatch.setenv("OUR_API_KEY", "key-of-the-host")
+    monkeypatch.setenv("OUR_PLAIN_WORD", "word-of-the-host")
+    monkeypatch.setenv("A_TOKEN", "the-token-itself")
+    await session.open({"s": {**sample, "env": {"SAMPLE_TOKEN": "${A_TOKEN}"}}})
+    content = (await session.call("s_environment")).output["content"].splitlines()
+    assert "SAMPLE_TOKEN" in content
+    assert not {"OUR_API_KEY", "OUR_PLAIN_WORD", "A_TOKEN"} & set(content)
+    assert content[-1] == "${A_TOKEN}"
+
+
+async def test_nothing_is_left_of_it(
+    session: Session, sample: dict[str, Any], token: str, alive: Callable[[str], list[int]], project: Path
+) -> None:
+    """What a server has started and detached is gone when the session is closed."""
+    await session.open({"s": sample})
+    await session.call("s_leave", seconds=token)
+    assert await wait_for(lambda: bool(alive(token)), timeout=60)
+    await session.close()
+    assert alive(token) == []
+    assert session.connection("s").state == "closed"
+
+
+async def test_http_server_down(session: Session, web: Any) -> None:
+    """A server that is down is told with the reason; it is used as soon as it is there, and again after a restart."""
+    await session.open(
+        {"s": {"url": web.url}}, retry={"attempts": 1, "initial_delay": 0.05, "max_delay": 0.1, "failures": 100}
+    )
+    told = await session.told("failed")
+    assert (told["code"], told["retry_in"]) == ("unreachable", None)
+    web.start()
+    await session.connection("s").ready()
+    assert (await session.call("s_add", a=1, b=1)).success
+    web.stop()
+    lost = await session.call("s_add", a=1, b=1)
+    assert (lost.success, lost.error["code"]) == (False, "mcp_unavailable")
+    await session.told("disconnected")
+    web.start()
+
+    async def again() -> bool:
+        return bool((await session.call("s_add", a=2, b=2)).success)
+
+    for _ in range(100):
+        if await again():
+            break
+    else:
+        pytest.fail(session.everything_said())

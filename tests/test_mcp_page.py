@@ -1,0 +1,43 @@
+"""The page about MCP servers names every key and event that there is; its commands are run with all other pages."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from amplifier_module_tool_mcp import _spec
+from amplifier_module_tool_mcp._events import EVENTS
+from amplifier_module_tool_mcp._settings import Retry, Settings
+
+PAGE = (Path(__file__).resolve().parent.parent / "docs" / "mcp.md").read_text(encoding="utf-8")
+
+
+def _section(title: str) -> str:
+    return PAGE.partition(f"## {title}\n")[2].partition("\n## ")[0]
+
+
+def _first_cells(title: str) -> set[str]:
+    """Return the words in code style in the first column of a section's table."""
+    rows = re.findall(r"^\| (.*?) \|", _section(title), flags=re.MULTILINE)
+    return {word for row in rows for word in re.findall(r"`([^`]+)`", row)}
+
+
+def test_every_key_of_an_entry_is_there() -> None:
+    """The table of entries has all keys that are read, and no others."""
+    read = {*_spec._KEYS, *_spec._STDIO, *_spec._HTTP, "type", "disabled"}
+    assert _first_cells("Entries") == read
+
+
+def test_every_event_is_there() -> None:
+    """The table of events has all that the module contributes, but those of the sandbox, which are the sandbox's."""
+    assert _first_cells("What the log says") == {event for event in EVENTS if event.startswith("mcp:")}
+
+
+def test_the_numbers() -> None:
+    """Deadlines and attempts are the module's own."""
+    settings, retry = Settings(), Retry()
+    assert f"seconds, {settings.connect_timeout:g} and {settings.call_timeout:g}" in _section("Entries")
+    assert (retry.attempts, retry.initial_delay, retry.max_delay) == (3, 1, 60)
+    assert "three attempts, 1 to 60 seconds apart" in PAGE
+    assert (retry.failures, retry.cooldown) == (5, 60)
+    assert "fails five times in a row | its calls fail at once for a minute" in PAGE
