@@ -340,5 +340,6 @@ def _agents(bundle: Bundle, loader: BundleLoader, options: Options, heard: list[
         layers=bundle.layers,
         allow_missing=options.allow_missing,
         files=files,
+        keep_faulty=True,  # the others are of use all the same
     )
     return AgentFiles(definitions, files, loader.is_projects)

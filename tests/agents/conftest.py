@@ -73,6 +73,8 @@ class Workshop:
         self.project.mkdir()
         self.home.path.mkdir()
         self.environ = {"PATH": os.environ["PATH"], "HOME": str(folder / "user")}
+        #: What is said when the bundle is made ready.
+        self.warnings: tuple[str, ...] = ()
 
     def write(self, path: str, text: str) -> Path:
         """Put a file into the project."""
@@ -90,7 +92,7 @@ class Workshop:
         """Run one turn by the script, and do something meanwhile; keys in `bundle` take the place of the bundle's."""
         options = self.options(scenario, {**BUNDLE, **bundle})
         prepared = await prepare(options)
-        assert prepared.warnings == ()
+        assert prepared.warnings == self.warnings
         return await self._run(SessionRuntime(prepared, environ=self.environ), prompt, meanwhile)
 
     async def go_on(self, ran: Ran, scenario: str, prompt: str) -> Ran:

@@ -185,3 +185,20 @@ agents:
     assert models == {"reviewer": "big", "explorer": "small"}
     roles = {data["tool_call_id"]: data["model_role"] for data in ran.of("delegate:agent_spawned")}
     assert roles == {"a": "careful", "b": None}
+
+
+async def test_an_agent_file_with_errors_is_a_result_that_the_model_can_read(workshop: Any) -> None:
+    """The others are of use all the same: the call is answered with file, line and fault, and told."""
+    file = workshop.home.path / "agents" / "broken.md"
+    file.parent.mkdir(parents=True)
+    file.write_text("---\nmeta: {name: broken, description: x}\ntoools: []\n---\nDo it.\n", encoding="utf-8")
+    workshop.warnings = (f"{file}:3: unknown key 'toools' of an agent: did you mean 'tools'?",)
+    scenario = """
+turns:
+  - tool_calls: [{name: delegate, arguments: {agent: broken, instruction: Go.}}]
+  - {text: It cannot be used., expect: {last_role: tool, contains: ["broken.md:3", toools]}}
+"""
+    ran = await workshop.run(scenario, "Go.", agents={"broken": {}})
+    assert ran.answer == "It cannot be used."
+    [error] = ran.of("delegate:error")
+    assert error["agent"] == "broken"

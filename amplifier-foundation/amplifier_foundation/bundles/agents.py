@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from amplifier_foundation.bundles.agent_file import (
     AgentError,
@@ -25,7 +25,18 @@ from amplifier_foundation.bundles.shipped import SHIPPED_NAMESPACE
 from amplifier_foundation.errors import did_you_mean
 from amplifier_foundation.paths import Home
 
-__all__ = ["AgentError", "agent_declared_by", "agent_owner", "discover_agents", "load_agent_file", "resolve_agents"]
+#: The key of an agent that cannot be used: its faults, one in a line.
+UNUSABLE: Final = "unusable"
+
+__all__ = [
+    "UNUSABLE",
+    "AgentError",
+    "agent_declared_by",
+    "agent_owner",
+    "discover_agents",
+    "load_agent_file",
+    "resolve_agents",
+]
 
 
 def discover_agents(folder: Path) -> dict[str, Path]:
@@ -53,6 +64,7 @@ def resolve_agents(
     layers: Sequence[Layer] = (),
     allow_missing: bool = False,
     files: dict[str, Path] | None = None,
+    keep_faulty: bool = False,
 ) -> dict[str, dict[str, Any]]:
     """Return the definition of every agent in a roster, by the names that callers use; the roster is not changed.
 
@@ -64,7 +76,8 @@ def resolve_agents(
     tell who named an agent, and on which line. `files` gets the file of each agent that was read from one.
 
     Raises AgentError with the faults of all agents. With `allow_missing`, one that has no file is left out with a
-    warning, and so is a module source of one that does not exist.
+    warning, and so is a module source of one that does not exist. With `keep_faulty`, one whose definition has faults
+    stays on the roster with a warning and nothing but these, under `UNUSABLE`: whoever calls it reads why it cannot be.
     """
     known = files if files is not None else {}
     roster = _Roster(
@@ -78,7 +91,9 @@ def resolve_agents(
         except _NoAgentError as error:
             (warnings if allow_missing else faults).append(str(error))
         except BundleError as error:
-            faults.append(str(error))
+            if keep_faulty and isinstance(name, str):
+                definitions[name] = {"name": name, "description": "cannot be used", UNUSABLE: str(error)}
+            (warnings if keep_faulty and isinstance(name, str) else faults).append(str(error))
     if faults:
         raise AgentError("\n".join(dict.fromkeys(faults)))
     return definitions

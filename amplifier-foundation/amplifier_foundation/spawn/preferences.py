@@ -47,11 +47,12 @@ async def with_preference(plan: dict[str, Any], preferences: Sequence[Mapping[st
         return Preferred(plan)
     entries = [entry for entry in plan.get("providers") or [] if isinstance(entry, Mapping)]
     warnings: list[str] = []
+    absent: list[str] = []  # one of several is enough: of interest only when none fits
     for preference in preferences:
         named = str(preference.get("provider"))
         fitting = [entry for entry in entries if names_provider(entry, named)]
         if not fitting:
-            warnings.append(f"{_said(preference)}: the plan has no provider {named!r}")
+            absent.append(f"{_said(preference)}: the plan has no provider {named!r}")
             continue
         for entry in fitting:
             model, problem = await _model(preference.get("model"), entry, models)
@@ -63,7 +64,7 @@ async def with_preference(plan: dict[str, Any], preferences: Sequence[Mapping[st
             providers = [chosen if other is entry else _behind(other) for other in plan["providers"]]
             return Preferred({**plan, "providers": providers}, _name(entry), model, tuple(warnings))
     warnings.append("no provider preference can be fulfilled, so the parent's provider and model are used")
-    return Preferred(plan, warnings=tuple(warnings))
+    return Preferred(plan, warnings=(*absent, *warnings))
 
 
 def names_provider(entry: Mapping[str, Any], name: str) -> bool:

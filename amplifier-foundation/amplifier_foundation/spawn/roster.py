@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from amplifier_foundation.bundles.agents import UNUSABLE
 from amplifier_foundation.spawn.errors import AgentUnknownError, AgentUnusableError
 from amplifier_foundation.spawn.request import SELF
 
@@ -40,6 +41,8 @@ class Roster:
         agent = self._as_written(name, live[name]) if known[name] == live.get(name) else known[name]
         if not isinstance(agent, Mapping):
             raise AgentUnusableError(f"the agent {name!r} must be a mapping, got {type(agent).__name__}")
+        if agent.get(UNUSABLE):
+            raise AgentUnusableError(f"the agent {name!r} cannot be used: {agent[UNUSABLE]}")
         instruction = agent.get("instruction")
         if instruction is not None and not isinstance(instruction, str):
             raise AgentUnusableError(f"the instruction of the agent {name!r} must be a text, got {instruction!r}")
