@@ -11,7 +11,7 @@ MODEL  := .local-model
 .DEFAULT_GOAL := help
 TWIN_PROFILES := e2e-event-logging fresh-machine test-suite upgrade hostile-module
 
-.PHONY: help run embed test system twin twin-ci lint format reference bench bench-exits bench-kills bench-histories bench-secrets bench-twin pictures dist clean
+.PHONY: help run embed test system twin twin-ci lint format reference bench bench-exits bench-kills bench-trees bench-histories bench-secrets bench-twin pictures dist clean
 
 help: ## say what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -91,6 +91,10 @@ bench-kills: $(VENV)/.ready ## 500 SIGKILLs each of a log writer, of runs, and o
 	$(BIN)/python benchmarks/kills.py --kills 500
 	$(BIN)/python benchmarks/run_kills.py --kills 500
 	$(BIN)/python benchmarks/resume_kills.py --kills 500
+
+bench-trees: $(VENV)/.ready ## thousands of child sessions, and 60 SIGKILLs of trees; rewrites sections of docs/reliability.md
+	$(BIN)/python benchmarks/trees.py
+	$(BIN)/python benchmarks/tree_kills.py --kills 60
 
 bench-histories: $(VENV)/.ready ## 100,000 histories through the pairing check; rewrites its section of docs/reliability.md
 	$(BIN)/python benchmarks/pairing_histories.py --count 100000

@@ -4,7 +4,8 @@
     python docs/make_providers.py --check    exit with 1 when they are not what the tests say
 
 A provider's tests inherit the tests that every provider must pass. One that is inherited is a yes: `make test` runs it.
-One that a provider has its own version of is told in a note, in the words of that test.
+One that a provider has its own version of is told in a note, in the words of that test; one that it leaves out is a no,
+with the reason that its tests give.
 """
 
 import importlib.util
@@ -52,6 +53,8 @@ def subjects() -> list[Subject]:
         spec.loader.exec_module(module)
         suites: dict[str, list[type[ConformanceBase]]] = {}
         for about, suite in suites_of(module):
+            if unknown := set(suite.without) - {name for name, _ in rules()}:
+                raise ValueError(f"{folder}: tests that are none are left out: {', '.join(sorted(unknown))}")
             suites.setdefault(about, []).append(suite)
         for about, some in suites.items():
             way = f" ({about.strip('_').lower()})" if len(suites) > 1 else ""
@@ -75,21 +78,24 @@ def first_line(test: Any) -> str:
 
 
 def cell(subject: Subject, name: str, notes: list[str]) -> str:
-    """Return what a provider makes of a rule; a version of its own becomes a note."""
+    """Return what a provider makes of a rule; what is left out, and a version of its own, become notes."""
     suite = next((suite for suite in subject.suites if hasattr(suite, name)), None)
     if suite is None:
         return "not tested"
+    reason = suite.without.get(name)
+    if reason is not None:
+        return f"no ({noted(f'{subject.name}: {reason}', notes)})"
     test = getattr(suite, name)
     if any(test is getattr(base, name, None) for base in BASES):
         return "yes"
-    note = first_line(test)
-    skipped = [mark for mark in getattr(test, "pytestmark", []) if mark.name == "skip"]
-    if skipped:
-        note = str(skipped[0].kwargs.get("reason", "skipped"))
-    text = f"{subject.name}: {note}"
+    return f"its own way ({noted(f'{subject.name}: {first_line(test)}', notes)})"
+
+
+def noted(text: str, notes: list[str]) -> int:
+    """Return the number of a note, which is added when it is new."""
     if text not in notes:
         notes.append(text)
-    return f"{'no' if skipped else 'its own way'} ({notes.index(text) + 1})"
+    return notes.index(text) + 1
 
 
 def tables() -> str:

@@ -9,6 +9,9 @@ import click
 
 from amplifier_app_cli import exits
 
+#: A longer prompt is not repeated in an error.
+_LONGEST_PROMPT = 60
+
 
 class Entry(NamedTuple):
     """One command: `module:attribute` of its code, and what the list of commands says of it."""
@@ -67,4 +70,15 @@ class LazyGroup(click.Group):
         from amplifier_foundation.errors import did_you_mean
 
         hint = did_you_mean(name, self.list_commands(context))
+        if context.parent is None and " " in name.strip():
+            hint = f"did you mean `{context.command_path} run {_quoted(name)}`?"
         raise click.UsageError(f"there is no command {name!r}: {hint}", context)
+
+
+def _quoted(prompt: str) -> str:
+    """Return a prompt as a shell takes it, a long one as dots: whoever typed it knows it."""
+    import shlex
+
+    if len(prompt) > _LONGEST_PROMPT or "\n" in prompt:
+        return '"…"'
+    return shlex.quote(prompt) if set(prompt) & set('"$`\\!') else f'"{prompt}"'

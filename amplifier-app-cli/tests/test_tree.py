@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Callable
+from pathlib import Path
 
 import click
 import pytest
@@ -26,6 +27,38 @@ def test_a_slip_of_the_finger(given: list[str], meant: str) -> None:
     assert result.exit_code == 2
     assert f"did you mean '{meant}'?" in result.output
     assert result.stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("prompt", "meant"),
+    [
+        ("what is here?", 'amplifier run "what is here?"'),
+        ('say "hi" for $5', "amplifier run 'say \"hi\" for $5'"),
+        ("word " * 50, 'amplifier run "…"'),
+    ],
+)
+def test_a_prompt_in_place_of_a_command(prompt: str, meant: str) -> None:
+    """Text with a blank is no command: the hint is how to run it as a prompt."""
+    result = CliRunner().invoke(main, [prompt], prog_name="amplifier")
+    assert result.exit_code == 2
+    assert f"did you mean `{meant}`?" in result.stderr
+
+
+@pytest.mark.parametrize("given", [["--bundle", "team"], ["-B", "./team"], ["--bundle=team"]])
+def test_a_bundle_without_a_command(given: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who wants to chat with a bundle is told how, with the folder that was named."""
+    (tmp_path / "team").mkdir()
+    monkeypatch.chdir(tmp_path)
+    result = CliRunner().invoke(main, given, prog_name="amplifier")
+    assert result.exit_code == 2
+    assert "chat with a bundle: `amplifier run --mode chat --bundle ./team`" in result.stderr
+
+
+def test_other_options_that_are_none(tmp_path: Path) -> None:
+    """Only what `run` would take gets that hint."""
+    result = CliRunner().invoke(main, ["--bundel", "team"], prog_name="amplifier")
+    assert result.exit_code == 2
+    assert "--mode chat" not in result.stderr
 
 
 @pytest.mark.parametrize("path", sorted(ABSENT))

@@ -67,7 +67,11 @@ def _rules(composed: Composed) -> list[Any]:
 
     hooks, agents = composed.plan.get("hooks"), composed.plan.get("agents")
     listed = [*(hooks if isinstance(hooks, list) else []), *(agents.items() if isinstance(agents, Mapping) else [])]
-    return [entry for entry in listed if mentions_approval(entry)]
+    from amplifier_foundation.permissions.plan_trust import said_of
+
+    # Who wrote these is asked of the files as they are now: they must say the same as those that were recorded.
+    asked = [said_of(composed.plan, name) for name in ("hook-shell", "tool-mcp", "sandbox")]
+    return [*asked, *(entry for entry in listed if mentions_approval(entry))]
 
 
 def _adjusted(composed: Composed, layers: tuple[Layer, ...], adjust: Adjust | None) -> Composed:

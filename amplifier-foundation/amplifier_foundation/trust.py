@@ -236,6 +236,7 @@ _DOES: Final = {
     "endpoint": "decides where credentials and prompts are sent",
     "variable": "reads a variable of your environment",
     "path": "leads out of the project",
+    "guard": "takes the place of something that keeps things from happening",
     "pin": "is a source that you name, in a state that the project chooses",
 }
 

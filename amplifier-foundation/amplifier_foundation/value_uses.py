@@ -26,6 +26,11 @@ _PATHS: Final = re.compile(
     r"(^|_)(cwd|dirs?|director(y|ies)|files?|folders?|paths?|record|roots?|scenario|template)(_|$)"
 )
 
+#: Names of settings that keep things from happening; bundles add to lists of them, settings and agents replace those.
+_KEEPS: Final = re.compile(r"denied_(?!write_paths)\w+|require_approval|safety_\w+")
+#: Where a list takes the place of the one before.
+_REPLACING: Final = ("overrides", "modules", "agents")
+
 Place = tuple[str | int, ...]
 
 
@@ -56,6 +61,7 @@ def value_uses(
     parts = [*_of_layers(layers), *_of_settings(settings), *_of_agents(layers, agents)]
     found = [use for part in parts for use in _uses(part, project)]
     found += _endpoints([*layers, *of_settings])
+    found += _guards(parts, [*layers, *of_settings])
     return list(dict.fromkeys(found))
 
 
@@ -98,6 +104,36 @@ def _uses(part: _Part, project: Path) -> Iterator[ValueUse]:
             yield ValueUse("path", shown, part.at(keys))
     if part.prefix[0] == "agents":
         yield from _endpoints_in(part)
+
+
+def _guards(parts: Sequence[_Part], layers: Sequence[Layer]) -> Iterator[ValueUse]:
+    """Yield what takes the place of something that keeps things from happening, or hands out your variables."""
+    from amplifier_foundation.permissions.plan_trust import mentions, said_of
+
+    mine = [layer.document.data for layer in layers if layer.named_by != "project" or layer.given_by_user]
+    has_hooks = any(
+        said.get("config") or said.get("hook-shell")
+        for one in mine
+        for said in said_of(one, "hook-shell")
+        if isinstance(said, Mapping)
+    )
+    has_walls = any(mentions(one, "sandbox") for one in mine)
+    for part in parts:
+        for keys, names, value in _values(part.data):
+            if not isinstance(value, Mapping) and _takes_away(part, names, value, has_hooks, has_walls):
+                yield ValueUse("guard", ".".join((*part.prefix, *names)), part.at(keys))
+
+
+def _takes_away(part: _Part, names: tuple[str, ...], value: Any, has_hooks: bool, has_walls: bool) -> bool:
+    inner = names[names.index("config") + 1 :] if "config" in names else ()
+    first, is_replaced = inner[0] if inner else "", part.prefix[0] in _REPLACING
+    if "sandbox" in (*names, *part.prefix):
+        return has_walls and value != "required" and part.prefix[0] != "agents"  # those can only tighten it
+    if "hook-shell" in names or value == "hook-shell":
+        return has_hooks or (bool(first) and first not in ("hooks", "files"))
+    if first == "pass_env" or ("hooks-approval" in names and first and is_replaced):
+        return True
+    return _KEEPS.fullmatch(first) is not None and (is_replaced or (not isinstance(value, list) and len(inner) == 1))
 
 
 def _endpoints(layers: Sequence[Layer]) -> Iterator[ValueUse]:

@@ -137,7 +137,7 @@ class TerminalApproval:
                 asked,
                 self._suggested(asked),
                 is_editable=self._is_editable(asked, options),
-                can_wait=self._can_escalate and asked is not None and not asked.asker,
+                can_wait=self._can_escalate and self._can_be_written(asked),
             )
             # A task of its own: a deadline that cancels this one would look like the session being cancelled.
             answering = asyncio.ensure_future(self._answer(question))
@@ -209,7 +209,12 @@ class TerminalApproval:
         # What a hook asks, the hook may ask again: nothing is remembered in its place.
         if asked is None or not asked.action or self._permissions is None:
             return ()
-        return self._permissions.suggest(asked.action, asked.details)
+        rules = self._permissions.suggest(asked.action, asked.details)
+        # A rule is shown and written down as it is: one that holds a secret is neither.
+        return rules if all(self._is_told_whole(str(rule)) for rule in rules) else ()
+
+    def _is_told_whole(self, text: str) -> bool:
+        return str(self._scrub(text)) == text
 
     async def _remember(self, question: Question, typed: str) -> bool:
         """Let the rules hold that were shown; return False, after saying why, when that cannot be."""
@@ -281,16 +286,21 @@ class TerminalApproval:
 
         A secret would be written to a file for the editor, or be lost where it is masked.
         """
-        if asked is None or asked.asker or {"e", "edit"} & {option.strip().lower() for option in options}:
+        if asked is None or {"e", "edit"} & {option.strip().lower() for option in options}:
+            return False
+        is_in_time = asked.action or any(str(one.span_id) in self._in_hooks for one in self._coordinators)
+        return bool(is_in_time) and self._can_be_written(asked)
+
+    def _can_be_written(self, asked: Asked | None) -> bool:
+        """Tell whether a question is about a call of the session itself whose input can be written down as it is."""
+        if asked is None or asked.asker:
             return False
         call, given = asked.details.get("tool_call_id"), asked.details.get("tool_input")
         if not isinstance(call, str) or not isinstance(given, dict):
             return False
-        if not asked.action and not any(str(one.span_id) in self._in_hooks for one in self._coordinators):
-            return False
         try:
             text = written(given)
-            return str(self._scrub(text)) == text and read(text) == given
+            return self._is_told_whole(text) and read(text) == given
         except (TypeError, ValueError, RecursionError):  # a hook has put something in that JSON has no word for
             return False
 

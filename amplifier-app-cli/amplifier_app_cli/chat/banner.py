@@ -43,7 +43,9 @@ def trust_line(home: Home, project: Path, *, is_trusted_now: bool) -> str:
         return f"not trusted: {trust.problem}"
     if trust.state == "changed":
         return f"not trusted any more: {', '.join(trust.changed[:3])} changed; `amplifier trust` trusts it again"
-    return "trusted" if trust.trusted else "not trusted: its modules do not run; `amplifier trust` changes that"
+    return (
+        "trusted" if trust.trusted else "not trusted: its modules and hooks do not run; `amplifier trust` changes that"
+    )
 
 
 def _provider(plan: dict[str, Any]) -> str:

@@ -83,8 +83,19 @@ class ChildQuestions:
             return None
         if scope.owner is not self._coordinator:
             span = str(scope.span_id)
-            asking = self._asked.get((span, prompt)) or self._calls.get(span)
-            return _told([asking]) if asking is not None else Asked("", {}, asker="an agent")
+            if (asking := self._asked.get((span, prompt))) is not None:
+                return _told([asking])
+            if (asking := self._calls.get(span)) is None:
+                return Asked("", {}, asker="an agent")
+            # A child of another process asks from inside this call, which is not what would run.
+            call = asking.details.get("tool_call_id")
+            below = {
+                one.session_id
+                for one in self._running.values()
+                if call and self._call_above(one, asking.facts.session_id) == call
+            }
+            asked = [one for (_, said), one in self._asked.items() if said == prompt and one.facts.session_id in below]
+            return _told(asked) if asked else Asked("", {}, asker="an agent") if below else _told([asking])
         call = self._own.get(str(scope.span_id))
         below = {one.session_id for one in self._running.values() if call and self._call_above(one) == call}
         if not below:
@@ -92,13 +103,19 @@ class ChildQuestions:
         asked = [one for (_, said), one in self._asked.items() if said == prompt and one.facts.session_id in below]
         return _told(asked) if asked else Asked("", {}, asker="an agent")
 
-    def _call_above(self, facts: ChildFacts) -> str | None:
-        """Return the call of the session at the top that a child runs in."""
+    def _call_above(self, facts: ChildFacts, top: str | None = None) -> str | None:
+        """Return the call that a child runs in: of the session `top`, else of the one at the top of all."""
         seen: set[str] = set()
-        while (above := self._running.get(facts.parent_id)) is not None and above.session_id not in seen:
+        if facts.session_id == top:
+            return None
+        while (
+            facts.parent_id != top
+            and (above := self._running.get(facts.parent_id)) is not None
+            and above.session_id not in seen
+        ):
             seen.add(above.session_id)
             facts = above
-        return facts.tool_call_id
+        return facts.tool_call_id if top is None or facts.parent_id == top else None
 
     def _end_call(self, session_id: str | None, data: Mapping[str, Any]) -> None:
         """Forget whom a call has started, also those that said no last word; None is the session at the top."""

@@ -348,7 +348,8 @@ class Conversation:
         self._label = label
         self.screen.hide_input(draft)
         try:
-            return await self._question
+            with self.progress.waiting():
+                return await self._question
         finally:
             self._question = None
             self.screen.restore_input()
@@ -367,9 +368,12 @@ class Conversation:
 
     def _status(self) -> str:
         """Return how long the turn has taken, and what waits."""
-        state = "stopping" if self.coordinator.cancellation.is_cancelled else "working"
-        elapsed = f"{state} {int(time.monotonic() - self._started)} s"
-        parts = [part for part in (elapsed, self.steering.badge(), "Ctrl-C stops") if part]
+        token = self.coordinator.cancellation
+        state = f"{'stopping' if token.is_cancelled else 'working'} {int(time.monotonic() - self._started)} s"
+        if self._question is not None and not self._question.done():
+            state = "waiting for you"
+        hint = "" if token.is_immediate else "Ctrl-C again stops at once" if token.is_cancelled else "Ctrl-C stops"
+        parts = [part for part in (state, self.steering.badge(), hint) if part]
         return self.screen.ink("dim", one_line(" · ".join(parts), self.screen.width - 1))
 
     def _shown_label(self) -> str:

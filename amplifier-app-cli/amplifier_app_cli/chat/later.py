@@ -21,7 +21,7 @@ class CallsForLater:
 
     def __init__(self, runtime: SessionRuntime, scrub: Callable[[Any], Any]) -> None:
         self._runtime = runtime
-        self._unattended = Unattended(runtime.waiting, scrub)
+        self._unattended = Unattended(runtime.waiting, scrub, "the user leaves it to somebody else")
         self._approval: TerminalApproval | None = None
 
     def connect(self, approval: TerminalApproval) -> None:
@@ -51,6 +51,6 @@ class CallsForLater:
         asked = [
             f"{call.questions[-1].prompt} (call {call.id} of {call.tool_name})" for call in unattended.asked.values()
         ]
-        session = self._runtime.session_id
+        session = self._runtime.session_id[:8]
         how = f"; `amplifier approval allow {session}` or `deny` answers, and your next prompt here takes it up"
         return f"left to somebody else: {'; '.join([*asked, *unattended.lost])}{how if asked else ''}"

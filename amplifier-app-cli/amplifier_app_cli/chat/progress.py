@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,6 +34,10 @@ class ToolProgress:
         self._scrub = scrub
         #: The calls that run, by the id of their span.
         self.running: dict[str, RunningTool] = {}
+        #: The calls that were running when the question was put that is open now.
+        self._held: frozenset[str] | None = None
+        #: From when to when a person was waited for, and which calls were running then.
+        self._waits: list[tuple[float, float, frozenset[str]]] = []
 
     def connect(self, hooks: Any) -> None:
         """Listen to a session."""
@@ -45,7 +50,8 @@ class ToolProgress:
         """Return a line for each call that runs."""
         now = time.monotonic()
         lines = [
-            self._line("…", tool, duration(now - tool.since)) for tool in list(self.running.values())[:_MOST_SHOWN]
+            self._line("…", tool, self._time_of(key, tool, now))
+            for key, tool in list(self.running.items())[:_MOST_SHOWN]
         ]
         if len(self.running) > _MOST_SHOWN:
             lines.append(f"… and {len(self.running) - _MOST_SHOWN} more")
@@ -54,6 +60,28 @@ class ToolProgress:
     def clear(self) -> None:
         """Forget what runs: the turn is over."""
         self.running.clear()
+        self._waits.clear()
+
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """Wait for the person in a block; a call that runs alone then does not take that time itself."""
+        began, held = time.monotonic(), frozenset(self.running)
+        self._held = held
+        try:
+            yield
+        finally:
+            self._held = None
+            self._waits.append((began, time.monotonic(), held))
+
+    def _time_of(self, key: str, tool: RunningTool, now: float) -> str:
+        """Return how long a call has taken, or that a person holds it up."""
+        if self._held == frozenset((key,)):
+            return "waiting for you"
+        return duration(now - tool.since - self._waited(key, tool.since, now))
+
+    def _waited(self, key: str, start: float, end: float) -> float:
+        """Return how long a call was held up: of calls side by side nobody knows which one it was."""
+        return sum(max(min(over, end) - max(began, start), 0.0) for began, over, held in self._waits if held <= {key})
 
     def _on_pre(self, event: str, data: dict[str, Any]) -> None:
         tool_input = self._scrub(data.get("tool_input"))
@@ -77,9 +105,10 @@ class ToolProgress:
 
     def _done(self, data: dict[str, Any], tone: Any, mark: str, message: str) -> None:
         name = str(data.get("tool_name"))
-        tool = self.running.pop(_key(data), None) or RunningTool(name, "", None, time.monotonic())
+        now = time.monotonic()
+        tool = self.running.pop(_key(data), None) or RunningTool(name, "", None, now)
         took = float(data.get("duration_ms") or 0) / 1000
-        line = self._line(mark, tool, duration(took))
+        line = self._line(mark, tool, duration(max(took - self._waited(_key(data), now - took, now), 0.0)))
         if message:
             line += "\n  " + one_line(str(self._scrub(message)), self._screen.width - 3)
         self._screen.show(self._screen.ink(tone, mark) + line.removeprefix(mark))

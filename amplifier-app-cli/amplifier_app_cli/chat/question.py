@@ -75,7 +75,7 @@ class Question:
     lines: list[str] = field(default_factory=list)
     #: Whether the input that it is about may be changed.
     is_editable: bool = False
-    #: Whether the decision may be left to somebody else.
+    #: Whether the decision may be left to somebody else: then the call waits, written down.
     can_wait: bool = False
     #: The input as the person has left it, when it could not be taken.
     draft: str | None = None

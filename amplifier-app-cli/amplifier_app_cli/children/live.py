@@ -189,7 +189,7 @@ class LiveTree:
         """Take what a session says of those that it started; None is the one at the top."""
         if event in CLOSED:
             told = self._open.get(child_of(data) or "")
-            if told is not None:
+            if told is not None and _is_about(told, data):
                 told.told_end = told_ending(event, data)
                 self._close(told)
         elif event in ("tool:post", "tool:error") and (call := data.get("tool_call_id")):
@@ -216,6 +216,12 @@ class LiveTree:
             self._close(other)
         for watcher in self.watchers:
             watcher.on_end(child)
+
+
+def _is_about(child: LiveChild, data: Mapping[str, Any]) -> bool:
+    """Tell whether the call that ended is the one that the child works for: another may have asked for it in vain."""
+    call = data.get("tool_call_id")
+    return call is None or child.facts.tool_call_id in (None, call)
 
 
 def _key(data: Mapping[str, Any]) -> str:

@@ -91,6 +91,7 @@ def _findings(app: App) -> Iterator[Finding]:
         ("keys", _keys),
         ("bundle", _bundle),
         ("provider", _provider),
+        ("mcp", _mcp),
         ("trust", _trust),
         ("index", _index),
         ("programs", _programs),
@@ -270,6 +271,28 @@ def _provider(app: App) -> Iterator[Finding]:
     choice = provider_plan(app).choose(app)
     said = f"{choice.provider}{f', model {choice.model}' if choice.model else ''} ({choice.why})"
     yield Finding("provider", "warn" if choice.is_mock else "ok", said, choice.how_to_change if choice.is_mock else "")
+
+
+def _mcp(app: App) -> Iterator[Finding]:
+    """Name the MCP servers that a run would start; none is started here."""
+    from amplifier_app_cli.commands.mcp_servers import named_servers
+    from amplifier_app_cli.provider_plan import provider_plan
+
+    found = named_servers(app, provider_plan(app).plan)
+    for problem in found.problems:
+        yield Finding("mcp", "warn", problem, "mend the file: what it names is not used")
+    if found.untrusted:
+        detail = f"not started, for the project is not trusted: {_listed(found.untrusted)}"
+        yield Finding("mcp", "warn", detail, "`amplifier trust` shows more")
+    if found.servers and not found.has_module:
+        remedy = "add the behaviour `amplifier:behaviors/mcp` to the bundle"
+        yield Finding("mcp", "warn", f"not used, for the bundle has no tool-mcp: {_listed(found.servers)}", remedy)
+    else:
+        yield Finding("mcp", "ok", _listed(found.servers) or "no servers")
+
+
+def _listed(servers: dict[str, str]) -> str:
+    return ", ".join(f"{name} ({origin})" for name, origin in servers.items())
 
 
 def _trust(app: App) -> Iterator[Finding]:

@@ -72,7 +72,7 @@ def init(
     _check(app, wishes)
     changed = [what for what, is_changed in _carried_out(app, wishes) if is_changed]
     app.inform(f"changed: {', '.join(changed)}" if changed else "everything is as wanted already")
-    _say_what_is_next(app)
+    _say_what_is_next(app, None if key_from_env else wishes.provider)
 
 
 def _known(name: str | None) -> KnownProvider | None:
@@ -173,8 +173,8 @@ def _reference(app: App, bundle: str) -> str:
     return str((app.project / bundle).resolve()) if is_path(bundle) and not bundle.startswith("~") else bundle
 
 
-def _say_what_is_next(app: App) -> None:
-    """Say which provider answers from now on, and what to run."""
+def _say_what_is_next(app: App, provider: KnownProvider | None) -> None:
+    """Say which provider answers from now on, and what to run: what is missing for `provider` first."""
     from amplifier_app_cli.app import App
     from amplifier_app_cli.provider_choice import ProviderChoiceError
     from amplifier_app_cli.provider_plan import provider_plan
@@ -187,5 +187,20 @@ def _say_what_is_next(app: App) -> None:
         app.inform(found.choose(fresh).line)
     except ProviderChoiceError as error:
         app.inform(f"warning: {error}")
-    app.inform('next: amplifier run "What is in this folder?"')
-    app.inform("      amplifier doctor        checks everything")
+    missing = _missing_keys(fresh, provider, found.environ) if provider is not None else ()
+    steps = [
+        *(f"amplifier keys set {name}" for name in missing),
+        'amplifier run "What is in this folder?"',
+        "amplifier doctor        checks everything",
+    ]
+    for number, step in enumerate(steps):
+        app.inform(f"{'next:' if number == 0 else '     '} {step}")
+
+
+def _missing_keys(app: App, provider: KnownProvider, environ: dict[str, str]) -> tuple[str, ...]:
+    """Return the variables that have still to be set; none when the settings say where else the key is."""
+    entries = app.settings.get("config.providers") or []
+    has_own = any(
+        entry.get("module") == provider.module and (entry.get("config") or {}).get("api_key") for entry in entries
+    )
+    return () if has_own else provider.missing(environ)

@@ -27,8 +27,11 @@ _SHOWN = 100
 @click.option("--json", "as_json", is_flag=True, help="Print the records as they are, one JSON object per line.")
 @click.option("-e", "--event", "events", multiple=True, help="Show only events of this name (may be repeated).")
 @click.option("-t", "--tree", "as_tree", is_flag=True, help="With the logs of all sessions that it started, in order.")
+@click.option("--brief", "is_brief", is_flag=True, help="Of a tree, only how each session began and ended.")
 @format_option
-def logs(session: str | None, as_json: bool, events: tuple[str, ...], as_tree: bool, output_format: str) -> None:
+def logs(
+    session: str | None, as_json: bool, events: tuple[str, ...], as_tree: bool, is_brief: bool, output_format: str
+) -> None:
     """Print the log of SESSION (an id or its beginning), or of the newest session of this project.
 
     \b
@@ -37,14 +40,17 @@ def logs(session: str | None, as_json: bool, events: tuple[str, ...], as_tree: b
       amplifier logs 3f2a --event tool:pre
       amplifier logs --json | jq .event
       amplifier logs --tree 3f2a
+      amplifier logs --tree --brief
       amplifier logs --tree --format json | jq '.children[] | [.agent, .end, .tree_cost_usd]'
     """
     from amplifier_app_cli.ui.diagnostics import show_warnings
     from amplifier_foundation.log import read_log
 
     show_warnings()
+    if is_brief and (not as_tree or events or as_json or output_format == "json"):
+        raise click.UsageError("--brief is for --tree, and goes with neither --event nor JSON")
     if as_tree:
-        _print_tree(session, events, "lines" if as_json else output_format)
+        _print_tree(session, events, "brief" if is_brief else "lines" if as_json else output_format)
         return
     folder = _session(session)[1].folder
     as_json = as_json or output_format == "json"
@@ -70,6 +76,8 @@ def _print_tree(session: str | None, events: tuple[str, ...], form: str) -> None
             logs_tree.print_document(top, events)
         elif form == "lines":
             logs_tree.print_records(top, events)
+        elif form == "brief":
+            logs_tree.print_frame(top)
         else:
             logs_tree.print_lines(top, events, _readable)
     except BrokenPipeError:

@@ -30,10 +30,22 @@ def print_lines(top: LogNode, events: tuple[str, ...], readable: Callable[[LogLi
             if not events or line.event in events:
                 name = f"[{_one_line(node.name)}] " if node.depth else ""
                 click.echo(f"{indent}{name}{readable(line)}")
-        elif kind == "begins":
-            click.echo(f"{indent}▸ {_one_line(_beginning(node))}")
         else:
-            click.echo(f"{indent}■ {_one_line(_ending(node))}")
+            _print_edge(kind, node)
+
+
+def print_frame(top: LogNode) -> None:
+    """Print how each session began and ended, one line each, in the order of time."""
+    from amplifier_app_cli.children.log_tree import lines_of
+
+    for kind, node, line in lines_of(top):
+        if line is None:
+            _print_edge(kind, node)
+
+
+def _print_edge(kind: str, node: LogNode) -> None:
+    told = f"▸ {_one_line(_beginning(node))}" if kind == "begins" else f"■ {_one_line(_ending(node))}"
+    click.echo(_STEP * node.depth + told)
 
 
 def print_records(top: LogNode, events: tuple[str, ...]) -> None:

@@ -154,7 +154,7 @@ def read_prompt(given: str | None, *, is_optional: bool = False) -> str:
     elif sys.stdin is None or sys.stdin.isatty():
         if is_optional and given is None:
             return ""
-        raise click.UsageError("no prompt: give one as an argument, or pipe it in")
+        raise click.UsageError("no prompt: give one as an argument, pipe it in, or chat with --mode chat")
     else:
         text = sys.stdin.buffer.read().decode("utf-8-sig", "replace")
         if is_optional and given is None and not text.strip():

@@ -11,6 +11,7 @@ from amplifier_app_cli import exits
 from amplifier_app_cli.app import App
 from amplifier_app_cli.chat.child_questions import ChildQuestions
 from amplifier_app_cli.failures import described
+from amplifier_app_cli.running.absent_servers import AbsentServers
 from amplifier_app_cli.running.details import file_details, timing_details
 from amplifier_app_cli.running.display import RunDisplay
 from amplifier_app_cli.running.outcome import Facts, Outcome
@@ -80,6 +81,7 @@ class _Run:
         self._prepared_after: int | None = None
         #: What the sessions ask that this one starts.
         self._questions = ChildQuestions()
+        self._absent_servers = AbsentServers()
 
     async def to_end(self, prompt: str, signals: Signals) -> Outcome:
         """Return how it ended; raises only what is nobody's fault but ours."""
@@ -99,7 +101,9 @@ class _Run:
         return await self._converse(runtime, prompt, parts, signals)
 
     def say_goodbye(self) -> None:
-        """Say where the log is, and for whom wants to know, what took how long."""
+        """Say which servers were missing, where the log is, and for whom wants to know, what took how long."""
+        for note in self._absent_servers.notes():
+            self._app.inform(note)
         if self._app.is_verbose:
             for line in timing_details(self._prepared_after, self._tally):
                 self._app.inform(line)
@@ -136,6 +140,7 @@ class _Run:
         coordinator = runtime.session.coordinator
         self._tally.connect(coordinator.hooks)
         SandboxLine(self._tell_aside).connect(coordinator.hooks)
+        self._absent_servers.connect(coordinator.hooks)
         coordinator.display_system = RunDisplay(self._app.inform, lambda value: runtime.redactor.scrub(value).value)
         prepared = runtime.prepared
         facts = Facts(
@@ -149,6 +154,7 @@ class _Run:
                 if parts.form is not None:
                     parts.form.register(coordinator)
                 answer = str(await runtime.execute(prompt, waited))
+                self._absent_servers.look(coordinator)
                 signals.closing = True
                 outcome = _checked(self._ending(runtime, answer, signals.exit_code), parts.form)
                 if outcome.response is not None:
@@ -181,7 +187,8 @@ class _Run:
         from amplifier_foundation.sessions.unattended import Unattended
 
         waiting = runtime.waiting.list() if self._request.resume is not None else ()
-        unattended = self._unattended = Unattended(runtime.waiting, scrub)
+        why = "the user leaves it to somebody else" if self._app.can_ask else "nobody is here to allow it"
+        unattended = self._unattended = Unattended(runtime.waiting, scrub, why)
         unattended.connect(runtime.session.coordinator)
         self._questions.connect(runtime.session.coordinator)
         approvers = [Approver("waiting", OwnQuestions(unattended, self._questions))]

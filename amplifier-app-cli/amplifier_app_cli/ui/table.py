@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TextIO
 
 from amplifier_app_cli.ui.plain import plain
@@ -15,19 +15,27 @@ _LEAST = 8
 _USUAL = 80
 
 
-def table(headings: Sequence[str], rows: Sequence[Sequence[object]], width: int | None = None) -> str:
+def table(
+    headings: Sequence[str],
+    rows: Sequence[Sequence[object]],
+    width: int | None = None,
+    *,
+    whole: Collection[str] = (),
+) -> str:
     """Return the rows under their headings; the widest columns are cut when the terminal is narrower.
 
     In a terminal too narrow for all columns every value has a line of its own. `width` is that of the terminal, None
-    when there is none: then nothing is cut, since a program may read it.
+    when there is none: then nothing is cut, since a program may read it. Nor is it in the columns of the headings
+    `whole`, whose values have to be typed again.
     """
     cells = [[_cell(value) for value in row] for row in [headings, *rows]]
     widths = [max(columns(row[index]) for row in cells) for index in range(len(headings))]
     if width is not None:
         room = width - len(_GAP) * (len(widths) - 1)
-        if sum(min(at, _LEAST) for at in widths) > room:
-            return _stacked(cells[0], cells[1:], width)
-        _shrink(widths, room)
+        kept = {index for index, heading in enumerate(headings) if heading in whole}
+        if sum(at if index in kept else min(at, _LEAST) for index, at in enumerate(widths)) > room:
+            return _stacked(cells[0], cells[1:], width, kept)
+        _shrink(widths, room, kept)
     return "\n".join(_GAP.join(_fit(cell, at) for cell, at in zip(row, widths, strict=True)).rstrip() for row in cells)
 
 
@@ -84,27 +92,31 @@ def _fit(text: str, width: int) -> str:
     return text + " " * (width - columns(text))
 
 
-def _shrink(widths: list[int], room: int) -> None:
-    """Take from the widest columns until the row has room."""
-    while (too_much := sum(widths) - room) > 0 and max(widths) > _LEAST:
-        widest = max(widths)
-        next_widest = max([_LEAST, *(at for at in widths if at < widest)])
-        index = widths.index(widest)
+def _shrink(widths: list[int], room: int, kept: Collection[int]) -> None:
+    """Take from the widest columns that are not `kept` until the row has room."""
+    free = [index for index in range(len(widths)) if index not in kept]
+    while (too_much := sum(widths) - room) > 0 and (widest := max((widths[one] for one in free), default=0)) > _LEAST:
+        next_widest = max([_LEAST, *(widths[one] for one in free if widths[one] < widest)])
+        index = next(one for one in free if widths[one] == widest)
         # Down to the next one at once, then one by one.
         widths[index] -= max(1, min(too_much, widest - next_widest))
 
 
-def _stacked(headings: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> str:
+def _stacked(headings: Sequence[str], rows: Sequence[Sequence[str]], width: int, kept: Collection[int]) -> str:
     """Return every row as lines of heading and value, with an empty line between rows."""
     return "\n\n".join(
-        "\n".join(_entry(heading, cell, width) for heading, cell in zip(headings, row, strict=True) if cell)
+        "\n".join(
+            _entry(heading, cell, width, is_whole=index in kept)
+            for index, (heading, cell) in enumerate(zip(headings, row, strict=True))
+            if cell
+        )
         for row in rows
     )
 
 
-def _entry(heading: str, cell: str, width: int) -> str:
+def _entry(heading: str, cell: str, width: int, *, is_whole: bool) -> str:
     """Return one value with its heading: beside it, or below it when that is too long."""
     line = f"{heading}: {cell}" if heading else cell
     if columns(line) <= width or not heading:
-        return shortened(line, width)
-    return f"{shortened(f'{heading}:', width)}\n{shortened(f'  {cell}', width)}"
+        return line if is_whole else shortened(line, width)
+    return f"{shortened(f'{heading}:', width)}\n{cell if is_whole else shortened(f'  {cell}', width)}"

@@ -154,7 +154,7 @@ def test_failure_to_prepare_has_its_exit_code(start: Callable[..., Any], project
     (project / "bad.yaml").write_text("session: {\n", encoding="utf-8")
     chat = start("--bundle", "bad.yaml", is_ready=False)
     assert chat.end() == 1
-    assert "bad.yaml:2: malformed YAML" in chat.text.replace("\n", "")
+    assert "bad.yaml:2:malformedYAML" in "".join(chat.text.split())
     assert "Traceback" not in chat.text
 
 

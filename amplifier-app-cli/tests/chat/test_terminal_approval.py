@@ -241,3 +241,14 @@ async def test_question_of_a_hook_shows_the_call(tmp_path: Path) -> None:
         result = HookResult(action="ask_user", approval_prompt="Sure?")
         assert (await coordinator.process_hook_result(result, "tool:pre", "hook")).action == "deny"
     assert '"command": "make"' in person.text
+
+
+async def test_a_secret_is_neither_remembered_nor_left_to_wait(tmp_path: Path) -> None:
+    """A rule is shown and written down as it is: none is offered for an input with a secret, and it cannot wait."""
+    person = _Person("a", "a user", "n")
+    coordinator = _asking(person, tmp_path)
+    details = _details(command="curl -H 'Authorization: hunter2' http://x")
+    assert not (await coordinator.authorize("process.exec", details)).granted
+    assert "Allow? [y/n] " in person.seen
+    assert "hunter2" not in person.text
+    assert [path for path in tmp_path.rglob("*") if path.is_file() and b"hunter2" in path.read_bytes()] == []

@@ -27,7 +27,12 @@ def test_banner_says_what_one_talks_with(start: Callable[..., Any], scripted: Ca
     """Session, bundle, provider with a reason, trust and the way out are said before the first prompt."""
     chat = start("--bundle", scripted(_ANSWERS))
     assert chat.folder.name in chat.text
-    for said in ("bundle: scripted", "provider: provider-mock (", "not trusted", "Ctrl-D leaves."):
+    for said in (
+        "bundle: scripted",
+        "provider: provider-mock (",
+        "trust: not trusted: its modules and hooks do not run",
+        "Ctrl-D leaves.",
+    ):
         assert said in chat.text
     _end(chat)
 

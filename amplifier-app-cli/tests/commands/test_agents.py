@@ -41,9 +41,10 @@ def desk(project: Path) -> Path:
 
 
 def test_roster_of_the_bundle_that_runs(run: Run) -> None:
-    """The shipped default has three agents, listed by the names that callers use."""
+    """The shipped default has six agents, listed by the names that callers use."""
     rows = json.loads(run("list", "--format", "json").stdout)
-    assert [row["name"] for row in rows] == ["amplifier:explorer", "amplifier:reviewer", "amplifier:zen-architect"]
+    agents = ("explorer", "builder", "reviewer", "researcher", "session-analyst", "zen-architect")
+    assert [row["name"] for row in rows] == [f"amplifier:{name}" for name in agents]
     assert all(row["description"] and row["where"] for row in rows)
 
 

@@ -64,6 +64,17 @@ def test_from_nothing_to_an_answer(amplifier: Amplifier) -> None:
     assert amplifier("run", "hello").returncode == 0
 
 
+@pytest.mark.parametrize("is_set", [False, True])
+def test_a_key_that_is_missing_comes_first(run: Run, monkeypatch: pytest.MonkeyPatch, is_set: bool) -> None:
+    """Without a key the first thing to do is to set it; with one there is nothing to do before a run."""
+    if is_set:
+        monkeypatch.setenv("ANTHROPIC_API_KEY", SECRET)
+    told = run("--provider", "anthropic", "--yes").stderr
+    steps = [line.removeprefix("next:").strip() for line in told[told.index("next:") :].splitlines()]
+    assert (steps[0] == "amplifier keys set ANTHROPIC_API_KEY") is not is_set
+    assert steps[-2].startswith("amplifier run")
+
+
 def test_again_changes_nothing(run: Run, home: Path) -> None:
     """The same wishes again leave every file as it is."""
     arguments = ("--provider", "mock", "--model", "m", "--bundle", "minimal", "--yes")

@@ -113,6 +113,23 @@ def family(write: Write) -> None:
     write(DEEP, (4, "session:start", {}), (4.2, "llm:response", _used("0.25")), parent_id=ONE, agent_name="helper")
 
 
+def test_the_frame_alone(give: Give, family: None) -> None:
+    """`--brief` prints the same lines of beginnings and ends as the whole tree, and no others."""
+    whole = give("--tree").stdout.splitlines()
+    result = give("--tree", "--brief")
+    assert result.exit_code == 0, result.output
+    assert result.stdout.splitlines() == [line for line in whole if line.lstrip().startswith(("▸", "■"))]
+    assert len(result.stdout.splitlines()) == 8
+
+
+@pytest.mark.parametrize("more", [(), ("--tree", "--json"), ("--tree", "-e", "x"), ("--tree", "--format", "json")])
+def test_brief_is_of_a_tree(give: Give, family: None, more: tuple[str, ...]) -> None:
+    """A frame has no events and no form for programs: who asks for both is told."""
+    result = give("--brief", *more)
+    assert result.exit_code == 2
+    assert "--brief is for --tree" in result.output
+
+
 def test_one_tree_in_the_order_of_time(give: Give, family: None) -> None:
     """Lines of all sessions are in the order of time, moved in by depth; sessions have their call, end and cost."""
     result = give("--tree")

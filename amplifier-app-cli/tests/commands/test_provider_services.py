@@ -82,7 +82,7 @@ def _failure(done: subprocess.CompletedProcess[str]) -> str:
     assert done.returncode == 7, done.stderr
     assert done.stdout == ""
     assert "Traceback" not in done.stderr
-    (line,) = [line for line in done.stderr.splitlines() if not line.startswith(("provider: ", "log: "))]
+    (line,) = [line for line in done.stderr.splitlines() if not line.startswith(("provider: ", "sandbox: ", "log: "))]
     assert line.startswith("amplifier: ")
     return line
 

@@ -160,7 +160,8 @@ def test_the_log_is_one_tree(amplifier: Amplifier, family: Callable[..., str]) -
     assert below["explorer"]["children"][0]["end"] == "completed"
     text = amplifier("session", "list", "--tree").stdout
     assert "[explorer] completed" in text
-    assert '$0.0400 "Look around."' in text
+    assert '[explorer] completed "Look around." ' in text
+    assert "1 turn $0.0400\n" in text
 
 
 def test_a_tree_that_was_killed(

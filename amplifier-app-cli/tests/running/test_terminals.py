@@ -11,12 +11,13 @@ from pathlib import Path
 import pexpect
 import pytest
 
+from amplifier_app_cli.known_providers import all_key_names
 from amplifier_app_cli.ui.table import columns
 
 Scripted = Callable[..., str]
 
 
-def _shown(project: Path, environment: dict[str, str], *arguments: str, width: int = 80) -> str:
+def _shown(project: Path, environment: dict[str, str], *arguments: str, width: int = 80, code: int = 0) -> str:
     """Return what a terminal of that width gets to see."""
     command = ["-m", "amplifier_app_cli", *arguments]
     child = pexpect.spawn(
@@ -24,7 +25,7 @@ def _shown(project: Path, environment: dict[str, str], *arguments: str, width: i
     )
     text = str(child.read())
     child.close()
-    assert child.exitstatus == 0, text
+    assert child.exitstatus == code, text
     return text.replace("\r\n", "\n")
 
 
@@ -49,3 +50,37 @@ def test_lists_fit_the_terminal(project: Path, environment: dict[str, str], scri
     listed = _shown(project, environment, "session", "list", width=width)
     assert re.search("日本", listed)
     assert all(columns(line) <= width for line in listed.splitlines()), listed
+
+
+def test_no_prompt_and_nothing_to_read(project: Path, environment: dict[str, str]) -> None:
+    """At a terminal a run without a prompt says the three ways to give one, chat among them."""
+    told = _shown(project, environment, "run", "--bundle", "./team", code=2)
+    assert "no prompt: give one as an argument, pipe it in, or chat with --mode chat" in " ".join(told.split())
+
+
+def test_providers_fit_without_their_modules(project: Path, environment: dict[str, str]) -> None:
+    """On a terminal the modules, which are called as the providers, leave their room to the rest; a pipe has them."""
+    for name in ("COLUMNS", *all_key_names()):
+        environment.pop(name, None)
+    listed = _shown(project, environment, "provider", "list")
+    heading = next(line for line in listed.splitlines() if line.startswith("PROVIDER"))
+    assert heading.split() == ["PROVIDER", "INSTALLED", "KEY", "CONFIGURED", "USED"]
+    assert "chat-completions " in listed
+    assert " no (ANTHROPIC_API_KEY) " in listed
+
+
+def test_modules_are_never_cut(project: Path, environment: dict[str, str]) -> None:
+    """Ids of modules can be copied from a list on a narrow terminal: other columns give way."""
+    environment.pop("COLUMNS", None)
+    for width in (60, 80):
+        listed = _shown(project, environment, "module", "list", width=width)
+        assert "provider-chat-completions " in listed
+        assert not re.search(r"^\S*…", listed, re.MULTILINE), listed
+
+
+def test_what_is_said_is_broken_between_words(project: Path, environment: dict[str, str]) -> None:
+    """Notes that are longer than the terminal is wide are broken between words; no path is."""
+    environment.pop("COLUMNS", None)
+    told = _shown(project, environment, "session", "list", width=40)
+    assert str(project) in told.replace("\n", " ").replace("\r", "")
+    assert all(columns(line) <= 40 or " " not in line for line in told.splitlines()), told

@@ -36,6 +36,16 @@ def test_the_widest_column_gives_way() -> None:
     assert columns(shown[1]) == 40
 
 
+def test_columns_that_are_never_cut() -> None:
+    """What has to be typed again stays whole, in its column or on lines of its own, and others give way."""
+    rows = [["m" * 30, "text " * 10, "2"]]
+    shown = table(["ID", "TEXT", "N"], rows, 50, whole=("ID",)).splitlines()
+    assert shown[1].startswith("m" * 30 + "  text")
+    assert columns(shown[1]) <= 50
+    stacked = table(["ID", "TEXT", "N"], rows, 20, whole=("ID",)).splitlines()
+    assert stacked[:3] == ["ID:", "m" * 30, "TEXT:"]
+
+
 def test_a_terminal_too_narrow_for_columns() -> None:
     """Then every value is on a line of its own, with its heading, and empty ones are left out."""
     shown = table(["ID", "NAME", "MORE"], [["1" * 20, "漢字", ""], ["2", "b" * 20, "c" * 10]], 20)

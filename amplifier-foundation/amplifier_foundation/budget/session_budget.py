@@ -197,6 +197,18 @@ class SessionBudget:
                 left.setdefault(name, []).append(limit - used[name])
         return {name: str(max(Decimal(0), min(amounts))) for name, amounts in left.items()}
 
+    def reserve_for_process(self, name: Counted) -> str | None:
+        """Count a call of the session in another process before it is made; what it reports later has it too."""
+        reason = self.reserve(name)
+        if reason is None:
+            self._absorbed[name] = self._absorbed.get(name, 0) + 1
+        return reason
+
+    def end(self, reason: str) -> None:
+        """Take that a limit elsewhere allows nothing more; it is told there."""
+        if self._own_reason is None:
+            self._own_reason, self._own_limit, self._is_told = reason, "elsewhere", True
+
     def report(self) -> dict[str, Any]:
         """Return what was used so far as plain data, for `absorb()` in another process."""
         return {**self._counts, "spent": self.spent()}
@@ -207,7 +219,8 @@ class SessionBudget:
         Raises KeyError, TypeError or ArithmeticError for what is no report; nothing is counted then.
         """
         rows = [(who._replace(agent=who.agent or self.agent), spent) for who, spent in map(read_row, report["spent"])]
-        counted = {name: int(report[name]) for name in self._counts}
+        # A call that was reserved here may not be counted there yet.
+        counted = {name: max(int(report[name]), self._absorbed.get(name, 0)) for name in self._counts}
         for name, amount in counted.items():
             for budget in self._all:
                 budget._counts[name] += amount - self._absorbed.get(name, 0)

@@ -28,6 +28,28 @@ def is_config_trusted(
     )
 
 
+def said_of(value: Any, module: str) -> list[Any]:
+    """Return everything in a plan that is said of a module, however deep."""
+    if isinstance(value, Mapping):
+        if any(isinstance(each, str) and each == module for each in value.values()):
+            return [value]
+        own = [{key: each} for key, each in value.items() if key == module]
+        return own + [said for key, each in value.items() if key != module for said in said_of(each, module)]
+    if isinstance(value, list | tuple):
+        return [said for each in value for said in said_of(each, module)]
+    return [value] if isinstance(value, str) and value == module else []
+
+
+def adds_nothing(plan: Mapping[str, Any], root: Mapping[str, Any], module: str) -> bool:
+    """Tell whether the plan of a child says nothing of a module that the plan at the top does not say."""
+    known = said_of(_without_agents(root), module)
+    return all(said in known for said in said_of(_without_agents(plan), module))
+
+
+def _without_agents(plan: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in plan.items() if key != "agents"}
+
+
 def mentions(value: Any, module: str) -> bool:
     """Tell whether something in a plan or a bundle names a module, however deep."""
     if isinstance(value, Mapping):

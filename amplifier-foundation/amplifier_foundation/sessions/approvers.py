@@ -48,7 +48,7 @@ class Approvers:
     async def request_approval(
         self, prompt: str, options: list[str], timeout: float, default: Literal["allow", "deny"]
     ) -> str:
-        """Return what the first approver says that decides; `timeout` is for each of them."""
+        """Return what the first approver says that decides; the deadline of the session is for all of them together."""
         for number, approver in enumerate(self._approvers, 1):
             answer = await approver.system.request_approval(prompt, options, timeout, default)
             reason = escalation(answer)

@@ -48,10 +48,14 @@ def is_place_trusted(runtime: SessionRuntime) -> bool:
 
 def is_part_trusted(runtime: SessionRuntime, module: str) -> bool:
     """Tell whether nobody but the user, the product or the app had a say in what the plan says of a module."""
-    from amplifier_foundation.permissions.plan_trust import is_config_trusted
+    from amplifier_foundation.permissions.plan_trust import adds_nothing, is_config_trusted
 
     overlay = runtime.origin.metadata.get("agent_overlay") if runtime.origin is not None else None
     trusted = runtime.trust or is_trusted(runtime.prepared)
+    is_judged = not trusted and not runtime.prepared.is_made_by_app and runtime.origin is not None
+    # What agents above have said is in this plan too: not only the own definition counts, nor only that of a new child.
+    if is_judged and not (runtime.rules and adds_nothing(runtime.prepared.composed.plan, runtime.rules[0], module)):
+        return False
     return is_config_trusted(runtime.prepared, module, is_trusted=trusted, overlay=overlay)
 
 

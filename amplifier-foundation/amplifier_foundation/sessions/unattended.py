@@ -27,8 +27,14 @@ class Unattended:
     no, and its call waits; the calls beside it run to their end, and the model is not asked again.
     """
 
-    def __init__(self, waiting: WaitingCalls, scrub: Callable[[Any], Any]) -> None:
-        """Keep calls in `waiting`; one whose input `scrub` would change holds a secret, and is not written down."""
+    def __init__(
+        self, waiting: WaitingCalls, scrub: Callable[[Any], Any], why: str = "nobody is here to allow it"
+    ) -> None:
+        """Keep calls in `waiting`; one whose input `scrub` would change holds a secret, and is not written down.
+
+        `why` tells the model for what reason a call waits.
+        """
+        self._why = why
         self._waiting = waiting
         self._scrub = scrub
         self._coordinator: Any = None
@@ -72,7 +78,7 @@ class Unattended:
         if scope is not None and scope.owner is not self._coordinator:
             # A child asks, inside the call that started it: a yes to that one would allow whatever the child does next.
             self._lose(prompt, "asked by an agent, whose calls cannot wait")
-            return "Deny: nobody is here to allow it, and a call of an agent cannot wait"
+            return f"Deny: {self._why}, and a call of an agent cannot wait"
         span = str(self._coordinator.span_id)
         call = self._calls.get(span)
         if call is None:
@@ -83,8 +89,8 @@ class Unattended:
         if said is not None:
             return _consent(options) if said.answer == "allow" else f"Deny: {said.note or 'not allowed'}"
         if not await self._is_kept(call, WaitingQuestion(prompt, action, about=about)):
-            return "Deny: nobody is here to allow it, and the call cannot wait"
-        return "Deny: nobody is here to allow it; the call waits for an answer, and does not have to be made again"
+            return f"Deny: {self._why}, and the call cannot wait"
+        return f"Deny: {self._why}; the call waits for an answer, and does not have to be made again"
 
     async def _is_kept(self, call: dict[str, Any], question: WaitingQuestion) -> bool:
         """Let a call wait; return False, and remember why, when it cannot."""

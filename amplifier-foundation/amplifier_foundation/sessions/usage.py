@@ -74,6 +74,14 @@ def past_cost(known: Any, folder: Path, now: str) -> Decimal | None:
     return sum(known_parts, Decimal(0)) if known_parts else None
 
 
+def used_by_log(folder: Path) -> dict[str, Any]:
+    """Return what the log says that a session has used, empty when it cannot be read."""
+    try:
+        return _logged(folder, "").facts
+    except OSError:
+        return {}
+
+
 def _logged(folder: Path, until: str) -> Usage:
     """Return what the log says of answers before a time."""
     from amplifier_foundation.log import read_log

@@ -46,6 +46,8 @@ class ChildSessions:
         self._running: dict[str, _AtWork] = {}
         #: Children whose cost is told to the parent: the one at work, else what it had cost.
         self._costs: dict[str, Child | RemoteChild | str | None] = {}
+        #: Those whose contributor there is.
+        self._told: set[str] = set()
         #: How often each call id was answered before: an id that comes again means another call.
         self._answered = Counter(_answered_calls(parent.saved))
         #: In which turn each was answered last by this process.
@@ -256,20 +258,25 @@ class ChildSessions:
                 return await child.run(task)
             finally:
                 token.unregister_child(child.cancellation)
-                self._costs[identity] = child.spent
+                if child.spent is not None:
+                    self._costs[identity] = child.spent
+                else:  # it never came to counting: its notes say what it had cost
+                    del self._costs[identity]
 
     def _facts(self, identity: str, request: SpawnRequest, agent: str) -> ChildFacts:
         above, depth = self._parent.session_id, self._parts.depth()
         return ChildFacts(identity, above, agent, depth, request.tool_call_id, request.parallel_group_id)
 
     def _tell_cost(self, identity: str, child: Child | RemoteChild) -> None:
-        is_told = identity in self._costs
+        before = self._costs.get(identity)
+        child.spent = before if isinstance(before, str) else None
         self._costs[identity] = child
-        if is_told:
+        if identity in self._told:
             return
+        self._told.add(identity)
 
         async def cost() -> dict[str, str] | None:
-            now = self._costs[identity]
+            now = self._costs.get(identity)
             spent = now if now is None or isinstance(now, str) else await now.cost()
             return {"cost_usd": spent} if spent is not None else None
 

@@ -22,6 +22,7 @@ def cost_of_past(place: Path, parent_id: str, is_counted: Callable[[str], bool])
     """
     from amplifier_foundation.sessions.catalog import folder_names
     from amplifier_foundation.sessions.metadata import load_metadata
+    from amplifier_foundation.sessions.usage import used_by_log
     from amplifier_foundation.spawn.ids import children_begin_with
 
     amounts: list[Decimal] = []
@@ -37,6 +38,8 @@ def cost_of_past(place: Path, parent_id: str, is_counted: Callable[[str], bool])
                 continue
             waiting.append(name)
             usage = facts.get("usage")
+            if facts.get("incremental"):  # it was cut off: its notes have what it used at the end of a turn
+                usage = used_by_log(place / name) or usage
             amount = _amount(usage.get("cost_usd")) if isinstance(usage, Mapping) else None
             if amount is not None:
                 amounts.append(amount)

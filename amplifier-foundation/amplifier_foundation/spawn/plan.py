@@ -130,11 +130,22 @@ def _inherit(
 
 
 def _tighten_sandbox(plan: Plan, parent: Mapping[str, Any]) -> None:
-    above = _mapping(parent.get("session")).get("sandbox")
-    session = plan.get("session")
-    if above is None or not isinstance(session, dict) or session.get("sandbox") == above:
-        return
-    loose, wished = _sandbox(above), _sandbox(session.get("sandbox"))
+    """Let nothing of a child be looser than what its parent has; where that says nothing, it is `auto`."""
+    above, session = _mapping(parent.get("session")).get("sandbox"), plan.get("session")
+    if isinstance(session, dict) and session.get("sandbox") != above:
+        session["sandbox"] = _tightened(above, session.get("sandbox"))
+    known = {module_key(entry): entry for entry in _list(parent.get("tools"))}
+    for entry in _list(plan.get("tools")):
+        config = entry.get("config") if isinstance(entry, dict) else None
+        if not isinstance(config, dict) or "sandbox" not in config:
+            continue
+        own = _mapping(_mapping(known.get(module_key(entry))).get("config")).get("sandbox")
+        if config["sandbox"] != own:
+            config["sandbox"] = _tightened({**_sandbox(above), **_sandbox(own)}, config["sandbox"])
+
+
+def _tightened(above: Any, wish: Any) -> Plan:
+    loose, wished = _sandbox(above), _sandbox(wish)
     tight = {**loose, **wished}
     modes = [str(one.get("mode", "auto")) for one in (loose, wished)]
     tight["mode"] = max(modes, key=lambda mode: _MODES.index(mode) if mode in _MODES else len(_MODES))
@@ -142,7 +153,7 @@ def _tighten_sandbox(plan: Plan, parent: Mapping[str, Any]) -> None:
     for name in ("writable", "readable", "environment"):
         allowed = _list(loose.get(name))
         tight[name] = [item for item in _list(wished.get(name, allowed)) if item in allowed]
-    session["sandbox"] = {key: value for key, value in tight.items() if value not in ([], False)}
+    return {key: value for key, value in tight.items() if value not in ([], False)}
 
 
 def _sandbox(value: Any) -> dict[str, Any]:

@@ -12,7 +12,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from amplifier_core.events import LLM_RESPONSE, TOOL_POST
+from amplifier_core.events import LLM_RESPONSE, PROVIDER_REQUEST, TOOL_POST, TOOL_PRE
+from amplifier_core.models import HookResult
 from amplifier_foundation.budget import SessionBudget
 from amplifier_foundation.errors import FoundationError
 from amplifier_foundation.import_path import hold
@@ -46,12 +47,20 @@ class Line:
 
     async def request_approval(self, prompt: str, options: list[str], timeout: float, default: str) -> str:
         """Ask as the kernel asks, over there."""
+        return await self._asked_there(
+            {"kind": "ask", "prompt": prompt, "options": options, "timeout": timeout, "default": default}
+        )
+
+    async def reserve(self, name: str) -> str:
+        """Return why there may not be another call, by the budget over there; empty when there may."""
+        return await self._asked_there({"kind": "reserve", "name": name})
+
+    async def _asked_there(self, question: Frame) -> str:
         self._count += 1
         number = self._count
         future: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._asked[number] = future
-        ask = {"id": number, "prompt": prompt, "options": options, "timeout": timeout, "default": default}
-        self.send({"kind": "ask", **ask})
+        self.send({**question, "id": number})
         try:
             return await future
         finally:
@@ -125,7 +134,20 @@ async def _run(job: Mapping[str, Any], line: Line) -> Frame:
     async def tell_use(event: str, data: dict[str, Any]) -> None:
         line.send({"kind": "used", "report": budget.report(), "cost_usd": await child.cost()})
 
+    def gate(name: str) -> Any:
+        async def before(event: str, data: dict[str, Any]) -> HookResult:
+            reason = "" if data.get("edits") else await line.reserve(name)
+            if not reason:
+                return HookResult(action="continue")
+            budget.end(reason)
+            return HookResult(action="deny", reason=reason)
+
+        return before
+
     hooks = child.runtime.session.coordinator.hooks
+    if budget.is_limited:  # others draw on it too, so what was left at the start is not enough to know
+        for event, name in ((PROVIDER_REQUEST, "turns"), (TOOL_PRE, "tool_calls")):
+            hooks.register(event, gate(name), priority=-1001, name="app-process-budget", on_error="deny")
     for event in (LLM_RESPONSE, TOOL_POST):
         hooks.register(event, tell_use, priority=1000, name="app-process")
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop, True)

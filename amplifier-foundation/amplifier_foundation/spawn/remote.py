@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,11 +19,16 @@ from amplifier_foundation.spawn.frames import Frame, read_frame, write_frame
 from amplifier_foundation.spawn.job import environment_for, write_job
 from amplifier_foundation.spawn.origin import ChildFacts, Origin
 from amplifier_foundation.spawn.stored import Result
-from amplifier_kit.loop.waiting import run_to_end
+from amplifier_kit.loop.waiting import drop, run_to_end
 from amplifier_kit.processes import Order, Output, Running, StartError, start
 
 if TYPE_CHECKING:
     from amplifier_foundation.prepared import Prepared
+
+logger = logging.getLogger(__name__)
+
+#: Of a line: what comes, and what goes.
+_Ends = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 #: How long a child that was told to stop at once may take to close its log before its process is ended.
 _LAST_WORDS: Final = 0.6
@@ -28,6 +36,23 @@ _LAST_WORDS: Final = 0.6
 _GOODBYE: Final = 5.0
 #: What of its output is kept, for when it dies without a word.
 _OUTPUT_BYTES: Final = 4000
+
+
+@contextmanager
+def _unharmed(what: str) -> Iterator[None]:
+    """Let whoever is told fail without the child, as a handler of an event may."""
+    try:
+        yield
+    except Exception as error:
+        logger.warning("%s cannot be shown: %r", what, error)
+
+
+async def _is_read(reading: asyncio.Task[Any]) -> bool:
+    """Give what is in the pipe the time to be read; the other end is closed."""
+    await asyncio.wait([reading], timeout=_LAST_WORDS)
+    if reading.done() and not reading.cancelled():
+        reading.exception()  # seen: it says how the child ended, which is known
+    return reading.done()
 
 
 class _Token(CancellationToken):
@@ -61,6 +86,7 @@ class RemoteChild:
         self._asking: set[asyncio.Task[None]] = set()
         self._output = Output(_OUTPUT_BYTES)
         self._result: Result | None = None
+        self._reading: asyncio.Task[Result | None] | None = None
         self.cancellation: CancellationToken = _Token(self)
         #: What the child and all below it have cost, as far as it has told.
         self.spent: str | None = None
@@ -76,7 +102,7 @@ class RemoteChild:
         server: asyncio.Server | None = None
         running: Running | None = None
         try:
-            met: asyncio.Future[asyncio.StreamReader] = asyncio.get_running_loop().create_future()
+            met: asyncio.Future[_Ends] = asyncio.get_running_loop().create_future()
             server = await asyncio.start_unix_server(self._on_meeting(met), folder / "s")
             running = start(self._order(folder / "s"), self._output)
             return await self._converse(task, met, running)
@@ -98,17 +124,16 @@ class RemoteChild:
         environment = environment_for(self._prepared.composed.plan, self._surroundings.environ)
         return Order(argv, self._prepared.project, environment)
 
-    def _on_meeting(self, met: asyncio.Future[asyncio.StreamReader]) -> Any:
+    def _on_meeting(self, met: asyncio.Future[_Ends]) -> Any:
         async def meet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             if met.done():
                 writer.close()
                 return
-            self._writer = writer
-            met.set_result(reader)
+            met.set_result((reader, writer))
 
         return meet
 
-    async def _converse(self, task: Task, met: asyncio.Future[asyncio.StreamReader], running: Running) -> Result:
+    async def _converse(self, task: Task, met: asyncio.Future[_Ends], running: Running) -> Result:
         ended = asyncio.ensure_future(running.wait())
         try:
             either: list[asyncio.Future[Any]] = [met, ended]
@@ -116,16 +141,26 @@ class RemoteChild:
             if not met.done():
                 running.check_start()
                 raise self._died(running)
+            reader, self._writer = met.result()  # nothing else may be told before the job
             self.tell(write_job(self._surroundings, self._origin, self._prepared, task, is_saved=self._is_saved))
             if self.cancellation.is_cancelled:
                 self.tell({"kind": "stop", "immediate": self.cancellation.is_immediate})
-            while (frame := await read_frame(met.result())) is not None:
-                if (result := self._heed(frame)) is not None:
-                    return result
+            # In a task of its own: what a child says that is told to stop, such as what it used, counts too.
+            self._reading = asyncio.ensure_future(self._read(reader))
+            if (result := await asyncio.shield(self._reading)) is not None:
+                return result
             await ended
             raise self._died(running)
         finally:
             ended.cancel()
+            if self._writer is None and met.done():
+                met.result()[1].close()
+
+    async def _read(self, reader: asyncio.StreamReader) -> Result | None:
+        while (frame := await read_frame(reader)) is not None:
+            if (result := self._heed(frame)) is not None:
+                return result
+        return None
 
     def _heed(self, frame: Frame) -> Result | None:
         """Do what a frame says; return the result when it is one, raise when it says that there will be none."""
@@ -135,9 +170,14 @@ class RemoteChild:
             if self._origin.budget is not None:
                 self._origin.budget.absorb(frame["report"])
         elif kind == "event" and surroundings.on_child_event is not None:
-            surroundings.on_child_event(ChildFacts(*frame["facts"]), frame["event"], frame["data"])
+            with _unharmed("what is told of a child"):
+                surroundings.on_child_event(ChildFacts(*frame["facts"]), frame["event"], frame["data"])
         elif kind == "show" and surroundings.display_system is not None:
-            surroundings.display_system.show_message(frame["message"], frame["level"], frame["source"])
+            with _unharmed("a message"):
+                surroundings.display_system.show_message(frame["message"], frame["level"], frame["source"])
+        elif kind == "reserve" and self._origin.budget is not None:
+            reason = self._origin.budget.reserve_for_process(frame["name"])
+            self.tell({"kind": "answer", "id": frame["id"], "answer": reason or ""})
         elif kind == "ask":
             asking = asyncio.ensure_future(self._answer(frame))
             self._asking.add(asking)
@@ -201,3 +241,5 @@ class RemoteChild:
             await asyncio.wait([waiting], timeout=_LAST_WORDS if self._result is None else _GOODBYE)
             waiting.cancel()
         await running.stop()
+        if self._reading is not None and not await _is_read(self._reading):
+            await drop(self._reading)

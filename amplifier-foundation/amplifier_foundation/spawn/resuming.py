@@ -32,6 +32,8 @@ async def load_child(place: Path, session_id: Any, parent_id: str) -> SavedSessi
         raise ChildUnknownError(
             f"the session {session_id} was not started by another one, so it cannot go on as a child"
         )
+    if (above := saved.metadata["parent_id"]) != parent_id:
+        raise ChildUnknownError(f"the session {session_id} is a child of session {above}, which alone can let it go on")
     return saved
 
 

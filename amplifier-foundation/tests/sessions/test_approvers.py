@@ -44,7 +44,8 @@ _ANSWERS = st.sampled_from(["Allow", "Deny", "Deny: no", "Escalate", "escalate: 
 async def test_first_who_decides_has_decided(answers: list[Any]) -> None:
     """Whatever they answer: granted is what the first one allows that did not pass it on, and nobody after is asked."""
     decision, told, systems = await _asked(*answers)
-    passed = next((n for n, answer in enumerate(answers) if escalation(answer) is None), len(answers))
+    passing_on = ("Escalate", "escalate: ask her")
+    passed = next((n for n, answer in enumerate(answers) if answer not in passing_on), len(answers))
     assert decision.granted is (passed < len(answers) and answers[passed] == "Allow")
     assert [system.was_asked for system in systems] == [n <= passed for n in range(len(answers))]
     assert [one["from"] for one in told] == [f"number {n}" for n in range(passed)]
@@ -61,7 +62,10 @@ async def test_log_says_who_left_it_to_whom() -> None:
     assert told[0]["question"] == "Allow process.exec? because"
 
 
-@pytest.mark.parametrize("answer", ["Escalated", "Allow: escalate", "Deny: Escalate", None, 1])
+@pytest.mark.parametrize(
+    "answer",
+    ["Escalated", "Escalate now", "Allow: escalate", "Deny: Escalate", "Allow", "Deny", "perhaps", "", None, 1],
+)
 def test_other_words_are_no_escalation(answer: object) -> None:
     """Only the word itself passes a decision on."""
     assert escalation(answer) is None

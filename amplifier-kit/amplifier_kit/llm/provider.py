@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 from amplifier_core import ChatRequest, ConfigField, ModelInfo, ProviderInfo
 from amplifier_core.correlation import new_request_id
 from amplifier_core.events import LLM_REQUEST, LLM_RESPONSE, PROVIDER_RETRY, PROVIDER_TOOL_SEQUENCE_REPAIRED
-from amplifier_core.llm_errors import InvalidToolCallError, LLMError
+from amplifier_core.llm_errors import InvalidToolCallError, LLMError, StreamError
 from amplifier_core.message_models import ChatResponse, ToolCall, Usage
 from amplifier_kit.llm.answer import Answer, LLMResponse
 from amplifier_kit.llm.call import CIRCUIT_EVENT, CONCURRENCY_EVENT, Attempts, LLMCall
@@ -162,6 +162,13 @@ class LLMProvider(ABC):
 
     async def list_models(self) -> list[ModelInfo]:
         """Return the models that the service offers; raises an LLMError when it cannot be asked."""
+        try:
+            return await self._fetched_models()
+        except StreamError:
+            # A connection that was kept from an earlier call may be closed by the service at any time: once more.
+            return await self._fetched_models()
+
+    async def _fetched_models(self) -> list[ModelInfo]:
         try:
             return [self._limited(model) for model in await self.fetch_models(await self.client())]
         except Exception as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import logging
 import os
 import threading
@@ -32,12 +33,14 @@ class Placeholders:
     walls, and removed by the last who gives them back.
     """
 
-    def __init__(self, paths: Iterable[str], unwanted: Iterable[str] = ()) -> None:
+    def __init__(self, paths: Iterable[str], unwanted: Iterable[str] = (), empty: Iterable[str] = ()) -> None:
         """Take them; whoever does gives them back by `release`.
 
-        `unwanted` are files that were not there, and for which nothing can stand in.
+        `unwanted` are files that were not there, and for which nothing can stand in. `empty` are folders that may
+        stand in for another process: what is removed there is gone here too, with the mount that is on it.
         """
         self._paths = list(paths)
+        self._locks = [lock for path in (*self._paths, *empty) if (lock := _held(path)) is not None]
         self._unwanted = list(unwanted)
         with _counting:
             for path in self._paths:
@@ -52,13 +55,41 @@ class Placeholders:
             except OSError:
                 continue  # it has not been made
             logger.warning("a command made %s, which decides what git runs: it was removed", path)
+        while self._locks:
+            os.close(self._locks.pop())
         with _counting:
             while self._paths:
                 path = self._paths.pop()
                 _counts[path] -= 1
                 if not _counts[path]:
                     del _counts[path]
-                    try:
-                        os.rmdir(path)
-                    except OSError:
-                        pass  # never made, or somebody has put something there: then it is theirs
+                    _remove(path)
+
+
+def _held(path: str) -> int | None:
+    """Make a folder unless it is there, and say to other processes that it is needed; None when it cannot be."""
+    try:
+        while True:
+            os.makedirs(path, exist_ok=True)
+            number = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            fcntl.flock(number, fcntl.LOCK_SH)
+            if os.path.exists(path) and os.path.samestat(os.fstat(number), os.stat(path)):
+                return number
+            os.close(number)  # it was removed meanwhile
+    except OSError:
+        return None
+
+
+def _remove(path: str) -> None:
+    """Remove a folder that stands in, unless another process needs it, or there is something in it."""
+    try:
+        number = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return  # never made
+    try:
+        fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.rmdir(path)
+    except OSError:
+        pass  # it is needed, or somebody has put something there: then it is theirs
+    finally:
+        os.close(number)

@@ -164,7 +164,7 @@ class Sandbox:
         view = View(self._scene(folder, inner, tuple(writable), tuple(readable)))
         argv = bubblewrap.walls(self._program, network=network, view=view.arguments())
         unwanted = unwanted_in(os.path.realpath(self._alias))
-        return Walls(tuple(argv), inner, Placeholders(view.placeholders, unwanted))
+        return Walls(tuple(argv), inner, Placeholders(view.placeholders, unwanted, view.empty))
 
     def blocked_by(self, returncode: int | None, text: str) -> Blocked | None:
         """Return what the sandbox stopped, going by how a command ended and what it printed, or None."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Final
 
 _TABLE: Final = "/proc/net/unix"
-_LISTENS: Final = 0x10000
 
 
 def listening_sockets() -> list[str]:
@@ -23,6 +22,6 @@ def listening_sockets() -> list[str]:
     for line in lines:
         # Num RefCount Protocol Flags Type St Inode Path: the path may contain blanks.
         fields = line.split(None, 7)
-        if len(fields) == 8 and not fields[7].startswith("@") and int(fields[3], 16) & _LISTENS:
+        if len(fields) == 8 and not fields[7].startswith("@"):
             found.append(fields[7])
-    return found
+    return list(dict.fromkeys(found))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
@@ -65,6 +66,8 @@ class View:
         self._links: dict[str, str] = {}
         #: Places that must not come into being, where nothing is yet: a folder stands there as long as it is needed.
         self.placeholders: list[str] = []
+        #: Guarded folders with nothing in them: they may be another process's placeholders.
+        self.empty: list[str] = []
         self._lay_out()
 
     def arguments(self) -> list[str]:
@@ -151,7 +154,9 @@ class View:
         scene = self._scene
         real = os.path.realpath(scene.folder)
         if not self._is_shown(real):
-            if is_too_wide(real, scene.home) or real == scene.home:
+            # A link in the project, which a command may have made, shows nothing that was not there without it.
+            is_led_out = any(is_below(scene.folder, place) for place in (scene.alias, scene.project))
+            if is_led_out or is_too_wide(real, scene.home) or real == scene.home:
                 raise FolderOutsideError(scene.folder)
             self._put(real, _READ, real)
         for name, target in ((scene.alias, scene.project), (scene.folder, real)):
@@ -162,6 +167,10 @@ class View:
         """Keep what is run outside, or decides about it, from being changed or brought into being."""
         for path in guarded_in(root):
             self._guard_one(path, root, may_hold_place=is_project)
+        # The code that runs outside: it imports as it goes.
+        for path in {os.path.realpath(sys.prefix), os.path.realpath(sys.base_prefix)}:
+            if path != root and is_below(path, root):
+                self._guard_one(path, root, may_hold_place=False)
         for name in STARTED:
             path = os.path.join(self._scene.home, name)
             if is_below(path, root):
@@ -175,6 +184,8 @@ class View:
                 return
         if os.path.exists(path) and not is_placeholder(path):
             self._put(path, _GUARD, path)
+            if os.path.isdir(path) and not os.listdir(path):
+                self.empty.append(path)
         elif may_hold_place and can_write(os.path.dirname(path)):
             self._put(path, _GUARD)
             self.placeholders.append(path)

@@ -80,7 +80,7 @@ class Git:
                 stdin=asyncio.subprocess.DEVNULL,
                 # The folder may be gone, or hang: git goes there by itself, where it can be stopped.
                 cwd=os.sep,
-                env=_environment(),
+                env=_environment(self._directory),
                 start_new_session=True,
             )
         )
@@ -154,8 +154,16 @@ def _kill_group(pid: int) -> None:
         pass
 
 
-def _environment() -> dict[str, str]:
-    return {name: value for name, value in os.environ.items() if name not in _MISLEADING} | _QUIET
+def _environment(directory: str) -> dict[str, str]:
+    """Return the environment of git; programs that lie in the folder asked about are not run."""
+    inside = os.path.join(os.path.realpath(directory), "")
+    path = [
+        place
+        for place in os.environ.get("PATH", os.defpath).split(os.pathsep)
+        if os.path.isabs(place) and not os.path.join(os.path.realpath(place), "").startswith(inside)
+    ]
+    given = {name: value for name, value in os.environ.items() if name not in _MISLEADING}
+    return given | _QUIET | {"PATH": os.pathsep.join(path)}
 
 
 def _first_line(errors: bytearray) -> str:

@@ -83,7 +83,8 @@ def fake_git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str],
     """Give `fake_git(script)`: a shell script that stands for git, run in a folder of its own, which is returned."""
 
     def make(script: str) -> Path:
-        folder = tmp_path / "fake"
+        # Beside the folder that is asked about: programs inside of that are not run.
+        folder = tmp_path.with_name(f"{tmp_path.name}-fake")
         folder.mkdir()
         program = folder / "git"
         program.write_text(f"#!/bin/sh\ncd {folder}\n{script}", encoding="utf-8")

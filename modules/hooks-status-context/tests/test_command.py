@@ -145,9 +145,24 @@ async def test_a_git_that_cannot_be_started(tmp_path: Path, monkeypatch: pytest.
     broken = tmp_path / "git"
     broken.write_bytes(b"\x7fELF nonsense")
     broken.chmod(0o755)
+    project = tmp_path / "project"
+    project.mkdir()
     monkeypatch.setenv("PATH", str(tmp_path))
-    [line] = await repository_lines(str(tmp_path), Settings())
+    [line] = await repository_lines(str(project), Settings())
     assert line.startswith("Git: not available (git cannot be started: ")
+
+
+async def test_a_git_of_the_folder_itself_is_not_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What lies in the folder asked about may be anybody's: a program there does not stand for git, by no path."""
+    planted = tmp_path / ".venv" / "bin" / "git"
+    planted.parent.mkdir(parents=True)
+    planted.write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\n", encoding="utf-8")
+    planted.chmod(0o755)
+    link = tmp_path.with_name(f"{tmp_path.name}-link")
+    link.symlink_to(planted.parent)
+    monkeypatch.setenv("PATH", f"{planted.parent}{os.pathsep}{link}{os.pathsep}.venv/bin")
+    assert await repository_lines(str(tmp_path), Settings()) == ["Git: not available (git is not installed)"]
+    assert not (tmp_path / "ran").exists()
 
 
 async def test_a_git_that_fails_without_a_word(fake_git: Callable[[str], Path], tmp_path: Path) -> None:

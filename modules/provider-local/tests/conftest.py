@@ -26,18 +26,22 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def weights(home: Path) -> Path:
-    """Return the file of the real model; skip where there is none.
+    """Return the file of the real model; skip where there is none, and fail where it was promised.
 
     It is in the environment, or in the folder that AMPLIFIER_TEST_MODEL names: there, unlike in the environment, it is
     found by those tests only that ask for it.
     """
     given = os.environ.get("AMPLIFIER_TEST_MODEL")
-    if given:
+    if given is not None:
+        assert given.strip(), "AMPLIFIER_TEST_MODEL is set, and empty: name the folder of the model, or unset it"
         home.mkdir()
         local_model_folder(home).symlink_to(Path(given).resolve())
     found = find_local_model(home)
     if found.engine is None or found.weights is None:
-        pytest.skip(f"the real model is neither in this environment nor in $AMPLIFIER_TEST_MODEL ({INSTALL_COMMAND})")
+        assert given is None, f"AMPLIFIER_TEST_MODEL is {given}, and there is no model in it: `make test` installs it"
+        pytest.skip(
+            f"the real model is neither in this environment nor named by AMPLIFIER_TEST_MODEL ({INSTALL_COMMAND})"
+        )
     return found.weights
 
 

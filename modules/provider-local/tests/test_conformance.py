@@ -6,8 +6,6 @@ import json
 from contextlib import asynccontextmanager
 from typing import Any, ClassVar
 
-import pytest
-
 from amplifier_core.llm_errors import ProviderUnavailableError
 from amplifier_core.testing import MockCoordinator
 from amplifier_kit.llm import http_client
@@ -102,7 +100,13 @@ class _Served(LocalProvider):
 class _Local(ConformanceBase):
     wire = LlamaWire()
     keeps_call_ids = False
-    thinks = False
+    without: ClassVar = {
+        "test_thinking_goes_back_signed": "The engine signs nothing: what a model thought is shown and not sent back.",
+        "test_an_unknown_price_is_not_zero": "The engine runs on this machine and costs nothing.",
+        "test_a_refusal_is_an_error": "The engine has no filter that could stop an answer.",
+        "test_models": "Models are files, so the engine is not asked for them: test_provider.py lists them.",
+        "test_listing_models_fails_the_same_way": "Models are files, so there is nobody to refuse.",
+    }
 
     def make(self, url: str, config: dict[str, Any], coordinator: MockCoordinator) -> LocalProvider:
         return _Served(url, config, coordinator)
@@ -129,14 +133,6 @@ class TestProvider(_Local, ProviderConformance):
         await one.provider.complete(ask({"role": "user", "content": [image]}))
         assert one.server.bodies[-1]["messages"][0]["content"] == "(an image, which this model cannot see)"
 
-    @pytest.mark.skip(reason="The engine has no filter that could stop an answer.")
-    async def test_a_refusal_is_an_error(self, rig: MakeRig) -> None:
-        """The engine has no filter that could stop an answer."""
-
-    @pytest.mark.skip(reason="Models are files, so the engine is not asked for them: test_provider.py lists them.")
-    async def test_models(self, rig: MakeRig) -> None:
-        """Models are files, so the engine is not asked for them: see test_provider.py."""
-
     async def test_thinking_that_the_engine_sets_apart(self, rig: MakeRig) -> None:
         """What a model thinks is streamed as thinking and not sent back, since nobody signed it."""
         one = await rig(Said(("Yes.",), ("Hm", "m.")))
@@ -151,7 +147,3 @@ class TestFaults(_Local, FaultConformance):
     """Inherit how every provider fails."""
 
     stream_errors: ClassVar = {"server_error": ProviderUnavailableError}
-
-    @pytest.mark.skip(reason="Models are files, so there is nobody to refuse.")
-    async def test_listing_models_fails_the_same_way(self, rig: MakeRig) -> None:
-        """Models are files, so there is nobody to refuse."""

@@ -10,7 +10,7 @@ import re
 from pathlib import Path
 from typing import Final
 
-from amplifier_module_tool_mcp._catalogue import Catalogue, Offer
+from amplifier_module_tool_mcp._catalogue import Catalogue, Offer, is_wanted
 from amplifier_module_tool_mcp._spec import ServerSpec
 
 logger = logging.getLogger(__name__)
@@ -37,7 +37,9 @@ class CatalogueCache:
             data = json.loads(path.read_bytes())
             if not isinstance(data, dict) or data.get("version") != _VERSION:
                 return None
-            return Catalogue(tuple(Offer.from_data(each) for each in data["offers"]))
+            offers = [Offer.from_data(each) for each in data["offers"]]
+            # The config may leave out more than it did when the list was kept.
+            return Catalogue(tuple(one for one in offers if one.kind != "tool" or is_wanted(one.name, spec)))
         except FileNotFoundError:
             return None
         except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:

@@ -98,7 +98,7 @@ async def fetch_catalogue(client: Any, spec: ServerSpec, most: int) -> Catalogue
         offers += [
             Offer("tool", tool.name, _description(tool), _schema(tool.input_schema))
             for tool in await _pages(client.list_tools, "tools", most)
-            if _is_wanted(tool.name, spec)
+            if is_wanted(tool.name, spec)
         ]
     if abilities.resources is not None:
         for resource in await _pages(client.list_resources, "resources", most):
@@ -130,7 +130,8 @@ async def _pages(ask: Any, key: str, most: int) -> list[Any]:
     return found
 
 
-def _is_wanted(name: str, spec: ServerSpec) -> bool:
+def is_wanted(name: str, spec: ServerSpec) -> bool:
+    """Tell whether the config of a server lets a tool of it through."""
     from fnmatch import fnmatchcase
 
     if spec.tools and not any(fnmatchcase(name, pattern) for pattern in spec.tools):

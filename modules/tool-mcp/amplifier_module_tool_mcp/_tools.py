@@ -86,6 +86,8 @@ class McpTool:
         uri = input.get("uri") or (self.offer.uri if self.offer.kind == "resource" else "")
         if not isinstance(uri, str) or not uri:
             raise ServerFault("protocol_error", "`uri` must be the address of a resource")
+        if self.offer.kind == "resource" and uri != self.offer.uri:
+            raise ServerFault("protocol_error", f"this tool reads {self.offer.uri} alone")
         result = await client.read_resource(uri)
         answer = self._answer()
         for contents in result.contents:

@@ -29,7 +29,7 @@ class Command(NamedTuple):
     is_quick: bool = False
 
 
-_NOT_YET: Final = "modes:absent"
+NOT_YET: Final = "modes:absent"
 
 TABLE: Final = {
     "help": Command("help:show", "/help", "List the commands.", True),
@@ -60,8 +60,8 @@ TABLE: Final = {
     ),
     "allowed-dirs": Command("folders:allowed", "/allowed-dirs [add|remove PATH]", "Say where files may be written."),
     "denied-dirs": Command("folders:denied", "/denied-dirs [add|remove PATH]", "Say where files must not be written."),
-    "mode": Command(_NOT_YET, "/mode", "Not in this release.", True),
-    "modes": Command(_NOT_YET, "/modes", "Not in this release.", True),
+    "mode": Command(NOT_YET, "/mode", "Not in this release.", True),
+    "modes": Command(NOT_YET, "/modes", "Not in this release.", True),
 }
 
 
@@ -75,7 +75,8 @@ class Commands:
     @staticmethod
     def listed() -> dict[str, str]:
         """Return the names with their summaries, for completion."""
-        return {**{name: command.summary for name, command in TABLE.items()}, "exit": "Leave."}
+        known = {name: command.summary for name, command in TABLE.items() if command.target != NOT_YET}
+        return {**known, "exit": "Leave."}
 
     async def run(self, text: str) -> None:
         """Run what was typed; whatever goes wrong is told, and the chat goes on."""

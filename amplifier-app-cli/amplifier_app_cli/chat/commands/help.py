@@ -19,12 +19,14 @@ _KEYS = (
 
 async def show(chat: Conversation, words: str) -> None:
     """List commands and keys; what is typed during a turn goes to the model."""
-    from amplifier_app_cli.chat.commands import TABLE
+    from amplifier_app_cli.chat.commands import NOT_YET, TABLE
     from amplifier_app_cli.chat.layout import wrapped
 
     width = chat.width - 1
     lines: list[str] = []
     for command in TABLE.values():
+        if command.target == NOT_YET:
+            continue
         lines += [command.usage, *(f"    {line}" for line in wrapped(command.summary, max(width - 4, 10)))]
     lines.append("")
     for key, meaning in _KEYS:

@@ -97,7 +97,7 @@ def _print(modules: list[KnownModule], output_format: str) -> None:
         current_app().inform("there is none: see `amplifier module add`")
         return
     rows = [(one.id, one.type, _sections(one) or "-", one.origin) for one in modules]
-    click.echo(table(("MODULE", "TYPE", "IN THE PLAN", "FROM"), rows, terminal_width()))
+    click.echo(table(("MODULE", "TYPE", "IN THE PLAN", "FROM"), rows, terminal_width(), whole=("MODULE",)))
 
 
 def _sections(module: KnownModule) -> str:

@@ -69,18 +69,22 @@ def _print(app: App, output_format: str) -> None:
         return
     from amplifier_app_cli.ui.table import table, terminal_width
 
+    width = terminal_width()
+    # A module that is called as its provider tells a person nothing, and takes room from what does.
+    with_module = width is None or any(record["module"] != f"provider-{record['id']}" for record in records)
     rows = [
         (
             record["id"],
-            record["module"],
+            *([record["module"]] if with_module else []),
             "yes" if record["installed"] else "no",
             _key_state(record),
-            ", ".join(f"{entry['name']} ({entry['where']})" for entry in record["configured"]) or "no",
+            _configured_text(record, is_short=not with_module),
             "yes" if record["used"] else "",
         )
         for record in records
     ]
-    click.echo(table(("PROVIDER", "MODULE", "INSTALLED", "KEY", "CONFIGURED", "USED"), rows, terminal_width()))
+    headings = ("PROVIDER", *(["MODULE"] if with_module else []), "INSTALLED", "KEY", "CONFIGURED", "USED")
+    click.echo(table(headings, rows, width, whole=("PROVIDER",)))
     if choice is not None:
         app.inform(choice.line)
 
@@ -126,6 +130,12 @@ def _configured(app: App, entry: dict[str, Any]) -> dict[str, Any]:
         "where": "settings" if is_in_settings(entry, app.settings) else "bundle",
         "model": (entry.get("config") or {}).get("default_model"),
     }
+
+
+def _configured_text(record: dict[str, Any], *, is_short: bool) -> str:
+    names = [(str(entry["name"]), entry["where"]) for entry in record["configured"]]
+    prefix = "provider-" if is_short else ""
+    return ", ".join(f"{name.removeprefix(prefix)} ({where})" for name, where in names) or "no"
 
 
 def _key_state(record: dict[str, Any]) -> str:

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from amplifier_foundation.sessions.summary import SessionSummary
 
 _SHORTEST_ID = 8
+#: Of a child's id, which begins with the span of its parent: that, and enough of its own to tell children apart.
+_SHORTEST_CHILD_ID = 21
 
 
 def found_session(app: App, text: str) -> tuple[SessionStore, SessionSummary]:
@@ -57,10 +59,11 @@ def record_of(session: SessionSummary, metadata: Mapping[str, Any]) -> dict[str,
     }
 
 
-def model_text(session: SessionSummary, metadata: Mapping[str, Any]) -> str | None:
+def model_text(session: SessionSummary, metadata: Mapping[str, Any], *, is_short: bool = False) -> str | None:
     """Return the model of a session; of one that names none, the provider whose default it was."""
     provider = _provider(metadata)
-    return session.model or (f"{provider} (default)" if provider else None)
+    default = "" if is_short else " (default)"
+    return session.model or (f"{provider}{default}" if provider else None)
 
 
 def is_fork(session: SessionSummary) -> bool:
@@ -98,6 +101,16 @@ def when(moment: datetime | None) -> str:
     return moment.astimezone().strftime("%Y-%m-%d %H:%M") if moment is not None else "-"
 
 
+def when_short(moment: datetime | None) -> str:
+    """Return a time as short as it can be told from others: today the hour, this year without the year."""
+    if moment is None:
+        return "-"
+    here, now = moment.astimezone(), datetime.now().astimezone()
+    if here.date() == now.date():
+        return here.strftime("%H:%M")
+    return here.strftime("%m-%d %H:%M" if here.year == now.year else "%Y-%m-%d")
+
+
 def counted(number: int, noun: str) -> str:
     """Return a number with its noun, `1 turn` or `2 turns`."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
@@ -115,10 +128,12 @@ def size_text(size: int) -> str:
 
 def short_ids(sessions: Iterable[SessionSummary]) -> dict[str, str]:
     """Return the beginning of each id that no other one has, for people."""
+    sessions = list(sessions)
     ids = sorted({session.id for session in sessions})
+    children = {session.id for session in sessions if session.is_child}
     shortened: dict[str, str] = {}
     for number, one in enumerate(ids):
-        length = _SHORTEST_ID
+        length = _SHORTEST_CHILD_ID if one in children else _SHORTEST_ID
         for other in (*ids[max(number - 1, 0) : number], *ids[number + 1 : number + 2]):
             while length < len(one) and one[:length] == other[:length]:
                 length += 1

@@ -68,7 +68,15 @@ def list_sessions(limit: int, all_projects: bool, project: str | None, tree: str
 
 
 def _print_rows(shown: list[SessionSummary], found: list[SessionSummary], with_project: bool, form: str) -> None:
-    from amplifier_app_cli.commands.session.facts import cost_text, model_text, record_of, short_ids, title, when
+    from amplifier_app_cli.commands.session.facts import (
+        cost_text,
+        model_text,
+        record_of,
+        short_ids,
+        title,
+        when,
+        when_short,
+    )
     from amplifier_foundation.sessions.metadata import load_metadata
 
     facts = {session.folder: load_metadata(session.folder).data for session in shown}
@@ -88,17 +96,17 @@ def _print_rows(shown: list[SessionSummary], found: list[SessionSummary], with_p
     rows: list[list[Any]] = [
         [
             ids.get(session.id, session.id),
-            when(session.updated),
+            when(session.updated) if width is None else when_short(session.updated),
             session.turn_count,
             cost_text(facts[session.folder]),
             session.bundle or "-",
-            model_text(session, facts[session.folder]) or "-",
+            model_text(session, facts[session.folder], is_short=width is not None) or "-",
             title(session),
             *([session.project or "-"] if with_project else []),
         ]
         for session in shown
     ]
-    click.echo(table([*headings, *(["PROJECT"] if with_project else [])], rows, width))
+    click.echo(table([*headings, *(["PROJECT"] if with_project else [])], rows, width, whole=("ID",)))
 
 
 def _say_what_is_missing(app: App, shown: int, total: int, is_all: bool, project: Path) -> None:

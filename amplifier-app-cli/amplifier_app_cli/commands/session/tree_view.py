@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     _Key = tuple[Path, str]
 
 
+#: So many columns of what was said are shown, if need be in place of what follows.
+_LEAST_SAID = 16
+
+
 def roots_of(sessions: Sequence[SessionSummary]) -> list[SessionSummary]:
     """Return those sessions that come from none of the others, in their order.
 
@@ -44,15 +48,27 @@ def print_tree(roots: Sequence[SessionSummary], sessions: Sequence[SessionSummar
         print_json({"sessions": [_record(root, below, set(), words) for root in roots], "total": len(all_roots)})
         return
     from amplifier_app_cli.commands.session.facts import short_ids
-    from amplifier_app_cli.ui.plain import plain
-    from amplifier_app_cli.ui.table import shortened, terminal_width
+    from amplifier_app_cli.ui.table import terminal_width
 
     width = terminal_width()
     ids = short_ids(sessions) if width is not None else {}
     for root in roots:
         for branch, session in _walk(root, below):
-            line = " ".join(plain(_described(session, ids, words)).split())
-            click.echo(shortened(f"{branch}{line}", width) if width is not None else f"{branch}{line}")
+            if width is None:
+                before, said, after = _described(session, session.id, words, is_short=False)
+                click.echo(branch + " ".join(part for part in (before, said, after) if part))
+            else:
+                click.echo(_fitted(branch, _described(session, ids[session.id], words, is_short=True), width))
+
+
+def _fitted(branch: str, parts: tuple[str, str, str], width: int) -> str:
+    """Return a line that fits: of its three parts the one in the middle gives way, as long as it says something."""
+    from amplifier_app_cli.ui.table import columns, shortened
+
+    before, said, after = parts
+    room = width - columns(branch) - columns(before) - columns(after) - 2
+    said = shortened(said, max(room, _LEAST_SAID))
+    return shortened(branch + " ".join(part for part in (before, said, after) if part), width)
 
 
 def _below(sessions: Sequence[SessionSummary]) -> dict[_Key, list[SessionSummary]]:
@@ -92,19 +108,33 @@ def _ending(session: SessionSummary, words: LastWords) -> str | None:
     return ending.word if ending is not None else None
 
 
-def _described(session: SessionSummary, ids: dict[str, str], words: LastWords) -> str:
-    from amplifier_app_cli.commands.session.facts import cost_text, counted, is_fork, title, when
+def _described(session: SessionSummary, shown: str, words: LastWords, *, is_short: bool) -> tuple[str, str, str]:
+    """Return what comes before the words of a session, those words, and what follows; `shown` stands for its id.
+
+    Of a child the agent and its task come first; for a person its id is last, since it says the least.
+    """
+    from amplifier_app_cli.commands.session.facts import cost_text, counted, is_fork, title, when, when_short
     from amplifier_foundation.sessions.metadata import load_metadata
 
     facts = load_metadata(session.folder).data
-    kind = "[fork] " if is_fork(session) else ""
-    if session.is_child:
-        kind = f"[{session.agent_name or 'agent'}] {_ending(session, words) or ''} "
-    numbers = f"{when(session.updated)} {counted(session.turn_count, 'turn')} {cost_text(facts)}"
+    moment = when_short(session.updated) if is_short else when(session.updated)
+    numbers = f"{moment} {counted(session.turn_count, 'turn')} {cost_text(facts)}"
     # What a child was told of its parent's conversation says nothing about the child.
     _, is_told, task = title(session).partition("[YOUR TASK]")
-    said = f'"{task.strip()}' if is_told else title(session)
-    return f"{ids.get(session.id, session.id)} {kind}{numbers} {said}"
+    said = _one_line(f'"{task.strip()}' if is_told else title(session))
+    if not session.is_child:
+        kind = "[fork] " if is_fork(session) else ""
+        return _one_line(f"{shown} {kind}{numbers}"), said, ""
+    about = f"[{session.agent_name or 'agent'}] {_ending(session, words) or ''}"
+    if is_short:
+        return _one_line(about), said, _one_line(f"{numbers} {shown}")
+    return _one_line(f"{shown} {about}"), said, numbers
+
+
+def _one_line(text: str) -> str:
+    from amplifier_app_cli.ui.plain import plain
+
+    return " ".join(plain(text).split())
 
 
 def _record(

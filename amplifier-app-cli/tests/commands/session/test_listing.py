@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
+import sys
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
 
 import pexpect
 import pytest
 from click.testing import Result
+
+from amplifier_app_cli.commands.session import facts
+from amplifier_app_cli.ui.table import columns
 
 Program = Callable[..., subprocess.CompletedProcess[str]]
 Give = Callable[..., Result]
@@ -59,6 +65,76 @@ def test_a_model_that_nobody_named(give: Give, made: Made) -> None:
     assert (record["provider"], record["model"]) == ("provider-mock", None)
     assert "provider-mock (default)" in give("list").stdout
     assert "provider-mock (default)" in give("show", ONE).stdout
+
+
+@pytest.fixture
+def seen(project: Path, environment: dict[str, str]) -> Callable[..., list[str]]:
+    """Return a function that gives the lines that `session` prints on a terminal of 80 columns."""
+    code = "from amplifier_app_cli.commands.session import session; session(prog_name='amplifier session')"
+
+    def run(*arguments: str) -> list[str]:
+        output, status = pexpect.run(
+            f'{sys.executable} -c "{code}" {" ".join(arguments)}',
+            cwd=str(project),
+            env={**environment, "COLUMNS": "80"},
+            encoding="utf-8",
+            withexitstatus=True,
+            timeout=60,
+        )
+        assert status == 0, output
+        assert "\x1b" not in output
+        assert max(columns(line) for line in output.splitlines()) <= 80
+        return list(output.splitlines())
+
+    return run
+
+
+def test_a_terminal_gets_short_times_and_models(seen: Callable[..., list[str]], made: Made) -> None:
+    """Of today there is the hour, of other days the day, and a default model is its provider."""
+    made(ONE, "hello", provider="provider-mock", model=None)
+    made(TWO, "long ago", age=3 * 366 * 86400)
+    newest, oldest = seen("list")[1:]
+    assert re.match(r"11111111 +\d\d:\d\d +1 ", newest) or re.match(r"11111111 +\d\d-\d\d \d\d:\d\d", newest)
+    assert re.match(r"22222222 +\d{4}-\d\d-\d\d +1 ", oldest)
+    assert "provider-mock  " in newest
+    assert "default" not in newest
+
+
+@pytest.mark.parametrize(
+    ("moment", "shown"),
+    [
+        (datetime(2026, 5, 4, 9, 5), "09:05"),
+        (datetime(2026, 5, 3, 23, 59), "05-03 23:59"),
+        (datetime(2025, 5, 4, 9, 5), "2025-05-04"),
+        (None, "-"),
+    ],
+)
+def test_short_times(monkeypatch: pytest.MonkeyPatch, moment: datetime | None, shown: str) -> None:
+    """A time has no more parts than are needed to tell it from others."""
+
+    class Clock(datetime):
+        @classmethod
+        def now(cls, tz: object = None) -> datetime:  # type: ignore[override]
+            """Return one noon."""
+            return datetime(2026, 5, 4, 12, 0)
+
+    monkeypatch.setattr(facts, "datetime", Clock)
+    assert facts.when_short(moment) == shown
+
+
+def test_children_on_a_terminal(seen: Callable[..., list[str]], made: Made, give: Give) -> None:
+    """Agent and task come first, the task is what gives way, and the short id at the end finds the session."""
+    made(ONE, "root")
+    made(CHILD, "look at " + "everything " * 20, parent_id=ONE, agent_name="explorer")
+    other = CHILD.replace("1111111111111111", "1111211111111111")
+    made(other, "short", parent_id=ONE, agent_name="explorer")
+    root, *children = seen("list", "--tree")
+    assert root.startswith("11111111 ")
+    for line in children:
+        assert re.match(r'[├└]─ \[explorer\] "', line)
+        assert re.search(r" 1 turn - 0000000000000000-1111[12]$", line)
+        assert give("show", line.split()[-1]).exit_code == 0
+    assert sum("everything" in line and "…" in line for line in children) == 1
 
 
 @pytest.mark.parametrize(
@@ -143,8 +219,8 @@ def test_a_tree_shows_what_came_of_a_session(give: Give, made: Made) -> None:
     lines = give("list", "--tree").stdout.splitlines()
     assert [line[: line.index("2026")].rstrip() for line in lines] == [
         ONE,
-        f"├─ {CHILD} [explorer]",
-        "│  └─ 0000000000000000-2222222222222222_deep [deep]",
+        f'├─ {CHILD} [explorer] "look"',
+        '│  └─ 0000000000000000-2222222222222222_deep [deep] "x"',
         f"└─ {TWO} [fork]",
         THREE,
     ]
@@ -186,25 +262,8 @@ def test_a_list_imports_nothing_heavy(program: Program, made: Made, project: Pat
     assert not [name for name in imported for heavy in HEAVY if f"{name}.".startswith(f"{heavy}.")]
 
 
-def test_on_a_terminal_ids_are_short_and_lines_fit(project: Path, environment: dict[str, str], made: Made) -> None:
+def test_on_a_terminal_ids_are_short_and_lines_fit(seen: Callable[..., list[str]], made: Made) -> None:
     """A person sees ids long enough to be told apart, and no line is wider than the terminal."""
-    import sys
-
     made("aaaaaaaa-1000-4000-8000-000000000001", "x " * 100)
     made("aaaaaaaa-2000-4000-8000-000000000002", "日本語" * 40)
-    code = "from amplifier_app_cli.commands.session import session; session(prog_name='amplifier session')"
-    output, status = pexpect.run(
-        f'{sys.executable} -c "{code}" list',
-        cwd=str(project),
-        env={**environment, "COLUMNS": "80"},
-        encoding="utf-8",
-        withexitstatus=True,
-        timeout=60,
-    )
-    assert status == 0
-    lines = output.splitlines()
-    assert {line.split()[0] for line in lines[1:]} == {"aaaaaaaa-1", "aaaaaaaa-2"}
-    from amplifier_app_cli.ui.table import columns
-
-    assert max(columns(line) for line in lines) <= 80
-    assert "\x1b" not in output
+    assert {line.split()[0] for line in seen("list")[1:]} == {"aaaaaaaa-1", "aaaaaaaa-2"}

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 import pytest
@@ -47,8 +48,8 @@ class ConformanceBase:
     priced_model: ClassVar[str | None] = None
     #: Whether the service keeps call ids; others get ids of the provider's making.
     keeps_call_ids: ClassVar[bool] = True
-    #: Whether the service can be asked to think and streams it.
-    thinks: ClassVar[bool] = True
+    #: Tests that do not apply, each with the reason: they are skipped, and the table of the documentation says no.
+    without: ClassVar[Mapping[str, str]] = MappingProxyType({})
 
     def make(self, url: str, config: dict[str, Any], coordinator: MockCoordinator) -> LLMProvider:
         """Return a provider that talks to the server at `url` with the key `KEY`."""
@@ -65,6 +66,13 @@ class ConformanceBase:
     def said(self, said: Said) -> Any:
         """Return how the server says it; override for a provider that asks for some answers in one piece."""
         return self.wire.reply(said)
+
+    @pytest.fixture(autouse=True)
+    def left_out(self, request: pytest.FixtureRequest) -> None:
+        """Skip what `without` names."""
+        reason = self.without.get(request.function.__name__)
+        if reason is not None:
+            pytest.skip(reason)
 
     @pytest.fixture
     def server(self) -> Iterator[ModelServer]:
@@ -120,8 +128,7 @@ class ProviderConformance(ConformanceBase):
 
     async def test_streamed_thinking_and_calls(self, rig: MakeRig) -> None:
         """Thinking, text and two parallel calls are streamed as blocks of their kinds and stand in the response."""
-        thinking = ("Let me", " see.") if self.thinks else ()
-        one = await rig(Said(("I look.",), thinking, calls=_CALLS))
+        one = await rig(Said(("I look.",), ("Let me", " see."), calls=_CALLS))
         response = await one.provider.complete(ask(tools=("look",)), extended_thinking=True)
         calls = one.provider.parse_tool_calls(response)
         assert [(call.name, call.arguments) for call in calls] == [(name, given) for _, name, given in _CALLS]
@@ -129,13 +136,12 @@ class ProviderConformance(ConformanceBase):
         if self.keeps_call_ids:
             assert [call.id for call in calls] == ["call_1", "call_2"]
         blocks = one.streamed()
-        assert blocks[:-2] == [*([("thinking", "Let me see.")] if self.thinks else []), ("text", "I look.")]
+        assert blocks[:-2] == [("thinking", "Let me see."), ("text", "I look.")]
         assert [(kind, json.loads(text)) for kind, text in blocks[-2:]] == [("tool_use", call[2]) for call in _CALLS]
         starts = one.events("llm:stream_block_start")
         assert [start["block_index"] for start in starts] == list(range(len(starts)))
         assert [start.get("name") for start in starts[-2:]] == ["look", "look"]
-        kinds = [block.type for block in response.content]
-        assert kinds == [*(["thinking"] if self.thinks else []), "text", "tool_call", "tool_call"]
+        assert [block.type for block in response.content] == ["thinking", "text", "tool_call", "tool_call"]
         assert response.finish_reason == "tool_use"
 
     @pytest.mark.parametrize("how", ["request", "config"])
@@ -183,7 +189,7 @@ class ProviderConformance(ConformanceBase):
 
     async def test_the_beginning_stays_the_same(self, rig: MakeRig) -> None:
         """Two requests of one conversation share everything up to the last message, to the byte."""
-        one = await rig(Said(("I look.",), ("Hm.",) if self.thinks else (), calls=_CALLS), Said(), Said())
+        one = await rig(Said(("I look.",), ("Hm.",), calls=_CALLS), Said(), Said())
         history: list[Any] = [("system", "Be kind."), ("system", "Be brief."), "What is here?"]
         for number in range(3):
             response = await one.provider.complete(ask(*history, ("user", f"<note {number}>"), tools=("look", "go")))
@@ -211,8 +217,6 @@ class ProviderConformance(ConformanceBase):
 
     async def test_thinking_goes_back_signed(self, rig: MakeRig) -> None:
         """Thinking is sent back with its signature to the service that signed it, and not to another."""
-        if not self.thinks:
-            pytest.skip("this service does not stream its thinking")
         said = Said(("I look.",), ("Let me see.",), calls=_CALLS[:1])
         one = await rig(said, Said())
         response = await one.provider.complete(ask("x", tools=("look",)), extended_thinking=True)
@@ -283,8 +287,6 @@ class ProviderConformance(ConformanceBase):
     async def test_an_unknown_price_is_not_zero(self, rig: MakeRig) -> None:
         """A model that the price list does not know costs something unknown."""
         one = await rig(Said(model="no-such-model-9"))
-        if one.provider.is_free:
-            pytest.skip("this service costs nothing")
         response = await one.provider.complete(ask(model="no-such-model-9"))
         assert response.usage is not None
         assert response.usage.cost_usd is None
@@ -373,8 +375,8 @@ class ProviderConformance(ConformanceBase):
         assert len(one.server.requests) == 2
 
     def broken_call(self) -> Any:
-        """Return a reply with a call to `look` whose arguments are no JSON; skip where there can be none."""
-        pytest.skip("this service sends arguments as objects")
+        """Return a reply with a call to `look` whose arguments are no JSON."""
+        raise NotImplementedError
 
 
 def _stored(response: Any) -> dict[str, Any]:

@@ -113,9 +113,8 @@ class Reply:
         await asyncio.sleep(self.wait)
         writer.write(self._head())
         sent = self.pieces if self.fault is None else self.pieces[: self.after]
-        for piece in sent:
-            if self.delay:
-                await asyncio.sleep(self.delay)
+        for number, piece in enumerate(sent):
+            await self.pause(number)
             writer.write(self._framed(piece))
             await writer.drain()
         if self.fault == "stalled":
@@ -126,6 +125,11 @@ class Reply:
             writer.write(b"0\r\n\r\n")
         await writer.drain()
         return True
+
+    async def pause(self, number: int) -> None:
+        """Wait before the piece of this number."""
+        if self.delay:
+            await asyncio.sleep(self.delay)
 
     def _framed(self, piece: bytes) -> bytes:
         return b"%x\r\n%b\r\n" % (len(piece), piece) if self.is_chunked else piece

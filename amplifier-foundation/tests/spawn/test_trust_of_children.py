@@ -1,0 +1,69 @@
+"""What an untrusted project's agents say of modules that run commands counts nowhere in the tree."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from amplifier_foundation.bundles.layer import Layer
+from amplifier_foundation.documents import Document
+from amplifier_foundation.sessions import SessionRuntime, load_session
+from amplifier_foundation.spawn.plan import child_plan
+from amplifier_kit.loop.testing import PlainTool
+from amplifier_kit.sandbox import SandboxSettings
+
+_SHELL = {"module": "hook-shell", "config": {"hooks": {}}}
+
+
+async def test_grandchildren_and_resumed_children_are_judged_by_what_is_in_their_plan(
+    tree: Any, spawn_in: Callable[..., Any], add_tools: Callable[..., str]
+) -> None:
+    """A copy of an agent has no definition of its own, and a resumed one no overlay: their plan has it all the same."""
+    heard: dict[str, bool] = {}
+
+    async def on_ready(coordinator: Any) -> None:
+        heard[coordinator.session_id] = coordinator.get_capability("plan.is_trusted")("hook-shell")
+
+    tree.plan["tools"] = [{"module": add_tools(lambda coordinator: [PlainTool("look")], on_ready)}]
+    tree.plan["agents"]["explorer"]["hooks"] = [_SHELL]
+    layers = (Layer(Document(Path("user.yaml"), {}), "user", "user", "b", "b"),)
+    prepared = replace(tree.prepared(), is_made_by_app=False, layers=layers)
+    async with SessionRuntime(prepared, environ={}) as runtime:
+        assert heard[runtime.session_id] is True
+        child = await spawn_in(runtime)("explorer", "Go.", tool_call_id="c1")
+        assert heard.pop(child["session_id"]) is False
+        await runtime.session.coordinator.get_capability("session.resume")(child["session_id"], "Again.")
+        assert heard[child["session_id"]] is False
+        other = await spawn_in(runtime)("builder", "Go.", tool_call_id="c2")
+        assert heard[other["session_id"]] is True
+    assert load_session(tree.place / child["session_id"]).turn_count == 2
+
+
+@pytest.mark.parametrize(
+    ("parent", "agent", "expected"),
+    [
+        ({"tool": "required"}, {"tool": "off"}, "required"),
+        ({}, {"tool": False}, "auto"),
+        ({}, {"session": "off"}, "auto"),
+        ({"session": "required"}, {"tool": {"network": True}}, "required"),
+    ],
+)
+def test_a_child_never_loosens_the_sandbox(parent: dict[str, Any], agent: dict[str, Any], expected: str) -> None:
+    """Whatever an agent says, for the session or for a tool: it may ask for a tighter one only."""
+
+    def plan(said: dict[str, Any]) -> dict[str, Any]:
+        made: dict[str, Any] = {"session": {"orchestrator": {"module": "x"}, "context": {"module": "y"}}}
+        if "session" in said:
+            made["session"]["sandbox"] = said["session"]
+        if "tool" in said:
+            made["tools"] = [{"module": "tool-bash", "config": {"sandbox": said["tool"]}}]
+        return made
+
+    made = child_plan(plan(parent), {key: value for key, value in plan(agent).items() if key in ("session", "tools")})
+    tools = [entry.get("config", {}).get("sandbox") for entry in made.get("tools", [])]
+    settings = SandboxSettings.layered(made["session"].get("sandbox"), tools[0] if tools else None)
+    assert (settings.mode, settings.network) == (expected, False)

@@ -1,0 +1,78 @@
+"""What children cost is told once and never lost, and all of a tree draw on one budget."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from amplifier_foundation.sessions import SessionRuntime, load_session
+from amplifier_foundation.spawn.errors import ChildBusyError, ChildUnknownError
+
+_PAID = {"input_tokens": 10, "output_tokens": 5, "cost_usd": "0.5"}
+
+
+async def _cost(runtime: SessionRuntime) -> Decimal:
+    told = await runtime.session.coordinator.collect_contributions("session.cost")
+    return sum((Decimal(str(one["cost_usd"])) for one in told if one and one.get("cost_usd")), Decimal(0))
+
+
+async def test_children_in_processes_draw_on_one_budget(tree: Any, spawn_in: Callable[..., Any]) -> None:
+    """LESSONS: runaway spend. Four processes at once ask the model no more often than the session may in all."""
+    tree.script([], {"explorer": [{"text": "One.", "delay_ms": 50}]})
+    environ = {name: value for name, value in os.environ.items() if name in ("PATH", "HOME", "PYTHONPATH")}
+    async with tree.run(environ=environ, budget={"turns": 2}) as runtime:
+        spawn = spawn_in(runtime)
+        calls = [spawn("explorer", "Go.", use_subprocess=True, tool_call_id=f"c{number}") for number in range(4)]
+        results = await asyncio.gather(*calls, return_exceptions=True)
+        used = runtime.budget.used()["turns"]
+    answered = [one for one in results if isinstance(one, dict) and one["status"] == "success"]
+    assert (len(answered), used) == (2, 2)
+
+
+async def test_a_refused_resume_does_not_forget_the_cost(tree: Any, spawn_in: Callable[..., Any]) -> None:
+    """A child that is busy and asked for once more has cost what it has cost."""
+    tree.script([], {"explorer": [{"text": "One.", "usage": _PAID, "delay_ms": 200}]})
+    async with tree.run() as runtime:
+        resume = runtime.session.coordinator.get_capability("session.resume")
+        first = await spawn_in(runtime)("explorer", "Go.", tool_call_id="c1")
+        going = asyncio.ensure_future(resume(first["session_id"], "Again."))
+        await asyncio.sleep(0.02)
+        with pytest.raises(ChildBusyError):
+            await resume(first["session_id"], "And again.")
+        assert await _cost(runtime) >= Decimal("0.5")
+        await going
+        assert await _cost(runtime) == Decimal("1.0")
+
+
+async def test_the_cost_of_a_turn_that_was_cut_off_counts(tree: Any, spawn_in: Callable[..., Any]) -> None:
+    """A process that is killed keeps no notes of its last turn: the log has what it used, also of children."""
+    tree.script([{"text": "Mine.", "usage": _PAID}], {"explorer": [{"text": "One.", "usage": _PAID}]})
+    async with tree.run() as runtime:
+        child = await spawn_in(runtime)("explorer", "Go.", tool_call_id="c1")
+        await runtime.execute("Go.")
+        root = runtime.session_id
+    for session in (root, child["session_id"]):
+        file = tree.place / session / "metadata.json"
+        facts = json.loads(file.read_text(encoding="utf-8"))
+        del facts["usage"]
+        file.write_text(json.dumps({**facts, "incremental": True}), encoding="utf-8")
+    assert load_session(tree.place / root).metadata["usage"]["cost_usd"] == "0.5"
+    async with tree.run(root) as resumed:
+        assert await _cost(resumed) == Decimal("1.0")
+
+
+async def test_only_its_parent_lets_a_child_go_on(tree: Any, spawn_in: Callable[..., Any]) -> None:
+    """Another session of the project that knows the id cannot take a child over: its cost would be told twice."""
+    async with tree.run() as runtime:
+        child = await spawn_in(runtime)("explorer", "Go.", tool_call_id="c1")
+        mine = runtime.session_id
+    async with tree.run() as other:
+        resume = other.session.coordinator.get_capability("session.resume")
+        with pytest.raises(ChildUnknownError, match=f"is a child of session {mine}"):
+            await resume(child["session_id"], "Again.")
