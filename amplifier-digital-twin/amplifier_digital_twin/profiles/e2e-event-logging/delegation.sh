@@ -23,19 +23,14 @@ child="$(grep -o '[0-9a-f]\{16\}-[0-9a-f]\{16\}_amplifier-explorer' "$log" | hea
 cat > ~/team.yaml <<END
 turns:
   - tool_calls: [{name: delegate, arguments: {session_id: $child, instruction: How many are that?}}]
-  - text: One, says the explorer.
+  - tool_calls: [{name: delegate, arguments: {agent: self, instruction: Think for a long time.}}]
+    expect: {contains: "There is one."}
 agents:
-  explorer: [{text: One., expect: {contains: Which scripts are there}}]
-END
-amplifier run --resume "$root" "Ask how many." | grep -q "One, says the explorer."
-
-cat > ~/team.yaml <<END
-turns: [{tool_calls: [{name: delegate, arguments: {agent: self, instruction: Think for a long time.}}]}]
-agents:
+  explorer: [{text: There is one., expect: {contains: Which scripts are there}}]
   self: [{text: Done., delay_ms: 60000}]
 END
-amplifier run --resume "$root" "Take your time." & run=$!
-until [ "$(grep -c delegate:agent_spawned "$log")" = 2 ]; do sleep 0.1; done
+amplifier run --resume "$root" "Ask how many, then take your time." & run=$!
+until [ "$(grep -c delegate:agent_spawned "$log")" = 2 ]; do kill -0 $run; sleep 0.05; done
 kill -TERM $run
 wait $run && exit 1
 
