@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, ClassVar, Final
@@ -22,7 +23,7 @@ __all__ = ["DelegatingTool", "agent_of"]
 _LONGEST_NAME: Final = 200
 
 
-class DelegatingTool:
+class DelegatingTool(ABC):
     """Hand work to a child session and wait for it; subclasses say what they take and what they give back."""
 
     name: ClassVar[str]
@@ -51,13 +52,13 @@ class DelegatingTool:
             failure = Problem("delegation_failed", f"The work could not be handed over: {told(error)}")
             return await self._refused(failure, given, dispatch)
 
+    @abstractmethod
     async def order(self, given: Mapping[str, Any], dispatch: Dispatch) -> Order:
         """Return what a child is asked for, or raise Problem."""
-        raise NotImplementedError
 
+    @abstractmethod
     def result(self, order: Order, outcome: Outcome) -> ToolResult:
         """Return what the model reads of a child's end."""
-        raise NotImplementedError
 
     # -- what subclasses make orders of --
 

@@ -45,6 +45,8 @@ async def test_ready_without_servers() -> None:
     await on_session_ready(coordinator)
     cleanup = await mount(coordinator, {})
     await on_session_ready(coordinator)
+    assert coordinator.get_capability("mcp.servers") is None
+    assert not coordinator.get("tools")
     await cleanup()
 
 
