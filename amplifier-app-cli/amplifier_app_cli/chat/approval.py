@@ -257,7 +257,7 @@ class TerminalApproval:
             answer = self._understood(question, typed)
             if answer is not None:
                 return answer
-            self._person.show("that is no answer")
+            self._person.show(f"that is no answer: {self._keys(question)}")
             patience -= 1
         return DENY
 
@@ -371,6 +371,9 @@ class TerminalApproval:
             person.show(ink("dim", "\n".join(wrapped(line, person.width))))
 
     def _label(self, question: Question) -> str:
+        return self._person.ink("bold", f"Allow? [{self._keys(question)}] ")
+
+    def _keys(self, question: Question) -> str:
         keys = ["y", "n"]
         if question.rules:
             keys.append("a")
@@ -382,7 +385,7 @@ class TerminalApproval:
             keys.append("v")
         if not question.is_plain:
             keys.append("or a number")
-        return self._person.ink("bold", f"Allow? [{'/'.join(keys)}] ")
+        return "/".join(keys)
 
     def _toned(self, line: str) -> str:
         ink = self._person.ink

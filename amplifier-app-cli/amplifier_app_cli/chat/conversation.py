@@ -349,7 +349,10 @@ class Conversation:
         self.screen.hide_input(draft)
         try:
             with self.progress.waiting():
-                return await self._question
+                answer = await self._question
+            if answer is not None:  # the input line is gone with it: what was answered stays to be read
+                self.show(self.screen.ink("dim", one_line(plain(f"→ {self.scrub(answer)}"), self.screen.width - 1)))
+            return answer
         finally:
             self._question = None
             self.screen.restore_input()

@@ -53,6 +53,7 @@ def test_no_keeps_the_file(start: Callable[..., Any], scripted: Callable[..., st
     chat.wait_for_prompt("Not then.")
     assert not (project / "notes.txt").exists()
     assert "✘ write_file" in chat.text
+    assert "→ n, into another file" in chat.text
     assert "approval:denied" in _end(chat)
 
 
