@@ -233,7 +233,8 @@ def _item(file: IndexFile, url: str, is_extracting: bool) -> dict[str, Any]:
     if file.yanked is not None:
         item["yanked"] = file.yanked or True
     if file.has_metadata or (is_extracting and file.is_wheel):
-        item["core-metadata"] = item["dist-info-metadata"] = file.metadata_hashes or True
+        # Not under its old name too: pip before 23.2 takes that for a text, and fails (PEP 714).
+        item["core-metadata"] = file.metadata_hashes or True
     if file.size is not None:
         item["size"] = file.size
     if file.upload_time:

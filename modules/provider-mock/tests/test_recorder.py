@@ -101,7 +101,7 @@ async def test_a_recorded_run_gives_the_same_answers(plan: Plan, tmp_path: Path,
 
 async def test_another_provider_is_recorded(plan: Plan, tmp_path: Path, scenario_file: Write) -> None:
     """The provider that is named is recorded and answers, with the mock beside it standing back."""
-    other = tmp_path / "modules" / "amplifier_module_provider_other"
+    other = tmp_path / "modules" / "amplifier_module_provider_recorded_other"
     scenario_file("turns: [{text: from the mock}]")
     make = plan  # its folder is there now
     other.mkdir()
@@ -119,7 +119,7 @@ async def test_another_provider_is_recorded(plan: Plan, tmp_path: Path, scenario
         encoding="utf-8",
     )
     mock = {"module": "provider-mock", "config": {"record": "out/run.yaml", "record_provider": "other"}}
-    answers = await run_turns(make([mock, {"module": "provider-other"}]), 1)
+    answers = await run_turns(make([mock, {"module": "provider-recorded-other"}]), 1)
     assert answers == ["from the other"]
     assert (tmp_path / "out" / "run.yaml").read_text(encoding="utf-8") == "turns:\n- text: from the other\n"
 
