@@ -80,7 +80,9 @@ def containers(value: Any) -> Iterator[int]:
 @given(anything)
 def test_clean_data_is_json(value: Any) -> None:
     """Whatever goes in, JSON comes out, strict and fit for a UTF-8 file."""
-    json.dumps(clean(value), allow_nan=False, ensure_ascii=False).encode()
+    cleaned_value = clean(value)
+    written = json.dumps(cleaned_value, allow_nan=False, ensure_ascii=False).encode()
+    assert json.loads(written) == cleaned_value
 
 
 @unhurried

@@ -23,7 +23,7 @@ class Usage:
         """Go on from `known`, which a session's metadata holds; what makes no sense there is left out."""
         known = known if isinstance(known, Mapping) else {}
         self._sum: dict[str, Any] = {key: known[key] for key in (*_TOKENS, _UNPRICED) if _is_count(known.get(key))}
-        if (cost := _decimal(known.get(_COST))) is not None:
+        if (cost := known_amount(known.get(_COST))) is not None:
             self._sum[_COST] = str(cost)
         if isinstance(known.get(_SINCE), str):
             self._sum[_SINCE] = known[_SINCE]
@@ -36,7 +36,7 @@ class Usage:
     @property
     def cost(self) -> Decimal | None:
         """Return what the answers with a price cost, None when no answer had one."""
-        return _decimal(self._sum.get(_COST))
+        return known_amount(self._sum.get(_COST))
 
     def begin(self, at: str) -> None:
         """Note that earlier answers were not counted: they are older than `at`."""
@@ -52,7 +52,7 @@ class Usage:
         for key in _TOKENS:
             if _is_count(given.get(key)):
                 self._sum[key] = self._sum.get(key, 0) + given[key]
-        cost = _decimal(given.get(_COST))
+        cost = known_amount(given.get(_COST))
         if cost is None:
             self._sum[_UNPRICED] = self._sum.get(_UNPRICED, 0) + 1
         else:
@@ -102,7 +102,8 @@ def _is_count(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
-def _decimal(value: Any) -> Decimal | None:
+def known_amount(value: Any) -> Decimal | None:
+    """Return an amount of money, None for what is none."""
     if value is None or isinstance(value, bool):
         return None
     try:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
+
+from amplifier_foundation.sessions.usage import known_amount
 
 
 def total_cost(told: Iterable[Any]) -> str | None:
     """Return the sum of what contributors told, None when nobody knows a price."""
-    prices = [_amount(one.get("cost_usd")) for one in told if isinstance(one, Mapping)]
+    prices = [known_amount(one.get("cost_usd")) for one in told if isinstance(one, Mapping)]
     known = [price for price in prices if price is not None]
     return str(sum(known, Decimal(0))) if known else None
 
@@ -40,17 +42,7 @@ def cost_of_past(place: Path, parent_id: str, is_counted: Callable[[str], bool])
             usage = facts.get("usage")
             if facts.get("incremental"):  # it was cut off: its notes have what it used at the end of a turn
                 usage = used_by_log(place / name) or usage
-            amount = _amount(usage.get("cost_usd")) if isinstance(usage, Mapping) else None
+            amount = known_amount(usage.get("cost_usd")) if isinstance(usage, Mapping) else None
             if amount is not None:
                 amounts.append(amount)
     return str(sum(amounts, Decimal(0))) if amounts else None
-
-
-def _amount(value: Any) -> Decimal | None:
-    if value is None or isinstance(value, bool):
-        return None
-    try:
-        amount = Decimal(str(value))
-    except InvalidOperation:
-        return None
-    return amount if amount.is_finite() else None

@@ -205,6 +205,7 @@ async def test_commands_of_children_die_with_an_immediate_stop(tree: Any, delega
         async with asyncio.timeout(10):
             await asyncio.wait([turn])
         await eventually(lambda: not any(_is_alive(pid) for pid in pids))
+    assert [pid for pid in pids if _is_alive(pid)] == []
     _ends(tree)
 
 

@@ -19,10 +19,10 @@ from amplifier_kit.sandbox import SandboxSettings
 _SHELL = {"module": "hook-shell", "config": {"hooks": {}}}
 
 
-async def test_grandchildren_and_resumed_children_are_judged_by_what_is_in_their_plan(
+async def test_a_child_and_a_resumed_child_are_judged_by_what_is_in_their_plan(
     tree: Any, spawn_in: Callable[..., Any], add_tools: Callable[..., str]
 ) -> None:
-    """A copy of an agent has no definition of its own, and a resumed one no overlay: their plan has it all the same."""
+    """A resumed child has no overlay of its own: its plan has what the agent said all the same."""
     heard: dict[str, bool] = {}
 
     async def on_ready(coordinator: Any) -> None:
