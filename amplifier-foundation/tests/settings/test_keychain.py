@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import keyring.core
 import pytest
@@ -51,6 +51,11 @@ class Drawer(KeyringBackend):
         del self.held[service, username]
 
 
+def store(home: Home, environ: Mapping[str, str] | None = None) -> KeyStore:
+    """Return the keys of a home, with all the time that a busy machine may need to start a thread."""
+    return KeyStore(home, environ or {}, keyring_timeout=60)
+
+
 @pytest.fixture
 def drawer(monkeypatch: pytest.MonkeyPatch) -> Iterator[Drawer]:
     """Put a keyring of our own in place of the system's; whoever hangs in it is let go at the end."""
@@ -63,27 +68,27 @@ def drawer(monkeypatch: pytest.MonkeyPatch) -> Iterator[Drawer]:
 
 def test_a_key_in_the_keyring_is_not_in_the_file(home: Home, drawer: Drawer) -> None:
     """The file only says that the key lies in the keyring, under the name of this home."""
-    keys = KeyStore(home, {})
+    keys = store(home)
     keys.set("NAME", SECRET, store="keyring")
     assert home.keys.read_text(encoding="utf-8") == "NAME=@keyring\n"
     assert drawer.held == {(f"amplifier:{home.path}", "NAME"): SECRET}
-    assert KeyStore(home, {}).load() == {"NAME": SECRET}
+    assert store(home).load() == {"NAME": SECRET}
 
 
 def test_the_keyring_is_asked_only_for_names_that_lie_there(home: Home, drawer: Drawer) -> None:
     """Keys in the file, keys that the environment has, and lists do without the keyring."""
-    KeyStore(home, {}).set("RING", SECRET, store="keyring")
-    KeyStore(home, {}).set("FILE", "x")
+    store(home).set("RING", SECRET, store="keyring")
+    store(home).set("FILE", "x")
     drawer.asked = 0
-    keys = KeyStore(home, {"RING": "env"})
+    keys = store(home, {"RING": "env"})
     assert keys.load() == {"RING": "env", "FILE": "x"}
-    assert KeyStore(home, {}).list() == [KeyEntry("RING", "keyring", ""), KeyEntry("FILE", "file", "")]
+    assert store(home).list() == [KeyEntry("RING", "keyring", ""), KeyEntry("FILE", "file", "")]
     assert drawer.asked == 0
 
 
 def test_a_key_that_moves_is_gone_from_where_it_was(home: Home, drawer: Drawer) -> None:
     """A key is in the file or in the keyring, never in both; removing it removes it there."""
-    keys = KeyStore(home, {})
+    keys = store(home)
     keys.set("NAME", SECRET)
     keys.set("NAME", SECRET, store="keyring")
     assert SECRET not in home.keys.read_text(encoding="utf-8")
@@ -97,7 +102,7 @@ def test_a_key_that_moves_is_gone_from_where_it_was(home: Home, drawer: Drawer) 
 @pytest.mark.parametrize("fault", [NoKeyringError("No backend\nmore"), KeyringLocked(f"locked {SECRET}")])
 def test_a_keyring_that_cannot_be_asked_is_told(home: Home, drawer: Drawer, fault: Exception) -> None:
     """Loading goes on without the key and says why; setting is an error, and neither shows the value."""
-    keys = KeyStore(home, {})
+    keys = store(home)
     keys.set("FILE", "x")
     keys.set("NAME", "before", store="keyring")
     drawer.fault = fault
@@ -114,7 +119,7 @@ def test_a_keyring_that_cannot_be_asked_is_told(home: Home, drawer: Drawer, faul
 def test_a_keyring_that_hangs_is_left_behind(home: Home, drawer: Drawer) -> None:
     """Waiting for somebody who could unlock it ends after a while, with a warning or an error."""
     keys = KeyStore(home, {}, keyring_timeout=0.05)
-    KeyStore(home, {}).set("NAME", SECRET, store="keyring")
+    store(home).set("NAME", SECRET, store="keyring")
     drawer.hangs = threading.Event()
     assert keys.load() == {}
     assert "no answer within 0.05 s" in keys.warnings[0]
@@ -124,7 +129,7 @@ def test_a_keyring_that_hangs_is_left_behind(home: Home, drawer: Drawer) -> None
 
 def test_a_key_that_the_keyring_lost_is_told(home: Home, drawer: Drawer) -> None:
     """A name that the file sends to the keyring, and that is not there, is no silent nothing."""
-    keys = KeyStore(home, {})
+    keys = store(home)
     keys.set("NAME", SECRET, store="keyring")
     drawer.held.clear()
     assert keys.load() == {}
@@ -134,7 +139,7 @@ def test_a_key_that_the_keyring_lost_is_told(home: Home, drawer: Drawer) -> None
 
 def test_a_key_that_cannot_be_forgotten_is_told(home: Home, drawer: Drawer) -> None:
     """Removing a key works without the keyring, and says that it may still be there."""
-    keys = KeyStore(home, {})
+    keys = store(home)
     keys.set("NAME", SECRET, store="keyring")
     drawer.fault = NoKeyringError("gone")
     assert keys.remove("NAME") is True
@@ -170,7 +175,7 @@ def test_the_backends_of_headless_systems_are_told(home: Home, backend: str, tol
 def test_without_the_library_the_error_says_what_to_install(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     """The keyring is an extra; the file works without it."""
     monkeypatch.setitem(sys.modules, "keyring", None)
-    keys = KeyStore(home, {})
+    keys = store(home)
     with pytest.raises(KeysError, match="extra `keyring`"):
         keys.set("NAME", SECRET, store="keyring")
     keys.set("NAME", SECRET)

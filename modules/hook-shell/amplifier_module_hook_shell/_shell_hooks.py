@@ -66,6 +66,7 @@ class ShellHooks:
         moment = moment_of(event, is_child=getattr(self._coordinator, "parent_id", None) is not None)
         if moment is None or not isinstance(data, Mapping) or not self._is_due(moment, event, data):
             return None
+        begun = time.monotonic()
         if event in (TOOL_POST, TOOL_ERROR):
             self._changed.pop(str(data.get("tool_call_id")), None)
         elif event == PROMPT_COMPLETE:
@@ -78,7 +79,7 @@ class ShellHooks:
             subject = subject_of(moment, facts)
             meant = [hook for hook in hooks if subject is None or hook.matcher.matches(subject)]
             if meant:
-                verdict = await self._judged(_Case(self, moment, event, facts, surroundings), meant)
+                verdict = await self._judged(_Case(self, moment, event, facts, surroundings, begun), meant)
         return await self._result(verdict, event, data, moment)
 
     def policy(self, action: str, details: Mapping[str, Any]) -> tuple[str, str] | None:
@@ -219,7 +220,13 @@ class _Case:
     """One event that hooks judge, and what they need for it."""
 
     def __init__(
-        self, owner: ShellHooks, moment: Moment, event: str, facts: dict[str, Any], surroundings: Surroundings
+        self,
+        owner: ShellHooks,
+        moment: Moment,
+        event: str,
+        facts: dict[str, Any],
+        surroundings: Surroundings,
+        begun: float,
     ) -> None:
         self._owner = owner
         self.moment = moment
@@ -227,7 +234,7 @@ class _Case:
         self.facts = facts
         self.surroundings = surroundings
         limit = owner.seconds()
-        self.until = None if limit is None else time.monotonic() + limit
+        self.until = None if limit is None else begun + limit
         self.stop: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.value = facts.get(moment.replaced) if moment.replaced else None
 

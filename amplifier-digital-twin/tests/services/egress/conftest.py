@@ -7,6 +7,7 @@ import json
 import socket
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -54,7 +55,9 @@ class Server:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         for writer in self.writers:
-            writer.transport.abort()
+            # A transport that has written its last bytes and is gone already has no loop to say so to.
+            with suppress(AttributeError):
+                writer.transport.abort()
         # What is aborted is gone in the next turns of the loop: one for TLS, one for what it goes over.
         for _ in range(3):
             await asyncio.sleep(0)
