@@ -11,6 +11,7 @@ import pytest
 
 from amplifier_core import AmplifierSession, HookResult, ToolResult
 from amplifier_core.approval import ApprovalTimeoutError
+from amplifier_foundation.sessions.approvers import Approver, Approvers
 from amplifier_kit.loop.testing import ScriptedProvider, call, say
 
 DEADLINE: Final = 0.002
@@ -47,6 +48,16 @@ async def _do(what: str) -> None:
         raise errors[what]()
 
 
+class Seat:
+    """Be one of several who are asked one after the other."""
+
+    def __init__(self, world: World, number: int) -> None:
+        self._world, self._number = world, number
+
+    async def request_approval(self, prompt: str, options: list[str], timeout: float, default: str) -> Any:
+        return await self._world.answer(prompt, timeout, self._number)
+
+
 class World:
     """Behave as the paths say, and note what happens."""
 
@@ -54,6 +65,9 @@ class World:
         self.paths: dict[str, Any] = {f"c{number}": path for number, path in enumerate(paths)}
         self.ran: list[tuple[str, dict[str, Any]]] = []
         self.events: list[tuple[str, dict[str, Any]]] = []
+        #: Who was asked about each call, in order, and who left it to whom.
+        self.asked: dict[str, list[int]] = {}
+        self.left: dict[str, list[tuple[str, str | None]]] = {}
         self._answered: dict[str, int] = {}
         self._edits: dict[str, Any] = {}
         self._calls: dict[Any, str] = {}
@@ -62,6 +76,8 @@ class World:
         self.events.append((event, data))
         if event == "tool:pre":  # whoever is asked about it later is asked in this task
             self._calls[asyncio.current_task()] = data["tool_call_id"]
+        if event == "approval:escalated":
+            self.left.setdefault(self._calls[asyncio.current_task()], []).append((data["from"], data["to"]))
 
     def hook(self, slot: str) -> Callable[..., Any]:
         async def answer(event: str, data: dict[str, Any]) -> Any:
@@ -112,11 +128,17 @@ class World:
         return HookResult(action="modify", data={**data, "tool": "other"}) if swap == "other" else None
 
     async def request_approval(self, prompt: str, options: list[str], timeout: float, default: str) -> Any:
+        return await self.answer(prompt, timeout, 0)
+
+    async def answer(self, prompt: str, timeout: float, seat: int) -> Any:
+        """Answer as the one who is asked as the first, the second and so on about the same thing."""
         call_id = self._calls[asyncio.current_task()]
-        number = self._answered.get(call_id, 0)
-        self._answered[call_id] = number + 1
-        answers = self.paths[call_id].answers
+        self.asked.setdefault(call_id, []).append(seat)
+        self._answered[call_id] = self._answered.get(call_id, 0) + (seat == 0)
+        number, answers = self._answered[call_id] - 1, self.paths[call_id].answers
         answer = answers[number] if number < len(answers) else "Deny"
+        chain = getattr(answer, "chain", (answer,))
+        answer = chain[seat] if seat < len(chain) else "Escalate"
         edited = getattr(answer, "edited", None)
         if edited is not None:
             self._edits[call_id] = {"command": edited, "call": call_id}
@@ -133,10 +155,11 @@ class World:
         await _do(answer[1:])
         raise AssertionError(answer)
 
-    async def run(self, loop: str, config: Any, *, has_person: bool) -> list[dict[str, Any]]:
+    async def run(self, loop: str, config: Any, *, people: int) -> list[dict[str, Any]]:
         """Run a turn in which the model makes all calls at once; return the results in the context.
 
-        `config` is that of hooks-approval, None for a session without it.
+        `config` is that of hooks-approval, None for a session without it. `people` is how many there are to be asked:
+        none, one who is the approval system, or several approvers.
         """
         plan: dict[str, Any] = {
             "session": {
@@ -148,8 +171,10 @@ class World:
             "hooks": [] if config is None else [{"module": "hooks-approval", "config": config}],
         }
         asked = [(call_id, "shell", {"command": path.command, "call": call_id}) for call_id, path in self.paths.items()]
-        session = AmplifierSession(plan, approval_system=self if has_person else None)
+        session = AmplifierSession(plan, approval_system=self if people == 1 else None)
         at = session.coordinator
+        if people > 1:
+            Approvers([Approver(f"seat {number}", Seat(self, number)) for number in range(people)]).connect(at)
         at.hooks.register("*", self.record, priority=-2000)
         for slot, priority in (("first", -20), ("second", 5)):
             at.hooks.register("tool:pre", self.hook(slot), priority=priority)

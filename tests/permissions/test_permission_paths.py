@@ -7,6 +7,7 @@ contract alone and shares nothing with the code under test.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
@@ -22,6 +23,12 @@ class Edit(NamedTuple):
     """An answer that puts another command in the place of the one that was asked about."""
 
     edited: str
+
+
+class Chain(NamedTuple):
+    """The answers of several who are asked one after the other; those that are missing leave it to the next."""
+
+    chain: tuple[Any, ...]
 
 
 class Unprintable:
@@ -72,7 +79,20 @@ YES: Final = ("Allow", "allow once", "ALLOW ALWAYS")
 NO: Final = ("Deny", "Deny: x", "deny once", "yes", "y", "", "Allow?", " Allow", "allow\n", "allowed", "ⓐllow", "аllow")
 ODD: Final = (None, 0, 1, True, b"Allow", ["Allow"], {"answer": "Allow"}, Unprintable())
 TROUBLE: Final = ("!raise", "!cancelled", "!timeout", "!hang")
-ANSWERS: Final = (*YES, *NO, *ODD, *TROUBLE, Edit(LS), Edit(RM))
+#: Words that leave the decision to the next approver, and words that only look as if.
+LEFT: Final = ("Escalate", "escalate: she knows", " ESCALATE :")
+NOT_LEFT: Final = ("Escalated", "Escalate, then Allow", "Allow: Escalate", "Escalate Allow", "Éscalate")
+SINGLE: Final = (*YES, *NO, *ODD, *TROUBLE, Edit(LS), Edit(RM), *LEFT, *NOT_LEFT)
+#: How many approvers there are where there are several.
+SEATS: Final = 3
+CHAINS: Final = (
+    *(Chain(("Escalate", answer, "Allow")) for answer in SINGLE),
+    *(Chain((answer, "Allow", "Allow")) for answer in ("Deny", "!raise", "!timeout", "!hang", "!cancelled", None)),
+    Chain((LEFT[0], LEFT[1], "Allow")),
+    Chain((LEFT[1], LEFT[2], Edit(LS))),
+    Chain(LEFT),
+)
+ANSWERS: Final = (*SINGLE, *CHAINS)
 
 
 @dataclass(frozen=True)
@@ -96,28 +116,33 @@ class Expected(NamedTuple):
     #: (event, source, command), in order.
     decisions: tuple[tuple[str, str, str], ...]
     status: str
+    #: The approvers that were asked, in order, by number; and who left it to whom.
+    asked: tuple[int, ...]
+    left: tuple[tuple[str, str | None], ...]
 
 
 class _Refused(Exception):
     """The call ends, with this status."""
 
 
-def expected(path: Path, loop: str, module: str, *, has_person: bool) -> Expected:
+def expected(path: Path, loop: str, module: str, people: int) -> Expected:
     """Say what must come of a call."""
-    oracle = _Oracle(path, module, has_person)
+    oracle = _Oracle(path, module, people)
     try:
-        ran = oracle.carried(loop)
+        ran, status = oracle.carried(loop), "ran"
     except _Refused as refused:
-        return Expected(None, tuple(oracle.decisions), str(refused))
-    return Expected(ran, tuple(oracle.decisions), "ran")
+        ran, status = None, str(refused)
+    return Expected(ran, tuple(oracle.decisions), status, tuple(oracle.seats), tuple(oracle.left))
 
 
 @dataclass
 class _Oracle:
     path: Path
     module: str
-    has_person: bool
+    people: int
     decisions: list[tuple[str, str, str]] = field(default_factory=list)
+    seats: list[int] = field(default_factory=list)
+    left: list[tuple[str, str | None]] = field(default_factory=list)
     asked: int = 0
     edit: str | None = None
 
@@ -154,7 +179,7 @@ class _Oracle:
         return changes[-1].removeprefix("modify ") if changes else sent
 
     def hook_asks(self, *, silence: bool) -> None:
-        if not self.has_person:
+        if not self.people:
             raise _Refused("denied")
         answer = self.answer()
         if not (_is_yes(answer) or (silence and any(_is(answer, each) for each in ("!timeout", "!hang")))):
@@ -181,7 +206,7 @@ class _Oracle:
         self.decisions.append(("approval:required", name, command))
         if self.path.required in ("deny", "nonsense"):
             self.denied("hooks", command)
-        if not self.has_person:
+        if not self.people:
             self.denied("kernel", command)
         answer = self.answer()
         if any(_is(answer, trouble) for trouble in TROUBLE):
@@ -200,9 +225,17 @@ class _Oracle:
         """Return the next answer; whoever has none left says no."""
         answer = self.path.answers[self.asked] if self.asked < len(self.path.answers) else "Deny"
         self.asked += 1
-        if isinstance(answer, Edit):
-            self.edit = answer.edited
-        return answer
+        chain = answer.chain if isinstance(answer, Chain) else (answer,)
+        for seat in range(self.people):
+            said = chain[seat] if seat < len(chain) else "Escalate"
+            self.seats.append(seat)
+            if isinstance(said, Edit):
+                self.edit = said.edited
+            if not any(_is(said, word) for word in LEFT):
+                return said
+            if self.people > 1:  # one alone has nobody to leave it to, and has said no
+                self.left.append((f"seat {seat}", f"seat {seat + 1}" if seat + 1 < self.people else None))
+        return "Deny"
 
 
 def _is(answer: Any, text: str) -> bool:
@@ -227,17 +260,17 @@ def _opinion(said: Any, tool: str, command: str) -> str | None:
 # -- the tests --
 
 
-async def check(world: Any, paths: list[Path], loop: str, module: str, *, has_person: bool = True) -> None:
+async def check(world: Any, paths: list[Path], loop: str, module: str, people: int) -> None:
     """Run calls in one session and hold each against what must come of it."""
     around = world(paths)
-    results = await around.run(loop, MODULES[module][0], has_person=has_person)
+    results = await around.run(loop, MODULES[module][0], people=people)
     assert sorted(each["tool_call_id"] for each in results) == sorted(around.paths), "one result for every call"
     events: dict[str | None, list[tuple[str, dict[str, Any]]]] = {}
     for name, data in around.events:
         events.setdefault(_call_of(data), []).append((name, data))
     for call_id, path in around.paths.items():
-        wanted = expected(path, loop, module, has_person=has_person)
-        what = (loop, module, has_person, path, wanted)
+        wanted = expected(path, loop, module, people)
+        what = (loop, module, people, path, wanted)
         mine = events[call_id]
         ran = [(tool, given) for tool, given in around.ran if given.get("call") == call_id]
         assert [(tool, given["command"]) for tool, given in ran] == ([] if wanted.ran is None else [wanted.ran]), what
@@ -247,6 +280,8 @@ async def check(world: Any, paths: list[Path], loop: str, module: str, *, has_pe
             if name.startswith(("approval:", "policy:"))
         ]
         assert tuple(decisions) == wanted.decisions, (decisions, what)
+        assert tuple(around.asked.get(call_id, ())) == wanted.asked, what
+        assert tuple(around.left.get(call_id, ())) == wanted.left, what
         closing = [(name, data) for name, data in mine if name in ("tool:post", "tool:error")]
         assert len(closing) == 1, "one closing event for every call"
         [(name, data)] = closing
@@ -264,7 +299,7 @@ def _call_of(data: dict[str, Any]) -> str | None:
     return details.get("tool_call_id") if isinstance(details, dict) else data.get("tool_call_id")
 
 
-def _pairs() -> list[Path]:
+def _pairs(answers: Iterable[Any]) -> list[Path]:
     """Return every behaviour of everybody with every behaviour of everybody else, the others as usual."""
     ways: dict[str, list[Any]] = {
         "command": [LS, MAKE, RM],
@@ -274,7 +309,7 @@ def _pairs() -> list[Path]:
         "gate": list(HOOKS),
         "policies": [(said, None, None) for said in POLICIES],
         "required": list(REQUIRED),
-        "answers": [(answer, "Allow") for answer in ANSWERS],
+        "answers": [(answer, "Allow") for answer in answers],
     }
     return [
         replace(Path(), **{one: this, another: that})
@@ -284,16 +319,22 @@ def _pairs() -> list[Path]:
     ]
 
 
-PAIRS: Final = _pairs()
+PAIRS: Final = _pairs(SINGLE)
+#: What several approvers answer, with every behaviour of everybody else.
+CHAINED: Final = [path for path in _pairs(CHAINS) if path.answers != Path().answers]
 
 
-@pytest.mark.parametrize("has_person", [True, False], ids=["asked", "nobody"])
+@pytest.mark.parametrize(
+    ("people", "every"),
+    [(1, PAIRS), (0, PAIRS[::3]), (SEATS, CHAINED), (1, CHAINED[::5])],
+    ids=["asked", "nobody", "several", "one of several"],
+)
 @pytest.mark.parametrize("loop", LOOPS)
-async def test_every_two_of_them(world: Any, loop: str, has_person: bool) -> None:
+async def test_every_two_of_them(world: Any, loop: str, people: int, every: list[Path]) -> None:
     """Each behaviour of a hook, a policy or a person meets each of another, with and without hooks-approval."""
     for number, module in enumerate(MODULES):
-        paths = PAIRS[(number + LOOPS.index(loop)) % len(MODULES) :: len(MODULES)]
-        await check(world, paths if has_person else paths[::3], loop, module, has_person=has_person)
+        paths = every[(number + LOOPS.index(loop)) % len(MODULES) :: len(MODULES)]
+        await check(world, paths, loop, module, people)
 
 
 PATHS: Final = st.builds(
@@ -305,15 +346,24 @@ PATHS: Final = st.builds(
     gate=st.just("silent") | st.sampled_from(HOOKS),
     policies=st.tuples(*3 * [st.sampled_from(["allow", "ask", None]) | st.sampled_from(POLICIES)]),
     required=st.just("silent") | st.sampled_from(REQUIRED),
-    answers=st.lists(st.sampled_from(["Allow", Edit(LS), Edit(RM)]) | st.sampled_from(ANSWERS), max_size=8).map(tuple),
+    answers=st.lists(
+        st.sampled_from(["Allow", Edit(LS), Edit(RM)])
+        | st.sampled_from(ANSWERS)
+        | st.lists(st.sampled_from(LEFT) | st.sampled_from(SINGLE), max_size=SEATS).map(
+            lambda said: Chain(tuple(said))
+        ),
+        max_size=8,
+    ).map(tuple),
 )
 
 
 @pytest.mark.parametrize("loop", LOOPS)
 @settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
-    paths=st.lists(PATHS, min_size=1, max_size=12), module=st.sampled_from(sorted(MODULES)), has_person=st.booleans()
+    paths=st.lists(PATHS, min_size=1, max_size=12),
+    module=st.sampled_from(sorted(MODULES)),
+    people=st.sampled_from([0, 1, SEATS, SEATS]),
 )
-async def test_any_of_them(world: Any, loop: str, paths: list[Path], module: str, has_person: bool) -> None:
+async def test_any_of_them(world: Any, loop: str, paths: list[Path], module: str, people: int) -> None:
     """Whatever is mixed with whatever, for several calls at once."""
-    await check(world, paths, loop, module, has_person=has_person)
+    await check(world, paths, loop, module, people)

@@ -24,6 +24,8 @@ _BEFORE: Final = "tool:pre"
 _AFTER: Final = "tool:post"
 _EVENTS: Final = frozenset({_REQUIRED, _GRANTED, _DENIED, _BEFORE, _AFTER})
 _MASKED: Final = "[REDACTED"
+#: Answers that nobody gave.
+_OF_NOBODY: Final = ("nobody", "timeout", "failure")
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,8 @@ class PastAction:
     project: Path
     session: str
     at: str | None
+    #: What kind of answer it was, as the event says in `answered_by`; empty when it does not.
+    kind: str = ""
 
     @property
     def is_masked(self) -> bool:
@@ -49,8 +53,9 @@ class PastAction:
 
     @property
     def is_unanswered(self) -> bool:
-        """Whether somebody was to be asked, and nobody answered: there was nobody, or not in time."""
-        return self.then == "asked" and (self.is_granted is None or self.source == "kernel")
+        """Whether somebody was to be asked, and nobody answered, whatever came of it: nobody was there, or in time."""
+        is_nobodys = self.is_granted is None or self.source == "kernel" or self.kind in _OF_NOBODY
+        return self.then == "asked" and is_nobodys
 
     @property
     def shown(self) -> str:
@@ -158,6 +163,7 @@ class _Reading:
                 self._project,
                 self._session,
                 done.at,
+                done.kind,
             )
         self._judged.add(_call(done.details))
         self._found.append(done)
@@ -183,7 +189,9 @@ class _Reading:
         if not isinstance(action, str) or "." not in action or " " in action:
             action = f"tool.{details.get('tool_name') or 'unknown'}"
         reason, source = str(data.get("reason") or ""), str(data.get("source") or "")
-        return PastAction(action, details, then, is_granted, reason, source, self._project, self._session, at)
+        by = data.get("answered_by")
+        kind = str(by.get("kind") or "") if isinstance(by, Mapping) else ""
+        return PastAction(action, details, then, is_granted, reason, source, self._project, self._session, at, kind)
 
 
 def _call(details: Mapping[str, Any]) -> str:
@@ -205,7 +213,7 @@ def counted(actions: Iterable[PastAction]) -> Iterator[tuple[PastAction, int]]:
     seen: dict[str, tuple[PastAction, int]] = {}
     for each in actions:
         details = {key: value for key, value in each.details.items() if key != "tool_call_id"}
-        key = _text([each.action, details, str(each.project), each.then, each.is_granted])
+        key = _text([each.action, details, str(each.project), each.then, each.is_granted, each.is_unanswered])
         first, count = seen.get(key, (each, 0))
         seen[key] = (first, count + 1)
     yield from seen.values()

@@ -73,9 +73,10 @@ class RememberedRules:
             raise RememberError("no session runs here: remember it for the project (local) or for you (user)")
         return self.session / POLICY_FILE
 
-    def remember(self, rules: Sequence[Rule], scope: MemoryScope) -> tuple[RememberedRule, ...]:
+    def remember(self, rules: Sequence[Rule], scope: MemoryScope, by: str = "") -> tuple[RememberedRule, ...]:
         """Keep rules, exactly as they are; return them with their ids. Those that are kept already stay as they are.
 
+        `by` is who has decided it, for whoever reads the rule or what it allowed.
         Paths relative to the project are written out for the user, whose rules hold in every project. A project that
         is trusted stays so. Raises RememberError for a rule that would not count in an untrusted project, and
         PolicyFileError when the file cannot be changed.
@@ -84,7 +85,7 @@ class RememberedRules:
         trust = self._checked_trust(rules) if scope == "local" else None
         known = {_said(each.rule): each for each in self._in_file(file, scope)}
         wanted = [scoped(rule, scope, self.project) for rule in rules]
-        fresh = [_marked(rule) for rule in wanted if _said(rule) not in known]
+        fresh = [_marked(rule, by) for rule in wanted if _said(rule) not in known]
         if fresh and append_rules(file, [rule_entry(rule) for rule in fresh]):
             self._accept(file, trust)
         kept = {_said(each.rule): each for each in self._in_file(file, scope)}
@@ -163,11 +164,16 @@ def scoped(rule: Rule, scope: str, project: Path) -> Rule:
     return replace(rule, path=f"{escaped(str(project.resolve()))}/{rule.path}")
 
 
-def _marked(rule: Rule) -> Rule:
+def is_remembered(rule: Rule, scope: str) -> bool:
+    """Tell whether a rule of a scope came from an answer; what a project says of its own rules does not count."""
+    return scope == "remembered" or (scope in get_args(MemoryScope) and rule.reason.startswith(_MARK))
+
+
+def _marked(rule: Rule, by: str) -> Rule:
     from datetime import UTC, datetime
 
     day = datetime.now(UTC).strftime("%Y-%m-%d")
-    text = f"{_MARK}{day}" + (f": {rule.reason}" if rule.reason else "")
+    text = f"{_MARK}{day}" + (f" by {by}" if by else "") + (f": {rule.reason}" if rule.reason else "")
     return replace(rule, reason=text, where="")
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from amplifier_foundation.permissions.answered_by import AnsweredBy, note_rule, of_rule
 from amplifier_foundation.permissions.permissions import Permissions
 from amplifier_foundation.permissions.remembered import MemoryScope, RememberedRule, RememberedRules
 
@@ -88,9 +89,16 @@ class SessionPermissions:
     def policy(self, action: str, details: dict[str, Any]) -> tuple[str, str]:
         """Be the policy of the session: a verdict and its reason, with what to do about a denial."""
         judged = self.current.judge(action, self._located(details))
+        reason = judged.reason
         if judged.verdict == "deny" and judged.rule is None:
-            return "deny", f"{judged.reason}: `amplifier policy explain` says what would allow {action}"
-        return judged.verdict, judged.reason
+            reason = f"{reason}: `amplifier policy explain` says what would allow {action}"
+        note_rule(judged, reason)
+        return judged.verdict, reason
+
+    def allowing_rule(self, action: str, details: Mapping[str, Any]) -> AnsweredBy | None:
+        """Return the rule that allows an action as the rules are now, as the log tells it; None when none does."""
+        judged = self.current.judge(action, self._located(details))
+        return of_rule(judged) if judged.verdict == "allow" else None
 
     def verdict(self, action: str, details: Mapping[str, Any]) -> str:
         """Return what the rules say of an action as they are now."""
@@ -105,9 +113,9 @@ class SessionPermissions:
         """Return the narrowest rules that would allow an action; empty when none would."""
         return self.current.suggest(action, self._located(details))
 
-    def remember(self, rules: Sequence[Rule], scope: MemoryScope) -> tuple[RememberedRule, ...]:
+    def remember(self, rules: Sequence[Rule], scope: MemoryScope, by: str = "") -> tuple[RememberedRule, ...]:
         """Let rules hold from now on, in this session or beyond; raises RememberError and PolicyFileError."""
-        return self._memory.remember(rules, scope)
+        return self._memory.remember(rules, scope, by)
 
     def _located(self, details: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return details that name the file of a bundle by its path; what leads nowhere stays, and is denied."""

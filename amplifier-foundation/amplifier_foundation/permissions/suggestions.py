@@ -54,7 +54,7 @@ def suggestions(actions: Iterable[PastAction], permissions: Permissions, *, leas
     open_prompts = [
         _Prompt(past, count, permissions.suggest(past.action, past.details))
         for past, count in prompts
-        if past.is_granted and not past.is_masked
+        if past.is_granted and not past.is_masked and not past.is_unanswered
     ]
     wanted = _folded([prompt for prompt in open_prompts if prompt.rules])
     chosen, refused = _safe(wanted, permissions, denied)

@@ -70,6 +70,17 @@ def test_a_question_without_an_answer(session: Session, home: Home, project: Pat
     assert (action.then, action.is_granted, action.is_unanswered) == ("asked", None, True)
 
 
+@pytest.mark.parametrize(("kind", "is_unanswered"), [("nobody", True), ("timeout", True), ("person", False)])
+def test_the_kind_of_an_answer_counts(
+    session: Session, home: Home, project: Path, kind: str, is_unanswered: bool
+) -> None:
+    """What the approval system said for want of anybody is no answer, neither a no nor a yes."""
+    for outcome in ("denied", "granted"):
+        name, data = _event(outcome, "make")
+        session(_event("required", "make", "rules"), (name, {**data, "answered_by": {"kind": kind}}))
+    assert [each.is_unanswered for each in read_past(home, project).actions] == [is_unanswered] * 2
+
+
 def test_silence_is_no_answer(session: Session, home: Home, project: Path) -> None:
     """A denial by the kernel after a question means that nobody answered; one by a person is an answer."""
     session(

@@ -25,8 +25,9 @@ def _asked(
     *,
     is_granted: bool | None = True,
     source: str = "approval_system",
+    kind: str = "",
 ) -> PastAction:
-    return PastAction(action, details, "asked", is_granted, "", source, project, "s", None)
+    return PastAction(action, details, "asked", is_granted, "", source, project, "s", None, kind)
 
 
 def _ran(project: Path, command: str, **more: Any) -> PastAction:
@@ -48,6 +49,16 @@ def test_the_most_useful_rule_is_the_first(load: Load, project: Path) -> None:
     assert (found.asked, found.spared) == (8, 7)
     assert found.rules[0].examples == ("pytest -q",)
     assert len(suggestions(actions, load(), least=1).rules) == 3
+
+
+def test_what_nobody_answered_is_neither_granted_nor_denied(load: Load, project: Path) -> None:
+    """A call that waited for want of a person and was allowed later makes a rule; a yes of silence makes none."""
+    waited = [_ran(project, "make", is_granted=False, kind="nobody"), _ran(project, "make", kind="person")]
+    assert [str(each.rule) for each in suggestions(waited * 2, load()).rules] == ['allow process.exec command "make"']
+    silent = [_ran(project, "make", kind="timeout")] * 3
+    assert suggestions(silent, load()).rules == ()
+    refused = [_ran(project, "make", is_granted=False, kind="person"), _ran(project, "make", kind="person")]
+    assert suggestions(refused * 2, load()).rules == ()
 
 
 def test_a_question_is_spared_by_all_its_rules_together(load: Load, project: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from amplifier_kit.policy.sed import hazardous_script
 from amplifier_kit.policy.segment import HOLE
 
 #: Variables that decide which program runs, or what it loads: a command with one of them is not what it seems.
@@ -24,7 +25,7 @@ _OPTIONS: dict[str, tuple[str, ...]] = {
         "--upload-pack", "--receive-pack", "--exec", "--exec-path", "--ext-diff", "--textconv", "--output", "--config",
         "--open-files-in-pager", "--extcmd", "--template", "--separate-git-dir", "--local-env-vars", "--config-env",
         "--tree-filter", "--index-filter", "--msg-filter", "--commit-filter", "--env-filter", "--smtp-server",
-        "--remote", "--hooks-path", "--tool",
+        "--remote", "--hooks-path", "--tool", "--help",
     ),
     "find": ("-delete", "-fprint", "-fprint0", "-fprintf", "-fls"),
     "tar": ("--to-command", "--checkpoint-action", "--use-compress-program", "--rsh-command", "--info-script",
@@ -37,8 +38,18 @@ _OPTIONS: dict[str, tuple[str, ...]] = {
     "sed": ("-i", "--in-place", "-f", "--file"),
     "less": ("-o", "-O", "--log-file"),
     "man": ("-P", "--pager", "-H", "--html"),
-    "curl": ("-o", "-O", "--output", "--remote-name", "-K", "--config", "-T", "--upload-file"),
-    "wget": ("-O", "--output-document", "--use-askpass", "-e", "--execute", "--post-file"),
+    "curl": ("-o", "-O", "--output", "--output-dir", "--remote-name", "-K", "--config", "-T", "--upload-file", "-D",
+             "--dump-header", "-c", "--cookie-jar", "--trace", "--trace-ascii", "--stderr", "--etag-save", "--hsts",
+             "--alt-svc", "--libcurl"),
+    "wget": ("-O", "--output-document", "--use-askpass", "-e", "--execute", "--post-file", "-o", "--output-file", "-a",
+             "--append-output", "-P", "--directory-prefix", "--save-cookies", "--warc-file", "--rejected-log",
+             "--config"),
+    "fd": ("-x", "--exec", "-X", "--exec-batch"),
+    "fdfind": ("-x", "--exec", "-X", "--exec-batch"),
+    "ag": ("--pager",),
+    "bat": ("--pager", "--config-file"),
+    "hg": ("--config", "--config-file", "--cwd", "-R", "--repository"),
+    "svn": ("--diff-cmd", "--diff3-cmd", "--editor-cmd", "--config-option", "--config-dir"),
     "zip": ("-T", "-TT", "--unzip-command"),
     "ip": ("-b", "-batch", "netns"),
     "tree": ("-o", "-R"),
@@ -49,6 +60,20 @@ _OPTIONS: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 
 
+#: What single letters and words mean to some commands of git alone.
+_GIT_COMMANDS: dict[str, tuple[str, ...]] = {
+    "archive": ("-o",),
+    "bisect": ("run",),
+    "clone": ("-u", "-c"),
+    "difftool": ("-x", "-t"),
+    "format-patch": ("-o",),
+    "grep": ("-O",),
+    "mergetool": ("-t",),
+    "rebase": ("-x",),
+    "submodule": ("foreach",),
+}
+
+
 def is_hazardous_variable(name: str) -> bool:
     """Tell whether a variable of that name may change which program runs or what it loads."""
     return _VARIABLES.fullmatch(name) is not None
@@ -57,24 +82,44 @@ def is_hazardous_variable(name: str) -> bool:
 def hazardous_option(words: tuple[str, ...]) -> str | None:
     """Return the option with which this command runs or writes something of the caller's choice, if it has one."""
     program, rest = words[0].rpartition("/")[2], words[1:]
-    if program == "git":
-        for word in rest:
-            if not word.startswith(("-", HOLE)):
-                break
-            if word.startswith(HOLE) or word.startswith(_GIT_GLOBAL):
-                return word.partition("=")[0].replace(HOLE, "…")
     known = _OPTIONS.get(program)
     if known is None:
         return None
+    if program == "git":
+        command, found = _git_command(rest)
+        if found is not None or command is None:
+            return found
+        known += _GIT_COMMANDS.get(command, ())
+    elif program == "sed" and (found := hazardous_script(rest)) is not None:
+        return found
+    elif program == "tar" and rest:
+        rest = (f"-{rest[0].removeprefix('-')}", *rest[1:])  # the first word is options, with or without a dash
     ends = rest.index("--") if "--" in rest else len(rest)
-    found = next((word for word in rest[:ends] if word.startswith(HOLE) or _is_one_of(word, known)), None)
-    return found and found.partition("=")[0].replace(HOLE, "…")
+    return next((_told(word) for word in rest[:ends] if word.startswith(HOLE) or _is_one_of(word, known)), None)
+
+
+def _git_command(rest: tuple[str, ...]) -> tuple[str | None, str | None]:
+    """Return the command of a git line, and the option before it that makes it run or read something else."""
+    for word in rest:
+        if not word.startswith(("-", HOLE)):
+            return word, None
+        if HOLE in word or word.startswith(_GIT_GLOBAL):
+            return None, _told(word)
+    return None, None
+
+
+def _told(word: str) -> str:
+    return word.partition("=")[0].replace(HOLE, "…")
 
 
 def _is_one_of(word: str, known: tuple[str, ...]) -> bool:
-    if not word.startswith("-") or word in ("-", "--"):
+    if not word.startswith("-"):
+        return word in known
+    if word in ("-", "--"):
         return False
     name = word.partition("=")[0]
+    if HOLE in name:  # it may be any option
+        return True
     if name.startswith("--"):
         return any(option.startswith(name) for option in known)
     # A single letter may stand in a cluster, or have its value behind it; a find-like option stands alone.

@@ -137,11 +137,18 @@ def _certain_starts(segment: Segment, lines: tuple[str, ...]) -> set[str]:
 
 
 def _is_about(rule: Rule, part: Part) -> bool:
-    if rule.tool is not None and not _fits(rule.tool, part.tool):
+    # A rule that restricts means `bash` by `Bash` as well: one that never fits protects from nothing.
+    fits = _fits if rule.verdict == "allow" else _fits_by_any_case
+    if rule.tool is not None and not fits(rule.tool, part.tool):
         return False
-    return rule.action is None or any(_fits(rule.action, action) for action in part.actions)
+    return rule.action is None or any(fits(rule.action, action) for action in part.actions)
 
 
 @lru_cache(maxsize=4096)
 def _fits(pattern: str, name: str) -> bool:
     return compiled(pattern).match(name) is not None
+
+
+@lru_cache(maxsize=4096)
+def _fits_by_any_case(pattern: str, name: str) -> bool:
+    return _fits(pattern.casefold(), name.casefold())

@@ -10,7 +10,9 @@ HOLE = "\0"
 #: So many of the words of a command that runs another one are tried as its program.
 MAX_STARTS = 24
 #: Lines that have one spelling only: a plain name in lower case, and words without quotes.
-_SAME = re.compile(r"[a-z0-9_.+-]+( [^ \t\n'\"]+)*")
+_SAME = re.compile(r"[a-z0-9_.+-]+(?! -)( [^ \t\n'\"]+)*")
+#: Options of git whose value is the next word; it has many others.
+_GIT_VALUED = ("-C", "-c", "--git-dir", "--work-tree", "--namespace", "--config-env", "--super-prefix", "--attr-source")
 
 
 class Redirect(NamedTuple):
@@ -68,10 +70,34 @@ class Segment(NamedTuple):
         starts = range(min(len(self.words), MAX_STARTS)) if self.runs_rest else range(1)
         for start in starts:
             program, *rest = self.words[start:]
-            for name in {program, program.rpartition("/")[2], program.rpartition("/")[2].casefold()}:
-                lines.append(" ".join([name, *rest]))
-                lines.append(" ".join([name, *map(_quoted, rest)]))
+            base = program.rpartition("/")[2]
+            for name in {program, base, base.casefold()}:
+                for words in (rest, *_without_options(base.casefold(), rest)):
+                    lines.append(" ".join([name, *words]))
+                    lines.append(" ".join([name, *map(_quoted, words)]))
         return tuple(dict.fromkeys(lines))
+
+
+def _without_options(program: str, words: list[str]) -> list[list[str]]:
+    """Return what may be the command of a program with options before it, as in `git --no-pager push`.
+
+    Of an option that is not known, the next word may be the value.
+    """
+    found: list[list[str]] = []
+    may_be_value = False
+    for index, word in enumerate(words[:MAX_STARTS]):
+        if word.startswith("-"):
+            is_plain = "=" not in word and word != "--"
+            may_be_value = is_plain and (program != "git" or word in _GIT_VALUED)
+        elif not index:
+            return []
+        elif not may_be_value:
+            return [*found, words[index:]]
+        else:
+            may_be_value = False
+            if program != "git":
+                found.append(words[index:])
+    return found
 
 
 def _quoted(word: str) -> str:

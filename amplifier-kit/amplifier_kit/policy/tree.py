@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from amplifier_kit.policy.hazards import is_hazardous_variable
 from amplifier_kit.policy.heredoc import heredoc_problem
 from amplifier_kit.policy.segment import HOLE, Redirect, Segment
-from amplifier_kit.policy.words import NotKnown, source_text, word_text
+from amplifier_kit.policy.words import NotKnown, shell_words, source_text, word_text
 from amplifier_kit.policy.wrappers import PLAIN_NAME
 
 if TYPE_CHECKING:
@@ -165,11 +165,11 @@ class Walk:
                         assignments.append(word_text(child, self.source))
                     case "file_redirect":
                         redirects += self._redirects(child)
-                        words += [word_text(late, self.source) for late in _late_words(child)]
+                        words += [word for late in _late_words(child) for word in shell_words(late, self.source)]
                     case "herestring_redirect":
                         word_text(child.children[-1], self.source)
                     case _:
-                        words.append(word_text(child, self.source))
+                        words += shell_words(child, self.source)
             except NotKnown as error:
                 reason = reason or f"{error} is not understood"
                 words.append(HOLE)

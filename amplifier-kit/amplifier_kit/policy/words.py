@@ -49,9 +49,27 @@ def word_text(node: Node, source: bytes) -> str:
     return text
 
 
+def shell_words(node: Node, source: bytes) -> list[str]:
+    """Return a word's text, and behind it a hole when more words may come of it: blanks in a variable part it.
+
+    Raises NotKnown as `word_text` does.
+    """
+    text = word_text(node, source)
+    is_parted = HOLE in text and text != HOLE and _is_parted(node, source)
+    return [text, HOLE] if is_parted else [text]
+
+
 def source_text(node: Node, source: bytes) -> str:
     """Return the source of a node."""
     return source[node.start_byte : node.end_byte].decode("utf-8", "replace")
+
+
+def _is_parted(node: Node, source: bytes) -> bool:
+    parts = node.children if node.type == "concatenation" else [node]
+    if any(part.type in ("simple_expansion", "expansion", "command_substitution") for part in parts):
+        return True
+    # Of all variables only these part a word also inside of quotes.
+    return any(part.type == "string" and re.search(r"\$\{?[@*]", source_text(part, source)) for part in parts)
 
 
 def _check_adjacent(node: Node) -> None:

@@ -106,7 +106,7 @@ def changes_shell(words: tuple[str, ...]) -> bool:
     if program == "read":
         return not all(word == "-r" or PLAIN_NAME.fullmatch(word) for word in rest)
     if program == "printf":
-        return any(word.startswith(("-v", HOLE)) for word in rest[:1])
+        return any(word.startswith(("-v", HOLE)) or (word.startswith("-") and HOLE in word) for word in rest[:1])
     return program in CHANGES_SHELL
 
 
@@ -138,11 +138,27 @@ def _wrapper(name: str, words: tuple[str, ...]) -> Wrapped:
     if start >= len(words):
         return Wrapped()
     set_here = [word.partition("=")[0].rstrip("+") for word in words[1:start] if _ASSIGNMENT.match(word)]
+    if name == "env":
+        set_here += _unset(words[1:start])
     if hazardous := [variable for variable in set_here if is_hazardous_variable(variable)]:
         return Wrapped(words=(words[start:],), reason=f"{hazardous[0]} decides what runs")
     # A path may be another program of that name.
     is_transparent = options.is_transparent and "/" not in words[0]
     return Wrapped(words=(words[start:],), is_transparent=is_transparent)
+
+
+def _unset(options: tuple[str, ...]) -> list[str]:
+    """Return variables that options of `env` take away; without PATH a shell may look in the working directory."""
+    found: list[str] = []
+    for at, word in enumerate(options):
+        name, equals, value = word.partition("=")
+        letters, is_unset, rest = word[1:].partition("u") if not word.startswith("--") else ("", "", "")
+        if word == "-" or name == "--ignore-environment" or "i" in letters:
+            found.append("PATH")
+        if is_unset or name == "--unset":
+            following = options[at + 1] if at + 1 < len(options) else ""
+            found.append((value if equals else following) if name == "--unset" else rest or following)
+    return found
 
 
 def _program_at(words: tuple[str, ...], options: _Options) -> int | None:
@@ -195,10 +211,10 @@ def _find(words: tuple[str, ...]) -> Wrapped | None:
     found: list[tuple[str, ...]] = []
     at = 1
     while at < len(words):
-        if words[at].startswith(HOLE):
+        if words[at].startswith(HOLE) or (words[at].startswith("-") and HOLE in words[at]):
             return Wrapped(reason="`find` with a test that is known only when it runs")
         if words[at] in ("-exec", "-execdir", "-ok", "-okdir"):
-            end = next((index for index in range(at + 1, len(words)) if words[index] in (";", "+")), None)
+            end = next((index for index in range(at + 1, len(words)) if _ends_action(words, index)), None)
             if end is None or end == at + 1:
                 return Wrapped(reason="`find` with an action that does not end")
             found.append(tuple(word.replace("{}", HOLE) for word in words[at + 1 : end]))
@@ -207,6 +223,11 @@ def _find(words: tuple[str, ...]) -> Wrapped | None:
     elsewhere = any(word in ("-execdir", "-okdir") for word in words)
     reason = "`find` runs it in other folders" if elsewhere else ""
     return Wrapped(words=tuple(found), reason=reason) if found else None
+
+
+def _ends_action(words: tuple[str, ...], index: int) -> bool:
+    """Tell whether an action of `find` ends at a word: a plus behind anything but {} is an argument."""
+    return words[index] == ";" or (words[index] == "+" and words[index - 1] == "{}")
 
 
 def _shell(name: str, words: tuple[str, ...]) -> Wrapped | None:

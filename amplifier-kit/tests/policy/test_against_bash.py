@@ -66,7 +66,7 @@ class Stage:
             start_new_session=True,
         )
         try:
-            process.wait(10)
+            process.wait(30)
         except subprocess.TimeoutExpired:
             pass  # What it did until then counts.
         finally:

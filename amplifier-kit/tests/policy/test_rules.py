@@ -209,3 +209,39 @@ def test_facts_without_parts_are_judged_by_action_and_tool() -> None:
     """An action that names no command, path or host is one part itself."""
     found = Facts("session.spawn", "delegate")
     assert RuleSet.from_rules([Rule("ask", action="session.*")], PROJECT).decide(found).verdict == "ask"
+
+
+@pytest.mark.parametrize(
+    "named", [{"tool": "Bash"}, {"action": "Process.Exec"}, {"tool": "BASH", "action": "PROCESS.*"}]
+)
+def test_a_rule_that_restricts_means_a_tool_by_any_case(named: dict[str, str], tmp_path: Path) -> None:
+    """Who writes `Bash` to deny it does not find it allowed; to allow it, the name has to be right."""
+    known = facts("process.exec", {"tool_name": "bash", "tool_input": {"command": "make"}}, tmp_path)
+    allowed = Rule("allow", command="make")
+    for verdict in ("deny", "ask"):
+        restricted = RuleSet.from_rules([allowed, Rule(verdict, **named)], tmp_path)  # type: ignore[arg-type]
+        assert restricted.decide(known).verdict == verdict
+    assert RuleSet.from_rules([Rule("allow", **named)], tmp_path).decide(known).verdict is None  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("command", "verdict"),
+    [
+        ("git push x", "deny"),
+        ("git --no-pager push x", "deny"),
+        ("git -C . push", "deny"),
+        ("git -c a=b --bare push x", "deny"),
+        ("git -C push log", None),
+        ("git --no-pager log push", "allow"),
+        ("npm --silent publish", "ask"),
+        ("npm --prefix x publish", "ask"),
+        ("npm --prefix=x publish", "ask"),
+        ("npm run publish", "allow"),
+    ],
+)
+def test_options_before_a_command_hide_it_from_no_rule_that_restricts(command: str, verdict: str | None) -> None:
+    """What a program is told to do is found behind its options; for a rule that allows, nothing is left out."""
+    rules = [Rule("allow", command="git *"), Rule("deny", command="git push *")]
+    rules += [Rule("allow", command="npm *"), Rule("ask", command="npm publish *")]
+    assert decide(rules, command=command).verdict == verdict
+    assert decide([Rule("allow", command="git push *")], command="git --no-pager push x").verdict is None

@@ -22,6 +22,7 @@ class KernelBridge:
         self._coordinator = coordinator
         self._desk = desk
         self._asked: WeakKeyDictionary[asyncio.Task[Any], Question] = WeakKeyDictionary()
+        self._answered: WeakKeyDictionary[asyncio.Task[Any], str] = WeakKeyDictionary()
 
     def register_provider(self, provider: Any) -> None:
         """Let `provider` answer, None for nobody; an approval system that the app has brought is asked instead.
@@ -50,17 +51,25 @@ class KernelBridge:
         details = data.get("details")
         if task is not None:
             about = details if isinstance(details, dict) else {}
+            self._answered.pop(task, None)  # of a question that a hook has put by itself
             self._asked[task] = Question(str(data.get("action")), about, str(data.get("reason")))
 
-    def on_decided(self, event: str, data: dict[str, Any]) -> None:
-        """Forget what was asked."""
+    def on_decided(self, event: str, data: dict[str, Any]) -> HookResult | None:
+        """Forget what was asked, and let the log say what kind of answer it was: silence may count as a yes."""
         task = asyncio.current_task()
-        if task is not None:
-            self._asked.pop(task, None)
+        if task is None:
+            return None
+        self._asked.pop(task, None)
+        kind = self._answered.pop(task, None)
+        if kind is None or data.get("source") != "approval_system":
+            return None
+        return HookResult(action="modify", data={**data, "answered_by": {"kind": kind}})
 
     async def request_approval(self, prompt: str, options: list[str], timeout: float, default: str) -> str:
         """Return `Allow`, or `Deny` with the reason; raise ApprovalTimeoutError when silence means no."""
         answer = await self._desk.ask(self._about(prompt))
+        if (task := asyncio.current_task()) is not None:
+            self._answered[task] = answer.kind
         if answer.is_granted:
             return next((option for option in options if option.strip().lower() == "allow"), "Allow")
         if answer.is_timeout:

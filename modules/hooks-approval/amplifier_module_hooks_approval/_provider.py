@@ -30,7 +30,13 @@ class Answer(NamedTuple):
 
     is_granted: bool
     reason: str
-    is_timeout: bool = False
+    #: What the answer is, for the log: of the `provider`, `remembered`, of a `timeout`, a `failure`, or `nobody`'s.
+    kind: str = "provider"
+
+    @property
+    def is_timeout(self) -> bool:
+        """Tell whether it is what silence comes to."""
+        return self.kind == "timeout"
 
 
 class Question(NamedTuple):
@@ -77,10 +83,10 @@ class ProviderDesk:
     async def ask(self, question: Question) -> Answer:
         """Return the answer: no provider, an error, and what is no clear yes are a no; silence is `default_action`."""
         if self._provider is None:
-            return Answer(False, "approval needed, but no approval provider is registered")
+            return Answer(False, "approval needed, but no approval provider is registered", "nobody")
         known = self._remembered.get(question.key)
         if known is not None:
-            return known
+            return known._replace(kind="remembered")
         provider = self._provider
         try:
             request = self._request(question)
@@ -89,7 +95,7 @@ class ProviderDesk:
             return self._timed_out()
         except Exception as error:
             logger.error("hooks-approval: the approval provider failed: %r", error, exc_info=error)
-            return Answer(False, f"the approval provider failed: {error or type(error).__name__}")
+            return Answer(False, f"the approval provider failed: {error or type(error).__name__}", "failure")
         answer = _understood(given)
         if getattr(given, "remember", None) is True:
             self._remembered[question.key] = answer
@@ -99,7 +105,7 @@ class ProviderDesk:
         seconds, default = self._settings.default_timeout, self._settings.default_action
         within = f" within {seconds:g} s" if seconds is not None else ""
         logger.warning("hooks-approval: nobody answered%s: the default is %s", within, default)
-        return Answer(default == "allow", f"approval timeout: nobody answered{within}, default is {default}", True)
+        return Answer(default == "allow", f"approval timeout: nobody answered{within}, default is {default}", "timeout")
 
     def _request(self, question: Question) -> ApprovalRequest:
         shown = self._scrubbed({**question.details, "reason": question.reason, "action": question.action})
@@ -149,7 +155,7 @@ def _understood(given: Any) -> Answer:
     if approved is False:
         return Answer(False, f"not approved{said}")
     logger.error("hooks-approval: the approval provider answered with %s, which means nothing", type(given).__name__)
-    return Answer(False, "the approval provider gave no answer that can be understood")
+    return Answer(False, "the approval provider gave no answer that can be understood", "failure")
 
 
 def _summary(question: Question) -> str:

@@ -197,10 +197,11 @@ async def test_a_cancelled_session_takes_its_question_back(person: Any) -> None:
     from amplifier_core.testing import MockCoordinator
     from amplifier_module_hooks_approval import mount
 
-    told = asyncio.Event()
+    asked, told = asyncio.Event(), asyncio.Event()
 
     class Waiting:
         async def request_approval(self, request: Any) -> Any:
+            asked.set()
             try:
                 await asyncio.Event().wait()
             finally:
@@ -211,8 +212,8 @@ async def test_a_cancelled_session_takes_its_question_back(person: Any) -> None:
     await mount(coordinator, {"rules": []})
     coordinator.get_capability("approval.register_provider")(Waiting())
     asking = asyncio.create_task(coordinator.authorize("process.exec", {"tool_name": "bash", "tool_input": {}}))
-    await asyncio.sleep(0.01)
+    await asked.wait()
     asking.cancel()
     with pytest.raises(asyncio.CancelledError):
         await asking
-    await asyncio.wait_for(told.wait(), 5)
+    await asyncio.wait_for(told.wait(), 60)
