@@ -8,6 +8,7 @@ there. Where there is no bubblewrap, commands run without it and that is said, o
 from amplifier_kit.sandbox.errors import (
     FolderMissingError,
     FolderOutsideError,
+    LedOutError,
     SandboxError,
     SandboxRequiredError,
 )
@@ -30,6 +31,7 @@ __all__ = [
     "SANDBOX_STATUS",
     "FolderMissingError",
     "FolderOutsideError",
+    "LedOutError",
     "Sandbox",
     "SandboxError",
     "SandboxRequiredError",

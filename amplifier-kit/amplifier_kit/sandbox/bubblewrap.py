@@ -8,7 +8,7 @@ import threading
 from collections.abc import Sequence
 from typing import Final
 
-from amplifier_kit.sandbox.system import interpreter, is_below
+from amplifier_kit.sandbox.system import interpreter, is_below, is_led_out
 
 #: Seconds that the trial may take; a program that hangs must not hold up a session.
 TRIAL_SECONDS: Final = 5.0
@@ -35,13 +35,17 @@ _tried: dict[tuple[object, ...], str] = {}
 _trying: Final = threading.Lock()
 
 
-def find(path: str, project: str) -> str | None:
-    """Return the program, from a folder of PATH that commands cannot write to: one they had put there would be run."""
+def find(path: str, roots: Sequence[str]) -> str | None:
+    """Return the program, from a folder of PATH that commands cannot write to: one they had put there would be run.
+
+    `roots` are the folders that they can write.
+    """
     for folder in path.split(os.pathsep):
         if not os.path.isabs(folder):
             continue
         program = os.path.realpath(os.path.join(folder, _PROGRAM))
-        if any(is_below(place, project) for place in (program, os.path.realpath(folder))):
+        places = (program, os.path.realpath(folder))
+        if any(is_below(place, root) for place in places for root in roots) or is_led_out(folder, roots):
             continue
         if os.path.isfile(program) and os.access(program, os.X_OK):
             return program

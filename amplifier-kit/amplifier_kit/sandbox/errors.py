@@ -45,3 +45,17 @@ class FolderOutsideError(SandboxError):
             f"the working directory {folder} is too wide to be shown inside the sandbox: choose a folder of the "
             "project, or set `sandbox: off`"
         )
+
+
+class LedOutError(SandboxError):
+    """The settings name a place by way of a link that commands could make lead anywhere."""
+
+    code: ClassVar[str] = "sandbox_led_out"
+
+    def __init__(self, path: str, real: str) -> None:
+        self.path = path
+        self.real = real
+        super().__init__(
+            f"the sandbox is to show {path}, which a link leads out to {real}: a command that can write the link could "
+            "lead it anywhere. Name the folder itself in `writable` or `readable`, or remove the link"
+        )

@@ -6,15 +6,20 @@ import fcntl
 import logging
 import os
 import threading
+import time
 from collections.abc import Iterable
 from typing import Final
+
+from amplifier_kit.sandbox.errors import SandboxError
 
 logger = logging.getLogger(__name__)
 
 _counts: Final[dict[str, int]] = {}
 _counting: Final = threading.Lock()
 
-
+#: Seconds to wait for another process that looks whether a folder is still needed; it needs a moment.
+_PATIENCE: Final = 5.0
+_PAUSE: Final = 0.01
 #: A file by its name: a folder there is what a program left that was killed.
 _FILES: Final = frozenset((".mcp.json",))
 
@@ -37,11 +42,21 @@ class Placeholders:
         """Take them; whoever does gives them back by `release`.
 
         `unwanted` are files that were not there, and for which nothing can stand in. `empty` are folders that may
-        stand in for another process: what is removed there is gone here too, with the mount that is on it.
+        stand in for another process: what is removed there is gone here too, with the mount that is on it. Raises
+        SandboxError when another program does not let go of one.
         """
-        self._paths = list(paths)
-        self._locks = [lock for path in (*self._paths, *empty) if (lock := _held(path)) is not None]
-        self._unwanted = list(unwanted)
+        self._paths: list[str] = []
+        self._locks: list[int] = []
+        self._unwanted: list[str] = []
+        wanted = list(paths)
+        try:
+            for path in (*wanted, *empty):
+                if (lock := _held(path)) is not None:
+                    self._locks.append(lock)
+        except SandboxError:
+            self.release()
+            raise
+        self._paths, self._unwanted = wanted, list(unwanted)
         with _counting:
             for path in self._paths:
                 _counts[path] = _counts.get(path, 0) + 1
@@ -67,17 +82,38 @@ class Placeholders:
 
 
 def _held(path: str) -> int | None:
-    """Make a folder unless it is there, and say to other processes that it is needed; None when it cannot be."""
-    try:
-        while True:
+    """Make a folder unless it is there, and say to other processes that it is needed; None when it cannot be.
+
+    Raises SandboxError when another program holds it: without the lock it could be taken away.
+    """
+    until = time.monotonic() + _PATIENCE
+    while time.monotonic() < until:
+        try:
             os.makedirs(path, exist_ok=True)
             number = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-            fcntl.flock(number, fcntl.LOCK_SH)
-            if os.path.exists(path) and os.path.samestat(os.fstat(number), os.stat(path)):
-                return number
-            os.close(number)  # it was removed meanwhile
+        except OSError:
+            return None
+        if _is_locked(number) and _is_at(number, path):
+            return number
+        os.close(number)  # it was removed meanwhile, or is looked at
+        time.sleep(_PAUSE)
+    raise SandboxError(f"{path} cannot be guarded: another program has locked it. End that program")
+
+
+def _is_locked(number: int) -> bool:
+    try:
+        fcntl.flock(number, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except OSError:
-        return None
+        return False
+    return True
+
+
+def _is_at(number: int, path: str) -> bool:
+    """Tell whether an open folder is still the one at a path."""
+    try:
+        return os.path.samestat(os.fstat(number), os.stat(path))
+    except OSError:
+        return False
 
 
 def _remove(path: str) -> None:

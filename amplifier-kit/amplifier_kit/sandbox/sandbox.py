@@ -211,14 +211,15 @@ class Sandbox:
 
     def _unusable_reason(self) -> str:
         from amplifier_kit.sandbox import bubblewrap
-        from amplifier_kit.sandbox.system import is_too_wide
+        from amplifier_kit.sandbox.system import is_too_wide, place_of
         from amplifier_kit.sandbox.view import View
 
         project, path = os.path.realpath(self._alias), os.environ.get("PATH", os.defpath)
-        program = bubblewrap.find(path, project)
+        home = os.path.realpath(os.path.expanduser("~"))
+        writable = [os.path.realpath(place_of(name, project, home)) for name in self.settings.writable]
+        program = bubblewrap.find(path, [project, *writable])
         if program is None:
             return "bubblewrap (bwrap) is not on PATH"
-        home = os.path.realpath(os.path.expanduser("~"))
         if is_too_wide(project, home) or any(project == path for path in self._hidden):
             return f"the folder {project} is too wide for a project: work in a folder of its own"
         self._program = program

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Final
 
@@ -41,11 +41,48 @@ _COMPANIONS: Final = {".cargo": (".rustup",)}
 #: Of `~/.local`, whose other folders hold what programs remember of a person.
 _LOCAL: Final = ("bin", "lib", "libexec", "share/uv", "share/pipx", "share/pnpm", "share/mise", "share/rtx")
 _BIN_NAMES: Final = frozenset(("bin", "sbin", "shims", "Scripts"))
+#: As many links as the kernel itself follows.
+_MOST_LINKS: Final = 40
 
 
 def is_below(path: str, folder: str) -> bool:
     """Tell whether a path is a folder or lies in it; both are absolute and have no dots."""
     return path == folder or path.startswith(folder if folder.endswith("/") else f"{folder}/")
+
+
+def place_of(path: str, project: str, home: str) -> str:
+    """Return where a path of the settings is, links not followed: from the project, `~` is the home folder."""
+    return os.path.join(project, home + path[1:] if path == "~" or path.startswith("~/") else path)
+
+
+def is_led_out(path: str, roots: Sequence[str]) -> bool:
+    """Tell whether an absolute path goes over a link in one of the folders to a place outside of that folder.
+
+    Where it leads is then decided by whoever can write there: commands inside.
+    """
+    real = os.path.realpath(path)
+    folders = {os.path.dirname(link) for link in _links_of(path)}
+    return any(is_below(folder, root) and not is_below(real, root) for folder in folders for root in roots)
+
+
+def _links_of(path: str) -> list[str]:
+    """Return the links that a path goes over, each by the folder that it really lies in."""
+    found: list[str] = []
+    at, names = "/", path.split("/")[::-1]
+    while names and len(found) < _MOST_LINKS:
+        name = names.pop()
+        if name in ("", ".", ".."):
+            at = os.path.dirname(at) if name == ".." else at
+            continue
+        step = os.path.join(at, name)
+        if os.path.islink(step):
+            found.append(step)
+            target = os.readlink(step)
+            names += target.split("/")[::-1]
+            at = "/" if target.startswith("/") else at
+        else:
+            at = step
+    return found
 
 
 def etc_files() -> Iterator[str]:
@@ -65,33 +102,38 @@ def interpreter() -> str:
     return os.path.realpath(sys.executable)
 
 
-def tool_folders(path: str, home: str, project: str) -> list[str]:
+def tool_folders(path: str, home: str, roots: Sequence[str]) -> list[str]:
     """Return the folders that programs on PATH, and the running Python, live in, beyond those of the system.
 
     The folder above a `bin` is taken whole, as its `lib` is needed too, unless far more than programs is in it: a
-    home folder, a place that everybody writes to, what the project lies in.
+    home folder, a place that everybody writes to, what the project lies in. `roots` are what commands can write, the
+    project first: a link in there shows nothing, as they could have made it.
     """
+    project = roots[0]
     found: list[str] = []
     for prefix in (sys.prefix, sys.base_prefix, os.path.dirname(os.path.dirname(interpreter()))):
         real = os.path.realpath(prefix)
         parts = [real] if not _is_wide(real, home, project) else [os.path.join(real, name) for name in ("bin", "lib")]
         found += [part for part in parts if os.path.isdir(part)]
     for entry in path.split(os.pathsep):
-        if os.path.isabs(entry) and os.path.isdir(entry):
+        if os.path.isabs(entry) and os.path.isdir(entry) and not is_led_out(entry, roots):
             for folder in dict.fromkeys((os.path.normpath(entry), os.path.realpath(entry))):
                 found += _around(folder, home, project)
     return [folder for folder in dict.fromkeys(found) if not any(is_below(folder, known) for known in FOLDERS)]
 
 
-def linked_folders(path: str, home: str, project: str) -> list[str]:
+def linked_folders(path: str, home: str, roots: Sequence[str]) -> list[str]:
     """Return the folders of packages that environments on PATH do not hold themselves, but point to.
 
-    Only what cannot be written inside is asked where more is to be seen: not an environment in the project.
+    Only what cannot be written inside is asked where more is to be seen: not an environment in one of the `roots`, of
+    which the first is the project.
     """
     found: list[str] = []
     for entry in path.split(os.pathsep):
         prefix = os.path.dirname(os.path.normpath(entry))
-        if not os.path.isabs(entry) or is_below(os.path.realpath(prefix), project):
+        if not os.path.isabs(entry) or is_led_out(prefix, roots):
+            continue
+        if any(is_below(os.path.realpath(prefix), root) for root in roots):
             continue
         try:
             libraries = [name for name in os.listdir(os.path.join(prefix, "lib")) if name.startswith("python3")]
@@ -100,8 +142,9 @@ def linked_folders(path: str, home: str, project: str) -> list[str]:
         for name in libraries:
             site = os.path.join(prefix, "lib", name, "site-packages")
             if os.path.isdir(site):
-                found += _pointed_to(site, os.stat(site).st_mtime_ns)
-    return [folder for folder in dict.fromkeys(found) if not _is_wide(folder, home, project)]
+                found += [one for one in _pointed_to(site, os.stat(site).st_mtime_ns) if not is_led_out(one, roots)]
+    found = [os.path.realpath(folder) for folder in found if os.path.isdir(folder)]
+    return [folder for folder in dict.fromkeys(found) if not _is_wide(folder, home, roots[0])]
 
 
 @cache
@@ -112,7 +155,7 @@ def _pointed_to(site: str, _changed: int) -> list[str]:
         if name.endswith(".pth"):
             with open(os.path.join(site, name), encoding="utf-8", errors="replace") as file:
                 lines = [line.strip() for line in file.read(100_000).splitlines()]
-            found += [os.path.realpath(line) for line in lines if os.path.isabs(line) and os.path.isdir(line)]
+            found += [line for line in lines if os.path.isabs(line)]
     return found
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from amplifier_kit.sandbox.errors import FolderOutsideError
+from amplifier_kit.sandbox.errors import FolderOutsideError, LedOutError
 from amplifier_kit.sandbox.placeholders import is_placeholder
 from amplifier_kit.sandbox.places import SECRETS, STARTED, guarded_in
 from amplifier_kit.sandbox.settings import SandboxSettings
@@ -17,8 +17,10 @@ from amplifier_kit.sandbox.system import (
     can_write,
     etc_files,
     is_below,
+    is_led_out,
     is_too_wide,
     linked_folders,
+    place_of,
     tool_folders,
 )
 
@@ -60,7 +62,7 @@ class View:
     """
 
     def __init__(self, scene: Scene) -> None:
-        """Lay it out; raises FolderOutsideError when the folder to run in cannot be shown."""
+        """Lay it out; raises FolderOutsideError when the folder to run in cannot be shown, and LedOutError."""
         self._scene = scene
         self._mounts: dict[str, _Mount] = {}
         self._links: dict[str, str] = {}
@@ -100,11 +102,11 @@ class View:
         return ["--tmpfs", place]
 
     def _lay_out(self) -> None:
-        scene, settings = self._scene, self._scene.settings
+        scene = self._scene
         for place in ("/tmp", "/var/tmp", "/run"):
             self._put(place, _FRESH)
         self._links["/var/run"] = "/run"
-        roots = [scene.project, *_absolute((*settings.writable, *scene.writable), scene)] if scene.has_project else []
+        roots = [scene.project, *_writable(scene)] if scene.has_project else []
         self._put_system(roots)
         if not any(is_below(scene.home, root) for root in roots):
             self._put(scene.home, _FRESH)
@@ -113,11 +115,11 @@ class View:
 
     def _put_project(self, roots: list[str]) -> None:
         scene, settings = self._scene, self._scene.settings
-        for path in _absolute((*settings.readable, *scene.readable), scene):
+        for path in _absolute((*settings.readable, *scene.readable), scene, roots):
             self._put(path, _READ, path)
         for root in roots:
             self._put(root, _WRITE, root)
-        self._put_folder()
+        self._put_folder(roots)
         for root in roots:
             self._guard(root, is_project=root == scene.project)
         self._hide()
@@ -144,19 +146,20 @@ class View:
             self._put(_RESOLVER, _READ, os.path.realpath(_RESOLVER))
         # What is on PATH runs outside too: when the home folder is the project, it stays as it is.
         is_home_open = any(is_below(scene.home, root) for root in roots)
-        folders = tool_folders(scene.path, scene.home, scene.project)
-        for folder in (*folders, *linked_folders(scene.path, scene.home, scene.project)):
+        known = roots or [scene.project]
+        folders = tool_folders(scene.path, scene.home, known)
+        for folder in (*folders, *linked_folders(scene.path, scene.home, known)):
             if is_home_open or not any(is_below(folder, root) for root in roots):
                 self._put(folder, _READ, folder)
 
-    def _put_folder(self) -> None:
+    def _put_folder(self, roots: list[str]) -> None:
         """Show the folder to run in, and make the names known that lead to it and to the project by way of links."""
         scene = self._scene
         real = os.path.realpath(scene.folder)
         if not self._is_shown(real):
             # A link in the project, which a command may have made, shows nothing that was not there without it.
-            is_led_out = any(is_below(scene.folder, place) for place in (scene.alias, scene.project))
-            if is_led_out or is_too_wide(real, scene.home) or real == scene.home:
+            is_linked = is_below(scene.folder, scene.alias) or is_led_out(scene.folder, roots)
+            if is_linked or is_too_wide(real, scene.home) or real == scene.home:
                 raise FolderOutsideError(scene.folder)
             self._put(real, _READ, real)
         for name, target in ((scene.alias, scene.project), (scene.folder, real)):
@@ -217,7 +220,7 @@ class View:
 
     def _roots_above(self, path: str) -> tuple[str, ...]:
         """Return what the plan names itself: it may show a secret by naming it, but not by naming what it lies in."""
-        return tuple(place for place in _absolute(self._scene.settings.readable, self._scene) if place == path)
+        return tuple(place for _, place in _places(self._scene.settings.readable, self._scene) if place == path)
 
     def _is_shown(self, path: str) -> bool:
         """Tell whether a path of the host can be seen, by the innermost place that it lies in."""
@@ -228,12 +231,30 @@ class View:
         return False
 
 
-def _absolute(paths: Iterable[str], scene: Scene) -> list[str]:
-    """Return the paths that exist, with links followed; relative ones are meant from the project."""
+def _writable(scene: Scene) -> list[str]:
+    """Return what can be written besides the project; raises LedOutError."""
+    found = list(_places((*scene.settings.writable, *scene.writable), scene))
+    for given, real in found:
+        others = [place for _, place in found if place != real]
+        if is_led_out(given, [scene.project, *others]):
+            raise LedOutError(given, real)
+    return [real for _, real in found]
+
+
+def _absolute(paths: Iterable[str], scene: Scene, roots: Sequence[str]) -> list[str]:
+    """Return the paths that exist, with links followed; raises LedOutError for one that leads out of a root."""
     found = []
-    for path in paths:
-        expanded = scene.home + path[1:] if path == "~" or path.startswith("~/") else path
-        real = os.path.realpath(os.path.join(scene.project, expanded))
-        if os.path.exists(real) and real != "/":
-            found.append(real)
+    for given, real in _places(paths, scene):
+        if is_led_out(given, roots):
+            raise LedOutError(given, real)
+        found.append(real)
     return found
+
+
+def _places(paths: Iterable[str], scene: Scene) -> Iterator[tuple[str, str]]:
+    """Yield the paths that exist, as they are named and with links followed; relative ones are from the project."""
+    for path in paths:
+        named = place_of(path, scene.project, scene.home)
+        real = os.path.realpath(named)
+        if os.path.exists(real) and real != "/":
+            yield named, real

@@ -32,7 +32,7 @@ def tcp() -> Iterator[int]:
 
 def _connect(family: str, address: Any) -> list[str]:
     code = (
-        f"import socket; s = socket.socket(socket.{family}); s.settimeout(5); s.connect({address!r}); print('reached')"
+        f"import socket; s = socket.socket(socket.{family}); s.settimeout(60); s.connect({address!r}); print('reached')"
     )
     return [interpreter(), "-c", code]
 
@@ -91,6 +91,30 @@ def test_sockets_in_folders(
         finally:
             path.unlink()
     assert done.returncode == 1
+    assert "Error" in done.stderr
+
+
+@pytest.mark.parametrize("kind", ["SOCK_DGRAM", "SOCK_SEQPACKET"])
+@pytest.mark.parametrize("way", ["absolute", "relative"])
+def test_sockets_of_other_kinds(
+    inside: Inside, project: Path, monkeypatch: pytest.MonkeyPatch, kind: str, way: str
+) -> None:
+    """A socket in the project that nobody listens on, as one for datagrams, takes nothing from inside either."""
+    path = project / f"{os.urandom(6).hex()}.sock"
+    if way == "absolute" and len(str(path)) > 107:
+        pytest.skip("the folder of the test is too deep for the name of a socket")
+    monkeypatch.chdir(project)
+    code = (
+        f"import socket; s = socket.socket(socket.AF_UNIX, socket.{kind}); s.connect({path.name!r}); s.send(b'text'); "
+        "print('reached')"
+    )
+    with socket.socket(socket.AF_UNIX, getattr(socket, kind)) as server:
+        server.bind(str(path) if way == "absolute" else path.name)
+        if kind == "SOCK_SEQPACKET":
+            server.listen()
+        assert subprocess.run(_python(code), check=False, capture_output=True).stdout == b"reached\n"
+        done = inside(_python(code))
+    assert done.stdout == ""
     assert "Error" in done.stderr
 
 

@@ -90,7 +90,8 @@ async def test_what_outlives_a_command(project: Path, make_box: MakeBox, nap: st
     """It may write the last of its output, is counted and stopped, and goes on where it is to be kept."""
     walls = make_box().walls(str(project))
     output = Output(1000)
-    outcome = await run(_order(project, "(sleep 0.1; echo last) & echo first"), walls, output, timeout=60)
+    last = _order(project, "(sleep 0.1; echo last) & echo first", linger=60.0)
+    outcome = await run(last, walls, output, timeout=60)
     assert (output.shown().text, outcome.left) == ("first\nlast\n", 0)
     outcome = await run(_order(project, f"setsid -f {nap}"), walls, Output(1000), timeout=60)
     assert (outcome.returncode, outcome.left, naps()) == (0, 1, [])

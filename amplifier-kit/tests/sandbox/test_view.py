@@ -151,7 +151,7 @@ def test_folders_of_programs() -> None:
         pytest.skip("there is no /usr/local/bin")
     assert [
         folder
-        for folder in tool_folders("/usr/bin:/usr/local/bin:bin::.", "/home/ada", "/home/ada/p")
+        for folder in tool_folders("/usr/bin:/usr/local/bin:bin::.", "/home/ada", ["/home/ada/p"])
         if "/usr" in folder
     ] == []
 

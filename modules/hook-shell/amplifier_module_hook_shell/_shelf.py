@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from amplifier_module_hook_shell._entry import Hook, Problem, Source, read_entries
+from amplifier_module_hook_shell._plain_file import read_plain
 from amplifier_module_hook_shell._settings import Settings
 
 #: A hooks file beyond this is none.
@@ -126,8 +127,7 @@ def _hooks_files(folder: Path, problems: list[Problem]) -> list[Path]:
 def _section(path: Path, source: Source, problems: list[Problem]) -> Any:
     """Return the part of a file that holds hooks; None when there is none, or the file cannot be read."""
     try:
-        with path.open("rb") as file:
-            data = file.read(_FILE_LIMIT + 1)
+        data = read_plain(path, _FILE_LIMIT + 1)
         if len(data) > _FILE_LIMIT:
             raise ValueError(f"it has more than {_FILE_LIMIT} bytes")
         content = json.loads(data.decode("utf-8-sig"))

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from amplifier_module_hook_shell._entry import Hook
+from amplifier_module_hook_shell._plain_file import read_plain
 
 #: One line of the file that hooks may leave variables in for the hooks after them.
 _LINE: Final = re.compile(r"(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)=(.*)")
@@ -60,10 +61,9 @@ class Surroundings:
         import shlex
 
         try:
-            with open(self._made_env_file(), encoding="utf-8", errors="replace") as file:
-                lines = file.read(_FILE_LIMIT).splitlines()
-        except OSError:
-            return {}  # a hook has removed it
+            lines = read_plain(self._made_env_file(), _FILE_LIMIT).decode("utf-8", "replace").splitlines()
+        except (OSError, ValueError):
+            return {}  # a hook has removed it, or put something else there
         found = {}
         for line in lines:
             matched = _LINE.fullmatch(line.strip())

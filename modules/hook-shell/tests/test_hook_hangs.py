@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -78,6 +79,28 @@ async def test_hook_hang_anywhere_is_bounded(make_rig: Any, group: Group, event:
     assert late["verdict"] == ("deny" if is_gate else "continue")
     assert ("timeout" in answer) == is_gate
     assert len(rig.tools["bash"].inputs) == (0 if is_gate else 1)
+
+
+@pytest.mark.parametrize("is_trusted", [True, False])
+@pytest.mark.parametrize("name", [".amplifier/hooks/hooks.json", ".claude/settings.json"])
+async def test_hook_hang_on_a_pipe_that_is_no_file(make_rig: Any, project: Path, name: str, is_trusted: bool) -> None:
+    """A pipe in the place of a hooks file is not waited for, whosever project it is in, and is reported."""
+    (project / name).parent.mkdir(parents=True, exist_ok=True)
+    os.mkfifo(project / name)
+    rig = await make_rig(is_trusted=is_trusted)
+    async with asyncio.timeout(60):
+        assert await rig.run() == "done"
+    [report] = rig.heard("hook-shell:failed")
+    assert (report["hook"], report["error"]) == (name, "the file cannot be read: it is no plain file")
+
+
+async def test_hook_hang_on_a_pipe_for_variables(make_rig: Any, group: Group) -> None:
+    """A hook that puts a pipe where variables are left holds up neither itself nor those after it."""
+    swap = 'rm "$AMPLIFIER_ENV_FILE"; mkfifo "$AMPLIFIER_ENV_FILE"'
+    rig = await make_rig({"PreToolUse": group(swap, "true", timeout=50)})
+    async with asyncio.timeout(60):
+        assert await rig.run() == "done"
+    assert rig.reports() == [("hook-shell:ran", "ok", "continue")] * 2
 
 
 async def test_hook_hang_stays_within_the_time_of_handlers(make_rig: Any, group: Group) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from amplifier_core.testing import EventRecorder
@@ -13,15 +14,21 @@ from amplifier_module_tool_bash._progress import EVERY
 MakeTool = Callable[..., BashTool]
 
 
-async def test_signs_of_life(make_tool: MakeTool, coordinator: Any) -> None:
+async def test_signs_of_life(make_tool: MakeTool, coordinator: Any, tmp_path: Path) -> None:
     """Events tell which call it is, for how long it has run, and the last line; they end with the command."""
     recorder = EventRecorder()
     coordinator.hooks.register("tool:progress", recorder.record)
     tool = make_tool(progress_every=0.1, timeout=60)
 
+    def go_on(event: str, data: dict[str, Any]) -> None:
+        if data["last_line"]:
+            (tmp_path / "project" / "go").touch()
+
+    coordinator.hooks.register("tool:progress", go_on)
+
     async def call() -> Any:
         coordinator._tool_dispatch_contexts = {asyncio.current_task(): {"tool_call_id": "call-7"}}
-        return await tool.execute({"command": "echo working on it; sleep 1"})
+        return await tool.execute({"command": "echo working on it; while ! test -e go; do sleep 0.05; done"})
 
     result = await asyncio.create_task(call())
     assert result.success

@@ -168,7 +168,10 @@ async def test_endings_are_the_command_s_own(tool: BashTool, nap: str, naps: Nap
     assert (await _run(tool, "exit 139"))["returncode"] == 139
     assert (await _run(tool, "kill -SEGV $$"))["returncode"] == -signal.SIGSEGV
     assert "left a process behind" in (await _run(tool, f"setsid -f {nap}"))["message"]
-    result = await tool.execute({"command": f"echo begun; setsid -f {nap}; {nap}", "timeout": 1})
+    for seconds in (1, 8, 64):  # more than once only on a machine that is very busy
+        result = await tool.execute({"command": f"echo begun; setsid -f {nap}; {nap}", "timeout": seconds})
+        if result.output["stdout"]:
+            break
     assert result.error is not None
     assert (result.error["code"], result.output["stdout"]) == ("timeout", "begun\n")
     assert naps() == []
@@ -176,7 +179,11 @@ async def test_endings_are_the_command_s_own(tool: BashTool, nap: str, naps: Nap
 
 async def test_a_command_may_clean_up_at_its_deadline(tool: BashTool, tmp_path: Path) -> None:
     """It gets SIGTERM and a moment, before all of it is killed."""
-    await tool.execute({"command": "trap 'touch tidy; exit' TERM; echo on; while :; do sleep 0.05; done", "timeout": 1})
+    command = "trap 'touch tidy; exit' TERM; echo on; while :; do sleep 0.05; done"
+    for seconds in (1, 8, 64):  # more than once only on a machine that is very busy
+        await tool.execute({"command": command, "timeout": seconds})
+        if (tmp_path / "project" / "tidy").exists():
+            break
     assert (tmp_path / "project" / "tidy").exists()
 
 

@@ -53,12 +53,15 @@ async def test_signal(tool: BashTool) -> None:
 
 async def test_timeout_is_not_a_refusal(tool: BashTool, nap: str, naps: Naps) -> None:
     """At the deadline the result has what was written by then, and says what happened and what to do."""
-    result = await tool.execute({"command": f"echo begun; setsid -f {nap}; {nap}", "timeout": 1})
+    for seconds in (1, 8, 64):  # more than once only on a machine that is very busy
+        result = await tool.execute({"command": f"echo begun; setsid -f {nap}; {nap}", "timeout": seconds})
+        if result.output["stdout"]:
+            break
     assert not result.success
     assert result.output["stdout"] == "begun\n"
     assert result.error is not None
     assert result.error["code"] == "timeout"
-    assert result.output["message"].startswith("Command timed out after 1 seconds and was stopped")
+    assert result.output["message"].startswith(f"Command timed out after {seconds} seconds and was stopped")
     assert naps() == []
 
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 import os
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
-from amplifier_core.events import PROVIDER_REQUEST, SESSION_RESUME, SESSION_START
+from amplifier_core.events import PROMPT_SUBMIT, PROVIDER_REQUEST, SESSION_RESUME, SESSION_START
 from amplifier_module_tool_mcp._events import EVENTS
 from amplifier_module_tool_mcp._settings import Settings
 from amplifier_module_tool_mcp._sources import find_servers
@@ -50,7 +50,13 @@ async def mount(coordinator: Any, config: dict[str, Any] | None = None) -> Calla
     coordinator.register_capability(CAPABILITY, servers)
     for event in (SESSION_START, SESSION_RESUME):
         coordinator.hooks.register(event, servers.on_session, name="tool-mcp-audience")
-    coordinator.hooks.register(PROVIDER_REQUEST, servers.on_request, priority=_GATE_PRIORITY, name="tool-mcp")
+    coordinator.hooks.register(PROMPT_SUBMIT, servers.on_prompt, name="tool-mcp-head-start")
+    *earlier, last = servers.gates()
+    for gate in earlier:
+        coordinator.hooks.register(PROVIDER_REQUEST, gate, priority=_GATE_PRIORITY, name="tool-mcp")
+    # When something is required, nothing is let out by one that fails.
+    on_error: Literal["continue", "deny"] = "deny" if servers.requirement else "continue"
+    coordinator.hooks.register(PROVIDER_REQUEST, last, priority=_GATE_PRIORITY, name="tool-mcp", on_error=on_error)
     if servers.connections and settings.visibility.enabled:
         priority = settings.visibility.priority
         coordinator.hooks.register(

@@ -15,8 +15,11 @@ Kind = Literal["tool", "resource", "template", "prompt"]
 #: What models' providers accept as the name of a tool.
 _LONGEST_NAME: Final = 64
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9_-]+")
+#: In the template of an address: `{name}`, `{+path}`, `{?query}` and so on.
+_VARIABLE: Final = re.compile(r"\{[^{}]*\}")
 _LONGEST_DESCRIPTION: Final = 4000
 _LARGEST_SCHEMA: Final = 64 * 1024
+_DEEPEST_SCHEMA: Final = 64
 #: Pages of a list: one that never ends cannot hold up the session.
 _MOST_PAGES: Final = 100
 _MIDDLE: Final[Mapping[str, str]] = {"tool": "", "resource": "resource_", "template": "resource_", "prompt": "prompt_"}
@@ -139,16 +142,49 @@ def is_wanted(name: str, spec: ServerSpec) -> bool:
     return not any(fnmatchcase(name, pattern) for pattern in spec.exclude_tools)
 
 
+def is_of_form(uri: str, template: str) -> bool:
+    """Tell whether an address has the fixed parts of a template, in their order; in between may be anything.
+
+    Servers differ in what they take for a variable, so that these are not looked into.
+    """
+    first, *others = _VARIABLE.split(template)
+    if not others:
+        return uri == first
+    if not uri.startswith(first):
+        return False
+    at = len(first)
+    for part in others[:-1]:
+        at = uri.find(part, at) + len(part)
+        if at < len(part):
+            return False
+    return len(uri) - at >= len(others[-1]) and uri.endswith(others[-1])
+
+
 def _description(offered: Any) -> str:
     text = str(offered.description or offered.title or "").strip()
     return text if len(text) <= _LONGEST_DESCRIPTION else f"{text[: _LONGEST_DESCRIPTION - 1]}…"
 
 
 def _schema(schema: Any) -> dict[str, Any]:
-    """Return a schema that providers accept; one that is too large is replaced by one that accepts anything."""
-    if not isinstance(schema, dict) or len(json.dumps(schema)) > _LARGEST_SCHEMA:
+    """Return a schema that providers accept; one that is too large or too deep is replaced by one for anything."""
+    if not isinstance(schema, dict) or _is_deep(schema) or len(json.dumps(schema)) > _LARGEST_SCHEMA:
         return {"type": "object"}
     return {**schema, "type": "object"}
+
+
+def _is_deep(value: Any) -> bool:
+    """Tell whether something is nested deeper than anybody meant it to be."""
+    level = [value]
+    for _ in range(_DEEPEST_SCHEMA):
+        level = [
+            inner
+            for each in level
+            if isinstance(each, dict | list)
+            for inner in (each.values() if isinstance(each, dict) else each)
+        ]
+        if not level:
+            return False
+    return True
 
 
 def _arguments(arguments: Iterable[Any]) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from amplifier_module_tool_mcp._confinement import Confinement
 from amplifier_module_tool_mcp._faults import ServerFault, short
 from amplifier_module_tool_mcp._inflow import Inflow
 from amplifier_module_tool_mcp._log_file import ErrorStream
+from amplifier_module_tool_mcp._message import read_message
 from amplifier_module_tool_mcp._spec import Resolved
 
 logger = logging.getLogger(__name__)
@@ -75,8 +76,6 @@ class ServerProcess:
         import tempfile
 
         import anyio
-        import mcp_types
-        from mcp.shared.message import SessionMessage
 
         argv, environment = await asyncio.to_thread(self._wrapped)
         errors = self._errors = self._make_errors()
@@ -91,11 +90,7 @@ class ServerProcess:
             pipe = _pipe(place / "input")
             order = Order(["/bin/sh", "-c", _WITH_INPUT, str(place / "input"), *argv], self._folder, environment)
             running = self._started(order, inflow, errors)
-
-            def parse(line: bytes) -> Any:
-                return SessionMessage(mcp_types.jsonrpc_message_adapter.validate_json(line, by_name=False))
-
-            pumps.append(asyncio.create_task(self._pump_in(inflow, parse, to_session, running, errors)))
+            pumps.append(asyncio.create_task(self._pump_in(inflow, read_message, to_session, running, errors)))
             pumps.append(asyncio.create_task(self._pump_out(from_session, pipe)))
             yield incoming, outgoing
         finally:

@@ -25,11 +25,39 @@ _STEPS: Final = (
 )
 
 
+#: Seconds after which an import lets others have the interpreter, instead of 5 ms: whoever writes a line to the log
+#: meanwhile would wait that long for each of them.
+_SLICE: Final = 0.0005
+
+
+class ShortSlices:
+    """Make threads take turns quickly for as long as anybody is in here; what was set before is set again after."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._inside = 0
+        self._before = 0.0
+
+    def __enter__(self) -> None:
+        with self._lock:
+            self._inside += 1
+            if self._inside == 1:
+                self._before = sys.getswitchinterval()
+                sys.setswitchinterval(min(_SLICE, self._before))
+
+    def __exit__(self, *error: object) -> None:
+        with self._lock:
+            self._inside -= 1
+            if not self._inside:
+                sys.setswitchinterval(self._before)
+
+
 class Loading:
     """The import of the SDK in a thread of its own, which ends soon after nobody waits for it any more."""
 
     def __init__(self) -> None:
         self._waiting = 0
+        self._slices = ShortSlices()
 
     async def loaded(self) -> Any:
         """Return the SDK; raises ServerFault when it cannot be imported."""
@@ -50,22 +78,27 @@ class Loading:
         return sys.modules["mcp"]
 
     def _import(self, loop: asyncio.AbstractEventLoop, done: asyncio.Future[None]) -> None:
+        with self._slices:
+            failure = self._step_by_step()
+        try:
+            loop.call_soon_threadsafe(_settle, done, failure)
+        except RuntimeError:
+            pass  # the loop is closed: nobody waits
+
+    def _step_by_step(self) -> BaseException | None:
+        """Import until nobody waits any more; return what went wrong."""
         failure: BaseException | None = None
         for name in _STEPS:
             if not self._waiting:
-                return
+                return None
             try:
                 import_module(name)
             except ImportError as error:
                 if name == "mcp":
                     failure = error
             except Exception as error:
-                failure = ImportError(f"{name}: {error}")
-                break
-        try:
-            loop.call_soon_threadsafe(_settle, done, failure)
-        except RuntimeError:
-            pass  # the loop is closed: nobody waits
+                return ImportError(f"{name}: {error}")
+        return failure
 
 
 def _settle(done: asyncio.Future[None], failure: BaseException | None) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -22,6 +23,7 @@ from amplifier_module_tool_mcp._events import (
     TOOLS_CHANGED,
 )
 from amplifier_module_tool_mcp._faults import ServerFault
+from amplifier_module_tool_mcp._requirement import Requirement
 from amplifier_module_tool_mcp._settings import Settings
 from amplifier_module_tool_mcp._sources import Found
 from amplifier_module_tool_mcp._spec import ServerSpec
@@ -36,8 +38,11 @@ logger = logging.getLogger(__name__)
 _MODULE: Final = "tool-mcp"
 #: Seconds after which the session is taken to have begun, whoever has not said so.
 _AUDIENCE: Final = 0.2
-#: Seconds that the first turn has the processor to itself, before servers are started that it does not wait for.
+#: Seconds that a session that has begun, or a request that goes out, has the processor to itself, before servers are
+#: started that nobody waits for.
 _HEAD_START: Final = 0.2
+#: ... and that all of that lasts at most.
+_LONGEST_HEAD_START: Final = 5.0
 
 
 class Servers:
@@ -57,10 +62,15 @@ class Servers:
         self._is_started = False
         #: Set when those who listen to events are there: some begin to when the session is ready, after this module.
         self._is_heard = asyncio.Event()
+        #: Set when servers are started, other than those that somebody waits for.
+        self._is_begun = asyncio.Event()
+        self._beginning: asyncio.TimerHandle | None = None
+        self._latest = 0.0
         self._announcing: asyncio.Task[None] | None = None
         self.connections = {
             spec.name: Connection(spec, settings, partial(self._link, spec), self) for spec in found.servers.values()
         }
+        self.requirement = Requirement(list(self.connections.values()), coordinator.config)
 
     async def mount_cached(self) -> None:
         """Mount what the servers offered last time; they need not be there for that."""
@@ -78,12 +88,31 @@ class Servers:
             logger.warning("tool-mcp: %s is not used: %s", ignored["origin"], ignored["reason"])
         loop = asyncio.get_running_loop()
         loop.call_later(_AUDIENCE, self._is_heard.set)
+        self._latest = loop.time() + _LONGEST_HEAD_START
         for connection in self.connections.values():
             if connection.spec.required:
                 connection.start()
-            else:
-                loop.call_later(_HEAD_START, connection.start)
+        self._begin_in(_HEAD_START)
         self._announcing = asyncio.create_task(self._announce())
+
+    def _begin_in(self, seconds: float) -> None:
+        """Start the servers in so many seconds, and not before, unless that is done or has been put off for long."""
+        if not self._is_started or self._is_begun.is_set():
+            return
+        if self._beginning is not None:
+            self._beginning.cancel()
+        loop = asyncio.get_running_loop()
+        self._beginning = loop.call_at(min(loop.time() + seconds, self._latest), self._begin)
+
+    def _begin(self) -> None:
+        self._is_begun.set()
+        for connection in self.connections.values():
+            connection.start()
+
+    async def on_prompt(self, event: str, data: dict[str, Any]) -> HookResult:
+        """Leave the processor to a turn until it has asked the model, and has nothing to do but to wait."""
+        self._begin_in(_LONGEST_HEAD_START)
+        return HookResult(action="continue")
 
     async def on_session(self, event: str, data: dict[str, Any]) -> HookResult:
         """Know that the session has begun, so that everybody who listens to events does so by now."""
@@ -95,6 +124,7 @@ class Servers:
         await self._is_heard.wait()
         for ignored in self._ignored:
             await self._coordinator.hooks.emit(IGNORED, dict(ignored))
+        await self._is_begun.wait()
         if not any(connection.spec.transport == "stdio" for connection in self.connections.values()):
             return
         from amplifier_kit.sandbox import sandbox_of
@@ -107,23 +137,26 @@ class Servers:
 
     async def close(self) -> None:
         """End all connections and servers, side by side."""
+        if self._beginning is not None:
+            self._beginning.cancel()
         if self._announcing is not None:
             self._is_heard.set()
+            self._is_begun.set()
             await asyncio.wait([self._announcing])
         await asyncio.gather(*(connection.close() for connection in self.connections.values()))
 
     # -- before a request --
 
-    async def on_request(self, event: str, data: dict[str, Any]) -> HookResult:
+    def gates(self) -> list[Callable[[str, dict[str, Any]], Awaitable[HookResult]]]:
+        """Return the handlers that let a request out, in their order."""
+        return [partial(self.on_request, part=part) for part in range(self.requirement.parts)]
+
+    async def on_request(self, event: str, data: dict[str, Any], *, part: int = 0) -> HookResult:
         """Wait for the servers that are required, each as long as its deadline; deny the request without them."""
         await self.start()
         self._is_heard.set()
-        required = [connection for connection in self.connections.values() if connection.spec.required]
-        missing = [
-            f"{connection.spec.name}: {fault}"
-            for connection, fault in zip(required, await asyncio.gather(*map(_fault, required)), strict=True)
-            if fault
-        ]
+        self._begin_in(_HEAD_START)
+        missing = await self.requirement.missing(part)
         if not missing:
             return HookResult(action="continue")
         text = "; ".join(self.masked(reason) for reason in missing)
@@ -317,11 +350,3 @@ class Servers:
         for mask in self._masks.values():
             text = mask.diagnostic(text)
         return text
-
-
-async def _fault(connection: Connection) -> str:
-    try:
-        await connection.ready()
-    except ServerFault as fault:
-        return fault.reason
-    return ""

@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 
 from amplifier_core import ToolResult
 from amplifier_module_tool_mcp._answers import Answer, structured_text
-from amplifier_module_tool_mcp._catalogue import Offer
+from amplifier_module_tool_mcp._catalogue import Offer, is_of_form
 from amplifier_module_tool_mcp._connection import Connection
 from amplifier_module_tool_mcp._faults import ServerFault
 from amplifier_module_tool_mcp._variables import Mask
@@ -88,6 +88,8 @@ class McpTool:
             raise ServerFault("protocol_error", "`uri` must be the address of a resource")
         if self.offer.kind == "resource" and uri != self.offer.uri:
             raise ServerFault("protocol_error", f"this tool reads {self.offer.uri} alone")
+        if self.offer.kind == "template" and not is_of_form(uri, self.offer.uri):
+            raise ServerFault("protocol_error", f"this tool reads addresses of the form {self.offer.uri} alone")
         result = await client.read_resource(uri)
         answer = self._answer()
         for contents in result.contents:

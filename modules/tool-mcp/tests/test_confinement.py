@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import socket
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,25 +22,66 @@ def _sandboxed(session: Session) -> None:
     """Skip where there is no sandbox."""
     status = sandbox_of(session.coordinator, {}).status
     if not status.is_active:
-        pytest.skip(f"no sandbox here: {status.reason}")
+        pytest.skip(f"there is no sandbox on this machine: {status.reason}")
 
 
 @pytest.mark.usefixtures("_sandboxed")
-async def test_inside(session: Session, sample: dict[str, Any], project: Path, tmp_path: Path) -> None:
+async def test_inside(session: Session, odd: Odd, project: Path, tmp_path: Path) -> None:
     """A server writes to the project, not beside it; the result names the sandbox, and an event tells it."""
-    await session.open({"s": sample})
+    await session.open({"odd": odd()})
     assert (await session.told("connected"))["sandbox"] == "active"
-    assert (await session.call("s_write", path="inside.txt")).success
+    assert (await session.call("odd_write", path="inside.txt")).success
     assert (project / "inside.txt").read_text() == "written"
-    await session.call("s_write", path=str(tmp_path / "outside.txt"))
+    await session.call("odd_write", path=str(tmp_path / "outside.txt"))
     assert not (tmp_path / "outside.txt").exists()
     for path in ("/usr/made-by-a-test", ".amplifier/settings.yaml"):
-        refused = await session.call("s_write", path=path)
+        refused = await session.call("odd_write", path=path)
         assert not refused.success
         assert "The sandbox stopped it" in refused.output["content"]
         assert not (project / path).exists()
     blocked = [data for event, data in session._recorder.events if event == "sandbox:blocked"]
     assert [each["kind"] for each in blocked] == ["filesystem", "filesystem"]
+
+
+@pytest.mark.usefixtures("_sandboxed")
+async def test_nobody_is_reached(session: Session, odd: Odd) -> None:
+    """No server of the host is there for one that runs inside, by port or abstract name, unless its entry says so."""
+    await session.open({"odd": odd(), "free": odd(sandbox={"network": True})})
+    with socket.create_server(("127.0.0.1", 0)) as web:
+        port = {"address": list(web.getsockname())}
+        assert (await session.call("free_reach", **port)).output["content"] == "reached"
+        refused = await session.call("odd_reach", **port)
+        assert not refused.success
+        assert "Connection refused" in refused.output["content"]
+    with socket.socket(socket.AF_UNIX) as local:
+        local.bind(f"\0door-{os.urandom(8).hex()}")
+        local.listen()
+        name = {"address": local.getsockname().decode(), "family": "AF_UNIX"}
+        assert (await session.call("free_reach", **name)).output["content"] == "reached"
+        assert not (await session.call("odd_reach", **name)).success
+
+
+@pytest.mark.usefixtures("_sandboxed")
+async def test_a_socket_in_the_project(session: Session, odd: Odd, project: Path) -> None:
+    """One that somebody listens on when the server starts is covered for it."""
+    door = project / "d"
+    if len(str(door)) > 107:
+        pytest.skip("the folder of the test is too deep for the name of a socket")
+    with socket.socket(socket.AF_UNIX) as local:
+        local.bind(str(door))
+        local.listen()
+        await session.open({"odd": odd(), "free": odd(sandbox="off")})
+        name = {"address": "d", "family": "AF_UNIX"}
+        assert (await session.call("free_reach", **name)).output["content"] == "reached"
+        assert not (await session.call("odd_reach", **name)).success
+
+
+@pytest.mark.usefixtures("_sandboxed")
+async def test_the_environment(session: Session, odd: Odd, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that looks for a variable of the host does not find it."""
+    monkeypatch.setenv("ODD_KEY", "a-secret-value")
+    await session.open({"odd": odd()})
+    assert (await session.call("odd_secret")).output["content"].startswith("None")
 
 
 @pytest.mark.usefixtures("_sandboxed")
@@ -61,11 +104,11 @@ async def test_what_the_sandbox_stops(session: Session, odd: Odd) -> None:
     assert (blocked["tool"], blocked["kind"]) == ("tool-mcp", "network")
 
 
-async def test_outside(session: Session, sample: dict[str, Any], tmp_path: Path) -> None:
+async def test_outside(session: Session, odd: Odd, tmp_path: Path) -> None:
     """An entry may switch the sandbox off."""
-    await session.open({"s": {**sample, "sandbox": "off"}})
+    await session.open({"odd": odd(sandbox="off")})
     assert (await session.told("connected"))["sandbox"] == "off"
-    assert (await session.call("s_write", path=str(tmp_path / "outside.txt"))).success
+    assert (await session.call("odd_write", path=str(tmp_path / "outside.txt"))).success
 
 
 async def test_required(session: Session, odd: Odd, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import itertools
 import json
 import re
 from pathlib import Path
@@ -14,9 +15,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from amplifier_module_tool_mcp._allowance import Allowance
 from amplifier_module_tool_mcp._answers import Answer
 from amplifier_module_tool_mcp._cache import CatalogueCache
-from amplifier_module_tool_mcp._catalogue import Catalogue, Offer, fetch_catalogue
+from amplifier_module_tool_mcp._catalogue import Catalogue, Offer, fetch_catalogue, is_of_form
 from amplifier_module_tool_mcp._circuit import Circuit
 from amplifier_module_tool_mcp._faults import ServerFault, fault_of
 from amplifier_module_tool_mcp._inflow import MOST_STRAY_LINES, Inflow
@@ -65,6 +67,22 @@ async def test_lists_are_bounded(spec: ServerSpec) -> None:
     assert len(asked) == 3
     assert len(catalogue.offers[0].description) == 4000
     assert catalogue.offers[1].schema == {"type": "object"}
+
+
+@pytest.mark.parametrize(
+    ("template", "right", "wrong"),
+    [
+        ("file:///{path}", ["file:///a", "file:///a/b c", "file:///"], ["file://a", "http://x", "", "file:/"]),
+        ("note://{a}/text", ["note://x/text", "note://x/y/text"], ["note://text", "note://x/text/", "note://x"]),
+        ("x://{a}-{b}.{c}/z", ["x://1-2.3/z"], ["x://1.2-3/z", "x://1-2/z", "x://1-2.3/zz"]),
+        ("db://{+path}{?query}", ["db://a?b=c"], ["dc://a"]),
+        ("plain://x", ["plain://x"], ["plain://x/y"]),
+        ("aa{x}aa", ["aaaa", "aabaa"], ["aaa"]),
+    ],
+)
+def test_forms_of_addresses(template: str, right: list[str], wrong: list[str]) -> None:
+    """An address is of a form when it has all its fixed parts, each once and in order."""
+    assert [uri for uri in (*right, *wrong) if is_of_form(uri, template)] == right
 
 
 async def test_the_cache(tmp_path: Path, spec: ServerSpec) -> None:
@@ -162,6 +180,25 @@ async def test_lines(lines: list[bytes], size: int) -> None:
         found.append(message["n"])
     assert found == list(range(len(lines)))
     assert inflow.fault is None
+
+
+@pytest.mark.parametrize("pause", [0, 4000])
+async def test_a_flood_on_a_slow_machine(pause: int) -> None:
+    """Whoever never lets up is stopped although few messages a second are taken in; a pause starts all over."""
+    inflow = Inflow(1 << 20)
+    inflow._allowance = Allowance(itertools.count().__next__)  # a second for every message
+    line = b'{"a": "' + b"x" * 1000 + b'"}\n'
+    for number in range(1, 10_000):
+        while not inflow.is_flood and number != pause:
+            inflow.feed(line)
+        if number == pause:
+            while inflow.is_flood:
+                await asyncio.wait_for(inflow.next(json.loads), 60)
+        if await asyncio.wait_for(inflow.next(json.loads), 60) is None:
+            break
+    assert inflow.fault is not None
+    assert (inflow.fault.code, "faster than they can be taken in" in inflow.fault.reason) == ("flood", True)
+    assert (number > 6000) is bool(pause)
 
 
 async def test_stray_lines_have_a_limit() -> None:

@@ -51,6 +51,18 @@ async def test_what_it_answers(connected: Session) -> None:
     assert image.source["media_type"] == "image/png"
 
 
+async def test_a_resource_reads_its_own_address_alone(connected: Session) -> None:
+    """A rule for the tool of one resource is no rule for all: another address is refused, one's own is not."""
+    refused = await connected.call("s_resource_hello", uri="note://x/text")
+    assert (refused.success, refused.error["code"]) == (False, "mcp_protocol_error")
+    assert "this tool reads note://hello alone" in refused.error["message"]
+    assert "the note x" not in str(refused)
+    assert (await connected.call("s_resource_hello", uri="note://hello")).output["content"] == "the text of the note"
+    refused = await connected.call("s_resource_note", uri="note://hello")
+    assert (refused.success, refused.error["code"]) == (False, "mcp_protocol_error")
+    assert "this tool reads addresses of the form note://{name}/text" in refused.error["message"]
+
+
 async def test_a_list_that_changes(connected: Session) -> None:
     """A tool that comes is mounted and one that goes is unmounted while the session runs; an event names them."""
     await connected.call("s_grow")

@@ -68,7 +68,7 @@ class ScriptedProvider:
 
 @pytest.fixture
 def make_live(monkeypatch: pytest.MonkeyPatch, project: Path, home: Path) -> MakeLive:
-    """Give `make_live(servers, *calls, verdict="allow", before=None)`: a session whose model makes these calls."""
+    """Give `make_live(servers, *calls, verdict="allow", before=None, ...)`: a session whose model makes these calls."""
 
     def module(module_id: str, mount: Callable[..., Any]) -> None:
         made = ModuleType(f"amplifier_module_{module_id.replace('-', '_')}")
@@ -76,7 +76,11 @@ def make_live(monkeypatch: pytest.MonkeyPatch, project: Path, home: Path) -> Mak
         monkeypatch.setitem(sys.modules, made.__name__, made)
 
     def make(
-        servers: dict[str, Any], *calls: str, verdict: str = "allow", before: Callable[[], Any] | None = None
+        servers: dict[str, Any],
+        *calls: str,
+        verdict: str = "allow",
+        before: Callable[[], Any] | None = None,
+        hook_timeout: float | None = None,
     ) -> AmplifierSession:
         async def mount_loop(coordinator: Any, config: Any) -> None:
             await coordinator.mount("orchestrator", ScriptedLoop())
@@ -93,7 +97,11 @@ def make_live(monkeypatch: pytest.MonkeyPatch, project: Path, home: Path) -> Mak
         module("provider-script", mount_provider)
         made = AmplifierSession(
             {
-                "session": {"orchestrator": "loop-script", "context": "context-script"},
+                "session": {
+                    "orchestrator": "loop-script",
+                    "context": "context-script",
+                    **({} if hook_timeout is None else {"hook_timeout": hook_timeout}),
+                },
                 "providers": [{"module": "provider-script"}],
                 "tools": [{"module": "tool-mcp", "config": {"servers": servers}}],
             }
@@ -153,6 +161,31 @@ async def test_a_required_server_ends_the_turn(make_live: MakeLive, odd: Odd) ->
         assert "required" in said
 
 
+async def test_a_server_that_has_longer_than_a_handler(make_live: MakeLive, odd: Odd, project: Path) -> None:
+    """Where the session's deadline for handlers is shorter than a server's own, it is waited for all the same."""
+    session = make_live({"odd": odd("slow", "gate", required=True, connect_timeout=600)}, hook_timeout=2)
+    async with session:
+        running = asyncio.create_task(session.execute("go"))
+        assert not (await asyncio.wait([running], timeout=3))[0]
+        requests = _requests(session)
+        assert requests == []
+        (project / "gate").touch()
+        assert await running == "done"
+        assert "mcp_odd_echo" in [tool.name for tool in requests[0].tools]
+
+
+async def test_a_deadline_for_handlers_lets_nothing_out(make_live: MakeLive, odd: Odd) -> None:
+    """A server that never comes is the reason that no request goes out, also when handlers have less time than it."""
+    session = make_live({"odd": odd("silent", required=True, connect_timeout=6)}, hook_timeout=5)
+    async with session:
+        try:
+            said = str(await session.execute("go"))
+        except Exception as error:
+            said = str(error)
+        assert _requests(session) == []
+        assert "an MCP server that is required is not there: odd: it is not connected after 6 s" in said
+
+
 async def test_a_short_session_leaves_nothing(
     make_live: MakeLive, odd: Odd, token: str, alive: Callable[[str], list[int]]
 ) -> None:
@@ -161,4 +194,4 @@ async def test_a_short_session_leaves_nothing(
     async with make_live({"odd": odd("stays", token), "other": odd("silent", token)}) as session:
         assert await session.execute("go") == "done"
     assert alive(token) == []
-    assert await wait_for(lambda: asyncio.all_tasks() == before)
+    assert await wait_for(lambda: asyncio.all_tasks() == before, timeout=60)

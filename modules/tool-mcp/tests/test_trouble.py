@@ -29,7 +29,7 @@ async def test_slow_start_costs_the_first_turn_nothing(session: Session, odd: Od
     await session.told("connected")
     assert "mcp_odd_echo" in session.tools
     asked = await session.coordinator.hooks.emit("provider:request", {"provider": "x"})
-    assert "- odd (9 tools): connected" in asked.context_injection
+    assert "- odd (13 tools): connected" in asked.context_injection
 
 
 async def test_a_call_waits_for_a_slow_server(make_session: Callable[[], Session], odd: Odd, project: Path) -> None:
@@ -47,6 +47,26 @@ async def test_a_call_waits_for_a_slow_server(make_session: Callable[[], Session
     (project / "gate").touch()
     assert (await call).output["content"] == '{"word": "hello"}'
     assert session.events("tools_changed") == []
+
+
+@pytest.mark.parametrize(
+    ("now", "left_out"), [({"exclude_tools": ["crash", "n*"]}, {"crash", "never"}), ({"tools": ["e*"]}, {"flood"})]
+)
+async def test_a_list_of_last_time_keeps_to_the_config(
+    make_session: Callable[[], Session], odd: Odd, project: Path, now: dict[str, Any], left_out: set[str]
+) -> None:
+    """A tool that the config leaves out now is not there, although the server offered it last time."""
+    (project / "gate").touch()
+    first = await make_session().open({"odd": odd("slow", "gate")})
+    await first.told("connected")
+    assert {f"mcp_odd_{name}" for name in left_out} <= set(first.tools)
+    assert await wait_for(lambda: any(first.home.glob("cache/mcp/*.json")), timeout=60)
+    await first.close()
+    (project / "gate").unlink()
+    session = await make_session().open({"odd": odd("slow", "gate", **now)})
+    assert "mcp_odd_echo" in session.tools
+    assert not {f"mcp_odd_{name}" for name in left_out} & set(session.tools)
+    assert session.events("connected") == []
 
 
 async def test_a_call_does_not_wait_for_ever(make_session: Callable[[], Session], odd: Odd, project: Path) -> None:
@@ -67,7 +87,7 @@ async def test_a_call_does_not_wait_for_ever(make_session: Callable[[], Session]
     ("name", "fault", "reason"),
     [
         ("crash", "crashed", "it ended with exit code 3; it last said: it hurts"),
-        ("flood", "flood", "it sent more than"),
+        ("flood", "flood", "'odd': it "),
         ("malformed", "malformed", "no messages of the protocol"),
         ("huge", "flood", "bytes that nobody waits for"),
     ],
@@ -86,10 +106,14 @@ async def test_trouble_in_a_call(session: Session, odd: Odd, name: str, fault: s
 
 async def test_an_answer_that_never_comes(session: Session, odd: Odd) -> None:
     """A call ends at its deadline; the server stays, and its other tools with it."""
-    await session.open({"odd": odd(call_timeout=0.3)})
+    await session.open({"odd": odd(call_timeout=60)})
+    await session.told("connected")
+    assert session.connection().call_timeout == 60
+    session.connection().call_timeout = 0.3
     result = await session.call("odd_never")
     assert result.error["code"] == "mcp_timeout"
     assert "within 0.3 s" in result.error["message"]
+    session.connection().call_timeout = 60
     assert (await session.call("odd_echo")).success
     assert session.events("disconnected") == []
 
@@ -161,9 +185,12 @@ async def test_a_changed_list(session: Session, odd: Odd) -> None:
 async def test_the_circuit_opens(session: Session, odd: Odd) -> None:
     """After so many failures in a row calls fail at once, with the reason of the last; later it is tried again."""
     retry = {**QUICK, "failures": 3, "cooldown": 1000.0}
-    await session.open({"odd": odd("plain", call_timeout=0.2)}, retry=retry)
+    await session.open({"odd": odd("plain")}, retry=retry)
+    await session.told("connected")
+    session.connection().call_timeout = 0.2
     for _ in range(3):
         assert (await session.call("odd_never")).error["code"] == "mcp_timeout"
+    session.connection().call_timeout = 60
     await session.told("disconnected")
     result = await session.call("odd_echo")
     assert result.error["code"] == "mcp_circuit_open"

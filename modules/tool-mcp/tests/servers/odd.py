@@ -6,14 +6,14 @@ import json
 import os
 import sys
 import time
+from collections.abc import Callable
 from typing import Any
 
 BEHAVIOUR = sys.argv[1]
 OPTION = sys.argv[2] if len(sys.argv) > 2 else ""
-TOOLS = [
-    {"name": name, "description": f"{name} it", "inputSchema": {"type": "object"}}
-    for name in ("echo", "crash", "never", "flood", "malformed", "invalid", "change", "huge", "secret")
-]
+NAMES: tuple[str, ...] = ("echo", "crash", "never", "flood", "malformed", "invalid", "change", "huge", "secret")
+NAMES += ("write", "reach", "half", "shapeless")
+TOOLS = [{"name": name, "description": f"{name} it", "inputSchema": {"type": "object"}} for name in NAMES]
 
 
 def send(message: Any) -> None:
@@ -27,6 +27,27 @@ def answer(identity: Any, **result: Any) -> None:
 
 def say(identity: Any, text: str) -> None:
     answer(identity, content=[{"type": "text", "text": text}])
+
+
+def attempt(identity: Any, work: Callable[[], Any]) -> None:
+    try:
+        say(identity, str(work()))
+    except OSError as error:
+        answer(identity, content=[{"type": "text", "text": str(error)}], isError=True)
+
+
+def write(path: str) -> str:
+    with open(path, "w", encoding="utf-8") as file:
+        file.write("written")
+    return "written"
+
+
+def reach(address: Any, family: str = "AF_INET") -> str:
+    import socket
+
+    with socket.socket(getattr(socket, family)) as client:
+        client.connect(tuple(address) if isinstance(address, list) else address)
+    return "reached"
 
 
 def notify(method: str) -> None:
@@ -58,6 +79,14 @@ def call(identity: Any, name: str, arguments: dict[str, Any]) -> None:
         sys.stderr.write(f"on stderr: {sys.argv[2:]} {os.environ.get('ODD_KEY')}\n")
         sys.stderr.flush()
         say(identity, f"{os.environ.get('ODD_KEY')} {OPTION}")
+    elif name == "half":
+        say(identity, "half \ud83d")
+    elif name == "shapeless":
+        send({"jsonrpc": "2.0", "id": identity, "result": "no object"})
+    elif name == "write":
+        attempt(identity, lambda: write(**arguments))
+    elif name == "reach":
+        attempt(identity, lambda: reach(**arguments))
     elif name != "never":
         say(identity, json.dumps(arguments))
 
@@ -92,6 +121,11 @@ def main() -> None:
     if BEHAVIOUR == "slow":
         while not os.path.exists(OPTION):
             time.sleep(0.01)
+    if BEHAVIOUR == "deep":
+        schema: dict[str, Any] = {"type": "object"}
+        for _ in range(80):
+            schema = {"type": "object", "properties": {"inner": schema}}
+        TOOLS.append({"name": "deep", "inputSchema": schema})
     if BEHAVIOUR == "garbage":
         while True:
             sys.stdout.write("garbage\n")
