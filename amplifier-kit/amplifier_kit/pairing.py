@@ -33,7 +33,7 @@ MISSING_RESULT_TEXT: Final = (
     "[SYSTEM ERROR: Tool result missing] The result of this call was lost, most likely because the session stopped "
     "while the call was running. It may or may not have taken effect: check before calling again."
 )
-_CLOSING_TEXT: Final = "The tool calls above were interrupted, and their results are lost."
+_CLOSING_TEXT: Final = "The turn was interrupted here. What is known of the calls above stands in their results."
 _CALL_BLOCKS: Final = frozenset({"tool_call", "tool_use"})
 _LISTS: Final = (list, tuple)
 

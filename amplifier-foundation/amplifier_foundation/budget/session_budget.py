@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from decimal import Decimal
 from types import TracebackType
 from typing import Any, Final, Literal, overload
@@ -64,6 +64,11 @@ class SessionBudget:
         self._own_limit: str | None = None
         self._warned: set[str] = set()
         self._is_told = False
+        #: Asks the process that started this one for a call, before it is made; returns why not, empty when it may be.
+        self.elsewhere: Callable[[Counted], Awaitable[str]] | None = None
+        self._barred: str | None = None
+        self._followers: list[Callable[[str], None]] = []
+        self._follower: Callable[[str], None] | None = None
 
     def connect(self, coordinator: Any) -> None:
         """Check before every model and tool call of a session, and count what comes back."""
@@ -93,6 +98,9 @@ class SessionBudget:
         for budget in self._all:
             if budget._own_reason is not None:
                 return budget._own_reason
+            if budget._barred is not None:
+                budget.end(budget._barred)
+                return budget._barred
             if budget._reached:
                 return budget._exhaust(budget._reached[0])
             if budget._ends_at is not None and budget._clock() >= budget._ends_at:
@@ -104,15 +112,23 @@ class SessionBudget:
 
         What is refused is not counted.
         """
-        reason = self.check()
-        if reason is not None:
-            return reason
-        for budget in self._all:
-            if name in budget._most and budget._counts[name] >= budget._most[name]:
-                return budget._exhaust(name)
-        for budget in self._all:
-            budget._counts[name] += 1
-        return None
+        reason = self._refusal(name)
+        if reason is None:
+            for budget in self._all:
+                budget._counts[name] += 1
+        return reason
+
+    async def claim(self, name: Counted) -> str | None:
+        """Reserve a call, in the process that started this one first, where others draw on the same limits."""
+        first = self._all[-1]
+        if first.elsewhere is not None and self._refusal(name) is None:
+            try:
+                reason = await first.elsewhere(name)
+            except Exception as error:  # whatever is wrong with the line: nobody knows what is left
+                reason = f"the budget cannot be asked for: {type(error).__name__}: {error}"
+            if reason:
+                first.end(reason)
+        return self.reserve(name)
 
     @overload
     def remaining(self, name: Literal["seconds"]) -> float | None: ...
@@ -177,6 +193,10 @@ class SessionBudget:
             self._has_place = False
             for budget in self._above:
                 budget._children -= 1
+        if self._follower is not None:
+            for budget in self._all:
+                budget._followers.remove(self._follower)
+            self._follower = None
 
     def __enter__(self) -> SessionBudget:
         return self
@@ -204,8 +224,18 @@ class SessionBudget:
             self._absorbed[name] = self._absorbed.get(name, 0) + 1
         return reason
 
+    def follow(self, tell: Callable[[str], None]) -> None:
+        """Call `tell` with the reason when what limits the session, in another process, is used up; until `close()`."""
+        self._follower = tell
+        for budget in self._all:
+            budget._followers.append(tell)
+
+    def bar(self, reason: str) -> None:
+        """Take that a limit elsewhere is used up: whoever wants to do something more is refused it."""
+        self._barred = reason
+
     def end(self, reason: str) -> None:
-        """Take that a limit elsewhere allows nothing more; it is told there."""
+        """Take that a limit elsewhere has refused something; it is told there."""
         if self._own_reason is None:
             self._own_reason, self._own_limit, self._is_told = reason, "elsewhere", True
 
@@ -271,21 +301,36 @@ class SessionBudget:
             budget._unpriced += spent.unpriced
             budget._spending.add(who, spent, budget.session_id)
             if budget._limits:
+                was_reached = bool(budget._reached)
                 budget._reached = [name for name in ("usd", "tokens") if budget._is_reached(name)]
+                if budget._reached and not was_reached:
+                    for tell in tuple(budget._followers):
+                        tell(budget._used_up(budget._reached[0]))
 
     def _is_reached(self, name: str) -> bool:
         limit = self._limits.get(name)
         return limit is not None and (self._used[name] >= limit or (name == "usd" and self._unpriced > 0))
 
+    def _refusal(self, name: Counted) -> str | None:
+        """Return why there may not be another call, None when there may."""
+        reason = self.check()
+        if reason is not None:
+            return reason
+        for budget in self._all:
+            if name in budget._most and budget._counts[name] >= budget._most[name]:
+                return budget._exhaust(name)
+        return None
+
     def _exhaust(self, name: str) -> str:
-        limit = self._limits[name]
         self._own_limit = name
+        self._own_reason = self._used_up(name)
+        return self._own_reason
+
+    def _used_up(self, name: str) -> str:
+        limit = self._limits[name]
         if name == "usd" and self._unpriced:
-            text = f"the budget of {limit} usd cannot be kept: the price of {self._unpriced} answers is not known"
-        else:
-            text = f"the budget of {limit} {name} is used up ({self.used()[name]} used)"
-        self._own_reason = text
-        return text
+            return f"the budget of {limit} usd cannot be kept: the price of {self._unpriced} answers is not known"
+        return f"the budget of {limit} {name} is used up ({self.used()[name]} used)"
 
     def _require_room(self, depth: int) -> None:
         """Raise BudgetExceededError when a child at that depth would be too deep below here, or one too many."""

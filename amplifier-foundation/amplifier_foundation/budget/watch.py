@@ -62,24 +62,24 @@ class BudgetWatch:
         self._hooks.register(event, handler, priority=_FIRST, name="app-budget", **options)
 
     async def _before_request(self, event: str, data: dict[str, Any]) -> HookResult:
-        reason = self._budget.reserve("turns")
+        reason = await self._budget.claim("turns")
         if reason is None:
             self._requests[data.get("span_id")] = _Request()
         return await self._verdict(reason)
 
     async def _before_tool(self, event: str, data: dict[str, Any]) -> HookResult:
         # With an input that a person has changed, it is the same call again.
-        reason = self._budget.check() if data.get("edits") else self._budget.reserve("tool_calls")
+        reason = self._budget.check() if data.get("edits") else await self._budget.claim("tool_calls")
         return await self._verdict(reason)
 
-    def _on_question(self, event: str, data: dict[str, Any]) -> None:
+    async def _on_question(self, event: str, data: dict[str, Any]) -> None:
         """Count a question that the loop has not asked for: of a hook or a tool, or one more for the same request.
 
         One too many is refused by the provider, which asks the budget before every attempt.
         """
         request = self._requests.get(data.get("span_id"))
         if request is None or request.is_asked:
-            self._budget.reserve("turns")
+            await self._budget.claim("turns")
         else:
             request.is_asked = True
 

@@ -110,3 +110,7 @@ class ResumeCapability:
             timeout=timeout,
         )
         return await children.resume(sub_session_id if sub_session_id is not None else session_id, request)
+
+    def agent_of(self, session_id: str) -> str | None:
+        """Return the agent of a child of this session; None when there is no such child."""
+        return self._children().agent_of(session_id)

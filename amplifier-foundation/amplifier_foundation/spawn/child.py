@@ -147,6 +147,8 @@ class Child:
         try:
             answer = await runtime.execute(task.prompt)
         except asyncio.CancelledError:
+            # Whoever waited for it has given up; the kernel takes that for a failure when nobody asked it to stop.
+            runtime.session.status.status = "cancelled"
             raise
         except Exception as error:
             failure = ChildFailedError(identity, f"the session {identity} failed: {_said(error)}")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from amplifier_foundation.sessions.plan_facts import planned_budget
 from amplifier_foundation.sessions.recovery import RECOVERED
 from amplifier_foundation.spawn.child import Child, Surroundings, Task
+from amplifier_foundation.spawn.cost import ChildCosts
 from amplifier_foundation.spawn.errors import ChildBusyError, ChildFailedError, SpawnError
 from amplifier_foundation.spawn.ids import child_id, is_plain
 from amplifier_foundation.spawn.origin import ChildFacts, Origin
@@ -44,10 +45,7 @@ class ChildSessions:
         self._roster = Roster(parent.prepared.composed.plan, parent.session.config, parent.agents_at_start)
         #: Children at work: their task, and what waits for their result.
         self._running: dict[str, _AtWork] = {}
-        #: Children whose cost is told to the parent: the one at work, else what it had cost.
-        self._costs: dict[str, Child | RemoteChild | str | None] = {}
-        #: Those whose contributor there is.
-        self._told: set[str] = set()
+        self._costs = ChildCosts(parent.session.coordinator)
         #: How often each call id was answered before: an id that comes again means another call.
         self._answered = Counter(_answered_calls(parent.saved))
         #: In which turn each was answered last by this process.
@@ -88,9 +86,19 @@ class ChildSessions:
         task = task_hash(instruction) if instruction is not None else None
         return self._call_id(agent, tool_call_id, task)
 
+    def agent_of(self, session_id: str) -> str | None:
+        """Return the agent of a child that is on disk, by its notes; None when there is no such child."""
+        if not is_plain(session_id) or not (self._place / session_id).is_dir():
+            return None
+        from amplifier_foundation.sessions.metadata import load_metadata
+
+        facts = load_metadata(self._place / session_id).data
+        agent = facts.get("agent_name") if facts.get("parent_id") == self._parent.session_id else None
+        return agent if isinstance(agent, str) else None
+
     def is_counted(self, session_id: str) -> bool:
         """Tell whether this process tells what a child costs."""
-        return session_id in self._costs
+        return self._costs.is_counted(session_id)
 
     async def close(self) -> None:
         """Stop the children that are at work still: nobody is left who could use what they do."""
@@ -226,7 +234,8 @@ class ChildSessions:
         self_depth = depth if isinstance(depth, int) else 0
         origin = self._parts.origin(facts, prepared, agent, self_depth, {}, has_own_provider=True)
         work = Task(prompt, task, (), warnings)
-        return await self._run(origin, prepared, saved, work, agent, is_own_process=request.use_subprocess)
+        is_own_process = request.use_subprocess or saved.metadata.get("use_subprocess") is True
+        return await self._run(origin, prepared, saved, work, agent, is_own_process=is_own_process)
 
     async def _run(
         self,
@@ -251,36 +260,18 @@ class ChildSessions:
                 child = RemoteChild(surroundings, origin, prepared, is_saved=saved is not None)
             else:
                 child = Child(surroundings, origin, prepared, saved)
-            self._tell_cost(identity, child)
+            self._costs.begin(identity, child)
             token = self._parent.session.coordinator.cancellation
             token.register_child(child.cancellation)
             try:
                 return await child.run(task)
             finally:
                 token.unregister_child(child.cancellation)
-                if child.spent is not None:
-                    self._costs[identity] = child.spent
-                else:  # it never came to counting: its notes say what it had cost
-                    del self._costs[identity]
+                self._costs.end(identity, child)
 
     def _facts(self, identity: str, request: SpawnRequest, agent: str) -> ChildFacts:
         above, depth = self._parent.session_id, self._parts.depth()
         return ChildFacts(identity, above, agent, depth, request.tool_call_id, request.parallel_group_id)
-
-    def _tell_cost(self, identity: str, child: Child | RemoteChild) -> None:
-        before = self._costs.get(identity)
-        child.spent = before if isinstance(before, str) else None
-        self._costs[identity] = child
-        if identity in self._told:
-            return
-        self._told.add(identity)
-
-        async def cost() -> dict[str, str] | None:
-            now = self._costs.get(identity)
-            spent = now if now is None or isinstance(now, str) else await now.cost()
-            return {"cost_usd": spent} if spent is not None else None
-
-        self._parent.session.coordinator.register_contributor("session.cost", f"delegate:{identity}", cost)
 
 
 class _AtWork:

@@ -5,9 +5,57 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from amplifier_foundation.sessions.usage import known_amount
+
+if TYPE_CHECKING:
+    from amplifier_foundation.spawn.child import Child
+    from amplifier_foundation.spawn.remote import RemoteChild
+
+
+class ChildCosts:
+    """Tell what each child of one session costs, as a contributor of its own named `delegate:<id>`.
+
+    A session may start children without end: of one that is over, its id and its cost are all that is kept.
+    """
+
+    def __init__(self, coordinator: Any) -> None:
+        """Tell it to whoever asks the session that has this coordinator."""
+        self._coordinator = coordinator
+        #: The one at work, else what it had cost; None when its notes alone say that.
+        self._known: dict[str, Child | RemoteChild | str | None] = {}
+
+    def is_counted(self, session_id: str) -> bool:
+        """Tell whether this process tells what a child costs."""
+        return self._known.get(session_id) is not None
+
+    def begin(self, session_id: str, child: Child | RemoteChild) -> None:
+        """Take that a child is at work, which goes on counting where it had stopped."""
+        before = self._known.get(session_id)
+        child.spent = before if isinstance(before, str) else None
+        if session_id not in self._known:
+            teller = _Teller(self._known, session_id)
+            self._coordinator.register_contributor("session.cost", f"delegate:{session_id}", teller)
+        self._known[session_id] = child
+
+    def end(self, session_id: str, child: Child | RemoteChild) -> None:
+        """Take that a child is over; of one that never came to counting, its notes say what it had cost."""
+        self._known[session_id] = child.spent
+
+
+class _Teller:
+    """Tell what one child costs; small, for there is one for every child that ever was."""
+
+    __slots__ = ("_known", "_session_id")
+
+    def __init__(self, known: Mapping[str, Child | RemoteChild | str | None], session_id: str) -> None:
+        self._known, self._session_id = known, session_id
+
+    async def __call__(self) -> dict[str, str] | None:
+        now = self._known[self._session_id]
+        spent = now if now is None or isinstance(now, str) else await now.cost()
+        return {"cost_usd": spent} if spent is not None else None
 
 
 def total_cost(told: Iterable[Any]) -> str | None:

@@ -96,6 +96,7 @@ class ChildParts:
             "parallel_group_id": facts.parallel_group_id,
             "task_sha256": task,
             "self_delegation_depth": self.self_depth(request),
+            "use_subprocess": request.use_subprocess or None,
             "agent_overlay": dict(agent),
             "config": _shown(composed.plan),
             "bundle_context": {

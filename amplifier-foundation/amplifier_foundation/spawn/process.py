@@ -12,11 +12,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from amplifier_core.events import LLM_RESPONSE, PROVIDER_REQUEST, TOOL_POST, TOOL_PRE
-from amplifier_core.models import HookResult
+from amplifier_core.events import LLM_RESPONSE, TOOL_POST
 from amplifier_foundation.budget import SessionBudget
 from amplifier_foundation.errors import FoundationError
 from amplifier_foundation.import_path import hold
+from amplifier_foundation.permissions.answered_by import note_answer
 from amplifier_foundation.spawn.child import Child, Surroundings
 from amplifier_foundation.spawn.errors import ChildError
 from amplifier_foundation.spawn.frames import Frame, read_frame, write_frame
@@ -29,7 +29,7 @@ class Line:
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader, self._writer = reader, writer
-        self._asked: dict[int, asyncio.Future[str]] = {}
+        self._asked: dict[int, asyncio.Future[Frame]] = {}
         self._count = 0
 
     def send(self, frame: Frame) -> None:
@@ -47,18 +47,20 @@ class Line:
 
     async def request_approval(self, prompt: str, options: list[str], timeout: float, default: str) -> str:
         """Ask as the kernel asks, over there."""
-        return await self._asked_there(
+        said = await self._asked_there(
             {"kind": "ask", "prompt": prompt, "options": options, "timeout": timeout, "default": default}
         )
+        note_answer(said["by"])
+        return str(said.get("answer"))
 
-    async def reserve(self, name: str) -> str:
-        """Return why there may not be another call, by the budget over there; empty when there may."""
-        return await self._asked_there({"kind": "reserve", "name": name})
+    async def reserve(self, name: str, report: Mapping[str, Any]) -> str:
+        """Tell what was used; return why the budget over there allows no other call, empty when it does."""
+        return str((await self._asked_there({"kind": "reserve", "name": name, "report": report})).get("answer"))
 
-    async def _asked_there(self, question: Frame) -> str:
+    async def _asked_there(self, question: Frame) -> Frame:
         self._count += 1
         number = self._count
-        future: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[Frame] = asyncio.get_running_loop().create_future()
         self._asked[number] = future
         self.send({**question, "id": number})
         try:
@@ -74,15 +76,17 @@ class Line:
         """Tell an event over there."""
         self.send({"kind": "event", "facts": list(facts), "event": event, "data": data})
 
-    async def listen(self, stop: Any) -> None:
+    async def listen(self, stop: Any, budget: SessionBudget) -> None:
         """Heed what comes from the parent; when it is gone, stop at once."""
         while (frame := await read_frame(self._reader)) is not None:
             if frame.get("kind") == "answer" and frame.get("id") in self._asked:
                 future = self._asked[frame["id"]]
                 if not future.done():
-                    future.set_result(str(frame.get("answer")))
+                    future.set_result(frame)
             elif frame.get("kind") == "stop":
                 stop(bool(frame.get("immediate")))
+            elif frame.get("kind") == "used_up":
+                budget.bar(str(frame.get("reason")))
         stop(True)
 
 
@@ -134,24 +138,13 @@ async def _run(job: Mapping[str, Any], line: Line) -> Frame:
     async def tell_use(event: str, data: dict[str, Any]) -> None:
         line.send({"kind": "used", "report": budget.report(), "cost_usd": await child.cost()})
 
-    def gate(name: str) -> Any:
-        async def before(event: str, data: dict[str, Any]) -> HookResult:
-            reason = "" if data.get("edits") else await line.reserve(name)
-            if not reason:
-                return HookResult(action="continue")
-            budget.end(reason)
-            return HookResult(action="deny", reason=reason)
-
-        return before
-
-    hooks = child.runtime.session.coordinator.hooks
     if budget.is_limited:  # others draw on it too, so what was left at the start is not enough to know
-        for event, name in ((PROVIDER_REQUEST, "turns"), (TOOL_PRE, "tool_calls")):
-            hooks.register(event, gate(name), priority=-1001, name="app-process-budget", on_error="deny")
+        budget.elsewhere = lambda name: line.reserve(name, budget.report())
+    hooks = child.runtime.session.coordinator.hooks
     for event in (LLM_RESPONSE, TOOL_POST):
         hooks.register(event, tell_use, priority=1000, name="app-process")
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop, True)
-    listening = asyncio.ensure_future(line.listen(stop))
+    listening = asyncio.ensure_future(line.listen(stop, budget))
     try:
         return {"kind": "result", "result": await work}
     finally:

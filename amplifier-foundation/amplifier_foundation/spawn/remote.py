@@ -12,7 +12,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from amplifier_core.approval import ApprovalTimeoutError
 from amplifier_core.cancellation import CancellationToken
+from amplifier_foundation.permissions.answered_by import APP, note_answer, take_answer
 from amplifier_foundation.spawn.child import Surroundings, Task
 from amplifier_foundation.spawn.errors import ChildBusyError, ChildError, ChildFailedError, ChildRefusedError
 from amplifier_foundation.spawn.frames import Frame, read_frame, write_frame
@@ -73,7 +75,7 @@ class _Token(CancellationToken):
         """Ask the child to stop at once."""
         is_new = super().request_immediate()
         if is_new:
-            self._child.tell({"kind": "stop", "immediate": True})
+            self._child.stop_at_once()
         return is_new
 
 
@@ -87,6 +89,7 @@ class RemoteChild:
         self._output = Output(_OUTPUT_BYTES)
         self._result: Result | None = None
         self._reading: asyncio.Task[Result | None] | None = None
+        self._is_stopped = asyncio.Event()
         self.cancellation: CancellationToken = _Token(self)
         #: What the child and all below it have cost, as far as it has told.
         self.spent: str | None = None
@@ -116,6 +119,11 @@ class RemoteChild:
         if self._writer is not None:
             write_frame(self._writer, frame)
 
+    def stop_at_once(self) -> None:
+        """Have the process ended, whether it is there yet or not; as long as it can speak, it closes its log before."""
+        self.tell({"kind": "stop", "immediate": True})
+        self._is_stopped.set()
+
     # -- parts --
 
     def _order(self, socket: Path) -> Order:
@@ -136,31 +144,51 @@ class RemoteChild:
     async def _converse(self, task: Task, met: asyncio.Future[_Ends], running: Running) -> Result:
         ended = asyncio.ensure_future(running.wait())
         try:
-            either: list[asyncio.Future[Any]] = [met, ended]
-            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+            await self._first_of(met, ended)
             if not met.done():
                 running.check_start()
                 raise self._died(running)
             reader, self._writer = met.result()  # nothing else may be told before the job
             self.tell(write_job(self._surroundings, self._origin, self._prepared, task, is_saved=self._is_saved))
+            if self._origin.budget is not None:
+                self._origin.budget.follow(lambda reason: self.tell({"kind": "used_up", "reason": reason}))
             if self.cancellation.is_cancelled:
                 self.tell({"kind": "stop", "immediate": self.cancellation.is_immediate})
             # In a task of its own: what a child says that is told to stop, such as what it used, counts too.
             self._reading = asyncio.ensure_future(self._read(reader))
-            if (result := await asyncio.shield(self._reading)) is not None:
+            await self._first_of(self._reading)
+            if (result := self._reading.result()) is not None:
                 return result
-            await ended
+            await asyncio.wait([ended], timeout=_GOODBYE)
             raise self._died(running)
         finally:
             ended.cancel()
             if self._writer is None and met.done():
                 met.result()[1].close()
 
+    async def _first_of(self, *awaited: asyncio.Future[Any]) -> None:
+        """Wait until one of several is done; raises CancelledError when the child is to stop at once before that."""
+        stopped = asyncio.ensure_future(self._is_stopped.wait())
+        try:
+            await asyncio.wait([*awaited, stopped], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            stopped.cancel()
+        if not any(one.done() for one in awaited):
+            raise asyncio.CancelledError
+
     async def _read(self, reader: asyncio.StreamReader) -> Result | None:
-        while (frame := await read_frame(reader)) is not None:
+        while (frame := await self._next(reader)) is not None:
             if (result := self._heed(frame)) is not None:
                 return result
         return None
+
+    async def _next(self, reader: asyncio.StreamReader) -> Frame | None:
+        try:
+            return await read_frame(reader)
+        except ValueError as error:
+            identity = self._origin.facts.session_id
+            text = f"what the process of session {identity} says cannot be read: {error}"
+            raise ChildFailedError(identity, text) from error
 
     def _heed(self, frame: Frame) -> Result | None:
         """Do what a frame says; return the result when it is one, raise when it says that there will be none."""
@@ -176,6 +204,7 @@ class RemoteChild:
             with _unharmed("a message"):
                 surroundings.display_system.show_message(frame["message"], frame["level"], frame["source"])
         elif kind == "reserve" and self._origin.budget is not None:
+            self._origin.budget.absorb(frame["report"])
             reason = self._origin.budget.reserve_for_process(frame["name"])
             self.tell({"kind": "answer", "id": frame["id"], "answer": reason or ""})
         elif kind == "ask":
@@ -199,7 +228,8 @@ class RemoteChild:
             )
         except Exception as error:  # an approval system may fail in any way
             answer = f"Deny: {type(error).__name__}: {error}"
-        self.tell({"kind": "answer", "id": frame["id"], "answer": answer})
+            note_answer({"kind": "timeout" if isinstance(error, TimeoutError | ApprovalTimeoutError) else "failure"})
+        self.tell({"kind": "answer", "id": frame["id"], "answer": answer, "by": dict(take_answer() or APP)})
 
     def _failure(self, frame: Frame) -> Exception:
         identity, code, text = self._origin.facts.session_id, frame.get("code"), str(frame.get("text"))

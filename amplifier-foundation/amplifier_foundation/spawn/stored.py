@@ -42,6 +42,12 @@ def end_of(folder: Path, task: str) -> str | None:
     return status if isinstance(status, str) else None
 
 
+def last_result(folder: Path) -> Result | None:
+    """Return what came of the task that a child had last, however it ended; None when nobody knows."""
+    results = list(_results(folder).values())
+    return results[-1] if results and isinstance(results[-1], dict) else None
+
+
 def stored_result(folder: Path, task: str) -> Result | None:
     """Return what came of a task that is done; None when it is not, or the file cannot be read."""
     result = _results(folder).get(task)

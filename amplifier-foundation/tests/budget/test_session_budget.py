@@ -223,6 +223,45 @@ def test_a_process_of_its_own_keeps_to_what_is_left_and_reports() -> None:
     assert root.used()["turns"] == 2
 
 
+def test_a_process_hears_that_others_used_up_what_there_was() -> None:
+    """What is used up here is said to those elsewhere, until they are closed; who wants nothing more is not refused."""
+    root = SessionBudget({"tokens": 10})
+    child, closed = root.open_child("helper"), root.open_child("helper")
+    there, gone = SessionBudget(child.allowance()), SessionBudget(closed.allowance())
+    child.follow(there.bar)
+    closed.follow(gone.bar)
+    closed.close()
+    assert there.check() is None
+    root.add_usage({"output_tokens": 10})
+    assert (there.exhausted, gone.check()) == (None, None)
+    assert there.child().check() == there.exhausted == "the budget of 10 tokens is used up (10 used)"
+
+
+async def test_a_call_is_asked_for_where_the_session_comes_from() -> None:
+    """In another process every call is reserved at home first, those of grandchildren too; no line is no call."""
+    home = SessionBudget({"turns": 2}).open_child("helper")
+    there = SessionBudget(home.allowance())
+
+    async def reserve(name: Any) -> str:
+        home.absorb(there.report())
+        return home.reserve_for_process(name) or ""
+
+    there.elsewhere = reserve
+    below = there.open_child("deeper")
+    assert [await below.claim("turns"), await there.claim("turns")] == [None, None]
+    assert (home.used()["turns"], there.used()["turns"], below.used()["turns"]) == (2, 2, 1)
+    assert await below.claim("turns") == "the budget of 2 turns is used up (2 used)"
+    assert home.used()["turns"] == 2
+
+    async def broken(name: Any) -> str:
+        raise ConnectionError("gone")
+
+    cut_off = SessionBudget({"turns": 2})
+    cut_off.elsewhere = broken
+    assert await cut_off.claim("turns") == "the budget cannot be asked for: ConnectionError: gone"
+    assert cut_off.used()["turns"] == 0
+
+
 def test_rows_do_not_grow_without_end() -> None:
     """A session that starts children without end keeps who used how much by agent, and nothing is lost."""
     root = SessionBudget({})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from types import SimpleNamespace
 from typing import Any
@@ -44,6 +44,8 @@ class Session:
     steps: list[Any] = field(default_factory=list)
     #: After so many turns of the event loop, the session is cancelled; None for never.
     cancelled_after: int | None = None
+    #: Whether it runs in a process of its own, which knows of the others only what it is told.
+    is_apart: bool = False
 
 
 _asks = st.builds(
@@ -57,17 +59,22 @@ _asks = st.builds(
 )
 #: One or two limits, and tight ones: most are reached.
 _limits = st.dictionaries(
-    st.sampled_from(["usd", "tokens", "turns", "tool_calls", "depth", "fan_out"]),
+    st.sampled_from(["usd", "tokens", "turns", "tool_calls", "depth", "fan_out", "seconds"]),
     st.integers(0, 5),
     min_size=1,
     max_size=2,
 )
-_few = st.sampled_from([{}, {}, {}, {"turns": 1}, {"tokens": 3}, {"fan_out": 1}, {"depth": 0}])
+_few = st.sampled_from([{}, {}, {}, {"turns": 1}, {"tokens": 3}, {"fan_out": 1}, {"depth": 0}, {"seconds": 2}])
 _rarely = st.sampled_from([None] * 6 + [0, 3, 9, 15])
 _tools = st.builds(Tool, st.integers(0, 2))
-_leaf = st.builds(Session, _few, st.lists(_asks | _tools, min_size=1, max_size=3), _rarely)
+_leaf = st.builds(Session, _few, st.lists(_asks | _tools, min_size=1, max_size=3), _rarely, st.booleans())
 _inner = st.builds(
-    Session, _few, st.lists(_asks | st.lists(_leaf, min_size=1, max_size=3), min_size=1, max_size=2), _rarely
+    Session,
+    _few,
+    st.lists(_asks | st.lists(_leaf, min_size=1, max_size=3), min_size=1, max_size=2),
+    _rarely,
+    # Of the children of a session in another process only a copy of their number is known.
+    st.just(False),
 )
 _roots = st.builds(
     Session,
@@ -89,6 +96,9 @@ class Tree:
         self.flying: dict[SessionBudget, tuple[int, Decimal]] = {}
         self.most: dict[SessionBudget, tuple[int, Decimal]] = {}
         self.told: list[str] = []
+        #: Seconds since the first session began: one for each wait of anybody.
+        self.now = 0.0
+        self.began: dict[SessionBudget, float] = {}
         #: Questions and tool calls that were made, by budget.
         self.made: dict[tuple[SessionBudget, str], int] = {}
 
@@ -97,9 +107,11 @@ class Tree:
         coordinator: Any = ModuleCoordinator(
             session=SimpleNamespace(session_id=f"s{len(self.budgets)}", parent_id=None, config={"session": {}})
         )
-        self.budgets.append((budget, session.limits))
+        self._begin(budget, session.limits)
         budget.connect(coordinator)
         coordinator.hooks.register(BUDGET_EXHAUSTED, lambda event, data: self.told.append(data["limit_of"]))
+        if session.is_apart:
+            coordinator.hooks.register("llm:response", lambda event, data: self._report(budget), priority=1000)
         work = asyncio.ensure_future(self._steps(session, budget, coordinator))
         if session.cancelled_after is not None:
             for _ in range(session.cancelled_after):
@@ -112,6 +124,34 @@ class Tree:
                 work.cancel()
                 await asyncio.wait({work})
                 raise
+
+    def _begin(self, budget: SessionBudget, limits: dict[str, Any]) -> None:
+        self.budgets.append((budget, limits))
+        self.began[budget] = self.now
+
+    def _report(self, apart: SessionBudget) -> None:
+        self.parents[apart].absorb(apart.report())
+
+    async def _run_apart(self, session: Session, budget: SessionBudget) -> None:
+        """Run a session as a process does: with what is left as its limits, and a line to the one that started it."""
+        self._begin(budget, session.limits)
+        apart = SessionBudget(budget.allowance(), agent="agent", clock=lambda: self.now)
+        self.children[budget], self.parents[apart] = [apart], budget
+
+        async def reserve(name: Any) -> str:
+            report = apart.report()
+            await asyncio.sleep(0)  # on its way
+            budget.absorb(report)
+            reason = budget.reserve_for_process(name)
+            await asyncio.sleep(0)
+            return reason or ""
+
+        apart.elsewhere = reserve if apart.is_limited else None
+        budget.follow(apart.bar)
+        try:
+            await self.run(replace(session, limits={}), apart)
+        finally:
+            self._report(apart)
 
     async def _steps(self, session: Session, budget: SessionBudget, coordinator: Any) -> None:
         for number, step in enumerate(session.steps):
@@ -139,7 +179,7 @@ class Tree:
             assert child.depth - one.depth <= self._limit(one, "depth")
         try:
             with child:
-                await self.run(session, child)
+                await (self._run_apart if session.is_apart else self.run)(session, child)
         finally:
             for one in self.above(parent):
                 self.running[one] -= 1
@@ -149,9 +189,13 @@ class Tree:
         if verdict.action == "deny":
             return False
         self._count(budget, "tool_calls")
-        for _ in range(waits):
-            await asyncio.sleep(0)
+        await self._pass_time(waits)
         return True
+
+    async def _pass_time(self, waits: int) -> None:
+        for _ in range(waits):
+            self.now += 1
+            await asyncio.sleep(0)
 
     async def _ask(self, ask: Ask, budget: SessionBudget, coordinator: Any, span: str) -> bool:
         hooks, name = coordinator.hooks, {"provider": "p"}
@@ -194,13 +238,13 @@ class Tree:
             used = one.used()
             assert used["tokens"] < self._limit(one, "tokens")
             assert used["usd"] < self._limit(one, "usd")
+            assert self.now - self.began[one] < self._limit(one, "seconds")
             before = self.flying.get(one, (0, Decimal(0)))
             self.flying[one] = before[0] + tokens, before[1] + usd
             most = self.most.get(one, (0, Decimal(0)))
             self.most[one] = max(most[0], self.flying[one][0]), max(most[1], self.flying[one][1])
         try:
-            for _ in range(ask.waits):
-                await asyncio.sleep(0)
+            await self._pass_time(ask.waits)
         finally:
             # Counted by the event that follows: until then it is in flight.
             asyncio.get_running_loop().call_soon(self._landed, budget, tokens, usd)
@@ -230,12 +274,12 @@ class Tree:
 @settings(deadline=None, max_examples=120, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(_roots)
 def test_no_tree_passes_a_limit_by_more_than_the_calls_in_flight(session: Session) -> None:
-    """Parallel children, retries, hooks' own calls, failures and cancellations: each limit holds, and all adds up."""
+    """Children side by side and in processes, retries, hooks' calls, time, cancellations: limits hold, all adds up."""
 
     async def main() -> Tree:
         tree = Tree()
         with suppress(asyncio.CancelledError):
-            await tree.run(session, SessionBudget(session.limits))
+            await tree.run(session, SessionBudget(session.limits, clock=lambda: tree.now))
         return tree
 
     tree = asyncio.run(main())

@@ -8,7 +8,7 @@ import uuid
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -142,9 +142,33 @@ def delegating(add_tools: Callable[..., str]) -> str:
     return add_tools(make)
 
 
+class Gate(NamedTuple):
+    """A tool `wait` in a module: `begun` is set when it was called, and it waits until `going` is."""
+
+    module: str
+    begun: asyncio.Event
+    going: asyncio.Event
+
+
+@pytest.fixture
+def gate(add_tools: Callable[..., str]) -> Gate:
+    """Return a tool that holds a child up for as long as the test wants."""
+    begun, going = asyncio.Event(), asyncio.Event()
+
+    def make(coordinator: Any) -> list[PlainTool]:
+        async def wait(given: dict[str, Any]) -> str:
+            begun.set()
+            await going.wait()
+            return "open"
+
+        return [PlainTool("wait", wait)]
+
+    return Gate(add_tools(make), begun, going)
+
+
 async def until(condition: Callable[[], bool]) -> None:
     """Wait for something that must happen soon."""
-    for _ in range(2000):
+    for _ in range(12_000):
         if condition():
             return
         await asyncio.sleep(0.005)

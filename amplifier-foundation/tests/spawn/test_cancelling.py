@@ -68,7 +68,7 @@ async def test_an_immediate_stop_reaches_the_tools_of_all_grandchildren(
         turn = asyncio.ensure_future(runtime.execute("Go."))
         await eventually(lambda: len(at_work) == 3 and (model_waits or happened.count("begun") == 3))
         await runtime.session.coordinator.request_cancel(immediate=True)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             await asyncio.wait([turn])
     assert happened.count("begun") == happened.count("stopped")
     assert len(list(tree.place.iterdir())) == 5
@@ -97,7 +97,7 @@ async def test_a_graceful_stop_lets_running_tools_finish_and_begins_nothing_more
         await runtime.session.coordinator.request_cancel()
         assert all(coordinator.cancellation.is_graceful for coordinator in begun)
         going.set()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             await turn
     children = [path.name for path in tree.place.iterdir() if path.name.endswith("_builder")]
     for child in children:
@@ -123,8 +123,8 @@ async def test_a_child_is_stopped_with_the_task_that_waits_for_it(
         assert happened == ["begun", "stopped"]
         assert runtime.session.coordinator.cancellation._children == []
         child = spawn_in(runtime).child_id("builder", "c")
-        events = [event for event, _ in tree.events(child)]
-        assert events[-1] == "session:end"
+        event, last = tree.events(child)[-1]
+        assert (event, last["status"]) == ("session:end", "cancelled")
         assert not runtime.children._running
         assert runtime.budget._children == 0
         assert not runtime.session.coordinator.cancellation.is_cancelled
@@ -202,7 +202,7 @@ async def test_commands_of_children_die_with_an_immediate_stop(tree: Any, delega
         await eventually(lambda: all(mark.is_file() and mark.read_text().strip() for mark in marks))
         pids = [int(mark.read_text()) for mark in marks]
         await runtime.session.coordinator.request_cancel(immediate=True)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await asyncio.wait([turn])
         await eventually(lambda: not any(_is_alive(pid) for pid in pids))
     assert [pid for pid in pids if _is_alive(pid)] == []

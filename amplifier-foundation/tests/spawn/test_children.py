@@ -324,18 +324,21 @@ def _request() -> Any:
     return SpawnRequest("explorer", "Go.")
 
 
-async def test_a_child_at_work_takes_no_second_task(tree: Any, spawn_in: Any, eventually: Callable[..., Any]) -> None:
+async def test_a_child_at_work_takes_no_second_task(tree: Any, spawn_in: Any, gate: Any) -> None:
     """The same call made twice waits for the one child; another task for it is refused until it is done."""
-    tree.script([], {"explorer": [{"delay_ms": 100, "text": "Done."}]})
+    tree.plan["tools"] = [{"module": gate.module}]
+    tree.script([], {"explorer": [{"tool_calls": [{"name": "wait", "arguments": {}, "id": "g"}]}, {"text": "Done."}]})
     async with tree.run() as runtime:
         spawn = spawn_in(runtime)
         given = {"tool_call_id": "a", "sub_session_id": "0000000000000000-00000000000000aa_explorer"}
         first = asyncio.ensure_future(spawn("explorer", "Go.", **given))
-        await asyncio.sleep(0.01)
+        await gate.begun.wait()
         with pytest.raises(ChildBusyError):
             await spawn("explorer", "Something else.", **given)
-        second = await spawn("explorer", "Go.", **given)
-        assert second == await first
+        second = asyncio.ensure_future(spawn("explorer", "Go.", **given))
+        await asyncio.sleep(0)
+        gate.going.set()
+        assert await second == await first
 
 
 def _lines(tree: Any, identity: str) -> list[str]:

@@ -73,10 +73,13 @@ def test_parallel_children_mix_nothing_up(tree: Any, telling: str, waits: list[i
     with tempfile.TemporaryDirectory(dir=tree.folder) as folder:
         fresh = type(tree)(Path(folder))
         _script(fresh, telling)
-        asyncio.run(_grow(fresh, waits, stopped))
+        whole = asyncio.run(_grow(fresh, waits, stopped))
+    assert set(range(len(waits))) - stopped <= whole <= set(range(len(waits)))
 
 
-async def _grow(tree: Any, waits: list[int], stopped: set[int]) -> None:
+async def _grow(tree: Any, waits: list[int], stopped: set[int]) -> set[int]:
+    """Run children side by side, some of them stopped; return the numbers of those that were looked through whole."""
+    whole = set[int]()
     marks = [{"number": number, "wait": wait} for number, wait in enumerate(waits)]
     async with tree.run() as runtime:
         spawn = runtime.session.coordinator.get_capability("session.spawn")
@@ -106,6 +109,8 @@ async def _grow(tree: Any, waits: list[int], stopped: set[int]) -> None:
             continue
         assert result["session_id"] == identity
         _check(tree, identity, mark, runtime.session_id)
+        whole.add(number)
+    return whole
 
 
 def _check(tree: Any, identity: str, mark: dict[str, Any], parent_id: str) -> None:

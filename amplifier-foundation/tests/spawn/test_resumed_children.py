@@ -111,3 +111,27 @@ async def test_a_caller_counts_more_than_the_agent_and_that_more_than_the_parent
     assert "no provider preference can be fulfilled" in nothing["metadata"]["warnings"][-1]
     warned = [data for event, data in tree.events(nothing["session_id"]) if event == "log:entry"]
     assert any("no provider preference" in str(data) for data in warned)
+
+
+async def test_events_and_results_name_the_agent_of_a_child_that_goes_on(tree: Any) -> None:
+    """As its notes have it: its id has it in another form, and a caller may be wrong."""
+    (tree.home / "policy.yaml").write_text("rules: [{action: session.spawn, verdict: allow}]", encoding="utf-8")
+    tree.plan["tools"] = [{"module": "tool-delegate"}]
+    tree.plan["agents"] = {"team:explorer": tree.plan["agents"]["explorer"]}
+
+    def ask(**given: str) -> dict[str, Any]:
+        return {"tool_calls": [{"name": "delegate", "arguments": {"instruction": "Look.", **given}}]}
+
+    tree.script([ask(agent="team:explorer"), {"text": "Seen."}], {"explorer": [{"text": "A."}, {"text": "B."}]})
+    async with tree.run() as runtime:
+        await runtime.execute("Go.")
+    (child,) = [path.name for path in tree.place.iterdir() if path.name != runtime.session_id]
+    assert tree.metadata(child)["first_prompt"] == "Look."  # and not what it was told of the conversation before
+    turns = [ask(session_id=child), {"text": "Seen."}]
+    tree.script(turns, {"explorer": [{"text": "A."}, {"text": "B."}]})
+    async with tree.run(saved=runtime.session_id) as later:
+        assert later.session.coordinator.get_capability("session.resume").agent_of("gone") is None
+        await later.execute("Again.")
+    told = [data["agent"] for event, data in tree.events(runtime.session_id) if event.startswith("delegate:")]
+    assert told == ["team:explorer"] * 4
+    assert '"agent": "team:explorer"' in [text for role, text in tree.said(runtime.session_id) if role == "tool"][-1]

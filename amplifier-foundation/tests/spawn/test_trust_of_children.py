@@ -43,6 +43,31 @@ async def test_a_child_and_a_resumed_child_are_judged_by_what_is_in_their_plan(
     assert load_session(tree.place / child["session_id"]).turn_count == 2
 
 
+async def test_a_grandchild_is_judged_by_what_the_agent_above_it_said(
+    tree: Any, spawn_in: Callable[..., Any], add_tools: Callable[..., str], delegating: str
+) -> None:
+    """Its own agent says nothing of the module: what it has of it comes from the agent that started it."""
+    heard: dict[str, bool] = {}
+
+    async def on_ready(coordinator: Any) -> None:
+        heard[coordinator.session_id] = coordinator.get_capability("plan.is_trusted")("hook-shell")
+
+    module = add_tools(lambda coordinator: [PlainTool("look")], on_ready)
+    tree.plan["tools"] = [{"module": module}, {"module": delegating}]
+    tree.plan["agents"]["explorer"]["hooks"] = [_SHELL]
+    calls = [{"name": "call", "arguments": {"agent": "builder"}, "id": "inner"}]
+    tree.script([], {"explorer": [{"tool_calls": calls}, {"text": "Done."}], "builder": [{"text": "Built."}]})
+    layers = (Layer(Document(Path("user.yaml"), {}), "user", "user", "b", "b"),)
+    prepared = replace(tree.prepared(), is_made_by_app=False, layers=layers)
+    async with SessionRuntime(prepared, environ={}) as runtime:
+        await spawn_in(runtime)("explorer", "Go.", tool_call_id="c1")
+        await spawn_in(runtime)("builder", "Go.", tool_call_id="c2")
+        alone = spawn_in(runtime).child_id("builder", "c2")
+    below = next(name for name in heard if name.endswith("_builder") and name != alone)
+    assert "hook-shell" in [entry["module"] for entry in tree.metadata(below)["config"]["hooks"]]
+    assert (heard[runtime.session_id], heard[alone], heard[below]) == (True, True, False)
+
+
 @pytest.mark.parametrize(
     ("parent", "agent", "expected"),
     [

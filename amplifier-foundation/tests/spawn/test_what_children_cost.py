@@ -35,19 +35,42 @@ async def test_children_in_processes_draw_on_one_budget(tree: Any, spawn_in: Cal
     assert (len(answered), used) == (2, 2)
 
 
-async def test_a_refused_resume_does_not_forget_the_cost(tree: Any, spawn_in: Callable[..., Any]) -> None:
+async def test_tokens_of_processes_side_by_side_are_bounded(tree: Any, spawn_in: Callable[..., Any]) -> None:
+    """Four processes that each ask ten times use no more than the limit and the calls that were in flight."""
+    (tree.home / "policy.yaml").write_text("rules: [{action: process.exec, verdict: allow}]", encoding="utf-8")
+    tree.plan["tools"] = [{"module": "tool-bash", "config": {"sandbox": "off"}}]
+    used = {"input_tokens": 6, "output_tokens": 4, "cost_usd": "0.1"}
+    look = {"tool_calls": [{"name": "bash", "arguments": {"command": "true"}}], "usage": used}
+    tree.script([], {"explorer": [look] * 9 + [{"text": "Done.", "usage": used}]})
+    environ = {name: value for name, value in os.environ.items() if name in ("PATH", "HOME", "PYTHONPATH")}
+    async with tree.run(environ=environ, budget={"tokens": 50}) as runtime:
+        spawn = spawn_in(runtime)
+        calls = [spawn("explorer", "Go.", use_subprocess=True, tool_call_id=f"c{number}") for number in range(4)]
+        results = await asyncio.gather(*calls)
+        tokens = runtime.budget.used()["tokens"]
+    assert 50 <= tokens <= 50 + 4 * 10
+    assert {result["status"] for result in results} == {"budget_exhausted"}
+
+
+async def test_a_refused_resume_does_not_forget_the_cost(tree: Any, spawn_in: Callable[..., Any], gate: Any) -> None:
     """A child that is busy and asked for once more has cost what it has cost."""
-    tree.script([], {"explorer": [{"text": "One.", "usage": _PAID, "delay_ms": 200}]})
+    tree.plan["tools"] = [{"module": gate.module}]
+    calls = [{"name": "wait", "arguments": {}, "id": "g"}]
+    tree.script([], {"explorer": [{"tool_calls": calls, "usage": _PAID}, {"text": "One.", "usage": _PAID}]})
     async with tree.run() as runtime:
         resume = runtime.session.coordinator.get_capability("session.resume")
+        gate.going.set()
         first = await spawn_in(runtime)("explorer", "Go.", tool_call_id="c1")
+        gate.going.clear()
+        gate.begun.clear()
         going = asyncio.ensure_future(resume(first["session_id"], "Again."))
-        await asyncio.sleep(0.02)
+        await gate.begun.wait()
         with pytest.raises(ChildBusyError):
             await resume(first["session_id"], "And again.")
-        assert await _cost(runtime) >= Decimal("0.5")
+        assert await _cost(runtime) >= Decimal("1.0")
+        gate.going.set()
         await going
-        assert await _cost(runtime) == Decimal("1.0")
+        assert await _cost(runtime) == Decimal("2.0")
 
 
 async def test_the_cost_of_a_turn_that_was_cut_off_counts(tree: Any, spawn_in: Callable[..., Any]) -> None:

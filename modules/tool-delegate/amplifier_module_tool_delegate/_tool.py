@@ -14,7 +14,7 @@ from amplifier_kit.delegation.outcome import Outcome
 from amplifier_kit.delegation.problem import Problem
 from amplifier_kit.delegation.roster import SELF, Roster
 from amplifier_kit.delegation.settings import DelegationSettings
-from amplifier_kit.delegation.tool import DelegatingTool, agent_of
+from amplifier_kit.delegation.tool import DelegatingTool
 from amplifier_module_tool_delegate._features import Features
 from amplifier_module_tool_delegate._routing import known_roles, preferences_of_role
 from amplifier_module_tool_delegate._schema import schema
@@ -118,7 +118,7 @@ class DelegateTool(DelegatingTool):
             raise Problem(
                 "feature_off", "Agents cannot go on in this session: leave 'session_id' out and start a new one"
             )
-        agent = self.text(given, "agent") or agent_of(session_id)
+        agent = self.resumed_agent(given, session_id)
         return Order(agent=agent, instruction=told, session_id=session_id, is_resumed=True, dispatch=dispatch)
 
     def _own_depth(self) -> int:

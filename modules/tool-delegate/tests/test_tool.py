@@ -64,6 +64,33 @@ async def test_a_child_goes_on(world: Any) -> None:
     assert "earlier" in world.resumed[1][1]
 
 
+async def test_a_child_goes_on_under_the_name_that_is_on_record(world: Any) -> None:
+    """Its id holds no colon, and a model may name anybody: events and result have the agent that the app knows."""
+    await world.open()
+    resume = Recorded(world)
+    world.coordinator.register_capability("session.resume", resume)
+    result = await world.call(session_id=CHILD, agent="amplifier:reviewer", instruction="and the tests?")
+    assert result.output["agent"] == "amplifier:explorer"
+    assert [data["agent"] for _, data in world.events] == ["amplifier:explorer"] * 2
+    resume.agent = None
+    result = await world.call(session_id=CHILD, agent="amplifier:reviewer", instruction="and now?")
+    assert result.output["agent"] == "amplifier:reviewer"
+
+
+class Recorded:
+    """Resume children as the app of a world does, and know the agents of them."""
+
+    def __init__(self, world: Any) -> None:
+        self._world = world
+        self.agent: str | None = "amplifier:explorer"
+
+    async def __call__(self, sub_session_id: str, instruction: str) -> Any:
+        return await self._world.resume(sub_session_id, instruction)
+
+    def agent_of(self, session_id: str) -> str | None:
+        return self.agent
+
+
 class Context:
     """Be a context that holds one question."""
 

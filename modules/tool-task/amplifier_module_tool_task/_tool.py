@@ -13,7 +13,7 @@ from amplifier_kit.delegation.order import Order
 from amplifier_kit.delegation.outcome import Outcome
 from amplifier_kit.delegation.problem import Problem
 from amplifier_kit.delegation.roster import SELF, Roster
-from amplifier_kit.delegation.tool import DelegatingTool, agent_of
+from amplifier_kit.delegation.tool import DelegatingTool
 
 __all__ = ["EVENTS", "TaskTool"]
 
@@ -86,7 +86,7 @@ class TaskTool(DelegatingTool):
         told = await self.told_with(instruction, dispatch, depth, self._turns(given))
         preferences = self.preferences(given)
         if session_id is not None:
-            agent = self.text(given, "agent") or agent_of(session_id)
+            agent = self.resumed_agent(given, session_id)
             return Order(agent=agent, instruction=told, session_id=session_id, is_resumed=True, dispatch=dispatch)
         agent = self.agent(given)
         self.check_depth()

@@ -129,7 +129,7 @@ async def test_what_is_wrong_with_the_input(world: World, given: dict[str, Any],
 )
 async def test_a_child_without_an_answer(world: World, answer: Any, code: str) -> None:
     """A child that raises, hangs or is stopped is a result that the model can read, and one end in the log."""
-    await world.open({"timeout": 0.01})
+    await world.open({"timeout": 0.01 if code == "timeout" else 60})
     world.answer = answer
     result = await world.call(agent="explorer", instruction="x")
     assert result.error is not None
