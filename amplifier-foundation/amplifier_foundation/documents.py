@@ -182,11 +182,21 @@ def _check_nodes(node: Any, above: set[int], sizes: dict[int, int]) -> int:
 def _child(node: Any, key: str | int) -> tuple[Any, Any] | None:
     """Return the mark and the node of one entry, None when there is no such entry."""
     entries = node.value if node is not None and isinstance(node.value, list) else []
-    if isinstance(key, int):
-        if 0 <= key < len(entries) and not isinstance(entries[key], tuple):
-            return entries[key].start_mark, entries[key]
-        return None
-    for entry in entries:
-        if isinstance(entry, tuple) and entry[0].value == key:
-            return entry[0].start_mark, entry[1]
+    if entries and not isinstance(entries[0], tuple):
+        is_index = isinstance(key, int) and 0 <= key < len(entries)
+        return (entries[key].start_mark, entries[key]) if is_index else None  # type: ignore[index]
+    for name, value in entries:
+        if name.value == key or (not isinstance(key, str) and _means(name, key)):
+            return name.start_mark, value
     return None
+
+
+def _means(node: Any, key: Any) -> bool:
+    """Tell whether a key that is no text, as `on`, `7` and `null` are none, stands for this value."""
+    from yaml.constructor import ConstructorError, SafeConstructor
+
+    try:
+        meant = SafeConstructor().construct_object(node)
+    except (ConstructorError, ValueError):
+        return False
+    return type(meant) is type(key) and bool(meant == key)

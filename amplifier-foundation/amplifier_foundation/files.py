@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import time
 from collections.abc import Iterator
@@ -47,9 +48,13 @@ def rewrite_file(target: Path, content: bytes) -> None:
 
 def make_private(folder: Path) -> None:
     """Make a folder and those above it that are missing, each for its owner alone; raises OSError."""
-    if not folder.is_dir():
-        make_private(folder.parent)
+    if folder.is_dir():
+        return
+    make_private(folder.parent)
+    try:
         folder.mkdir(mode=0o700, exist_ok=True)
+    except FileExistsError as error:  # something that is no folder
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(folder)) from error
 
 
 @contextmanager
@@ -61,7 +66,7 @@ def locked(path: Path, timeout: float = LOCK_TIMEOUT) -> Iterator[None]:
     """
     import fcntl
 
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    make_private(path.parent)
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         end = time.monotonic() + timeout

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from amplifier_foundation.errors import DocumentError, FoundationError, did_you_mean
-from amplifier_foundation.files import replace_file
+from amplifier_foundation.files import make_private, replace_file
 from amplifier_foundation.paths import Home
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ class BundleLock:
         if existing == content or (existing is None and not self.sources):
             return False
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
+            make_private(self.path.parent)
             mode = self.path.stat().st_mode & 0o777 if existing is not None else _MODE
             replace_file(self.path, content, mode=mode)
         except OSError as error:

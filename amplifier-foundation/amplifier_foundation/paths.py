@@ -17,6 +17,7 @@ __all__ = [
     "ProjectGoneError",
     "amplifier_home",
     "current_project",
+    "expanded",
     "project_slug",
 ]
 
@@ -50,6 +51,14 @@ def amplifier_home(environ: Mapping[str, str] | None = None) -> Path:
 
 def _no_home(why: str) -> NoHomeError:
     return NoHomeError(f"there is no home directory to keep sessions in ({why}): set HOME or AMPLIFIER_HOME")
+
+
+def expanded(text: str) -> Path:
+    """Return a path that may start with `~` or `~user`; raise NoHomeError when nobody knows where that is."""
+    try:
+        return Path(text).expanduser()
+    except RuntimeError as error:
+        raise NoHomeError(f"{text}: nobody knows which home directory is meant: write the whole path") from error
 
 
 def current_project() -> Path:

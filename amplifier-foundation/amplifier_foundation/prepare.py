@@ -52,6 +52,8 @@ class Options:
     trust: bool = False
     #: Go on without includes and modules that cannot be had.
     allow_missing: bool = False
+    #: Use the bundle as it is: nothing of the user's or the project's settings, agents and folders of modules.
+    bare: bool = False
     #: Look for newer states of what is fetched, instead of using those of the lock and the cache.
     update: bool = False
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
@@ -119,7 +121,7 @@ async def compose(options: Options, *, given_by_user: bool = True) -> Compositio
     from amplifier_foundation.settings.layers import settings_layers
     from amplifier_foundation.settings.plan import apply_settings
 
-    settings = Settings.load(options.home, options.project, options.session_folder)
+    settings = Settings() if options.bare else Settings.load(options.home, options.project, options.session_folder)
     reference, named_by = _chosen(options, settings)
     registry = _registry(options, settings)
     overrides = settings.get("sources.bundles") or {}
@@ -141,11 +143,11 @@ async def compose(options: Options, *, given_by_user: bool = True) -> Compositio
     heard: list[str] = [*settings.warnings, *_shadowed(reference, alone)]
     bundle = await _with_app_bundles(alone, loader, settings)
     heard += [*registry.warnings, *bundle.warnings, *fetcher.warnings]
-    agents = _agents(bundle, loader, options, heard)
+    agents = AgentFiles({}, {}, loader.is_projects) if options.bare else _agents(bundle, loader, options, heard)
     plan = apply_settings(_with_agents(bundle.mount_plan(), agents), settings.data)
     of_settings = settings_layers(settings, plan)
     layers = (*bundle.layers, *of_settings)
-    uses = module_uses(plan, layers, settings, agents, options.project, options.home, options.environ)
+    uses = [] if options.bare else module_uses(plan, layers, settings, agents, *_places(options))
     uses += package_uses(bundle.packages, layers)
     added = added_sources(alone, agents.definitions, {*(use.source for use in uses), *fetcher.fetched})
     values = value_uses(bundle.layers, of_settings, settings, agents, options.project)
@@ -162,6 +164,11 @@ async def compose(options: Options, *, given_by_user: bool = True) -> Compositio
     )
     refusals, warnings = refused(composed, options), tuple(dict.fromkeys(heard))
     return Composition(composed, bundle, settings, layers, locks, frozenset(added), fetcher, refusals, warnings)
+
+
+def _places(options: Options) -> tuple[Path, Home, Mapping[str, str]]:
+    """Return where folders of modules may lie that are used in place of what a plan names."""
+    return options.project, options.home, options.environ
 
 
 def _without_modules(reference: str, bundle: Bundle) -> Composed:

@@ -69,8 +69,10 @@ def _rules(composed: Composed) -> list[Any]:
     listed = [*(hooks if isinstance(hooks, list) else []), *(agents.items() if isinstance(agents, Mapping) else [])]
     from amplifier_foundation.permissions.plan_trust import said_of
 
-    # Who wrote these is asked of the files as they are now: they must say the same as those that were recorded.
-    asked = [said_of(composed.plan, name) for name in ("hook-shell", "tool-mcp", "sandbox")]
+    # Who wrote these is asked of the files as they are now: they must say the same as those that were recorded, and in
+    # the same place. What an agent says is in the plan of its own session, which may be gone on with by itself.
+    own = {key: value for key, value in composed.plan.items() if key != "agents"}
+    asked = [said_of(part, name) for part in (own, agents) for name in ("hook-shell", "tool-mcp", "sandbox")]
     return [*asked, *(entry for entry in listed if mentions_approval(entry))]
 
 

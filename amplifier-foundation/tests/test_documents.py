@@ -52,6 +52,14 @@ b:
         assert document.where(*keys) == f"f.yaml:{line}"
 
 
+def test_lines_of_keys_that_are_no_text() -> None:
+    """A key that YAML takes for a number, a truth value or nothing has its line, also where texts look like it."""
+    document = _yaml('a: 1\n"7": text\n7: number\non: switch\nnull: nothing\n2026-01-31: day\n')
+    lines = [document.line(key) for key in document.data]
+    assert lines == [1, 2, 3, 4, 5, 6]
+    assert _yaml("7: one\nb: 2\n").line(1) == 1
+
+
 def test_line_of_what_is_not_there_is_that_of_the_nearest_around_it() -> None:
     """Asking for the line of a missing key, a wrong index or below a plain value gives the place it would be in."""
     document = _yaml("a: 1\nb:\n  - x\n")

@@ -11,6 +11,7 @@ from amplifier_foundation.paths import (
     ProjectGoneError,
     amplifier_home,
     current_project,
+    expanded,
     project_slug,
 )
 
@@ -46,6 +47,14 @@ def test_no_home_says_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Path, "home", homeless)
     with pytest.raises(NoHomeError, match="set HOME or AMPLIFIER_HOME"):
         amplifier_home()
+
+
+def test_a_home_that_nobody_knows_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """`~/x` is below HOME; the home of an unknown user is an error that has the text and says what to write."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert (expanded("~/x"), expanded("./x")) == (tmp_path / "x", Path("x"))
+    with pytest.raises(NoHomeError, match=r"^~no-such-user/x: .* write the whole path$"):
+        expanded("~no-such-user/x")
 
 
 def test_a_relative_home_is_taken_from_where_the_program_starts(

@@ -12,6 +12,7 @@ import pytest
 from amplifier_foundation.paths import Home
 from amplifier_foundation.prepare import Options, prepare, prepare_saved
 from amplifier_foundation.sessions import SessionRuntime, load_session
+from amplifier_foundation.sessions.fork import fork_session
 from amplifier_foundation.settings.errors import SettingsError
 from amplifier_foundation.sources.fetched import SourceError
 
@@ -245,3 +246,35 @@ async def test_what_an_app_changes_itself_is_no_difference(home: Home, project: 
     assert "priority: 0 when the session was made, not set now" in told
     forced = await prepare_saved(saved, options, adjust=with_priority)
     assert not [line for line in forced.warnings if "priority" in line]
+
+
+async def test_another_model_is_told_both_ways(home: Home, project: Path) -> None:
+    """Who goes on with another model than the turn before is told, and so is who then goes on without that wish."""
+    (project / "bundle.yaml").write_text(BUNDLE.replace("{responses", "{default_model: one, responses"))
+    folder = await _session(_options(home, project, bundle="."))
+    heard = []
+    for model in (None, "two", "two", None, None):
+        saved = load_session(folder)
+        prepared = await prepare_saved(saved, _options(home, project))
+        if model is not None:
+            plan = json.loads(json.dumps(prepared.composed.plan))
+            plan["providers"][0]["config"]["default_model"] = model
+            prepared = replace(prepared, composed=replace(prepared.composed, plan=plan))
+        async with SessionRuntime(prepared, saved=saved, environ={}) as runtime:
+            heard.append(runtime.warnings)
+            await runtime.execute("go on")
+    one, two = "provider-mock/one", "provider-mock/two"
+    assert heard[::2] == [(), (), ()]
+    assert heard[1] == (f"model: {one} answered in the turn before, {two} answers now",)
+    assert heard[3] == (f"model: {two} answered in the turn before, {one} answers now",)
+
+
+async def test_a_folder_whose_name_is_no_text_is_found_again(home: Home, tmp_path: Path) -> None:
+    """A session of a project with any bytes in its name, and a fork of it, go on in that project from anywhere."""
+    project = tmp_path / os.fsdecode(b"pro\xffject")
+    project.mkdir()
+    (project / "bundle.yaml").write_text(BUNDLE)
+    folder = await _session(_options(home, project, bundle="."))
+    for saved in (load_session(folder), load_session(fork_session(folder).folder)):
+        prepared = await prepare_saved(saved, _options(home, tmp_path))
+        assert (saved.project, prepared.project, prepared.warnings) == (project, project, ())

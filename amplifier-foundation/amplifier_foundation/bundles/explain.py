@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final
 
+from amplifier_foundation.bundles.anchors import beside, is_relative, root_above
 from amplifier_foundation.bundles.bundle import MODULE_SECTIONS, Bundle
 from amplifier_foundation.bundles.layer import Layer
 from amplifier_foundation.merge import SETTINGS, join_lists, module_key
@@ -13,6 +15,7 @@ from amplifier_foundation.merge import SETTINGS, join_lists, module_key
 Keys = tuple[str, ...]
 Place = tuple[str | int, ...]
 _SESSION_MODULES: Final = ("orchestrator", "context")
+_SOURCES: Final = ("source", *(f"{kind}_source" for kind in _SESSION_MODULES))
 #: Lists that settings join instead of replacing them, as they are called inside a module.
 _UNITED: Final = frozenset(place[-2:] for place in SETTINGS.united)
 
@@ -64,7 +67,7 @@ def explain(bundle: Bundle, extra_layers: Sequence[Layer] = ()) -> list[Setting]
     records: dict[Keys, _Record] = {}
     for layer in bundle.layers:
         for keys, value, place in _leaves(layer):
-            _set(records, keys, value, layer, place, joins=True)
+            _set(records, keys, _meant(keys, value, layer), layer, place, joins=True)
     for keys, record in records.items():
         is_there, value = _value_in(bundle, keys)
         record.value = value if is_there else record.value
@@ -161,6 +164,16 @@ def _leaves(layer: Layer) -> Iterator[tuple[Keys, Any, Place]]:
         for name, path in context.items():
             if name != "include":
                 yield ("context", _context_key(str(name), layer)), path, ("context", name)
+
+
+def _meant(keys: Keys, value: Any, layer: Layer) -> Any:
+    """Return a relative source as the path it means in its file, so that two spellings of one place are no rivals."""
+    if keys[-1] not in _SOURCES or not isinstance(value, str) or not is_relative(value):
+        return value
+    file = layer.document.path
+    root = root_above(file, Path(file.anchor))
+    candidates = [*beside(file.parent, value), *(beside(root.parent, value) if root is not None else ())]
+    return str(next((path for path in candidates if path.exists()), candidates[0]))
 
 
 def _nested(value: Any, keys: Keys, place: Place) -> Iterator[tuple[Keys, Any, Place]]:

@@ -16,7 +16,7 @@ from amplifier_foundation.bundles.registry import BundleRegistry
 from amplifier_foundation.bundles.shipped import SHIPPED_NAMESPACE
 from amplifier_foundation.documents import Document
 from amplifier_foundation.errors import did_you_mean
-from amplifier_foundation.paths import Home
+from amplifier_foundation.paths import Home, expanded
 
 if TYPE_CHECKING:
     from amplifier_foundation.sources.fetched import Fetched
@@ -102,7 +102,7 @@ class BundleLoader:
 
     def _read_path(self, text: str, parent: BundleFile | None, named_by: Namer, given_by_user: bool) -> BundleFile:
         if text.startswith("~/"):
-            place = Path(text).expanduser()
+            place = expanded(text)
         else:
             place = (parent.folder if parent is not None else self._project or Path.cwd()) / text
         found = existing_file(place)
@@ -240,7 +240,7 @@ def locate(
     if parsed.kind != "path":
         return None, parsed.text
     text = parsed.text
-    found = existing_file(Path(text).expanduser() if text.startswith("~/") else project / text)
+    found = existing_file(expanded(text) if text.startswith("~/") else project / text)
     if found is not None and ".." in found.parts:
         found = found.resolve()
     return found, str(found) if found is not None else reference

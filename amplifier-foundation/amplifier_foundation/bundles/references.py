@@ -59,8 +59,22 @@ def existing_file(path: Path) -> Path | None:
 
 
 def tried_files(path: Path) -> str:
-    """Return, for a message, where `existing_file` has looked."""
-    return f"{path}{{,{','.join(_ENDINGS)},/bundle.md,/bundle.yaml}}"
+    """Return, for a message, where `existing_file` has looked, and the nearest name that is there."""
+    tried = f"{path}{{,{','.join(_ENDINGS)},/bundle.md,/bundle.yaml}}"
+    near = _nearest(path)
+    return f"{tried}: did you mean {near!r}?" if near else tried
+
+
+def _nearest(path: Path) -> str | None:
+    """Return the name in the same folder that looks most like a missing one, written as that is."""
+    import difflib
+
+    try:
+        there = [entry.name for entry in path.parent.iterdir() if entry.suffix in _ENDINGS or entry.is_dir()]
+    except OSError:
+        return None
+    names = [name if path.suffix else Path(name).stem for name in there]
+    return next(iter(difflib.get_close_matches(path.name, names, 1)), None)
 
 
 def _candidates(path: Path) -> Iterator[Path]:

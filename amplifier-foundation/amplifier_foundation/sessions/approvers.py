@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final, Literal, NamedTuple, Protocol
 
+from amplifier_foundation.permissions.answered_by import APP, KEY, NOBODY, AnsweredBy, note_answer, take_answer
+
 #: The answer of an approver that leaves the decision to the next one; words behind a colon say why.
 ESCALATE: Final = "Escalate"
 #: Said when one approver leaves a decision to another.
@@ -26,6 +28,8 @@ class Approver(NamedTuple):
 
     name: str
     system: ApprovalSystem
+    #: Who answers, for the log; an approval system that knows better notes it when it answers.
+    by: AnsweredBy = APP
 
 
 class Approvers:
@@ -50,13 +54,17 @@ class Approvers:
     ) -> str:
         """Return what the first approver says that decides; the deadline of the session is for all of them together."""
         for number, approver in enumerate(self._approvers, 1):
+            take_answer()  # who left it to this one has not decided
             answer = await approver.system.request_approval(prompt, options, timeout, default)
             reason = escalation(answer)
             if reason is None:
+                note_answer(approver.by)
                 return answer
             rest = self._approvers[number:]
             told = {"question": prompt, "from": approver.name, "to": rest[0].name if rest else None, "reason": reason}
-            await self._coordinator.hooks.emit(APPROVAL_ESCALATED, told)
+            await self._coordinator.hooks.emit(APPROVAL_ESCALATED, {**told, KEY: dict(approver.by)})
+        take_answer()
+        note_answer(NOBODY)
         return "Deny: nobody decided"
 
 

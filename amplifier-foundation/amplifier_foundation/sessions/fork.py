@@ -125,7 +125,8 @@ def fork_session(
             if (folder / taken).is_file():
                 _write(fresh / taken, (folder / taken).read_bytes())
         _write(
-            fresh / "metadata.json", json.dumps(facts, ensure_ascii=False, indent=2).encode("utf-8", "replace") + b"\n"
+            fresh / "metadata.json",
+            json.dumps(facts, ensure_ascii=False, indent=2).encode("utf-8", "backslashreplace") + b"\n",
         )
     warnings = tuple(dict.fromkeys([*cut.warnings, *copied.problems]))
     turns = count_turns(messages)

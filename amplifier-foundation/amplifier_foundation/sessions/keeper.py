@@ -70,7 +70,7 @@ class SessionKeeper:
             await self.keep_messages(coordinator.get("context"))
 
         def count(event: str, data: dict[str, Any]) -> None:
-            self._usage.add(data.get("usage"))
+            self._usage.add(data.get("usage"), data.get("unpriced_attempts"))
 
         for event in (PROVIDER_REQUEST, TOOL_PRE, TOOL_POST):
             coordinator.hooks.register(event, save, priority=_LAST, name="app-transcript")
@@ -162,5 +162,9 @@ class SessionKeeper:
 
 
 def shown_prompt(prompt: str) -> str:
-    """Return the beginning of a prompt in one line, for lists of sessions."""
+    """Return the beginning of a prompt in one line, for lists of sessions; of what a child was told, its task."""
+    if prompt.startswith("["):
+        from amplifier_kit.delegation.inherited import without_context
+
+        prompt = without_context(prompt)
     return " ".join(prompt.split())[:_PROMPT_SHOWN]

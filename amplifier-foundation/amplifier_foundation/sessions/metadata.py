@@ -57,6 +57,7 @@ class SessionFacts(TypedDict, total=False):
     agent_overlay: dict[str, Any]
     bundle_context: dict[str, Any]
     self_delegation_depth: int
+    use_subprocess: bool  # it has a process of its own, also when it goes on
     last_updated: str
     # of sessions that continue a copy of another one; they have a parent_id too
     forked_from_turn: int
@@ -152,7 +153,8 @@ def _scrubbed(data: dict[str, Any], scrub: Scrub) -> dict[str, Any]:
 
 def _encoded(data: dict[str, Any]) -> bytes:
     text = json.dumps(data, ensure_ascii=False, indent=2, default=str)
-    return text.encode("utf-8", "replace") + b"\n"
+    # A path that is no UTF-8 has halves of characters: their backslash form is the one of JSON too, and is found again.
+    return text.encode("utf-8", "backslashreplace") + b"\n"
 
 
 def _keep_previous(folder: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from amplifier_foundation.composed import Composed, RecordError
-from amplifier_foundation.sessions.history import load_history, load_ledger, repaired
+from amplifier_foundation.sessions.history import BACKUP, TRANSCRIPT, load_history, load_ledger, repaired
 from amplifier_foundation.sessions.keeper import RECORD, shown_prompt
 from amplifier_foundation.sessions.metadata import load_metadata
 from amplifier_foundation.sessions.recovery import recover
@@ -91,6 +91,7 @@ def load_session(folder: Path) -> SavedSession:
             metadata = {**metadata, "usage": used}
     mended = repaired(messages)
     notes += mended.notes
+    notes += _emptied(folder, metadata, stored)
     recorded, problem = _recorded(folder)
     notes += [problem] if problem else []
     identity = str(metadata.get("session_id") or folder.name)
@@ -115,6 +116,18 @@ def says_same(messages: Sequence[Message], others: Sequence[Message]) -> bool:
 def _is_cut_off(messages: list[Message]) -> bool:
     """Tell whether the conversation ends in the middle of a turn."""
     return bool(messages) and (messages[-1].get("role") != "assistant" or bool(tool_call_ids(messages[-1])))
+
+
+def _emptied(folder: Path, metadata: dict[str, Any], stored: list[Message]) -> list[str]:
+    """Return what to tell of a transcript that lost all it held; one that was cleared has left its backup."""
+    turns = metadata.get("turn_count")
+    if stored or not isinstance(turns, int) or turns <= bool(metadata.get("incremental")):
+        return []
+    path = folder / TRANSCRIPT
+    if not path.exists() or (folder / BACKUP).exists():
+        return []  # told already, or nothing to tell
+    had = "one turn" if turns == 1 else f"{turns} turns"
+    return [f"{path} is empty, though the session had {had}: what was said before is in the log alone"]
 
 
 def _recorded(folder: Path) -> tuple[Composed | None, str]:

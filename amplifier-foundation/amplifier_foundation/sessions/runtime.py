@@ -17,6 +17,7 @@ from amplifier_foundation.budget import SessionBudget
 from amplifier_foundation.errors import FoundationError
 from amplifier_foundation.files import make_private
 from amplifier_foundation.import_path import hold, of_other_session, was_used
+from amplifier_foundation.permissions.answered_by import tell_who_answered
 from amplifier_foundation.permissions.places import policy_files
 from amplifier_foundation.prepared import Prepared
 from amplifier_foundation.prompt.system_prompt import SystemPrompt
@@ -30,7 +31,7 @@ from amplifier_foundation.sessions.plan_facts import (
     planned_budget,
     provider_and_model,
 )
-from amplifier_foundation.sessions.starting_facts import starting_facts
+from amplifier_foundation.sessions.starting_facts import starting_facts, told_of_model
 from amplifier_foundation.sessions.taking_up import add_what_is_missing, cost_before
 from amplifier_foundation.sessions.waiting_calls import WaitingCall, WaitingCalls
 from amplifier_foundation.spawn.switched import Mounted
@@ -114,9 +115,9 @@ class SessionRuntime:
         plan, missing = live_plan(prepared, environ)
         #: The agents in the plan before anybody has changed it.
         self.agents_at_start = dict(agents) if isinstance(agents := plan.get("agents"), Mapping) else {}
-        #: What the user should know, in readable lines: values that are empty because their variable is not set, and
-        #: rules that cannot be read or do not count.
-        self.warnings: tuple[str, ...] = (*missing, *self._problems_of_rules())
+        #: What the user should know, in readable lines: another model than before, values that are empty because their
+        #: variable is not set, and rules that cannot be read or do not count.
+        self.warnings: tuple[str, ...] = (*told_of_model(plan, saved), *missing, *self._problems_of_rules())
         #: Texts that must not be in any file of the session.
         self.secrets = _secrets(plan, environ, origin)
         self.redactor = Redactor(self.secrets)
@@ -283,6 +284,7 @@ class SessionRuntime:
         coordinator.register_policy("rules", lambda action, details: self.permissions.policy(action, details))
         for number, permissions in enumerate(self.more_permissions, 1):
             coordinator.register_policy(f"agent-rules-{number}", permissions.policy)
+        tell_who_answered(coordinator)
         coordinator.hooks.register(MODULE_LOAD_FAILED, self._on_load_failed, name="app-strict")
         if self.origin is not None and self.on_child_event is not None:
             coordinator.hooks.register("*", self._on_own_event, priority=_LAST, name="app-child-events")

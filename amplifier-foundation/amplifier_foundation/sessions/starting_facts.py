@@ -45,6 +45,24 @@ def starting_facts(
     return {key: value for key, value in changed.items() if value is not None} | {"model": model}
 
 
+def told_of_model(plan: Mapping[str, Any], saved: SavedSession | None) -> list[str]:
+    """Return a line when another model answers now than in the turn before.
+
+    A session of another program has nothing here: that it has no record is told, and its model with that.
+    """
+    if saved is None or saved.recorded is None or not saved.metadata.get("provider"):
+        return []
+    known = saved.metadata
+    before, now = (known["provider"], known.get("model")), provider_and_model(plan)
+    if before == now:
+        return []
+    return [f"model: {_named(*before)} answered in the turn before, {_named(*now)} answers now"]
+
+
+def _named(provider: Any, model: Any) -> str:
+    return str(model or f"the default model of {provider}" if provider else "nobody")
+
+
 def _overrides(known: Mapping[str, Any], facts: Mapping[str, Any]) -> list[Any]:
     """Return the bundles that took the place of the session's own, this one added."""
     before = known.get("bundle_overrides")

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from amplifier_foundation.errors import FoundationError
-from amplifier_foundation.paths import Home, current_project, project_slug
+from amplifier_foundation.paths import Home, current_project, expanded, project_slug
 from amplifier_foundation.sessions.catalog import SessionCatalog, SessionsUnreadableError, folder_names
 from amplifier_foundation.sessions.metadata import update_metadata
 from amplifier_foundation.sessions.summary import SessionSummary, last_activity, read_summary
@@ -257,7 +257,7 @@ class SessionStore:
 
     def _at_path(self, text: str) -> SessionSummary:
         # Only `~/`: the home of another user, who may not exist, is no place for sessions.
-        path = Path(text).expanduser() if text.startswith("~/") else Path(text) if text else None
+        path = expanded(text) if text.startswith("~/") else Path(text) if text else None
         if path is not None and len(path.parts) > 1:
             folder = path.parent if path.is_file() else path
             summary = read_summary(folder.absolute()) if folder.is_dir() else None

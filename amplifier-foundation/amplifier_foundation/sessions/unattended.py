@@ -10,6 +10,7 @@ from amplifier_core._scope import current_scope
 from amplifier_core.events import APPROVAL_REQUIRED, PROVIDER_REQUEST, TOOL_PRE
 from amplifier_core.models import HookResult
 from amplifier_foundation.errors import FoundationError
+from amplifier_foundation.permissions.answered_by import note_answer, person_at
 from amplifier_foundation.sessions.answered_calls import RecordedAnswers, more_details, waiting_call
 from amplifier_foundation.sessions.waiting_calls import WaitingCall, WaitingCalls, WaitingQuestion
 
@@ -87,6 +88,7 @@ class Unattended:
         action, about = self._asking.pop((span, prompt), ("", ""))
         said = self._answers.take(call, prompt, about)
         if said is not None:
+            note_answer(person_at("approval", said.by, said.at))
             return _consent(options) if said.answer == "allow" else f"Deny: {said.note or 'not allowed'}"
         if not await self._is_kept(call, WaitingQuestion(prompt, action, about=about)):
             return f"Deny: {self._why}, and the call cannot wait"

@@ -43,8 +43,13 @@ class Usage:
         if not self._sum:
             self._sum[_SINCE] = at
 
-    def add(self, usage: Any) -> None:
-        """Add what one answer used; anything but a mapping, or a model of one, is no answer's usage."""
+    def add(self, usage: Any, broken: Any = 0) -> None:
+        """Add what one answer used, and attempts at it that broke off and have no price.
+
+        Anything but a mapping, or a model of one, is no answer's usage.
+        """
+        if _is_count(broken) and broken:
+            self._sum[_UNPRICED] = self._sum.get(_UNPRICED, 0) + broken
         dump = getattr(usage, "model_dump", None)
         given = dump() if callable(dump) else usage
         if not isinstance(given, Mapping):
@@ -94,7 +99,7 @@ def _logged(folder: Path, until: str) -> Usage:
             continue
         at = milliseconds(line.ts)
         if end is None or at is None or at < end:
-            found.add(line.data.get("usage"))
+            found.add(line.data.get("usage"), line.data.get("unpriced_attempts"))
     return found
 
 

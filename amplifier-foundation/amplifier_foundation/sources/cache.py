@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from amplifier_foundation.files import replace_file
+from amplifier_foundation.files import make_private, replace_file
 from amplifier_foundation.sources.content import META_NAME, content_hash
 from amplifier_foundation.sources.fetched import SourceError
 from amplifier_foundation.sources.threads import in_thread
@@ -159,7 +159,7 @@ class CacheEntry:
     async def _held(self, on_wait: Callable[[], None]) -> AsyncIterator[None]:
         """Hold the lock of this entry; a process that dies lets go of it."""
         try:
-            self.folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            make_private(self.folder.parent)
             descriptor = _opened(self.folder.parent, self.folder.name)
         except OSError as error:
             raise self._unwritable(error) from error

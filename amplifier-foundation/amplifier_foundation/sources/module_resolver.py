@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
@@ -99,7 +100,7 @@ def find_module_folder(
     """
     variable = module_variable(module_id)
     if named := environ.get(variable, "").strip():
-        folder = Path(named.removeprefix("file://")).expanduser()
+        folder = Path(os.path.expanduser(named.removeprefix("file://")))
         if not folder.is_dir():
             raise ModuleFolderError(
                 f"{variable}={named}: there is no such folder: give the folder of module {module_id!r}, or unset it"

@@ -97,12 +97,28 @@ def test_settings_lie_over_the_bundle() -> None:
     assert (other.value, other.set_by, _lost(other)) == (["b"], "settings.yaml:1", [(["a"], "a.yaml:1")])
 
 
+_SOURCE = "session: {orchestrator: o, orchestrator_source: ./m}\ntools: [{module: t, source: ./m}]\n"
+
+
 async def test_sources_are_shown_as_they_are_used(place: Any) -> None:
     """A relative source is shown with the path it means, and the line it stands on."""
     place.write("project/b.yaml", "tools:\n  - module: t\n    source: ./m\n")
     (place.project / "m").mkdir()
     source = {setting.key: setting for setting in explain(await place.loader().load("./b.yaml"))}["tools.t.source"]
     assert (source.value, source.set_by) == (str(place.project / "m"), f"{place.project}/b.yaml:3")
+
+
+async def test_two_spellings_of_one_source_are_no_rivals(place: Any) -> None:
+    """`./m` in a behavior and in its root is one folder, and nothing lost; where it is another, its path is shown."""
+    place.write("project/bundle.yaml", "bundle: {name: b}\nincludes: [./behaviors/x, ./behaviors/y/y]\n" + _SOURCE)
+    place.write("project/behaviors/x.yaml", _SOURCE)
+    place.write("project/behaviors/y/y.yaml", _SOURCE)
+    (place.project / "m").mkdir()
+    (place.project / "behaviors" / "y" / "m").mkdir()
+    settings = {setting.key: setting for setting in explain(await place.loader().load("."))}
+    for key in ("tools.t.source", "session.orchestrator_source"):
+        assert settings[key].value == str(place.project / "m")
+        assert [loser.value for loser in settings[key].lost] == [str(place.project / "behaviors" / "y" / "m")]
 
 
 async def test_shared_include_is_no_rival_of_itself(place: Any) -> None:

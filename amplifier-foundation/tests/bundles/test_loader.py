@@ -47,6 +47,17 @@ async def test_unresolved_include_is_fatal(place: Any) -> None:
     assert "there is no bundle named 'nobody-knows'" in str(caught.value)
 
 
+async def test_a_slip_in_the_name_of_a_file_is_answered_with_what_is_there(place: Any) -> None:
+    """A missing path, by namespace or relative, names the nearest file or folder beside it, spelled as it was asked."""
+    place.write("project/a.yaml", "includes:\n  - amplifier:behaviors/loging\n  - ./lib/lmap.yaml\n  - ./lib/shelv\n")
+    place.write("project/lib/lamp.yaml", "session: {x: 1}\n")
+    place.write("project/lib/shelf/bundle.yaml", "session: {x: 1}\n")
+    with pytest.raises(IncludeError) as caught:
+        await place.loader().load("./a.yaml")
+    said = [line.partition("did you mean ")[2] for line in str(caught.value).splitlines()]
+    assert said == ["'logging'?", "'lamp.yaml'?", "'shelf'?"]
+
+
 async def test_missing_includes_can_be_allowed(place: Any) -> None:
     """With `allow_missing` what is missing, or goes in circles, is left out and told."""
     place.write("project/a.yaml", "includes: [./gone.yaml, nowhere:x, ./b.yaml]\nsession: {a: 1}\n")

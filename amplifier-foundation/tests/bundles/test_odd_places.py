@@ -121,3 +121,16 @@ def test_locale_without_unicode(place: Any) -> None:
         [sys.executable, "-c", program, str(place.project / "b.md")], env=environment, capture_output=True, check=True
     )
     assert done.stdout.decode() == "grünSei höflich."
+
+
+async def test_a_bundle_below_a_home_that_nobody_knows(place: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`~/x` in a bundle is an error with its line where the home directory cannot be told, and no crash."""
+
+    def nobody(user: int) -> None:
+        raise KeyError(user)
+
+    monkeypatch.delenv("HOME")
+    monkeypatch.setattr("pwd.getpwuid", nobody)
+    place.write("project/a.yaml", "bundle: {name: a}\nincludes:\n  - ~/x.yaml\n")
+    with pytest.raises(BundleError, match=r"a\.yaml:3: the include '~/x\.yaml' cannot be used: .*home directory"):
+        await place.loader().load("./a.yaml")

@@ -221,6 +221,18 @@ async def test_a_session_of_the_published_program_knows_its_beginning(tmp_path: 
     assert [line["role"] for line in _lines(folder)] == ["user", "assistant", "user", "assistant"]
 
 
+async def test_a_transcript_that_lost_everything_is_told(tmp_path: Path) -> None:
+    """An empty file with turns behind it is no new conversation; one that was cleared, and a new one, say nothing."""
+    folder = await _run(_prepared(tmp_path), "hello")
+    transcript = folder / "transcript.jsonl"
+    kept = transcript.read_bytes()
+    transcript.write_bytes(b"")
+    [note] = load_session(folder).notes
+    assert note.startswith(f"{transcript} is empty, though the session had one turn: ")
+    (folder / "transcript.jsonl.backup").write_bytes(kept)
+    assert load_session(folder).notes == ()
+
+
 async def test_a_name_given_meanwhile_stays(tmp_path: Path) -> None:
     """A session that is renamed while it runs keeps its name when the turn is closed."""
     async with SessionRuntime(_prepared(tmp_path), environ={}) as runtime:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from amplifier_core.testing import wait_for
 from amplifier_foundation.log import SessionLogBusy, read_log
 from amplifier_foundation.prepared import Prepared
 from amplifier_foundation.sessions import ModulesMissingError, SessionRuntime
@@ -221,8 +222,7 @@ async def test_a_session_that_cannot_start_lets_go_of_everything(tmp_path: Path)
     before = list(sys.path)
     runtime = SessionRuntime(prepared, session_id="one", environ={})
     starting = asyncio.create_task(runtime.__aenter__())
-    await asyncio.sleep(0.05)
-    assert runtime.was_opened
+    assert await wait_for(lambda: runtime.was_opened, timeout=60)
     starting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await starting

@@ -29,7 +29,7 @@ def load(home: Home, text: str) -> Settings:
         ("bundle:\n  app: uri", 2, "`bundle.app` must be a list, got text"),
         ("bundle:\n  app:\n    - a\n    - {b: c}", 4, "`bundle.app.1` must be text, got a mapping"),
         ("bundle:\n  added:\n    x:\n", 3, "`bundle.added.x` must be text, got nothing"),
-        ("bundle:\n  added:\n    yes: uri", 2, "the key True in `bundle.added` must be text"),
+        ("bundle:\n  added:\n    yes: uri", 3, "the key True in `bundle.added` must be text"),
         ("config:\n  provider: []", 2, "unknown key 'config.provider': did you mean 'providers'?"),
         (
             "config:\n  providers:\n    - provider-a",

@@ -110,13 +110,13 @@ def _is_gone(pid: int) -> bool:
 @pytest.fixture
 def is_gone() -> Callable[[int], bool]:
     """Return what tells whether a process has ended, given a moment to."""
-    return lambda pid: _until(lambda: _is_gone(pid), 10)
+    return lambda pid: _until(lambda: _is_gone(pid), 60)
 
 
 @pytest.fixture
 def until() -> Callable[[Callable[[], bool]], bool]:
     """Return what waits for something to become true, and gives up after a long while."""
-    return lambda is_true: _until(is_true, 30)
+    return lambda is_true: _until(is_true, 60)
 
 
 def _until(is_true: Callable[[], bool], seconds: float) -> bool:

@@ -100,9 +100,10 @@ def test_the_variable_wins_then_the_project_then_the_home(tmp_path: Path) -> Non
 
 def test_a_variable_that_names_nothing_is_an_error(tmp_path: Path) -> None:
     """What the user asked for by a variable is not silently replaced by something else."""
-    environ = {module_variable("tool-x.y"): str(tmp_path / "gone")}
-    with pytest.raises(ModuleFolderError, match="AMPLIFIER_MODULE_TOOL_X_Y="):
-        find_module_folder("tool-x.y", tmp_path, Home(tmp_path), environ)
+    for gone in (str(tmp_path / "gone"), "~no-such-user/gone"):
+        environ = {module_variable("tool-x.y"): gone}
+        with pytest.raises(ModuleFolderError, match=f"AMPLIFIER_MODULE_TOOL_X_Y={gone}"):
+            find_module_folder("tool-x.y", tmp_path, Home(tmp_path), environ)
 
 
 def test_the_users_modules_stay_theirs_in_the_home_folder(tmp_path: Path) -> None:

@@ -176,7 +176,7 @@ async def test_leftovers_of_another_module_are_swept_but_not_its_work(
     abandoned = installed / ".staging.tool-gone-0123456789abcdef.1.1"
     abandoned.mkdir(parents=True)
     busy = SiteFolder(installed, "tool-busy", "0123456789abcdef")
-    async with busy.locked(5):
+    async with busy.locked(60):
         with busy.staging() as staging:
             await Activator(home, environ=environ).activate([make_module("tool-leafy", ["leaf-of-tests"])])
             assert staging.is_dir()
@@ -196,10 +196,13 @@ async def test_a_hanging_installer_is_killed_with_everything_it_started(
         "print('still resolving', flush=True)\n"
         "time.sleep(600)"
     )
-    environ = environ | {"AMPLIFIER_INSTALL_TIMEOUT_S": "3"}
-    activator = Activator(home, environ=environ, installer=installer)
-    with pytest.raises(ModuleActivationError) as caught:
-        await activator.activate([make_module("tool-hang", ["leaf-of-tests"])])
+    module = make_module("tool-hang", ["leaf-of-tests"])
+    for seconds in ("3", "60"):  # twice only on a machine that is very busy
+        activator = Activator(home, environ=environ | {"AMPLIFIER_INSTALL_TIMEOUT_S": seconds}, installer=installer)
+        with pytest.raises(ModuleActivationError) as caught:
+            await activator.activate([module])
+        if "still resolving" in str(caught.value):
+            break
     assert "AMPLIFIER_INSTALL_TIMEOUT_S" in str(caught.value)
     assert "still resolving" in str(caught.value)
     _wait_for_end([int(pid) for pid in _wait_for(pids)[0].split()])
