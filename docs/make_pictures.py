@@ -27,14 +27,9 @@ FILES = {
 ---
 bundle: {name: engine, version: 1.0.0}
 includes:
-  - bundle: amplifier:behaviors/logging
-session:
-  orchestrator: {module: loop-streaming}
-  context: {module: context-simple}
+  - bundle: default
 providers:
   - {module: provider-mock, config: {scenario: ./scenario.yaml}}
-tools:
-  - {module: tool-note, source: ./modules/tool-note}
 ---
 You keep the notes of the engine.
 """,
@@ -59,26 +54,6 @@ turns:
     usage: {input_tokens: 1930, output_tokens: 41, cost_usd: "0.0043"}
   - text: Done. `notes.md` now says that Ada measured it.
     usage: {input_tokens: 2010, output_tokens: 22, cost_usd: "0.0042"}
-""",
-    "modules/tool-note/amplifier_module_tool_note/__init__.py": """\
-from pathlib import Path
-
-from amplifier_core import ToolResult
-
-
-class Write:
-    name = "write_file"
-    description = "Write a file"
-    input_schema = {"type": "object", "properties": {"file_path": {"type": "string"}, "content": {"type": "string"}}}
-    action = "filesystem.write"
-
-    async def execute(self, input):
-        Path(input["file_path"]).write_text(input["content"])
-        return ToolResult(output="written")
-
-
-async def mount(coordinator, config=None):
-    await coordinator.mount("tools", Write())
 """,
 }
 
@@ -152,10 +127,8 @@ def take(folder: Path, target: Path) -> None:
     }
     terminal = Terminal(project, environment)
     try:
-        terminal.type(
-            "amplifier trust --yes -B ./bundle.md 2>/dev/null; clear; amplifier run --mode chat -B ./bundle.md"
-        )
-        terminal.wait_for("Ctrl-D leaves")
+        terminal.type("amplifier run --mode chat -B ./bundle.md")
+        terminal.wait_for("sandbox: ")
         terminal.type("What do the notes say?")
         terminal.wait_for("64 out")
         terminal.picture(target / "chat.svg", "amplifier")
@@ -167,10 +140,11 @@ def take(folder: Path, target: Path) -> None:
         terminal.type("/rename who measured it")
         terminal.type("/exit")
         terminal.wait_for("amplifier resume")
-        terminal.type("amplifier run -q 'What can you do?'; amplifier run -q -B minimal 'hello'; clear")
-        time.sleep(3)
+        terminal.type("amplifier run -q 'What can you do?'; amplifier run -q -B minimal 'hello'; clear; echo ready")
+        terminal.wait_for("ready\n$")
+        terminal.type("clear")
         terminal.type("amplifier session list")
-        terminal.wait_for("who measured it")
+        terminal.wait_for("NAME OR FIRST PROMPT")
         terminal.picture(target / "session-list.svg", "amplifier session list")
     finally:
         terminal.close()

@@ -24,6 +24,8 @@ class App:
     no_input: bool = False
     is_verbose: bool = False
     environ: dict[str, str] = field(default_factory=lambda: dict(os.environ))
+    #: Run with nothing of the user's and the project's but keys and rules.
+    is_safe: bool = False
 
     @cached_property
     def home(self) -> Home:

@@ -12,7 +12,10 @@ def collect_nothing() -> None:
 
 
 def collect_what_is_new() -> None:
-    """Collect again, but leave alone what start-up made, now and when the interpreter ends."""
+    """Collect again, but leave alone what start-up made, now and when the interpreter ends.
+
+    To be called when a session has started: one that works for hours makes garbage like any program.
+    """
     if not gc.isenabled():
         gc.freeze()
         gc.enable()

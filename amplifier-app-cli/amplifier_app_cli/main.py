@@ -50,9 +50,21 @@ _COMMANDS: Final = {
 @click.option("-q", "--quiet", is_flag=True, help="Print results only.")
 @click.option("--no-input", is_flag=True, help="Never ask anything: what would be asked is denied.")
 @click.option("-v", "--verbose", is_flag=True, help="Say more about what happens.")
+@click.option(
+    "--color", type=click.Choice(["auto", "always", "never"]), help="When to use colours, whatever NO_COLOR says."
+)
+@click.option("--safe-mode", is_flag=True, help="Use nothing of yours: to see whether it is at fault.")
 @click.option("--install-completion", metavar="[SHELL]", is_flag=False, flag_value="", help="Let your shell complete.")
 @click.pass_context
-def main(context: click.Context, quiet: bool, no_input: bool, verbose: bool, install_completion: str | None) -> None:
+def main(
+    context: click.Context,
+    quiet: bool,
+    no_input: bool,
+    verbose: bool,
+    color: str | None,
+    safe_mode: bool,
+    install_completion: str | None,
+) -> None:
     """Run AI agents that say what they do. Without a command: chat.
 
     \b
@@ -66,7 +78,11 @@ def main(context: click.Context, quiet: bool, no_input: bool, verbose: bool, ins
     speak_utf8()
     fill_standard_streams()
     never_fail_to_encode()
-    context.obj = App(quiet, no_input, verbose)
+    if color is not None:
+        from amplifier_app_cli.ui.colour import choose_colour
+
+        choose_colour(color)
+    context.obj = App(quiet, no_input, verbose, is_safe=safe_mode)
     if install_completion is not None:
         _install_completion(install_completion or None)
     elif context.invoked_subcommand is None:

@@ -7,8 +7,8 @@ models on this machine; the model inside the program; the scripted one.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from amplifier_app_cli.known_providers import (
     KNOWN,
@@ -68,8 +68,7 @@ class ProviderKeyError(ProviderChoiceError):
         )
 
 
-@dataclass(frozen=True)
-class Choice:
+class Choice(NamedTuple):
     """The provider of a run, and the reason."""
 
     #: The name of its entry in the plan: its id, else its module.
@@ -80,7 +79,7 @@ class Choice:
     how_to_change: str
     module: str
     #: What the entry needs when it is not in the plan yet.
-    config: Mapping[str, Any] = field(default_factory=dict)
+    config: Mapping[str, Any] = MappingProxyType({})
     #: Variables without which it cannot answer, and which nobody has set.
     unset: tuple[str, ...] = ()
 

@@ -54,3 +54,26 @@ def amplifier(project: Path, environment: dict[str, str]) -> Callable[..., subpr
         )
 
     return run
+
+
+@pytest.fixture
+def on_full_disk(project: Path, environment: dict[str, str]) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Return a function that runs the program where nothing can be written to its output."""
+    if not Path("/dev/full").exists():
+        pytest.skip("there is no full device")
+
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        with open("/dev/full", "w") as full:
+            return subprocess.run(
+                [sys.executable, "-m", "amplifier_app_cli", *arguments],
+                cwd=project,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=full,
+                stderr=subprocess.PIPE,
+                text=True,
+                timeout=60,
+                check=False,
+            )
+
+    return run

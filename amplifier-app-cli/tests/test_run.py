@@ -147,6 +147,17 @@ def test_missing_modules_are_all_named(amplifier: Amplifier, project: Path) -> N
     assert amplifier("run", "go", "--bundle", str(bundle), "--allow-missing-modules").returncode == 0
 
 
+@pytest.mark.parametrize(("value", "code"), [("1", 0), ("true", 0), ("yes", 0), ("0", 6), ("", 6), ("perhaps", 2)])
+def test_the_published_variable_allows_missing_modules(
+    amplifier: Amplifier, project: Path, value: str, code: int
+) -> None:
+    """AMPLIFIER_ALLOW_PARTIAL_BUNDLE does what the option does; a value that says neither yes nor no is refused."""
+    bundle = _scenario(project, "turns: [{text: done}]")
+    bundle.write_text(_SCRIPTED + "tools:\n  - {module: tool-absent}\n")
+    result = amplifier("run", "go", "--bundle", str(bundle), AMPLIFIER_ALLOW_PARTIAL_BUNDLE=value)
+    assert (result.returncode, result.stdout) == (code, "done\n" if code == 0 else ""), result.stderr
+
+
 def test_provider_failure_has_its_own_exit_code(amplifier: Amplifier, project: Path) -> None:
     """A model that fails ends the run with exit code 7, the reason on standard error and session:end in the log."""
     bundle = _scenario(project, "turns: [{error: {type: AuthenticationError, message: bad key}}]")
@@ -171,7 +182,7 @@ def test_signals_close_the_session(
     amplifier: Amplifier, project: Path, environment: dict[str, str], number: signal.Signals, code: int
 ) -> None:
     """A signal ends the run with its own exit code, and the log still has session:end."""
-    bundle = _scenario(project, "turns: [{text: late, delay_ms: 3000}]")
+    bundle = _scenario(project, "turns: [{text: late, delay_ms: 10000}]")
     process = subprocess.Popen(
         [sys.executable, "-m", "amplifier_app_cli", "run", "go", "--bundle", str(bundle)],
         cwd=project,
@@ -183,7 +194,7 @@ def test_signals_close_the_session(
     home = Path(environment["HOME"])
     _wait_for(lambda: any("llm:request" in log.read_text() for log in home.rglob("events.jsonl")))
     process.send_signal(number)
-    _, stderr = process.communicate(timeout=30)
+    _, stderr = process.communicate(timeout=60)
     assert process.returncode == code, stderr
     events = [json.loads(line)["event"] for line in amplifier("logs", "--json").stdout.splitlines()]
     assert events[-1] == "session:end"

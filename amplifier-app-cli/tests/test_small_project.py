@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import codecs
 import json
+import os
+import pwd
 import re
 import subprocess
 import sys
@@ -99,6 +101,10 @@ from pathlib import Path
 file = Path(sys.argv[1])
 file.write_text(file.read_text(encoding="utf-8").replace("/ 100", "// 100"), encoding="utf-8")
 """
+
+
+#: The events that answer who allowed what, and no others.
+_DECISIONS = ("approval:granted", "policy:remembered", "tool:post")
 
 
 class Chat:
@@ -226,21 +232,19 @@ def _log(environment: dict[str, str]) -> tuple[str, list[dict[str, Any]]]:
     return file.parent.name, [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
 
 
-def _who(event: dict[str, Any], remembered: list[dict[str, Any]]) -> str:
-    """Return who allowed something, from the event that says so and the rules that were remembered before it."""
-    data = event["data"]
-    if data["source"] == "approval_system":
-        return f"person: {data['reason'].removeprefix('approved: ')}"
-    rules = [one["data"]["rule"] for one in remembered if one["seq"] < event["seq"]]
-    is_remembered = data["reason"].startswith("remembered ") and any(
-        json.dumps(data["details"]["tool_input"].get("command")) in rule for rule in rules
-    )
-    return "rule of a person" if is_remembered else f"{data['source']}: {data['reason']}"
+def _who(event: dict[str, Any], events: list[dict[str, Any]]) -> str:
+    """Return who decided something, from the event that says so alone, or with the one that its rule came from."""
+    by = event["data"]["answered_by"]
+    if by["kind"] == "remembered":
+        came = [one["data"] for one in events if one["event"] == "policy:remembered" and one["seq"] < event["seq"]]
+        (asked,) = [one["answered_by"] for one in came if one["rule"] == by["rule"] and one["scope"] == by["scope"]]
+        return f"{asked['user']} ({asked['via']}), for good: {by['rule']}"
+    said = {"person": f"{by.get('user')} ({by.get('via')})", "default": f"the program: {by.get('rule')}"}
+    return said.get(by["kind"], by["kind"])
 
 
 def _audit(events: list[dict[str, Any]]) -> dict[str, str]:
     """Return who allowed each call that has run; fails for one that ran without, or with another input."""
-    remembered = [event for event in events if event["event"] == "policy:remembered"]
     allowed: dict[str, str] = {}
     for ran in (event for event in events if event["event"] == "tool:post"):
         call = ran["data"]
@@ -254,7 +258,7 @@ def _audit(events: list[dict[str, Any]]) -> dict[str, str]:
             and event["data"]["details"]["tool_input"] == call["tool_input"]
         ]
         assert grants, f"{call['tool_call_id']} ran, and nobody has allowed it"
-        allowed[call["tool_call_id"]] = _who(grants[-1], remembered)
+        allowed[call["tool_call_id"]] = _who(grants[-1], events)
     return allowed
 
 
@@ -272,19 +276,21 @@ def test_fixed_end_to_end(shop: Path, environment: dict[str, str], amplifier: Am
     assert set(before) <= set(after)
     assert b"sum(prices) * (100 - discount) // 100" in after["src/prices.py"]
     session, events = _log(environment)
+    me = f"{pwd.getpwuid(os.getuid()).pw_name} (chat)"
     assert _audit(events) == {
-        "look": "rules: reading inside the project",
-        "read": "rules: reading inside the project",
-        "plan": "rules: a list of its own",
-        "wrong": "person: Allow",
-        "fails": "person: Allow always",
-        "right": "person: Allow",
-        "passes": "rule of a person",
-        "notes": "person: Allow",
-        "tick": "rules: a list of its own",
+        "look": 'the program: allow filesystem.read path "**"',
+        "read": 'the program: allow filesystem.read path "**"',
+        "plan": "the program: allow tool.todo",
+        "wrong": me,
+        "fails": me,
+        "right": me,
+        "passes": f'{me}, for good: allow process.exec command "{_PYTEST}"',
+        "notes": me,
+        "tick": "the program: allow tool.todo",
     }
     _check_refusals(events)
     _check_edit(events)
+    assert _audit([one for one in events if one["event"] in _DECISIONS]) == _audit(events)
     unasked = [event for event in events if event["event"] != "approval:granted" or "wrong" not in json.dumps(event)]
     with pytest.raises(AssertionError, match="wrong ran, and nobody has allowed it"):
         _audit(unasked)
@@ -308,6 +314,10 @@ def _check_refusals(events: list[dict[str, Any]]) -> None:
     assert denials["cheat"] == ("approval_system", "not approved: Deny: the tests are right")
     assert denials["harm"] == ("approval_system", "not approved: Deny")
     assert "another input" in denials["right"][1]
+    refused = {one["data"]["details"]["tool_call_id"]: one for one in events if one["event"] == "approval:denied"}
+    me = f"{pwd.getpwuid(os.getuid()).pw_name} (chat)"
+    who = {call: _who(one, events) for call, one in refused.items()}
+    assert who == {"outside": "nobody", "cheat": me, "right": me, "harm": me}
     secrets = [event for event in events if "under the mat" in json.dumps(event)]
     assert secrets == []
 
@@ -336,3 +346,5 @@ def test_headless_it_waits_at_the_first_write(shop: Path, environment: dict[str,
     assert set(_audit(events)) == {"look", "read", "plan"}
     (waiting,) = [event["data"] for event in events if event["event"] == "approval:waiting"]
     assert waiting["tool_call_id"] == "wrong"
+    (denied,) = [one for one in events if one["event"] == "approval:denied" and "wrong" in json.dumps(one)]
+    assert _who(denied, events) == "nobody"

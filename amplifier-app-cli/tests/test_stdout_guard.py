@@ -62,22 +62,12 @@ def test_streams_of_others_are_left_alone() -> None:
     assert result.stdout == "still open", result.stderr
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no full device")
 @pytest.mark.parametrize("command", [("version",), ("bundle", "list"), ("bundle", "list", "--format", "json")])
-def test_a_full_disk_is_told_once(project: Path, environment: dict[str, str], command: tuple[str, ...]) -> None:
+def test_a_full_disk_is_told_once(
+    on_full_disk: Callable[..., subprocess.CompletedProcess[str]], command: tuple[str, ...]
+) -> None:
     """A result that cannot be written ends a command with exit code 1, one line and no traceback."""
-    with open("/dev/full", "w") as full:
-        result = subprocess.run(
-            [sys.executable, "-m", "amplifier_app_cli", *command],
-            cwd=project,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=full,
-            stderr=subprocess.PIPE,
-            text=True,
-            timeout=60,
-            check=False,
-        )
+    result = on_full_disk(*command)
     assert result.returncode == 1, result.stderr
     assert result.stderr.count(os.strerror(28)) == 1
     assert "Traceback" not in result.stderr

@@ -15,7 +15,8 @@ def test_another_system_is_told_in_one_sentence(capsys: pytest.CaptureFixture[st
     assert said.err == "amplifier: this system has not what the program needs: on Windows, run it in WSL\n"
 
 
-def test_this_system_is_fine() -> None:
+def test_this_system_is_fine(capsys: pytest.CaptureFixture[str]) -> None:
     """Where files can be locked and process groups ended, nothing is said."""
     refuse_other_systems()
     refuse_other_systems("posix")
+    assert capsys.readouterr() == ("", "")

@@ -67,7 +67,8 @@ class AnswerView:
             self._show_line(self._line)
         self._kind, self._line = "", ""
         self._blocks = MarkdownStream()
-        self._screen.refresh()
+        if self._screen.has_live_part:  # elsewhere it would ask for the next prompt before the turn is told
+            self._screen.refresh()
 
     # -- what is heard --
 

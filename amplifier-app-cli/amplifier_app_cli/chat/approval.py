@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from amplifier_app_cli.chat.choices import WORDS_FOR_HELP, Choices, explanation, keys
 from amplifier_app_cli.chat.editor import EditorError, edited, editor_of
 from amplifier_app_cli.chat.json_input import InputProblem, difference, read, written
 from amplifier_app_cli.chat.layout import wrapped
@@ -28,7 +29,8 @@ from amplifier_app_cli.chat.question import (
     later,
     refusal,
 )
-from amplifier_app_cli.ui.plain import plain
+from amplifier_app_cli.ui.plain import plain, visible
+from amplifier_foundation.permissions.answered_by import KEY, SOMEBODY, AnsweredBy, note_answer, person_at
 
 if TYPE_CHECKING:
     from amplifier_app_cli.chat.child_questions import ChildQuestions
@@ -67,13 +69,16 @@ class TerminalApproval:
         *,
         can_escalate: bool = False,
         children: ChildQuestions | None = None,
+        answered_by: AnsweredBy = SOMEBODY,
     ) -> None:
         """Ask `person` about things in `project`; `scrub` takes secrets out of what is shown.
 
         `environ` names the editor that inputs are changed with. What is allowed for good becomes a rule of
         `permissions`; without them nothing is remembered. With `can_escalate` the person may leave the decision about
         a call to whoever is asked next. `children` knows what the sessions ask that this one has started.
+        `answered_by` tells the log who the person is.
         """
+        self.answered_by = answered_by
         self._children = children
         self._can_escalate = can_escalate
         self._permissions = permissions
@@ -83,6 +88,7 @@ class TerminalApproval:
         self._scrub = scrub
         self._lock = asyncio.Lock()
         self._coordinators: list[Any] = []
+        self._choices = Choices()
         #: What is being asked, by span and question.
         self._asked: dict[tuple[str, str], Asked] = {}
         #: The latest calls of tools, by span.
@@ -127,8 +133,10 @@ class TerminalApproval:
         asked = self._about(prompt)
         async with self._lock:
             if (said := self._answered_before(asked, prompt)) is not None:
+                note_answer(person_at("approval", said.by, said.at))
                 return consent(options) if said.answer == "allow" else DENY
-            if self._is_allowed_by_now(asked):
+            if (by := self._allowed_by_now(asked)) is not None:
+                note_answer(by)
                 self._person.show(self._person.ink("dim", "allowed by the rule of an earlier answer"))
                 return ALLOW_ALWAYS
             question = Question(
@@ -199,11 +207,11 @@ class TerminalApproval:
 
         return self._answers.take(asked.details, prompt, more_details(asked.details) if asked.action else "")
 
-    def _is_allowed_by_now(self, asked: Asked | None) -> bool:
-        """Tell whether an answer to an earlier question covers this one: its rule was not there when it was asked."""
+    def _allowed_by_now(self, asked: Asked | None) -> AnsweredBy | None:
+        """Return the rule of an earlier answer that allows this: it was not there when it was asked."""
         if asked is None or asked.verdict != "ask" or self._permissions is None:
-            return False
-        return self._permissions.verdict(asked.action, asked.details) == "allow"
+            return None
+        return self._permissions.allowing_rule(asked.action, asked.details)
 
     def _suggested(self, asked: Asked | None) -> tuple[Rule, ...]:
         # What a hook asks, the hook may ask again: nothing is remembered in its place.
@@ -223,13 +231,13 @@ class TerminalApproval:
         assert self._permissions is not None
         scope = SCOPES[typed.partition(" ")[2].strip().lower()]
         try:
-            kept = self._permissions.remember(question.rules, scope)
+            kept = self._permissions.remember(question.rules, scope, self.answered_by.get("user", ""))
         except (FoundationError, OSError) as error:
             self._person.show(self._person.ink("bad", plain(str(self._scrub(f"not remembered: {error}")))))
             return False
         for each in kept:
             told = {"rule": str(each.rule), "rule_id": each.id, "scope": each.scope, "file": str(each.file)}
-            await self._coordinators[-1].hooks.emit(REMEMBERED, told)
+            await self._coordinators[-1].hooks.emit(REMEMBERED, {**told, KEY: dict(self.answered_by)})
             ends = f"until `amplifier policy revoke {each.id}`"
             self._person.show(self._person.ink("dim", f"allowed {_HOW_LONG[each.scope]}, {ends}"))
         return True
@@ -246,6 +254,9 @@ class TerminalApproval:
             if word in ("v", "view") and question.lines:
                 self._person.show("\n".join(map(self._toned, question.lines)))
                 continue
+            if word in WORDS_FOR_HELP and chosen(question.options, word) is None:
+                self._explain(explanation(question))
+                continue
             if word in ("e", "edit") and question.is_editable:
                 if await self._was_edited(question):
                     return edited_answer(question)
@@ -257,7 +268,7 @@ class TerminalApproval:
             answer = self._understood(question, typed)
             if answer is not None:
                 return answer
-            self._person.show(f"that is no answer: {self._keys(question)}")
+            self._person.show(f"that is no answer: {keys(question)}")
             patience -= 1
         return DENY
 
@@ -319,7 +330,7 @@ class TerminalApproval:
         if after == before:
             show("nothing was changed")
             return False
-        lines = plain(str(self._scrub("\n".join(difference(before, after))))).split("\n")
+        lines = visible(str(self._scrub("\n".join(difference(before, after))))).split("\n")
         show("\n".join(map(self._toned, lines)))
         self._edits[details["tool_call_id"]] = after
         return True
@@ -330,23 +341,23 @@ class TerminalApproval:
         if editor is not None and person.can_lend:
             return await edited(draft or written(before), editor, person)
         line = draft or written(before, on_one_line=True)
-        person.show(plain(f"the input is {line}"))
+        person.show(visible(f"the input is {line}"))
         return await person.ask(person.ink("bold", "new input, as JSON (nothing: as it is): "), line) or ""
 
     # -- what is shown --
 
     def _put(self, question: Question) -> None:
         person, ink = self._person, self._person.ink
-        person.show(ink("bold", "\n".join(wrapped(plain(str(self._scrub(question.prompt))), person.width - 1))))
+        person.show(ink("bold", "\n".join(wrapped(visible(str(self._scrub(question.prompt))), person.width - 1))))
         if question.asked is not None:
             if question.asked.asker:
-                person.show(plain(f"asked by the agent {question.asked.asker}"))
+                person.show(visible(f"asked by the agent {question.asked.asker}"))
             tool = question.asked.details.get("tool_name")
             about = question.asked.details.get("tool_input", question.asked.details)
             shown = "\n".join(preview(about, self._project))
-            question.lines = plain(str(self._scrub(shown))).split("\n") if shown else []
+            question.lines = visible(str(self._scrub(shown))).split("\n") if shown else []
             if tool:
-                person.show(plain(f"tool: {tool}"))
+                person.show(visible(f"tool: {tool}"))
         hidden = len(question.lines) - _LINES_SHOWN
         lines = [*map(self._toned, question.lines[:_LINES_SHOWN])]
         if hidden > 0:
@@ -356,36 +367,17 @@ class TerminalApproval:
         if lines:
             person.show("\n".join(lines))
         if not question.is_plain:
-            person.show("\n".join(plain(f"  {number}. {option}") for number, option in enumerate(question.options, 1)))
-        more = (
-            ["y = allow it this once, n = do not; words behind n are for the model to read"]
-            if question.is_plain
-            else []
-        )
-        for number, rule in enumerate(question.rules):
-            more.append(f"{'    and: ' if number else 'a = allow for this session: '}{plain(str(rule))}")
-        more += ["a project = the same for this project, a user = for all your projects"] if question.rules else []
-        more += ["e = change the input first"] if question.is_editable else []
-        more += ["l = leave it to somebody else: the call waits for `amplifier approval`"] if question.can_wait else []
-        for line in more:
-            person.show(ink("dim", "\n".join(wrapped(line, person.width))))
+            person.show(
+                "\n".join(visible(f"  {number}. {option}") for number, option in enumerate(question.options, 1))
+            )
+        self._explain(self._choices.told(question))
+
+    def _explain(self, lines: Sequence[str]) -> None:
+        for line in lines:
+            self._person.show(self._person.ink("dim", "\n".join(wrapped(line, self._person.width))))
 
     def _label(self, question: Question) -> str:
-        return self._person.ink("bold", f"Allow? [{self._keys(question)}] ")
-
-    def _keys(self, question: Question) -> str:
-        keys = ["y", "n"]
-        if question.rules:
-            keys.append("a")
-        if question.is_editable:
-            keys.append("e")
-        if question.can_wait:
-            keys.append("l")
-        if question.lines:
-            keys.append("v")
-        if not question.is_plain:
-            keys.append("or a number")
-        return "/".join(keys)
+        return self._person.ink("bold", f"Allow? [{keys(question)}] ")
 
     def _toned(self, line: str) -> str:
         ink = self._person.ink

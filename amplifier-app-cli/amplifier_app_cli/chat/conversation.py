@@ -20,6 +20,7 @@ from amplifier_app_cli.chat.screen import Screen
 from amplifier_app_cli.chat.steering import Steering, told
 from amplifier_app_cli.chat.usage import UsageMeter
 from amplifier_app_cli.children.live import LiveTree
+from amplifier_app_cli.ui.folding import folded
 from amplifier_app_cli.ui.plain import plain
 
 if TYPE_CHECKING:
@@ -220,12 +221,15 @@ class Conversation:
         if was_stopped:
             self.screen.show(ink("bad", "stopped"))
         elif failure:
-            self.screen.show(ink("bad", plain(f"amplifier: {self.scrub(failure)}")))
+            told_so = folded(plain(f"amplifier: {self.scrub(failure)}"), self.screen.width - 1)
+            self.screen.show(ink("bad", told_so))
         if lost := self.steering.end_turn(is_well=not was_stopped and not failure):
             self.screen.show(told(lost, self.screen.width - 1))
         if self.usage.turn.calls:
             took = duration(time.monotonic() - self._started)
             self.screen.show(ink("dim", one_line(f"{self.usage.turn.line()} · {took}", self.screen.width - 1)))
+        if self.screen.has_live_part:
+            self.screen.show("")  # so that one turn can be told from the next
 
     async def _tick(self) -> None:
         while True:

@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 Tone = Literal["dim", "bold", "good", "bad", "note"]
 
 _CODES: Final[dict[Tone, str]] = {"dim": "2", "bold": "1", "good": "32", "bad": "31", "note": "36"}
 
 
-@dataclass(frozen=True)
-class Ink:
+class Ink(NamedTuple):
     """Write in tones. Text that comes from models, tools and files is made plain before it gets here."""
 
     is_styled: bool
 
     @classmethod
     def for_terminal(cls, environ: Mapping[str, str], *, is_terminal: bool) -> Ink:
-        """Return ink for a terminal: none where NO_COLOR or TERM=dumb forbid it, or where nobody looks."""
-        return cls(is_terminal and not environ.get("NO_COLOR") and environ.get("TERM", "") not in ("", "dumb"))
+        """Return ink for a terminal: none where NO_COLOR or TERM=dumb forbid it, or where nobody looks.
+
+        FORCE_COLOR answers for a terminal that does not say what it is.
+        """
+        kind = environ.get("TERM") or ("" if environ.get("FORCE_COLOR", "0") == "0" else "forced")
+        return cls(is_terminal and not environ.get("NO_COLOR") and kind not in ("", "dumb"))
 
     def __call__(self, tone: Tone, text: str) -> str:
         """Return the text in a tone, line by line, so that a line can stand alone."""

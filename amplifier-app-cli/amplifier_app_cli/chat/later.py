@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from amplifier_app_cli.ui.plain import plain
 from amplifier_foundation.errors import FoundationError
+from amplifier_foundation.permissions.answered_by import NOBODY
 from amplifier_foundation.sessions.approvers import Approver, Approvers
 from amplifier_foundation.sessions.unattended import Unattended
 
@@ -29,7 +30,11 @@ class CallsForLater:
         coordinator = self._runtime.session.coordinator
         self._approval = approval
         self._unattended.connect(coordinator)
-        Approvers([Approver("terminal", approval), Approver("waiting", self._unattended)]).connect(coordinator)
+        approvers = [
+            Approver("terminal", approval, approval.answered_by),
+            Approver("waiting", self._unattended, NOBODY),
+        ]
+        Approvers(approvers).connect(coordinator)
 
     def start_turn(self, show: Callable[[str], None]) -> tuple[WaitingCall, ...]:
         """Return the calls that were answered meanwhile and run now; `show` is told when they cannot be read."""

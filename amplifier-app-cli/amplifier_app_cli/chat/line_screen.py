@@ -46,9 +46,12 @@ class LineScreen:
         return shutil.get_terminal_size().columns
 
     def show(self, text: str) -> None:
-        """Show whole lines."""
+        """Show whole lines; what was asked for before them is asked for again below."""
+        was_asking = self._is_asking
         self._end_line()
         self._print(self._told, f"{text}\n")
+        if was_asking:
+            self.refresh()
 
     def write(self, text: str) -> None:
         """Show a piece of a line."""

@@ -10,29 +10,41 @@ from typing import Any, Final
 _PATH_KEYS: Final = ("file_path", "path", "file")
 _CONTENT_KEYS: Final = ("content", "contents", "new_content", "file_text", "text")
 _EDIT_KEYS: Final = (("old_string", "new_string"), ("old_str", "new_str"), ("old_text", "new_text"))
+#: Keys of an edit, all of which a diff tells.
+_EDITING: Final = ("edits", "replace_all", *(key for pair in _EDIT_KEYS for key in pair))
 #: Beyond this a comparison takes longer than a person wants to wait.
 _MOST_CHARACTERS: Final = 1_000_000
 _MOST_LINES: Final = 20_000
 
 
 def preview(tool_input: Any, project: Path) -> list[str]:
-    """Return the lines to show for a tool's input; those of a diff begin with `+`, `-`, `@` or a blank."""
+    """Return the lines to show for a tool's input; those of a diff begin with `+`, `-`, `@` or a blank.
+
+    What of the input a diff does not tell stands before it: a command with the path of a file beside it stays one.
+    """
     if not isinstance(tool_input, Mapping) or not tool_input:
         return []
-    path = next((tool_input[key] for key in _PATH_KEYS if isinstance(tool_input.get(key), str)), None)
-    if path is not None:
-        change = _change(tool_input, path, project)
-        if change is not None:
-            return change
-    return json.dumps(dict(tool_input), ensure_ascii=False, indent=2, default=str).splitlines()
-
-
-def _change(tool_input: Mapping[str, Any], path: str, project: Path) -> list[str] | None:
-    """Return the diff that a write or an edit amounts to, None when the input is neither."""
-    content = next((tool_input[key] for key in _CONTENT_KEYS if isinstance(tool_input.get(key), str)), None)
+    path = _first(tool_input, _PATH_KEYS)
+    content = _first(tool_input, _CONTENT_KEYS)
     edits = _edits(tool_input)
-    if content is None and not edits:
-        return None
+    if path is None or (content is None and not edits):
+        return _written(tool_input)
+    told = {path, *_EDITING} if edits else {path, content}
+    rest = {key: value for key, value in tool_input.items() if key not in told}
+    change = _change(tool_input[path], tool_input[content] if content is not None else None, edits, project)
+    return [*(_written(rest) if rest else ()), *change]
+
+
+def _first(tool_input: Mapping[str, Any], keys: tuple[str, ...]) -> str | None:
+    return next((key for key in keys if isinstance(tool_input.get(key), str)), None)
+
+
+def _written(tool_input: Mapping[str, Any]) -> list[str]:
+    return json.dumps(dict(tool_input), ensure_ascii=False, indent=2, default=str).split("\n")
+
+
+def _change(path: str, content: str | None, edits: list[tuple[str, str, bool]], project: Path) -> list[str]:
+    """Return the diff that a write or an edit amounts to."""
     old, problem = _read(path, project)
     if problem:
         return [f"{path}: {problem}", *_added(content, edits)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from amplifier_app_cli.chat.ink import Ink
 
@@ -53,8 +53,7 @@ class Person(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class Asked:
+class Asked(NamedTuple):
     """What the kernel wants to know, with what the question itself does not say."""
 
     action: str

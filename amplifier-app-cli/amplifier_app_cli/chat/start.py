@@ -14,6 +14,7 @@ from amplifier_app_cli import exits
 from amplifier_app_cli.chat.child_questions import ChildQuestions
 from amplifier_app_cli.chat.look_back import LookBack
 from amplifier_app_cli.children.live import LiveTree
+from amplifier_app_cli.collector import collect_what_is_new
 from amplifier_app_cli.ui.say import complain, say
 
 if TYPE_CHECKING:
@@ -111,6 +112,7 @@ class _Talk:
         )
         self._connect(conversation, runtime)
         async with runtime:
+            collect_what_is_new()
             self._greet(runtime, screen)
             await self._look_back(screen, signals)
             with signals.heard_by(conversation.on_signal):
@@ -140,6 +142,7 @@ class _Talk:
         from amplifier_app_cli.chat.approval import TerminalApproval
         from amplifier_app_cli.chat.commands import Commands
         from amplifier_app_cli.chat.display import TerminalDisplay
+        from amplifier_app_cli.ui.folding import folded
         from amplifier_app_cli.ui.plain import plain
         from amplifier_app_cli.ui.sandbox_line import SandboxLine
 
@@ -147,11 +150,15 @@ class _Talk:
         conversation.connect()
         conversation.commands = Commands(conversation)
         if not self._app.is_quiet:
-            SandboxLine(lambda text: conversation.show(conversation.ink("dim", plain(text)))).connect(coordinator.hooks)
+            width = conversation.width
+            SandboxLine(lambda text: conversation.show(conversation.ink("dim", folded(plain(text), width)))).connect(
+                coordinator.hooks
+            )
         coordinator.display_system = TerminalDisplay(conversation.screen, conversation.scrub)
         if self._app.no_input or not conversation.screen.is_interactive:
             return  # nobody may be asked, or nobody is there: the kernel denies what would be asked
         from amplifier_app_cli.chat.later import CallsForLater
+        from amplifier_foundation.permissions.answered_by import person_at
 
         later = CallsForLater(runtime, conversation.scrub)
         approval = self._approval = TerminalApproval(
@@ -162,6 +169,7 @@ class _Talk:
             runtime.permissions,
             can_escalate=True,
             children=self._questions,
+            answered_by=person_at("chat"),
         )
         approval.connect(coordinator)
         self._questions.connect(coordinator)

@@ -24,8 +24,9 @@ class UsageCount:
             unpriced = known.get("calls_without_price")
             self.calls_without_price = unpriced if isinstance(unpriced, int) else 0
 
-    def add(self, usage: Any) -> None:
-        """Add what one answer used."""
+    def add(self, usage: Any, broken: Any = 0) -> None:
+        """Add what one answer used, and attempts at it that broke off and have no price."""
+        self.calls_without_price += broken if isinstance(broken, int) else 0
         if not isinstance(usage, Mapping):
             return
         self.calls += 1
@@ -80,13 +81,13 @@ class UsageMeter:
         """Count a new turn."""
         self.turn = UsageCount()
 
-    def add(self, usage: Any) -> None:
-        """Count what one answer used."""
-        self.turn.add(usage)
-        self.session.add(usage)
+    def add(self, usage: Any, broken: Any = 0) -> None:
+        """Count what one answer used, and attempts at it that broke off."""
+        self.turn.add(usage, broken)
+        self.session.add(usage, broken)
 
     def _on_response(self, event: str, data: dict[str, Any]) -> None:
-        self.add(data.get("usage"))
+        self.add(data.get("usage"), data.get("unpriced_attempts"))
 
 
 def _amount(value: Any) -> Decimal | None:

@@ -23,13 +23,14 @@ class LastWords:
     def ending(self, folder: Path, parent: Path | None = None) -> Ending | None:
         """Return how the session in a folder ended; None when it has no log and nobody tells.
 
-        Of a child that was stopped, or said no last word, the log of its parent is asked: it knows of deadlines.
+        Of a child that was stopped, never began, or said no last word, the log of its parent is asked: it knows of
+        deadlines, and of modules that were missing.
         """
         from amplifier_foundation.sessions.removal import is_running
 
         is_begun, own = _last_of(folder)
-        if own is not None and own.word != "cancelled":
-            return own
+        if own is not None and is_begun and own.word != "cancelled":
+            return _judged(folder) or own if own.is_well and parent is not None else own
         told = self._told_by(parent).get(folder.name) if parent is not None else None
         if own is None and told is None and not is_begun:
             return None
@@ -41,19 +42,36 @@ class LastWords:
         return self._told[parent]
 
 
+def _judged(folder: Path) -> Ending | None:
+    """Return how the task ended of a child that came to its end: without a budget, for example, not as it should."""
+    from amplifier_foundation.spawn.stored import FINAL, last_result
+
+    result = last_result(folder) or {}
+    status, known = str(result.get("status") or FINAL[0]), result.get("metadata")
+    if status == FINAL[0]:
+        return None
+    reason = known.get("reason") if isinstance(known, dict) else None
+    event = "delegate:agent_completed" if status in FINAL else "delegate:error"
+    return told_ending(event, {"status": status, "error": reason})
+
+
 def _last_of(folder: Path) -> tuple[bool, Ending | None]:
-    """Return whether there are events, and the last word of a session, None when it has said none."""
+    """Return whether a session began, and its last word, None when it has said none.
+
+    One of which nobody can tell without reading it all has begun.
+    """
     size = _FIRST
     while True:
         lines, is_whole = _tail(folder / "events.jsonl", size)
+        own: Ending | None = None
         for line in reversed(lines):
-            record = _record(line)
-            if record is None:
-                continue
-            if record.get("event") == "session:end":
-                return True, own_ending({**_data(record), **record})
+            record = _record(line) or {}
             if record.get("event") in BEGUN:
-                return True, None
+                return True, own
+            if own is None and record.get("event") == "session:end":
+                own = own_ending({**_data(record), **record})
+        if own is not None:
+            return not is_whole, own
         if is_whole or size >= _MOST:
             return bool(lines), None
         size *= 8

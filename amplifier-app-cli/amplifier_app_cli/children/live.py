@@ -98,7 +98,7 @@ class LiveTree:
         self.scrub = scrub
         self.watchers: list[Watcher] = []
         #: Are given what each answer used, of whichever child.
-        self.counters: list[Callable[[Any], None]] = []
+        self.counters: list[Callable[[Any, Any], None]] = []
         self._open: dict[str, LiveChild] = {}
         self._named: dict[str, int] = {}
         #: Those that are over: what they say afterwards is no new beginning, unless they are taken up again.
@@ -167,9 +167,10 @@ class LiveTree:
                 self._close(child)
                 return
         elif event == "llm:response":
-            self._count(child, data.get("usage"))
+            used = data.get("usage"), data.get("unpriced_attempts")
+            self._count(child, *used)
             for counter in self.counters:
-                counter(data.get("usage"))
+                counter(*used)
         elif event in BEGUN:
             child.is_begun = True
         if event in _DOING:
@@ -177,12 +178,12 @@ class LiveTree:
         for watcher in self.watchers:
             watcher.on_change(child, event)
 
-    def _count(self, child: LiveChild | None, usage: Any) -> None:
+    def _count(self, child: LiveChild | None, usage: Any, broken: Any) -> None:
         """Add what an answer used to whoever asked for it, and to all above."""
         seen: set[str] = set()
         while child is not None and child.facts.session_id not in seen:
             seen.add(child.facts.session_id)
-            child.usage.add(usage)
+            child.usage.add(usage, broken)
             child = self._open.get(child.facts.parent_id)
 
     def _note_told(self, teller: str | None, event: str, data: Mapping[str, Any]) -> None:

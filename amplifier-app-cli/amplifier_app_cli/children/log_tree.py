@@ -196,7 +196,7 @@ def _scan(node: LogNode) -> None:
         event = line.event
         if event == "llm:response":
             if line.record.get("parent_session_id") is None:  # else a fork has it from its original
-                node.usage.add(line.data.get("usage"))
+                node.usage.add(line.data.get("usage"), line.data.get("unpriced_attempts"))
         elif event in BEGUN:
             node.is_begun, node.own_end = True, None
         elif event == "session:end":

@@ -17,14 +17,14 @@ class ChildSums:
         self._sums: dict[str, UsageCount] = {}
         self._parents: dict[str, str] = {}
 
-    def add(self, facts: ChildFacts, usage: Any) -> None:
-        """Add what one answer used to the child, and to those above it."""
+    def add(self, facts: ChildFacts, usage: Any, broken: Any = 0) -> None:
+        """Add what one answer used, and attempts at it that broke off, to the child, and to those above it."""
         self._parents[facts.session_id] = facts.parent_id
         counted: set[str] = set()
         at: str | None = facts.session_id
         while at is not None and at not in counted and (at in self._parents or at == facts.session_id):
             counted.add(at)
-            self._sums.setdefault(at, UsageCount()).add(usage)
+            self._sums.setdefault(at, UsageCount()).add(usage, broken)
             at = self._parents.get(at)
 
     def begin(self, facts: ChildFacts) -> None:

@@ -60,13 +60,13 @@ def list_calls(session: str | None, output_format: str) -> None:
     if not rows:
         app.inform("no call waits for an answer")
         return
-    from amplifier_app_cli.ui.plain import plain
+    from amplifier_app_cli.ui.plain import visible
 
     for session_id, call in rows:
-        click.echo(plain(f"{call.id}  session {session_id[:8]}  {call.answer or 'waits'}  {call.asked}"))
+        click.echo(visible(f"{call.id}  session {session_id[:8]}  {call.answer or 'waits'}  {call.asked}"))
         for question in call.questions:
-            click.echo(plain(f"  {question.prompt}{f' {question.about}' if question.about else ''}"))
-        click.echo(plain(f"  {call.tool_name}: {_text(call)}"))
+            click.echo(visible(f"  {question.prompt}{f' {question.about}' if question.about else ''}"))
+        click.echo(visible(f"  {call.tool_name}: {_text(call)}"))
 
 
 @approval.command()
@@ -105,12 +105,13 @@ def deny(session: str, calls: tuple[str, ...], reason: str, output_format: str) 
 
 
 def _answer(session: str, calls: tuple[str, ...], answer: Answer, note: str, output_format: str) -> None:
+    from amplifier_foundation.permissions.answered_by import account_name
     from amplifier_foundation.sessions.store import SessionStore
     from amplifier_foundation.sessions.waiting_calls import WaitingCalls, WaitingCallsError
 
     app = current_app()
     found = SessionStore(app.home).find(session, app.project)
-    answered = WaitingCalls(found.folder).answer(calls, answer, note, _user())
+    answered = WaitingCalls(found.folder).answer(calls, answer, note, account_name())
     if not answered:
         raise WaitingCallsError(f"session {found.id}: no call waits for an answer")
     if output_format == "json":
@@ -119,17 +120,6 @@ def _answer(session: str, calls: tuple[str, ...], answer: Answer, note: str, out
     for call in answered:
         app.inform(f"{word}: {call.id} ({call.tool_name})")
     app.inform(f"go on with `amplifier run --resume {found.id}`")
-
-
-def _user() -> str:
-    """Return who answers, for the log: the name of the account, else its number."""
-    import getpass
-    import os
-
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return str(os.getuid())
 
 
 def _record(session_id: str, call: WaitingCall) -> dict[str, Any]:

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 _LITTLE: Final = 1_000_000_000
 _TOO_LITTLE: Final = 50_000_000
 _OLDEST_PYTHON: Final = (3, 11)
+#: Columns that the text of a finding has at least, however narrow the terminal is.
+_NARROWEST: Final = 20
 _OWNER_ONLY: Final = 0o077
 _WRITABLE_BY_OTHERS: Final = 0o022
 #: Programs that are used when they are there, and what for.
@@ -70,14 +72,19 @@ def doctor(output_format: str) -> None:
 
 
 def _print(findings: list[Finding]) -> None:
+    from amplifier_app_cli.ui.folding import folded
     from amplifier_app_cli.ui.plain import plain
+    from amplifier_app_cli.ui.table import terminal_width
 
     width = max(len(finding.check) for finding in findings)
+    indent = len(f"{'':<5} {'':<{width}}  ")
+    room = max((terminal_width() or sys.maxsize) - indent, _NARROWEST)
     for finding in findings:
-        lines = plain(finding.detail).splitlines() or [""]
-        click.echo(f"{finding.status:<5} {finding.check:<{width}}  {lines[0]}")
-        for line in (*lines[1:], *([f"→ {plain(finding.remedy)}"] if finding.remedy else [])):
-            click.echo(f"{'':<5} {'':<{width}}  {line}")
+        told = folded(plain(finding.detail), room).splitlines() or [""]
+        told += folded(f"→ {plain(finding.remedy)}", room).splitlines() if finding.remedy else []
+        click.echo(f"{finding.status:<5} {finding.check:<{width}}  {told[0]}")
+        for line in told[1:]:
+            click.echo(f"{'':<{indent}}{line}")
 
 
 def _findings(app: App) -> Iterator[Finding]:

@@ -124,6 +124,8 @@ def _wanted(
         return remove
     if not app.can_ask:
         raise click.UsageError("say what to delete: --remove CATS, --preserve CATS or --full (with --yes)")
+    if not any(part.paths for part in parts):
+        return ()
     _show(app, parts, ())
     answer: tuple[str, ...] = click.prompt("Delete which categories", value_proc=_categories, err=True)
     return answer

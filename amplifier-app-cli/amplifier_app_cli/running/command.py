@@ -29,7 +29,12 @@ _OPTIONS = (
     click.option("--locked", is_flag=True, help="Use exactly what bundle.lock names, fail for what it does not name."),
     click.option("--offline", is_flag=True, help="Fetch and install nothing."),
     click.option("--trust", is_flag=True, help="Trust what this project's files name, for this run."),
-    click.option("--allow-missing-modules", is_flag=True, help="Go on when a module cannot be loaded."),
+    click.option(
+        "--allow-missing-modules",
+        is_flag=True,
+        envvar="AMPLIFIER_ALLOW_PARTIAL_BUNDLE",
+        help="Go on when a module cannot be loaded.",
+    ),
     click.option(
         "--max-usd", type=click.FloatRange(0), help="Call nothing more once this run has cost so many dollars."
     ),
@@ -45,6 +50,7 @@ _OPTIONS = (
         help="Call nothing more once this run has taken so long; waiting for you counts.",
     ),
     click.option("--max-tool-calls", type=click.IntRange(0), help="Let it call tools at most so often in this run."),
+    click.option("--safe-mode", is_flag=True, help="Use nothing of yours: no settings, modules, hooks and tools."),
     click.option("-q", "--quiet", is_flag=True, help="Print the answer only."),
     click.option("-v", "--verbose", is_flag=True, help="Say more: files, modules, and what took how long."),
 )
@@ -85,8 +91,11 @@ def request_of(app: App, wishes: dict[str, Any]) -> RunRequest:
         raise click.UsageError("--model needs --provider: the same model may be had from several")
     app.is_quiet = app.is_quiet or bool(wishes.get("quiet"))
     app.is_verbose = app.is_verbose or bool(wishes.get("verbose"))
+    app.is_safe = app.is_safe or bool(wishes.get("safe_mode"))
+    if app.is_safe and (wishes.get("bundle") or wishes.get("resume")):
+        raise click.UsageError("--safe-mode has a bundle and a session of its own: leave out every other one")
     budget = {name: wishes[option] for option, name in _BUDGET.items() if wishes.get(option) is not None}
-    known = {name: value for name, value in wishes.items() if name in RunRequest.__dataclass_fields__}
+    known = {name: value for name, value in wishes.items() if name in RunRequest._fields}
     return RunRequest(**known, budget=budget)
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 def file_details(app: App, prepared: Prepared) -> Iterator[str]:
     """Yield the files of settings and bundle that were read, and every module with where it comes from."""
-    documents = app.settings.documents
+    documents = () if app.is_safe else app.settings.documents
     for scope, document in documents:
         yield f"settings: {document.path} ({scope})"
     if not documents:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TextIO
 
 from amplifier_app_cli import exits
 from amplifier_app_cli.app import App
 from amplifier_app_cli.chat.child_questions import ChildQuestions
+from amplifier_app_cli.collector import collect_what_is_new
 from amplifier_app_cli.failures import described
 from amplifier_app_cli.running.absent_servers import AbsentServers
 from amplifier_app_cli.running.details import file_details, timing_details
@@ -55,7 +55,7 @@ async def run_once(app: App, request: RunRequest, prompt: str, output_format: st
             printer.finish(Outcome.failed("failed", f"{type(error).__name__}: {error}", exits.FAILURE))
             raise
         if signals.exit_code is not None:
-            outcome = replace(outcome, exit_code=signals.exit_code)
+            outcome = outcome._replace(exit_code=signals.exit_code)
     printer.finish(outcome)
     if outcome.error is not None and outcome.status != "cancelled":
         complain(outcome.exit_code, outcome.error)
@@ -150,6 +150,7 @@ class _Run:
         try:
             waited = self._bring_answers(runtime, prompt, signals)
             async with runtime:
+                collect_what_is_new()
                 await _show_images(coordinator.get("context"), parts.images)
                 if parts.form is not None:
                     parts.form.register(coordinator)
@@ -183,6 +184,7 @@ class _Run:
         def scrub(value: Any) -> Any:
             return runtime.redactor.scrub(value).value
 
+        from amplifier_foundation.permissions.answered_by import NOBODY, person_at
         from amplifier_foundation.sessions.approvers import Approver, Approvers
         from amplifier_foundation.sessions.unattended import Unattended
 
@@ -191,7 +193,7 @@ class _Run:
         unattended = self._unattended = Unattended(runtime.waiting, scrub, why)
         unattended.connect(runtime.session.coordinator)
         self._questions.connect(runtime.session.coordinator)
-        approvers = [Approver("waiting", OwnQuestions(unattended, self._questions))]
+        approvers = [Approver("waiting", OwnQuestions(unattended, self._questions), NOBODY)]
         if self._app.can_ask:
             from amplifier_app_cli.chat.approval import TerminalApproval
             from amplifier_app_cli.running.person import TerminalPerson
@@ -207,10 +209,11 @@ class _Run:
                 runtime.permissions,
                 can_escalate=True,
                 children=self._questions,
+                answered_by=person_at("run"),
             )
             approval.connect(coordinator)
             approval.expect(waiting)
-            approvers.insert(0, Approver("terminal", approval))
+            approvers.insert(0, Approver("terminal", approval, approval.answered_by))
             ready = waiting
         else:
             ready = tuple(call for call in waiting if call.answer is not None)
@@ -238,7 +241,7 @@ def _checked(outcome: Outcome, form: OutputForm | None) -> Outcome:
     if fault is None or outcome.exit_code != exits.OK:
         return outcome
     message = f"the answer does not fit the schema: {fault}"
-    return replace(outcome, status="error", exit_code=exits.FAILURE, error=message, error_type="output_invalid")
+    return outcome._replace(status="error", exit_code=exits.FAILURE, error=message, error_type="output_invalid")
 
 
 def _waiting(runtime: SessionRuntime, unattended: Unattended, *, has_person: bool) -> Outcome:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from amplifier_app_cli import exits
 
 
-@dataclass(frozen=True)
-class Facts:
+class Facts(NamedTuple):
     """What is known of a run before its first answer; nothing of one that failed before there was a session."""
 
     session_id: str | None = None
@@ -20,8 +18,7 @@ class Facts:
     project: str | None = None
 
 
-@dataclass(frozen=True)
-class Outcome:
+class Outcome(NamedTuple):
     """How a run ended."""
 
     status: str

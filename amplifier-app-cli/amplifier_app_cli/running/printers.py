@@ -230,7 +230,7 @@ class StreamPrinter:
         if event in BEGUN:
             self._sums.begin(facts)
         elif event == "llm:response":
-            self._sums.add(facts, data.get("usage"))
+            self._sums.add(facts, data.get("usage"), data.get("unpriced_attempts"))
         elif event == "session:end":
             data = {**data, **self._sums.end(facts)}
         if event in self._CHILD_EVENTS:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from amplifier_app_cli.app import App
 
@@ -20,8 +21,10 @@ if TYPE_CHECKING:
     from amplifier_foundation.settings import Settings
 
 
-@dataclass(frozen=True)
-class RunRequest:
+_SAFE: Final = "safe mode: the minimal bundle, without your settings, modules, hooks, agents and tools"
+
+
+class RunRequest(NamedTuple):
     """The wishes of one run."""
 
     bundle: str | None = None
@@ -35,7 +38,7 @@ class RunRequest:
     offline: bool = False
     trust: bool = False
     allow_missing_modules: bool = False
-    budget: Mapping[str, Any] = field(default_factory=dict)
+    budget: Mapping[str, Any] = MappingProxyType({})
     images: tuple[Path, ...] = ()
     #: A file with the JSON schema that the answer must fit.
     output_schema: str | None = None
@@ -47,7 +50,8 @@ class RunRequest:
         return Options(
             app.home,
             app.project,
-            bundle=self.bundle,
+            bundle=_plainest() if app.is_safe else self.bundle,
+            bare=app.is_safe,
             locked=self.locked,
             offline=self.offline,
             trust=self.trust,
@@ -56,8 +60,7 @@ class RunRequest:
         )
 
 
-@dataclass(frozen=True)
-class Parts:
+class Parts(NamedTuple):
     """A session that is ready to be brought up."""
 
     prepared: Prepared
@@ -91,8 +94,11 @@ async def make_parts(app: App, request: RunRequest) -> Parts:
     options = request.options(app)
     if request.resume is None:
         prepared = await prepare(options)
-        prepared, line = _with_provider(request, prepared, app.settings)
-        return Parts(prepared, None, line, prepared.warnings, images, form)
+        from amplifier_foundation.settings import Settings
+
+        prepared, line = _with_provider(request, prepared, Settings() if app.is_safe else app.settings)
+        notes = (_SAFE, *prepared.warnings) if app.is_safe else prepared.warnings
+        return Parts(prepared, None, line, notes, images, form)
     from amplifier_foundation.sessions import load_session
     from amplifier_foundation.sessions.store import SessionStore
     from amplifier_foundation.settings import Settings
@@ -102,6 +108,13 @@ async def make_parts(app: App, request: RunRequest) -> Parts:
     prepared = await prepare_saved(saved, options, adjust=lambda plan, layers: _as_run_now(plan, layers, settings))
     prepared, line = _with_provider(request, prepared, settings)
     return Parts(prepared, saved, line, (*saved.notes, *prepared.warnings), images, form)
+
+
+def _plainest() -> str:
+    """Return the shipped bundle that has least in it: no tools, so no rule of the user's is missed."""
+    from amplifier_foundation.bundles.shipped import shipped_bundles
+
+    return str(shipped_bundles()["minimal"])
 
 
 def _form(request: RunRequest) -> OutputForm | None:
@@ -163,7 +176,7 @@ def _recorded(plan: dict[str, Any]) -> Choice:
     from amplifier_app_cli.provider_choice import choose
 
     choice = choose(plan, {}, {}, stand_in=False)
-    return replace(choice, why="as recorded with the session", how_to_change="change it with --provider NAME")
+    return choice._replace(why="as recorded with the session", how_to_change="change it with --provider NAME")
 
 
 def _answers_already(provider: str, plan: Mapping[str, Any]) -> bool:

@@ -52,7 +52,7 @@ class Tally:
     def take_child(self, facts: ChildFacts, event: str, data: Mapping[str, Any]) -> None:
         """Count what a child uses, or a child of one: the sums are those of the whole tree."""
         if event == "llm:response":
-            self._add(data.get("usage"))
+            self._add(data)
         elif event in _SPAWNED:
             self.agents += 1
 
@@ -73,7 +73,7 @@ class Tally:
 
     @property
     def cost(self) -> str | None:
-        """Return the cost in dollars; None when an answer has no known price: unknown is not free."""
+        """Return the cost in dollars; None when an answer, or an attempt at one, has no known price: not free."""
         return None if self._unpriced or not self._counted else str(self._cost)
 
     def _on_call(self, event: str, data: dict[str, Any]) -> None:
@@ -110,10 +110,14 @@ class Tally:
     def _on_response(self, event: str, data: dict[str, Any]) -> None:
         self._on_words(event, data)
         self.answers += 1
-        self._add(data.get("usage"))
+        self._add(data)
 
-    def _add(self, usage: Any) -> None:
+    def _add(self, answer: Mapping[str, Any]) -> None:
         self._counted += 1
+        # Attempts that broke off may have cost what nobody has counted.
+        broken = answer.get("unpriced_attempts")
+        self._unpriced += broken if isinstance(broken, int) else 0
+        usage = answer.get("usage")
         if not isinstance(usage, Mapping):
             self._unpriced += 1
             return

@@ -25,28 +25,11 @@ def _fitted(text: str, stream: TextIO) -> str:
     """Return the text with lines that are too long for a terminal broken between words; elsewhere as it is."""
     if not stream.isatty():
         return text
+    from amplifier_app_cli.ui.folding import folded
     from amplifier_app_cli.ui.table import terminal_width
 
     width = terminal_width(stream)
-    return text if width is None else "\n".join(_broken(line, width) for line in text.split("\n"))
-
-
-def _broken(line: str, width: int) -> str:
-    """Return a line as several; a word is never broken, so that ids and paths can be copied as a whole."""
-    from amplifier_app_cli.ui.table import columns
-
-    if columns(line) <= width:
-        return line
-    indent = line[: len(line) - len(line.lstrip(" "))]
-    first, *words = line.lstrip(" ").split(" ")
-    lines = [indent + first]
-    indent = indent if len(indent) < width // 2 else ""
-    for word in words:
-        if columns(lines[-1]) + 1 + columns(word) <= width:
-            lines[-1] += f" {word}"
-        elif word:  # what is between two lines needs no blanks
-            lines.append(indent + word)
-    return "\n".join(part.rstrip(" ") for part in lines)
+    return text if width is None else folded(text, width)
 
 
 def complain(code: int, message: str) -> int:

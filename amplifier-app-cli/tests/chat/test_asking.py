@@ -212,6 +212,8 @@ def test_left_to_somebody_else(
     chat.line("go on")
     chat.wait_for_prompt("It ran.")
     assert (project / "ran").read_text(encoding="utf-8") == "make test\n"
+    (granted,) = [record["data"] for record in chat.events if record["event"] == "approval:granted"]
+    assert (granted["answered_by"]["kind"], granted["answered_by"]["via"]) == ("person", "approval")
     names = _end(chat)
     assert names.count("approval:escalated") == 1
     assert names.count("approval:answered") == 1

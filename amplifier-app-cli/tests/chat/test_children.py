@@ -182,7 +182,7 @@ def test_children_that_ask_at_the_same_time(
     chat.line("go")
     answered = ""
     for count in (1, 2):
-        chat.wait_until(lambda count=count: chat.text.count("a user = for all your projects") == count)
+        chat.wait_until(lambda count=count: chat.text.count("a = allow for this session") == count)
         asked = chat.text.split("Allow process.exec?")[count].split("y = allow")[0]
         agent, command = ("explorer", "first") if "agent explorer" in asked else ("helper", "second")
         assert f"agent {agent} (session" in asked
@@ -196,7 +196,23 @@ def test_children_that_ask_at_the_same_time(
     assert chat.end() == 0
 
 
-def test_children_of_other_processes(start: Callable[..., Any], family: Callable[..., str], project: Path) -> None:
+@pytest.fixture
+def faraway(family: Callable[..., str], project: Path) -> Callable[[str], str]:
+    """Return a function that writes a bundle with the tool that has agents work in processes of their own."""
+
+    def write(turns: str) -> str:
+        package = project / "modules" / "tool-faraway" / "amplifier_module_tool_faraway"
+        package.mkdir(parents=True)
+        (package / "__init__.py").write_text(_FARAWAY, encoding="utf-8")
+        bundle = project / family(turns)
+        more = "  - {module: tool-faraway, source: ./modules/tool-faraway}\nagents:\n"
+        bundle.write_text(bundle.read_text(encoding="utf-8").replace("agents:\n", more), encoding="utf-8")
+        return bundle.name
+
+    return write
+
+
+def test_children_of_other_processes(start: Callable[..., Any], faraway: Callable[[str], str], project: Path) -> None:
     """A child in a process of its own is in the tree with its cost, and its questions show its calls."""
     turns = """
         turns:
@@ -208,13 +224,7 @@ def test_children_of_other_processes(start: Callable[..., Any], family: Callable
               usage: {input_tokens: 1, output_tokens: 1, cost_usd: "0.25"}
             - text: Ran.
     """
-    package = project / "modules" / "tool-faraway" / "amplifier_module_tool_faraway"
-    package.mkdir(parents=True)
-    (package / "__init__.py").write_text(_FARAWAY, encoding="utf-8")
-    bundle = project / family(turns)
-    more = "  - {module: tool-faraway, source: ./modules/tool-faraway}\nagents:\n"
-    bundle.write_text(bundle.read_text(encoding="utf-8").replace("agents:\n", more), encoding="utf-8")
-    chat = start("--bundle", bundle.name, "--trust")
+    chat = start("--bundle", faraway(turns), "--trust")
     chat.line("go")
     chat.wait_for("Allow? [", "└─ helper: waits for your answer: run make all · $0.2500")
     asked = chat.text.split("Allow process.exec?")[1].split("y = allow")[0]
@@ -224,6 +234,64 @@ def test_children_of_other_processes(start: Callable[..., Any], family: Callable
     chat.wait_for_prompt("All is done.")
     assert (project / "ran").read_text(encoding="utf-8") == "make all\n"
     assert "  ✔ helper: completed · $0.2500" in _ends(chat)
+    chat.send("\x04")
+    assert chat.end() == 0
+
+
+@pytest.mark.parametrize(
+    ("first", "second"), [("delegate", "faraway"), ("faraway", "delegate"), ("faraway", "faraway")]
+)
+def test_grandchildren_of_other_processes(
+    start: Callable[..., Any], faraway: Callable[[str], str], project: Path, first: str, second: str
+) -> None:
+    """The question of a grandchild shows its own call, wherever the processes change on the way to it."""
+    turns = f"""
+        turns:
+          - tool_calls: [{{id: c1, name: {first}, arguments: {{agent: helper, instruction: Have it run.}}}}]
+          - text: All is done.
+        agents:
+          helper:
+            - tool_calls: [{{id: c1, name: {second}, arguments: {{agent: explorer, instruction: Run it.}}}}]
+            - text: It ran.
+          explorer:
+            - tool_calls: [{{id: c1, name: run, arguments: {{command: make all}}}}]
+            - text: Ran.
+    """
+    chat = start("--bundle", faraway(turns), "--trust")
+    chat.line("go")
+    chat.wait_for("Allow? [", "└─ explorer: waits for your answer: run make all")
+    asked = chat.text.split("Allow process.exec?")[1].split("y = allow")[0]
+    assert "asked by the agent explorer (session" in asked
+    assert "make all" in asked.split("tool: run")[1]
+    assert "helper" not in asked
+    chat.line("y")
+    chat.wait_for_prompt("All is done.")
+    assert (project / "ran").read_text(encoding="utf-8") == "make all\n"
+    assert [end.split(" · ")[0] for end in _ends(chat)] == ["    ✔ explorer: completed", "  ✔ helper: completed"]
+    chat.send("\x04")
+    assert chat.end() == 0
+
+
+def test_stopping_stops_children_of_other_processes(
+    start: Callable[..., Any], faraway: Callable[[str], str], project: Path
+) -> None:
+    """Ctrl-C twice ends a grandchild in a process below another one, and the chat goes on."""
+    turns = """
+        turns:
+          - tool_calls: [{id: c1, name: faraway, arguments: {agent: helper}}]
+          - text: All is done.
+        agents:
+          helper: [{tool_calls: [{id: c1, name: faraway, arguments: {agent: explorer}}]}]
+          explorer: [{tool_calls: [{id: c1, name: gate, arguments: {}}]}]
+    """
+    chat = start("--bundle", faraway(turns), "--trust")
+    chat.line("go")
+    chat.wait_for("└─ helper: faraway explorer", "   └─ explorer: gate")
+    chat.send("\x03")
+    chat.send("\x03")
+    chat.wait_for_prompt("stopped")
+    ends = [line.split(" · ")[0].strip() for line in _ends(chat)]
+    assert ends == ["✘ explorer: cancelled", "✘ helper: cancelled"]
     chat.send("\x04")
     assert chat.end() == 0
 

@@ -81,8 +81,8 @@ def test_replay_shows_all_again(program: Callable[..., Any], spoken: Path) -> No
     """With --replay every message comes again, and with --show-thinking what was thought; then the chat goes on."""
     child = program("continue", "--replay", "--replay-speed", "1000000", "--show-thinking")
     for said in ("> hello", "Hm, a greeting.", "Good morning.", "> and now?", "Good evening.", "Good night."):
-        child.expect_exact(said)
-    child.expect_exact("\n> ")
+        assert child.expect_exact([said, pexpect.EOF]) == 0, said
+    assert child.expect_exact(["\n> ", pexpect.EOF]) == 0
     _end(child)
 
 
@@ -91,8 +91,8 @@ def test_a_replay_can_be_hurried(program: Callable[..., Any], spoken: Path) -> N
     child = program("continue", "--replay", "-s", "0.0001")
     child.expect_exact("> hello")
     child.kill(signal.SIGINT)
-    child.expect_exact("Good night.")
-    child.expect_exact("\n> ")
+    assert child.expect_exact(["Good night.", pexpect.EOF]) == 0
+    assert child.expect_exact(["\n> ", pexpect.EOF]) == 0
     _end(child)
 
 
@@ -175,14 +175,13 @@ def test_a_chat_has_a_budget(program: Callable[..., Any], scripted: Callable[...
     child.expect_exact("> ")
     for _ in range(2):
         child.sendline("and now?")
-        child.expect_exact(
-            "amplifier: the budget of 1 turns is used up (1 used); leave, and go on with `amplifier resume"
-        )
+        said = "amplifier: the budget of 1 turns is used up (1 used); leave, and go on with `amplifier resume"
+        assert child.expect_exact([said, "Good evening.", pexpect.EOF]) == 0
         child.expect_exact("\n> ")
     _end(child)
     again = program("continue", "--max-turns", "1", "--no-history")
     again.expect_exact("> ")
     again.sendline("and now?")
-    again.expect_exact("Good ")
+    assert again.expect_exact(["Good ", "amplifier: the budget", pexpect.EOF]) == 0
     again.expect_exact("\n> ")
     _end(again)

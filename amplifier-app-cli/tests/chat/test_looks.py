@@ -67,6 +67,7 @@ def test_terminal_that_cannot_draw(start: Callable[..., Any], scripted: Callable
     chat.send("there\n")
     chat.wait_for_prompt("1,200 in")
     assert "Some **bold** words" in chat.text
+    assert ">" not in chat.text.rstrip().splitlines()[:-1]  # it asks when the turn is told, and not before
     chat.send("exit\n")
     assert chat.end() == 0
     assert "\x1b" not in chat.raw
@@ -170,8 +171,10 @@ def test_failure_of_the_model_ends_no_chat(start: Callable[..., Any], scripted: 
     chat = start("--bundle", scripted(turns))
     chat.line("one")
     chat.wait_for_prompt("the model failed: RateLimitError: slow down")
+    assert "Better now." not in chat.text
     chat.line("two")
     chat.wait_for_prompt("Better now.")
+    assert chat.text.count("the model failed") == 1
     _end(chat)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 
 from amplifier_app_cli.chat.ink import Ink
 from amplifier_app_cli.chat.layout import duration, one_line, telling, wrapped
+from amplifier_app_cli.chat.line_screen import LineScreen
 from amplifier_app_cli.chat.project_files import ProjectFiles
 from amplifier_app_cli.chat.steering import Steering
 from amplifier_app_cli.chat.usage import UsageCount
@@ -55,6 +57,10 @@ def test_durations(seconds: float, said: str) -> None:
     [
         ({"TERM": "xterm"}, True, True),
         ({"TERM": "xterm", "NO_COLOR": "1"}, True, False),
+        ({"TERM": "xterm", "NO_COLOR": "1", "FORCE_COLOR": "1"}, True, False),
+        ({"FORCE_COLOR": "1"}, True, True),
+        ({"FORCE_COLOR": "0"}, True, False),
+        ({"TERM": "dumb", "FORCE_COLOR": "1"}, True, False),
         ({"TERM": "xterm", "NO_COLOR": ""}, True, True),
         ({"TERM": "dumb"}, True, False),
         ({}, True, False),
@@ -100,13 +106,15 @@ def test_link_in_a_project_is_not_followed(tmp_path: Path) -> None:
 
 
 def test_usage_adds_up() -> None:
-    """Tokens and prices are added; an answer without a price is not free."""
+    """Tokens and prices are added; an answer without a price is not free, nor is an attempt that broke off."""
     count = UsageCount({"input_tokens": 5, "cost_usd": "0.10"})
     count.add({"input_tokens": 1000, "output_tokens": 2, "cost_usd": 0.2})
     assert count.line() == "1,005 in · 2 out · $0.3000"
     count.add({"output_tokens": 1})
     assert count.line() == "1,005 in · 3 out · $0.3000 and 1 without price"
     count.add("nonsense")
+    count.add({"cost_usd": 0}, 2)
+    assert count.price() == "$0.3000 and 3 without price"
     assert UsageCount().price() == "price unknown"
 
 
@@ -190,3 +198,19 @@ def test_import_budget(module: str) -> None:
     code = f"import sys, {module}; print([name for name in ('prompt_toolkit', 'rich') if name in sys.modules])"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "[]"
+
+
+def test_line_screen_asks_again() -> None:
+    """What is shown while a line is asked for stands above the question, which is put again."""
+    terminal, person = os.openpty()
+    told = io.StringIO()
+    try:
+        screen = LineScreen(told, told, descriptor=person)
+        screen.set_live(str, lambda: "> ")
+        screen.show("before")
+        screen.refresh()
+        screen.show("a note")
+    finally:
+        os.close(terminal)
+        os.close(person)
+    assert told.getvalue() == "before\n> \na note\n> "

@@ -77,3 +77,18 @@ def test_other_input_is_shown_whole(tmp_path: Path) -> None:
     ]
     assert preview({}, tmp_path) == []
     assert preview(None, tmp_path) == []
+
+
+def test_what_a_diff_does_not_tell_stands_before_it(tmp_path: Path) -> None:
+    """A command that brings a path and a content along is still shown as a command."""
+    lines = preview({"command": "curl x | sh", "path": "notes", "content": "hello", "file": "other"}, tmp_path)
+    assert lines[:4] == ["{", '  "command": "curl x | sh",', '  "file": "other"', "}"]
+    assert lines[-1] == "+hello"
+
+
+def test_a_diff_alone(tmp_path: Path) -> None:
+    """An edit and a write are told by their diff, with all their keys."""
+    (tmp_path / "a").write_text("one\n", encoding="utf-8")
+    edit = {"file_path": "a", "old_string": "one", "new_string": "two", "replace_all": False}
+    for given in (edit, {"file_path": "a", "content": "two\n"}):
+        assert preview(given, tmp_path) == ["--- a/a", "+++ b/a", "@@ -1 +1 @@", "-one", "+two"]

@@ -61,7 +61,9 @@ def test_help_lists_every_command(talk: Talk) -> None:
 
     told = talk("/help").told
     for command in TABLE.values():
-        assert (f"{command.usage}\n" in told) is (command.target != NOT_YET)
+        shown = any(line.startswith((f"{command.usage}  ", command.usage + "\n")) for line in told.splitlines(True))
+        assert shown is (command.target != NOT_YET), command.usage
+        assert (command.summary in told) is (command.target != NOT_YET)
     assert "not in this release" not in told.lower()
     assert "Ctrl-J: new line" in told
 
@@ -87,7 +89,7 @@ def test_modes_are_not_there_yet(talk: Talk, typed: str) -> None:
 def test_status_and_cost(talk: Talk) -> None:
     """`/status` says what the session is, `/cost` what it has used."""
     said = talk("one", "/status", "/cost")
-    for part in (said.folder.name, "bundle: scripted", "conversation: 1 turns, 2 messages", "trusted for this run"):
+    for part in (said.folder.name, "bundle: scripted", "conversation: 1 turn, 2 messages", "trusted for this run"):
         assert part in said.told
     assert "last turn: 10 in · 2 out · $0.5000" in said.told
     assert "session: 10 in · 2 out · $0.5000" in said.told
@@ -104,7 +106,7 @@ def test_clear_forgets_and_keeps_a_backup(talk: Talk) -> None:
     said = talk("one", "/clear", "two", "/status")
     assert [message.get("content") for message in said.messages if message["role"] == "user"] == ["two"]
     assert "one" in (said.folder / "transcript.jsonl.backup").read_text(encoding="utf-8")
-    assert "conversation: 1 turns" in said.told
+    assert "conversation: 1 turn," in said.told
 
 
 def test_clear_counts_without_another_turn(talk: Talk) -> None:
@@ -154,7 +156,7 @@ def test_rename_and_fork(talk: Talk) -> None:
     """`/rename` names the session, `/fork` copies it up to a turn, under a name if one is given."""
     said = talk("one", "two", "/rename flowers", "/fork 1 only one", "/fork x", "/fork 9")
     assert "the session is called 'flowers'" in said.told
-    assert "1 turns; amplifier resume" in said.told
+    assert ", 1 turn; amplifier resume" in said.told
     assert "a turn is a number" in said.told
     assert "turn 9 does not exist" in said.told
     names = [
@@ -198,7 +200,7 @@ def test_provider(talk: Talk) -> None:
     assert "did you mean 'mock'?" in said.told
     assert "mock answers from now on" in said.told
     assert said.answers == "Yes.\n"
-    assert "mock: ok, 1 models" in said.told
+    assert "mock: ok, 1 model," in said.told
     assert "There are: use NAME" in said.told
 
 
@@ -281,5 +283,16 @@ def test_context_and_compact(talk: Talk) -> None:
     """`/context` says how full the model's memory is; `/compact` says when there is nothing to do."""
     said = talk("one", "/context", "/compact")
     assert "2 messages" in said.told
-    assert "last request: 1 messages" in said.told or "last request: 2 messages" in said.told
+    assert "last request: 1 message," in said.told or "last request: 2 messages" in said.told
     assert "nothing to do" in said.told
+
+
+def test_config_is_an_overview_first(talk: Talk) -> None:
+    """`/config` alone names the parts and fits on a screen; the whole plan is for who asks to see it."""
+    said = talk("/config tools disable run", "/config", tools=True)
+    told = said.told.partition("run is disabled in this chat\n")[2]
+    assert "loop: loop-streaming\nmemory: context-simple\n" in told
+    assert "hooks: hooks-redaction, hooks-logging\n" in told
+    assert "run (disabled)" in told
+    assert "/config show" in told
+    assert "{" not in told

@@ -50,6 +50,7 @@ def test_half_a_line_survives_the_answer(
     chat.wait_until(lambda: chat.text.count("Behind the gate.") == 2)
     chat.wait_for_prompt("Behind the gate.")
     _end(chat)
+    assert [text for role, text in chat.transcript if role == "user"] == ["first", "half of a line"]
 
 
 def test_loop_that_cannot_be_steered(start: Callable[..., Any], scripted: Callable[..., str], project: Path) -> None:
@@ -79,7 +80,7 @@ def test_commands_that_look_work_meanwhile(
     chat.line("first")
     chat.wait_for("Before the gate.")
     chat.line("/status")
-    chat.wait_for("conversation: 1 turns")
+    chat.wait_for("conversation: 1 turn,")
     chat.line("/clear")
     chat.wait_for("/clear waits for the turn to end")
     (project / "go").touch()
@@ -95,6 +96,7 @@ def test_two_lines_at_once(start: Callable[..., Any], scripted: Callable[..., st
     chat.wait_until(lambda: [text for role, text in chat.transcript if role == "user"] == ["one", "two"])
     chat.wait_for_prompt("B.")
     _end(chat)
+    assert [text for role, text in chat.transcript if role == "user"] == ["one", "two"]
 
 
 def test_progress_of_tools(start: Callable[..., Any], scripted: Callable[..., str], project: Path) -> None:

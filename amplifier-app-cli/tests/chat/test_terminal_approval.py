@@ -179,6 +179,7 @@ async def test_next_question_after_a_timeout(tmp_path: Path) -> None:
     coordinator = _asking(person, tmp_path, approval_timeout=0.05)
     await coordinator.authorize("process.exec", _details(command="make"))
     person.answers = ["y"]
+    coordinator.config["session"]["approval_timeout"] = 60
     assert (await coordinator.authorize("process.exec", _details(command="make"))).granted
     assert person.asking == 0
 
@@ -252,3 +253,54 @@ async def test_a_secret_is_neither_remembered_nor_left_to_wait(tmp_path: Path) -
     assert "Allow? [y/n] " in person.seen
     assert "hunter2" not in person.text
     assert [path for path in tmp_path.rglob("*") if path.is_file() and b"hunter2" in path.read_bytes()] == []
+
+
+async def test_answers_are_explained_once(tmp_path: Path) -> None:
+    """The first question explains its answers; later ones have the rule and a key that brings the rest."""
+    person = _Person("y", "?", "n")
+    coordinator = _asking(person, tmp_path)
+    await coordinator.authorize("process.exec", _details(command="make check"))
+    first, person.seen = person.text, []
+    await coordinator.authorize("process.exec", _details(command="make docs"))
+    second = person.text.split("Allow? ")
+    assert "y = allow it this once" in first
+    assert "a project = the same" in first
+    assert "Allow? [y/n/a/e]" in first
+    assert "y = allow it this once" not in second[0]
+    assert "a = allow for this session: allow process.exec" in second[0]
+    assert "? = what the other answers do" not in first
+    assert "? = what the other answers do" in second[0]
+    assert "y = allow it this once" in second[1]
+    assert "a project = the same" in second[1]
+
+
+async def test_new_answer_is_explained(tmp_path: Path) -> None:
+    """What an earlier question did not take is explained at the first one that does."""
+    person = _Person("y", "y")
+    coordinator = _asking(person, tmp_path)
+    await coordinator.authorize("process.exec", {"tool_name": "run", "tool_input": {"command": "make check"}})
+    first, person.seen = person.text, []
+    await coordinator.authorize("process.exec", _details(command="make docs"))
+    assert "y = allow it this once" in first
+    assert "e = change" not in first
+    assert "y = allow it this once" not in person.text
+    assert "e = change the input first" in person.text
+
+
+@pytest.mark.parametrize(
+    "tool_input",
+    [
+        {"path": "run.sh", "content": "echo hello\n\x1b]0;\nrm -r everything\n\x07echo bye\n"},
+        {"path": "run.sh", "content": "echo \x9b8mrm -r everything\x9b0m\n"},
+        {"command": "rm -r everything", "path": "notes.txt", "content": "hello"},
+        {"command": "\u202egnihtyreve r- mr; rm -r everything"},
+    ],
+)
+async def test_nothing_of_what_is_asked_for_is_hidden(tmp_path: Path, tool_input: dict[str, Any]) -> None:
+    """Escapes, marks that turn text around and keys that do not belong there hide nothing from who decides."""
+    person = _Person("n")
+    coordinator = _asking(person, tmp_path)
+    action = "process.exec" if "command" in tool_input else "filesystem.write"
+    await coordinator.authorize(action, _details(**tool_input))
+    assert "rm -r everything" in person.text
+    assert not set(person.text) & set("\x1b\x07\x9b\u202e")

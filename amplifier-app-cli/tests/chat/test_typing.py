@@ -125,9 +125,10 @@ def test_history_search(start: Callable[..., Any], scripted: Callable[..., str])
     chat.send("\x12quick")
     chat.wait_for("the quick fox\n", "quick")
     chat.send("\r\r")
-    chat.wait_until(lambda: _users(chat)[-1:] == ["the quick fox"] and len(_users(chat)) == 3)
+    chat.wait_until(lambda: len(_users(chat)) == 3)
     chat.wait_for_prompt("Yes.")
     _end(chat)
+    assert _users(chat) == ["the quick fox", "a lazy dog", "the quick fox"]
 
 
 def test_files_are_completed_behind_an_at_sign(
@@ -145,6 +146,7 @@ def test_files_are_completed_behind_an_at_sign(
     chat.send("\r")
     chat.wait_for_prompt("Yes.")
     _end(chat)
+    assert "look at @src/window.txt" in _users(chat)[-1]
 
 
 def test_commands_are_completed(start: Callable[..., Any], scripted: Callable[..., str]) -> None:
@@ -154,7 +156,9 @@ def test_commands_are_completed(start: Callable[..., Any], scripted: Callable[..
     chat.wait_for("Say what this session is")
     chat.send("\t\r\r")
     chat.wait_for_prompt("conversation: 0 turns")
+    assert "> /status" in chat.text
     _end(chat)
+    assert _users(chat) == []
 
 
 def test_path_at_the_beginning_is_a_prompt(start: Callable[..., Any], scripted: Callable[..., str]) -> None:

@@ -97,6 +97,7 @@ def test_hint_after_the_first_interrupt(start: Callable[..., Any], scripted: Cal
     chat.line("go")
     chat.wait_for("… gate", "Ctrl-C stops")
     chat.send("\x03")
-    chat.wait_until(lambda: re.search(r"^stopping \d+ s · Ctrl-C again stops at once", chat.text, re.MULTILINE))
+    chat.wait_until(lambda: re.search(r"^stopping \d+ s", chat.text, re.MULTILINE))
+    assert re.search(r"^stopping \d+ s · Ctrl-C again stops at once", chat.text, re.MULTILINE)
     (project / "go").touch()
     chat.wait_for_prompt("stopped\n")

@@ -97,3 +97,29 @@ async def test_children_of_other_processes(child: Make) -> None:
         questions.take(child("one", call="c1"), "session:end", {})
         questions.take(child("deep", parent="one", depth=2, call="x"), "session:end", {})
         assert questions.about(PROMPT) is None
+
+
+def test_a_grandchild_of_another_process_is_known_by_the_call_of_its_parent(child: Make) -> None:
+    """It asks from inside a call of a child of this process, which is not what would run and is never shown for it."""
+    questions, root, own = ChildQuestions(), MockCoordinator(), MockCoordinator()
+    questions.connect(root)
+    middle = child("middle", call="c1")
+    with root.span("call"), own.span("call"):
+        started = {"span_id": own.span_id, "tool_name": "faraway", "tool_input": {"agent": "deep"}}
+        questions.take(middle, "tool:pre", {**started, "tool_call_id": "far"})
+        deep, other = (child(name, parent="middle", depth=2, call=call) for name, call in (("deep", "far"), ("x", "y")))
+        questions.take(deep, "session:start", {})
+        unknown = questions.about("Really?")
+        assert unknown is not None
+        assert unknown.details == {}  # a question that nobody has told of, and surely none about the call `faraway`
+        questions.take(other, "approval:required", _required("s1", "of another call"))
+        questions.take(deep, "approval:required", _required("s1", "right"))
+        asked = questions.about(PROMPT)
+        assert asked is not None
+        assert (asked.asker, asked.details["tool_input"]) == ("deep (session deep)", {"command": "right"})
+        below = child("below", parent="deep", depth=3, call="z")
+        questions.take(deep, "approval:denied", {"span_id": "s1"})
+        questions.take(below, "approval:required", _required("s2", "further down"))
+        asked = questions.about(PROMPT)
+        assert asked is not None
+        assert asked.details["tool_input"] == {"command": "further down"}

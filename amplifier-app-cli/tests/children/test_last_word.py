@@ -9,6 +9,7 @@ import pytest
 
 from amplifier_app_cli.children.last_word import LastWords
 from amplifier_foundation.log import SessionLog
+from amplifier_foundation.spawn.stored import keep_result
 
 
 def _log(folder: Path, *events: tuple[str, dict[str, Any]]) -> Path:
@@ -67,6 +68,39 @@ def test_the_parent_tells_of_deadlines(tmp_path: Path) -> None:
         _log(tmp_path / name, ("session:start", {}), ("session:end", {"status": "cancelled"}))
     endings = [words.ending(tmp_path / name, parent) for name in ("late", "stopped")]
     assert [ending and ending.word for ending in endings] == ["timed out", "cancelled"]
+
+
+def test_a_child_that_never_began(tmp_path: Path) -> None:
+    """Its log is closed in order, but it did nothing: its parent says why; one that did its work is not asked about."""
+    told = [
+        ("delegate:error", {"sub_session_id": name, "error": {"msg": "a module is missing"}})
+        for name in ("refused", "done")
+    ]
+    parent = _log(tmp_path / "parent", ("session:start", {}), *told)
+    _log(tmp_path / "refused", ("session:fork", {}), ("session:end", {"status": "completed"}))
+    _log(tmp_path / "done", ("session:start", {}), ("session:end", {"status": "completed"}))
+    words = LastWords()
+    assert words.ending(tmp_path / "refused", parent) == ("failed", "a module is missing")
+    assert words.ending(tmp_path / "done", parent) == ("completed", "")
+
+
+@pytest.mark.parametrize(
+    ("status", "expected"),
+    [
+        ("success", ("completed", "")),
+        ("incomplete", ("incomplete", "all is used up")),
+        ("budget_exhausted", ("failed", "all is used up")),
+    ],
+)
+def test_a_task_that_was_not_done(tmp_path: Path, status: str, expected: tuple[str, str]) -> None:
+    """A child may come to its end in order without having done its task: what came of it is with it."""
+    parent = _log(tmp_path / "parent", ("session:start", {}))
+    folder = _log(tmp_path / "child", ("session:start", {}), ("session:end", {"status": "completed"}))
+    for number, ended in enumerate(("error", status)):
+        result = {"session_id": "child", "status": ended, "metadata": {"reason": "all is used up"}}
+        keep_result(folder, f"task {number}", result, lambda value: value)
+    assert LastWords().ending(folder, parent) == expected
+    assert LastWords().ending(folder) == ("completed", "")  # nobody has given it a task
 
 
 def test_nobody_tells(tmp_path: Path) -> None:

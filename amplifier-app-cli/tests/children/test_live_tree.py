@@ -119,6 +119,24 @@ async def test_a_child_whose_process_is_gone(child: Make) -> None:
     assert kept.ended == [("one", "crashed"), ("two", "failed")]
 
 
+async def test_a_child_that_another_call_asked_for_in_vain_runs_on(child: Make) -> None:
+    """A call that is refused because the child is at work for another one tells nothing of how the child ends."""
+    tree, kept, coordinator = _tree()
+    tree.take(child("one", call="c1"), "session:start", {})
+    tree.take(child("deep", parent="one", depth=2, call="c9"), "session:start", {})
+    busy = {"type": "child_busy", "msg": "it is working already"}
+    for name in ("one", "deep"):
+        told = {"sub_session_id": name, "tool_call_id": "c2", "error": busy}
+        await coordinator.hooks.emit("delegate:error", told)
+        tree.take(child("one", call="c1"), "delegate:error", told)
+    assert kept.ended == []
+    assert [one.name for one in tree.running()] == ["one", "deep"]
+    done = {"sub_session_id": "deep", "tool_call_id": "c9", "status": "success", "success": True}
+    tree.take(child("deep", parent="one", depth=2, call="c9"), "session:end", {"status": "completed"})
+    tree.take(child("one", call="c1"), "delegate:agent_completed", done)
+    assert kept.ended == [("deep", "completed")]
+
+
 def test_grandchildren_end_before_their_parents(child: Make) -> None:
     """The end of the turn ends all that is left, from below; who said no last word has crashed."""
     tree, kept, _ = _tree()
@@ -171,7 +189,7 @@ def test_cost_rolls_up(child: Make) -> None:
     """What a grandchild uses is counted for it, its parent and the session; a sibling does not pay for it."""
     tree, _, _ = _tree()
     counted: list[Any] = []
-    tree.counters.append(counted.append)
+    tree.counters.append(lambda usage, broken: counted.append(usage))
     for facts in (child("one"), child("two"), child("deep", parent="one", depth=2)):
         tree.take(facts, "session:start", {})
     tree.take(child("deep", parent="one", depth=2), "llm:response", _used())

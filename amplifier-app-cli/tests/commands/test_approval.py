@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import pwd
 import subprocess
 import textwrap
 from collections.abc import Callable
@@ -24,6 +26,7 @@ session:
 providers:
   - {module: provider-mock, config: {scenario: run.yaml}}
 """
+_ONE_MAKE = "turns: [{tool_calls: [{id: c1, name: bash, arguments: {command: echo made}}]}]"
 _TWO = """
     turns:
       - text: "I try."
@@ -122,6 +125,10 @@ def test_allowed_in_another_process(place: Place) -> None:
     assert set(answers) == {"c1", "c3"}
     assert all(answer["answer"] == "allow" and answer["by"] and answer["at"] for answer in answers.values())
     assert answers["c1"]["action"] == "process.exec"
+    me = {"kind": "person", "user": pwd.getpwuid(os.getuid()).pw_name, "via": "approval"}
+    assert granted["answered_by"] == me | {"at": answers["c1"]["at"]}
+    (refused,) = [one["data"] for one in place.events("approval:denied") if "c1" in json.dumps(one["data"])]
+    assert refused["answered_by"] == {"kind": "nobody"}
     assert len([one for one in story if one["event"] == "tool:post"]) == 3
 
     again = place.go_on("turns: [{text: Never}]")
@@ -290,3 +297,16 @@ def test_secret_is_not_kept(place: Place, environment: dict[str, str]) -> None:
     assert place.ran == []
     for file in place.folder.iterdir():
         assert secret.encode() not in file.read_bytes(), file
+
+
+def test_what_was_allowed_later_makes_a_rule(place: Place) -> None:
+    """`policy suggest` counts the answer from the other process, and not the denial because nobody was there."""
+    for _ in range(2):
+        place.run(_ONE_MAKE)
+        waiting = place.waiting[0]["session_id"]
+        assert place.amplifier("approval", "allow", waiting).returncode == 0
+        (place.project / "run.yaml").write_text("turns: [{text: Done.}]", encoding="utf-8")
+        assert place.amplifier("run", "--resume", waiting).returncode == 0
+    suggested = place.amplifier("policy", "suggest")
+    assert suggested.returncode == 0, suggested.stderr
+    assert 'allow process.exec command "echo made"' in suggested.stdout + suggested.stderr

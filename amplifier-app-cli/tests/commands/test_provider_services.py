@@ -33,6 +33,8 @@ class Case:
     address: str
     path: str = ""
     setting: str = ""
+    #: What the setting for the address is called.
+    url: str = "base_url"
 
     def __str__(self) -> str:
         return f"{self.provider} {self.setting}".strip()
@@ -41,9 +43,9 @@ class Case:
 CASES = [
     Case("anthropic", "anthropic", "ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL"),
     Case("openai", "responses", "OPENAI_API_KEY", "OPENAI_BASE_URL", "/v1"),
-    Case("azure-openai", "responses", "AZURE_OPENAI_API_KEY", "AZURE_OPENAI_ENDPOINT"),
+    Case("azure-openai", "responses", "AZURE_OPENAI_API_KEY", "AZURE_OPENAI_ENDPOINT", url="azure_endpoint"),
     Case("gemini", "gemini", "GEMINI_API_KEY", "GOOGLE_GEMINI_BASE_URL"),
-    Case("ollama", "ollama", "OLLAMA_API_KEY", "OLLAMA_HOST"),
+    Case("ollama", "ollama", "OLLAMA_API_KEY", "OLLAMA_HOST", url="host"),
     Case("chat-completions", "chat", "CHAT_COMPLETIONS_API_KEY", "CHAT_COMPLETIONS_BASE_URL", "/v1"),
     Case("vllm", "responses", "VLLM_API_KEY", "VLLM_BASE_URL", "/v1"),
     Case("vllm", "chat", "VLLM_API_KEY", "VLLM_BASE_URL", "/v1", "api=chat"),
@@ -126,13 +128,36 @@ def test_a_wrong_key(case: Case, amplifier: Amplifier, server: ModelServer, home
         line = _failure(done)
         assert "AuthenticationError" in line
         assert "It was [REDACTED]" in line
-        assert f"Check the key in {'api_key' if case.provider == 'ollama' else case.key}" in line
+        assert f"Check the key in {case.key}, " in line
         assert f"`amplifier provider test {case.provider}`" in line
         assert WRONG not in f"{done.stdout}{done.stderr}"
     files = [file for file in home.rglob("*") if file.is_file()]
     assert any(file.name == "events.jsonl" and b"AuthenticationError" in file.read_bytes() for file in files)
     assert [file for file in files if WRONG.encode() in file.read_bytes()] == []
     assert len(server.requests) == 3  # a wrong key does not become right
+
+
+def test_a_wrong_key_of_one_of_several(amplifier: Amplifier, server: ModelServer) -> None:
+    """Of several of one kind the one that failed is named, with the variable that its own key is in."""
+    server.answers(Service("chat", models=("m-1",), key=RIGHT).answer)
+    environ = {"WORK_SECRET": RIGHT, "HOME_SECRET": WRONG}
+    for name, key, priority in (("work", "WORK_SECRET", "1"), ("home", "HOME_SECRET", "2")):
+        given = (
+            "--id",
+            name,
+            "--key-from-env",
+            key,
+            "--base-url",
+            server.url,
+            "--model",
+            "m-1",
+            "--priority",
+            priority,
+        )
+        assert amplifier("provider", "add", "chat-completions", *given, **environ).returncode == 0
+    line = _failure(amplifier("provider", "test", "home", **environ))
+    assert "Check the key in HOME_SECRET, then run `amplifier provider test home`" in line
+    assert amplifier("provider", "test", "work", **environ).returncode == 0
 
 
 @every_provider
@@ -144,7 +169,7 @@ def test_a_wrong_model(case: Case, amplifier: Amplifier, server: ModelServer) ->
     line = _failure(amplifier("provider", "test", case.provider, **environ))
     assert "NotFoundError" in line
     assert "Check the model 'no-such-model'" in line
-    assert "`amplifier provider models`" in line
+    assert f"`amplifier provider models {case.provider}`" in line
 
 
 @every_provider
@@ -155,7 +180,7 @@ def test_a_wrong_address(case: Case, amplifier: Amplifier, server: ModelServer) 
     _configure(amplifier, case, "m-1", **environ)
     line = _failure(amplifier("provider", "test", case.provider, **environ))
     assert "NotFoundError" in line
-    assert f"base_url at {server.url}/nothing" in line
+    assert f"{case.url} at {server.url}/nothing" in line
 
 
 @every_provider
@@ -168,7 +193,7 @@ def test_no_server(case: Case, amplifier: Amplifier) -> None:
         _configure(amplifier, case, "m-1", **environ)
         line = _failure(amplifier("provider", "test", case.provider, **environ))
     assert "could not be reached" in line
-    assert f"Check base_url at {url}" in line
+    assert f"Check {case.url} at {url}" in line
     assert RIGHT not in line
 
 

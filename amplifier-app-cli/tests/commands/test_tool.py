@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pwd
 import signal
 import subprocess
 import sys
@@ -61,7 +62,7 @@ async def crash(input):
 
 async def sleep(input):
     Path("started").touch()
-    await asyncio.sleep(60)
+    await asyncio.sleep(600)
 
 
 async def mount(coordinator, config=None):
@@ -175,7 +176,7 @@ def test_what_no_rule_covers_is_denied(amplifier: Amplifier, arguments: tuple[st
 
 
 def test_person_at_the_terminal_is_asked(project: Path, environment: dict[str, str]) -> None:
-    """At a terminal yes runs the tool, and no ends with 1."""
+    """At a terminal yes runs the tool, and no ends with 1; the log names the person."""
     for answer, code in (("y", 0), ("n", 1)):
         child = pexpect.spawn(
             sys.executable,
@@ -190,6 +191,12 @@ def test_person_at_the_terminal_is_asked(project: Path, environment: dict[str, s
         child.expect(pexpect.EOF)
         child.close()
         assert child.exitstatus == code, child.before
+    logs = Path(environment["HOME"]).glob(".amplifier/projects/*/sessions/*/events.jsonl")
+    records = [json.loads(line) for log in logs for line in log.read_text(encoding="utf-8").splitlines()]
+    decided = {one["event"]: one["data"] for one in records if one["event"] in ("approval:granted", "approval:denied")}
+    me = {"kind": "person", "user": pwd.getpwuid(os.getuid()).pw_name, "via": "tool invoke"}
+    assert {name: data["answered_by"] for name, data in decided.items()} == dict.fromkeys(decided, me)
+    assert len(decided) == 2
 
 
 def test_failures_have_a_message_and_exit_code(amplifier: Amplifier) -> None:
@@ -255,8 +262,10 @@ def test_signals_close_the_session(project: Path, environment: dict[str, str], n
         time.sleep(0.05)
     process.send_signal(number)
     if number == signal.SIGINT:
-        time.sleep(0.3)
-        os.kill(process.pid, number)
+        assert process.stderr is not None
+        while "press Ctrl-C again" not in (line := process.stderr.readline()):
+            assert line, "it never said so"
+        process.send_signal(number)
     process.communicate(timeout=60)
     assert process.returncode == code
     (log,) = (Path(environment["HOME"]) / ".amplifier" / "projects").glob("*/sessions/*/events.jsonl")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import pwd
 import re
 import signal
 import subprocess
@@ -20,6 +21,7 @@ import pytest
 Amplifier = Callable[..., subprocess.CompletedProcess[str]]
 
 _PATIENCE = 60.0
+_ME = pwd.getpwuid(os.getuid()).pw_name
 _BUNDLE = """\
 bundle: {name: scripted}
 includes:
@@ -146,7 +148,7 @@ def _ran(project: Path) -> list[str]:
 
 
 def test_yes(start: Callable[..., Terminal], project: Path, environment: dict[str, str]) -> None:
-    """The question is on the terminal, the answer alone in the pipe, and the log says that a person allowed it."""
+    """The question is on the terminal, the answer alone in the pipe, and the log says who allowed it, and where."""
     terminal = start(_ONE)
     terminal.line("y")
     assert terminal.end() == (0, "All done.\n")
@@ -156,6 +158,7 @@ def test_yes(start: Callable[..., Terminal], project: Path, environment: dict[st
     assert _ran(project) == ["first"]
     (granted,) = _events(environment, "approval:granted")
     assert (granted["source"], granted["reason"]) == ("approval_system", "approved: Allow")
+    assert granted["answered_by"] == {"kind": "person", "user": _ME, "via": "run"}
 
 
 def test_all_on_one_terminal(start: Callable[..., Terminal], project: Path) -> None:
@@ -200,7 +203,10 @@ def test_always(start: Callable[..., Terminal], project: Path, environment: dict
     assert {data["scope"] for data in remembered} == {"session"}
     assert f"a = allow for this session: {remembered[0]['rule']}\n    and: {remembered[1]['rule']}\n" in terminal.text
     assert all(f"amplifier policy revoke {data['rule_id']}" in terminal.text for data in remembered)
-    assert [data["source"] for data in _events(environment, "approval:granted")] == ["approval_system", "rules"]
+    granted = _events(environment, "approval:granted")
+    assert [data["source"] for data in granted] == ["approval_system", "rules"]
+    assert [data["answered_by"]["kind"] for data in granted] == ["person", "remembered"]
+    assert {data["answered_by"]["user"] for data in remembered} == {_ME}
 
 
 def test_edit_on_one_line(start: Callable[..., Terminal], project: Path, environment: dict[str, str]) -> None:
@@ -235,7 +241,7 @@ def test_no_clear_yes_is_a_no(start: Callable[..., Terminal], project: Path, typ
 
 def test_what_was_typed_before_is_no_answer(start: Callable[..., Terminal], project: Path) -> None:
     """A line that was typed before the question was there does not answer it."""
-    terminal = start(_ONE.replace("- tool_calls", "- delay_ms: 3000\n        tool_calls"))
+    terminal = start(_ONE.replace("- tool_calls", "- delay_ms: 10000\n        tool_calls"))
     terminal.wait_until(lambda: "provider:" in terminal.text)
     terminal.send("y\n")
     terminal.line("n")
@@ -245,7 +251,7 @@ def test_what_was_typed_before_is_no_answer(start: Callable[..., Terminal], proj
 
 def test_answer_after_a_question_that_ran_out_of_time(start: Callable[..., Terminal], project: Path) -> None:
     """A question that nobody answered in time leaves the next answer whole, and to the next question."""
-    text = _BUNDLE.replace("session:\n", "session:\n  approval_timeout: 2\n")
+    text = _BUNDLE.replace("session:\n", "session:\n  approval_timeout: 6\n")
     (project / "bundle.yaml").write_text(text, encoding="utf-8")
     turns = """
         turns:
@@ -369,6 +375,7 @@ def test_left_to_somebody_else(
         "waiting",
         "the release manager knows",
     )
+    assert escalated["answered_by"] == {"kind": "person", "user": _ME, "via": "run"}
     (session,) = (path.name for path in Path(environment["HOME"]).glob(".amplifier/projects/*/sessions/*"))
     assert amplifier("approval", "allow", session).returncode == 0
     (project / "run.yaml").write_text("turns: [{text: All done.}]", encoding="utf-8")

@@ -23,7 +23,7 @@ bundle: {name: retrying}
 session:
   orchestrator: {module: loop-basic}
   context: {module: context-simple}
-  budget: {seconds: 1}
+  budget: {seconds: 8}
 providers:
   - module: provider-chat-completions
     config: {base_url: URL, min_retry_delay: 0.05, max_retry_delay: 0.1, max_retries: 1000}
@@ -91,5 +91,5 @@ def test_a_limit_ends_a_call_that_is_tried_again_and_again(
     assert result.returncode == 5, result.stderr
     last = json.loads(result.stdout)
     assert (last["status"], last["error_type"]) == ("budget_exhausted", "budget_exhausted")
-    assert "the budget of 1 seconds is used up" in last["error"]
+    assert "the budget of 8 seconds is used up" in last["error"]
     assert [line["data"]["limit"] for line in _log(result) if line["event"] == "budget:exhausted"] == ["seconds"]

@@ -21,3 +21,14 @@ async def test_a_changed_input_is_the_same_call() -> None:
         ("b", {"x": 0}, 2),
     ]
     assert tally.trace[0]["result"] == {"success": True}
+
+
+async def test_an_attempt_that_broke_off_makes_the_cost_unknown() -> None:
+    """What an attempt cost that brought nothing is known to nobody: the known part is not told as if it were all."""
+    hooks, tally = HookRegistry(), Tally()
+    tally.connect(hooks)
+    paid = {"usage": {"input_tokens": 3, "cost_usd": "0.5"}}
+    await hooks.emit("llm:response", {**paid, "unpriced_attempts": 0})
+    assert tally.cost == "0.5"
+    await hooks.emit("llm:response", {**paid, "unpriced_attempts": 1})
+    assert (tally.cost, tally.usage) == (None, {"input_tokens": 6})

@@ -78,6 +78,29 @@ def test_modules_are_never_cut(project: Path, environment: dict[str, str]) -> No
         assert not re.search(r"^\S*…", listed, re.MULTILINE), listed
 
 
+def test_findings_fit_the_terminal(project: Path, environment: dict[str, str]) -> None:
+    """What `doctor` finds is broken between words and stays in its column; no path is broken."""
+    for name in ("COLUMNS", *all_key_names()):
+        environment.pop(name, None)
+    told = _shown(project, environment, "doctor", width=70)
+    assert all(columns(line) <= 70 or " " not in line.strip()[16:] for line in told.splitlines()), told
+    assert all(line.startswith(("ok ", "warn ", "fail ", " " * 16)) for line in told.splitlines()), told
+
+
+def test_paths_of_a_bundle_are_whole(project: Path, environment: dict[str, str]) -> None:
+    """The files of a bundle can be told apart, and copied, however narrow the terminal is."""
+    environment.pop("COLUMNS", None)
+    shown = _shown(project, environment, "bundle", "show", "default", width=50)
+    paths = [line.split()[-1] for line in shown.splitlines() if "/" in line and ".yaml" in line]
+    assert len(paths) > 3
+    assert all(Path(path).is_file() for path in paths), paths
+
+
+def test_nothing_to_delete(project: Path, environment: dict[str, str]) -> None:
+    """Where nothing is kept yet, `reset` asks nothing and says so."""
+    assert "there is nothing to delete" in _shown(project, environment, "reset")
+
+
 def test_what_is_said_is_broken_between_words(project: Path, environment: dict[str, str]) -> None:
     """Notes that are longer than the terminal is wide are broken between words; no path is."""
     environment.pop("COLUMNS", None)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from amplifier_app_cli.ui.plain import plain, plain_json
+from amplifier_app_cli.ui.plain import plain, plain_json, visible
 
 
 @pytest.mark.parametrize(
@@ -43,3 +43,28 @@ def test_json_keeps_its_meaning(text: str) -> None:
     shown = plain_json(json.dumps([text], ensure_ascii=False))
     assert json.loads(shown) == [text]
     assert not [character for character in shown if ord(character) < 32 or 127 <= ord(character) < 160]
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("\x1b]0;a\nrm -r x\n\x07", "\\x1b]0;a\nrm -r x\n\\x07"),
+        ("ls \u202egnp.x", "ls \\u202egnp.x"),
+        ("a\u200bb\ufeff", "a\\u200bb\\ufeff"),
+        ("a\rb\x08\x9b", "a\\rb\\x08\\x9b"),
+        ("tab\tand\nnewline ü 漢", "tab\tand\nnewline ü 漢"),
+        ("\u2028\U000e0041\ud800", "\\u2028\\U000e0041\\ud800"),
+    ],
+)
+def test_what_is_decided_on_is_shown_whole(text: str, shown: str) -> None:
+    """What a terminal would obey or swallow is written out, in its place."""
+    assert visible(text) == shown
+
+
+@given(st.text())
+@settings(deadline=None)
+def test_nothing_is_left_out(text: str) -> None:
+    """Every character is there, as it is or written out, and none is left that cannot be seen."""
+    shown = visible(text)
+    assert len(shown) >= len(text)
+    assert all(character in "\t\n" or character.isprintable() or character.isspace() for character in shown)

@@ -49,7 +49,7 @@ TABLE: Final = {
     "provider": Command(
         "provider:provider", "/provider [use NAME|auto|test|models]", "Show, pin or test the providers."
     ),
-    "model": Command("model:model", "/model [NAME]", "Show the model, or set it for when the session is resumed."),
+    "model": Command("model:model", "/model [NAME]", "Show the model, or set it, now and when resumed."),
     "goal": Command(
         "goal:goal", "/goal [[--max-turns N] CONDITION|clear]", "Work over several turns until something is true."
     ),
@@ -87,6 +87,8 @@ class Commands:
                 await run(self._chat, words.strip())
         except Exception as error:  # a command must not end a chat
             self._chat.screen.show(self._chat.ink("bad", plain(f"/{name}: {_told(error)}")))
+        if self._chat.screen.has_live_part:
+            self._chat.screen.show("")  # so that what follows can be told from it
 
     def run_during_turn(self, text: str) -> None:
         """Run a command that only looks; tell others to wait."""

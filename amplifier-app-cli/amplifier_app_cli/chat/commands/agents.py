@@ -17,7 +17,7 @@ async def show(chat: Conversation, words: str) -> None:
     if not rows:
         chat.screen.show("the bundle has no agents")
         return
-    chat.screen.show(table(("AGENT", "DESCRIPTION"), rows, chat.width - 1))
+    chat.screen.show(table(("AGENT", "DESCRIPTION"), rows, chat.width - 1, whole={"AGENT"}))
 
 
 def _description(agent: Any) -> str:

@@ -22,7 +22,9 @@ async def config(chat: Conversation, words: str) -> None:
     """Show what the session is made of, switch tools, providers and agents, and set what is for later."""
     verb, _, rest = words.partition(" ")
     rest = rest.strip()
-    if verb in ("", "show"):
+    if not verb:
+        _overview(chat)
+    elif verb == "show":
         _show(chat, _plan(chat))
     elif verb == "set":
         _set(chat, rest)
@@ -42,6 +44,23 @@ async def config(chat: Conversation, words: str) -> None:
 def _plan(chat: Conversation) -> dict[str, Any]:
     """Return the plan with its variables, so that no secret is in it."""
     return chat.runtime.prepared.composed.plan
+
+
+def _overview(chat: Conversation) -> None:
+    """Show the parts by name, and how to see more: the whole plan fills many screens."""
+    from amplifier_app_cli.ui.folding import folded
+
+    session = _plan(chat).get("session") or {}
+    lines = [f"{name}: {_module(session.get(key))}" for key, name in (("orchestrator", "loop"), ("context", "memory"))]
+    for category in CATEGORIES:
+        names = [*_listed(chat, category), *(f"{name} (disabled)" for name in chat.switched_off.get(category, {}))]
+        lines.append(f"{category}: {', '.join(names) or 'none'}")
+    lines.append("/config CATEGORY NAME shows one of them, /config show the whole plan, /config diff what was changed")
+    chat.screen.show(folded(plain(str(chat.scrub("\n".join(lines)))), chat.width - 1))
+
+
+def _module(spec: Any) -> str:
+    return str(spec.get("module") if isinstance(spec, dict) else spec)
 
 
 def _show(chat: Conversation, value: Any) -> None:

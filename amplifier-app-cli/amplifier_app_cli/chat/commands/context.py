@@ -12,12 +12,14 @@ if TYPE_CHECKING:
 async def show(chat: Conversation, words: str) -> None:
     """Say how many messages there are, and how much of the model's room the last request took."""
     from amplifier_app_cli.chat.ledger import messages_of
+    from amplifier_app_cli.ui.counting import counted
+    from amplifier_app_cli.ui.folding import folded
 
-    lines = [f"{len(await messages_of(chat))} messages"]
+    lines = [counted(len(await messages_of(chat)), "message")]
     kept = _asked(chat, "context.request_retention")
     if kept:
         lines.append(
-            f"last request: {kept['request_messages']} messages, about {kept['request_tokens']:,} of "
+            f"last request: {counted(kept['request_messages'], 'message')}, about {kept['request_tokens']:,} of "
             f"{kept['budget']:,} tokens ({kept['request_tokens'] / max(kept['budget'], 1):.0%})"
         )
         if kept.get("strategy_level"):
@@ -29,12 +31,13 @@ async def show(chat: Conversation, words: str) -> None:
     if callable(assemble):
         text = assemble()
         lines.append(f"instructions: {len(await text if isawaitable(text) else text):,} characters")
-    chat.screen.show("\n".join(lines))
+    chat.screen.show(folded("\n".join(lines), chat.width - 1))
 
 
 async def compact(chat: Conversation, words: str) -> None:
     """Ask the context to compact; one that does it by itself, at every request, has nothing to do now."""
     from amplifier_app_cli.chat.ledger import keep, messages_of
+    from amplifier_app_cli.ui.folding import folded
 
     context = chat.coordinator.get("context")
     before = len(await messages_of(chat))
@@ -46,10 +49,11 @@ async def compact(chat: Conversation, words: str) -> None:
         await keep(chat)
         chat.screen.show(f"{before} messages before, {len(await messages_of(chat))} now")
         return
-    chat.screen.show(
+    told = (
         "nothing to do: the conversation is kept whole, and what the model sees of it is made to fit at every request; "
         "/context shows how full it is, /clear starts anew"
     )
+    chat.screen.show(folded(told, chat.width - 1))
 
 
 def _asked(chat: Conversation, capability: str) -> dict[str, Any] | None:

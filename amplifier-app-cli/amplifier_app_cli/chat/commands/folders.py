@@ -63,6 +63,6 @@ def _list(chat: Conversation, kind: str, word: str) -> None:
 
 
 def _absolute(project: Path, given: str) -> Path:
-    from pathlib import Path
+    from amplifier_foundation.paths import expanded
 
-    return (project / Path(given).expanduser()).resolve()
+    return (project / expanded(given)).resolve()

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 async def fork(chat: Conversation, words: str) -> None:
     """Copy the session, up to a turn, into one of its own; this chat stays in the original."""
     from amplifier_app_cli.chat.ledger import keep
+    from amplifier_app_cli.ui.counting import counted
+    from amplifier_app_cli.ui.folding import folded
     from amplifier_foundation.sessions.fork import fork_session
 
     turn, _, name = words.partition(" ")
@@ -23,4 +25,5 @@ async def fork(chat: Conversation, words: str) -> None:
     made = fork_session(chat.runtime.folder, at_turn=int(turn) if turn else None, name=name.strip() or None)
     for warning in made.warnings:
         chat.screen.show(plain(f"note: {warning}"))
-    chat.screen.show(f"forked: {made.session_id}, {made.turns} turns; amplifier resume {made.session_id}")
+    told = f"forked: {made.session_id}, {counted(made.turns, 'turn')}; amplifier resume {made.session_id[:8]}"
+    chat.screen.show(folded(told, chat.width - 1))

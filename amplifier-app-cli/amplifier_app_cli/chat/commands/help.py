@@ -15,6 +15,9 @@ _KEYS = (
     ("Ctrl-C", "stop the turn after its step; again: at once; at an empty prompt, twice: leave"),
     ("Ctrl-D", "leave, as exit and quit do"),
 )
+#: Columns of the names, where there is room for two columns, and how wide the second one has to be.
+_NAMES = 24
+_LEAST = 40
 
 
 async def show(chat: Conversation, words: str) -> None:
@@ -25,11 +28,21 @@ async def show(chat: Conversation, words: str) -> None:
     width = chat.width - 1
     lines: list[str] = []
     for command in TABLE.values():
-        if command.target == NOT_YET:
-            continue
-        lines += [command.usage, *(f"    {line}" for line in wrapped(command.summary, max(width - 4, 10)))]
+        if command.target != NOT_YET:
+            lines += _explained(command.usage, command.summary, width)
     lines.append("")
     for key, meaning in _KEYS:
         lines += wrapped(f"{key}: {meaning}", width)
     lines += wrapped("What you type while it works goes to the model before its next step.", width)
     chat.screen.show("\n".join(lines))
+
+
+def _explained(usage: str, summary: str, width: int) -> list[str]:
+    """Return a command with what it does: beside it where both have room, else below it."""
+    from amplifier_app_cli.chat.layout import wrapped
+
+    indent = _NAMES if width >= _NAMES + _LEAST else 4
+    below = [f"{' ' * indent}{line}" for line in wrapped(summary, max(width - indent, 10))]
+    if indent == _NAMES and len(usage) < _NAMES:
+        return [usage.ljust(_NAMES) + below[0].lstrip(), *below[1:]]
+    return [*wrapped(usage, width), *below]

@@ -83,9 +83,10 @@ async def _models(chat: Conversation, name: str, *, is_test: bool) -> None:
         return
     if is_test:
         from amplifier_app_cli.chat.layout import duration
+        from amplifier_app_cli.ui.counting import counted
 
         took = duration(time.monotonic() - started)
-        chat.screen.show(plain(f"{name}: ok, {len(models)} models, {took}"))
+        chat.screen.show(plain(f"{name}: ok, {counted(len(models), 'model')}, {took}"))
     else:
         chat.screen.show(plain("\n".join([f"{name}:", *(f"  {getattr(model, 'id', model)}" for model in models)])))
 

@@ -35,6 +35,6 @@ async def save(chat: Conversation, words: str) -> None:
 
 
 def _target(project: Path, given: str) -> Path:
-    from pathlib import Path
+    from amplifier_foundation.paths import expanded
 
-    return project / Path(given).expanduser()
+    return project / expanded(given)

@@ -21,6 +21,8 @@ class Skill(NamedTuple):
     description: str
     file: Path
     body: str
+    #: Whose it is: the project's, the user's, or one that ships.
+    origin: str
 
 
 async def show(chat: Conversation, words: str) -> None:
@@ -31,8 +33,8 @@ async def show(chat: Conversation, words: str) -> None:
     if not found:
         chat.screen.show("there are no skills: put them into .agents/skills/NAME/SKILL.md")
         return
-    rows = [(skill.name, skill.description, str(skill.file.parent)) for skill in found.values()]
-    chat.screen.show(table(("SKILL", "DESCRIPTION", "FOLDER"), rows, chat.width - 1))
+    rows = [(skill.name, skill.origin, skill.description) for skill in found.values()]
+    chat.screen.show(table(("SKILL", "FROM", "DESCRIPTION"), rows, chat.width - 1, whole={"SKILL"}))
 
 
 async def use(chat: Conversation, words: str) -> None:
@@ -64,16 +66,16 @@ def _all(chat: Conversation) -> dict[str, Skill]:
 
     prepared = chat.runtime.prepared
     project, home = prepared.project, prepared.home.path
-    folders = [project / name / "skills" for name in (".amplifier", ".agents", ".claude")]
-    folders += [home / "skills", Path("~/.agents/skills").expanduser(), shipped_skills()]
+    folders = [(project / name / "skills", "project") for name in (".amplifier", ".agents", ".claude")]
+    folders += [(home / "skills", "user"), (Path("~/.agents/skills").expanduser(), "user")]
     found: dict[str, Skill] = {}
-    for folder in folders:
-        for skill in _in(folder):
+    for folder, origin in [*folders, (shipped_skills(), "shipped")]:
+        for skill in _in(folder, origin):
             found.setdefault(skill.name, skill)
     return found
 
 
-def _in(folder: Path) -> list[Skill]:
+def _in(folder: Path, origin: str) -> list[Skill]:
     from amplifier_foundation.documents import read_document
     from amplifier_foundation.errors import FoundationError
 
@@ -86,11 +88,12 @@ def _in(folder: Path) -> list[Skill]:
         try:
             if file.stat().st_size <= _LARGEST:
                 document = read_document(file)
-                skills.append(_skill(file, document.data, document.body or ""))
+                skills.append(_skill(file, document.data, document.body or "", origin))
         except (FoundationError, OSError, UnicodeError):
             continue  # one that cannot be read is no skill
     return skills
 
 
-def _skill(file: Path, data: dict[str, Any], body: str) -> Skill:
-    return Skill(str(data.get("name") or file.parent.name), str(data.get("description") or ""), file, body.strip())
+def _skill(file: Path, data: dict[str, Any], body: str, origin: str) -> Skill:
+    name = str(data.get("name") or file.parent.name)
+    return Skill(name, str(data.get("description") or ""), file, body.strip(), origin)

@@ -14,6 +14,8 @@ async def show(chat: Conversation, words: str) -> None:
     """Say what this session is, what it is made of, and what it has used."""
     from amplifier_app_cli.chat.banner import trust_line
     from amplifier_app_cli.chat.ledger import messages_of, name_of
+    from amplifier_app_cli.ui.counting import counted
+    from amplifier_app_cli.ui.folding import folded
     from amplifier_foundation.sessions.turns import count_turns
 
     runtime, coordinator = chat.runtime, chat.coordinator
@@ -29,9 +31,10 @@ async def show(chat: Conversation, words: str) -> None:
         "tools": ", ".join(coordinator.get("tools")) or "none",
         "project": runtime.prepared.project,
         "trust": trust_line(runtime.prepared.home, runtime.prepared.project, is_trusted_now=chat.is_trusted_now),
-        "conversation": f"{count_turns(messages)} turns, {len(messages)} messages",
+        "conversation": f"{counted(count_turns(messages), 'turn')}, {counted(len(messages), 'message')}",
         "used": chat.usage.session.line(),
         "goal": goal.get("condition") if isinstance(goal, dict) else None,
         "log": runtime.log_path,
     }
-    chat.screen.show("\n".join(plain(f"{name}: {value}") for name, value in facts.items() if value))
+    told = "\n".join(plain(f"{name}: {value}") for name, value in facts.items() if value)
+    chat.screen.show(folded(told, chat.width - 1))

@@ -147,9 +147,9 @@ async def _file_of(row: ListedBundle, registry: BundleRegistry, fetcher: Fetcher
 
 
 def _local_place(app: App, path: str) -> Path:
-    from pathlib import Path
+    from amplifier_foundation.paths import expanded
 
-    return app.project / Path(path).expanduser()
+    return app.project / expanded(path)
 
 
 def _included_only(app: App) -> set[str]:

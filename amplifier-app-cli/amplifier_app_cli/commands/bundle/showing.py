@@ -76,7 +76,9 @@ def _lines(composition: Composition) -> Iterator[str]:
     width = terminal_width()
     for label, value in _facts(composition):
         line = " ".join(plain(f"{label:<14}{value}").split("\n"))
-        yield (shortened(line, width) if width is not None else line).rstrip()
+        # A path is for copying, and the end of it tells it from others.
+        is_cut = width is not None and not value.startswith("/")
+        yield (shortened(line, width) if width is not None and is_cut else line).rstrip()
 
 
 def _facts(composition: Composition) -> Iterator[tuple[str, str]]:

@@ -78,9 +78,9 @@ async def _validated(app: App, path: str, is_part: bool) -> tuple[list[str], lis
 
 
 def _place(app: App, path: str) -> Path:
-    from pathlib import Path
+    from amplifier_foundation.paths import expanded
 
-    return app.project / Path(path).expanduser()
+    return app.project / expanded(path)
 
 
 def _resolve_agents(app: App, bundle: Bundle, warnings: list[str]) -> None:

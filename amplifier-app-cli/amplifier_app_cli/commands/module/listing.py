@@ -96,8 +96,15 @@ def _print(modules: list[KnownModule], output_format: str) -> None:
     if not modules:
         current_app().inform("there is none: see `amplifier module add`")
         return
-    rows = [(one.id, one.type, _sections(one) or "-", one.origin) for one in modules]
-    click.echo(table(("MODULE", "TYPE", "IN THE PLAN", "FROM"), rows, terminal_width(), whole=("MODULE",)))
+    width = terminal_width()
+    rows = [(one.id, one.type, _sections(one) or "-", _origin(one, is_read=width is not None)) for one in modules]
+    click.echo(table(("MODULE", "TYPE", "IN THE PLAN", "FROM"), rows, width, whole=("MODULE",)))
+
+
+def _origin(module: KnownModule, *, is_read: bool) -> str:
+    """Return where a module comes from; for a person, a package that is called as the module is none to be named."""
+    is_plain = module.installed is not None and module.origin == f"amplifier-module-{module.id}"
+    return f"installed, {module.installed.version}" if is_read and is_plain and module.installed else module.origin
 
 
 def _sections(module: KnownModule) -> str:

@@ -68,6 +68,7 @@ def _all(app: App) -> list[PolicySource]:
 
 
 def _print(sources: list[PolicySource]) -> None:
+    from amplifier_app_cli.ui.counting import counted
     from amplifier_app_cli.ui.plain import plain
 
     if not sources:
@@ -75,9 +76,5 @@ def _print(sources: list[PolicySource]) -> None:
     for source in sources:
         for problem in source.problems:
             click.echo(plain(f"{problem.where}: {problem.message}"))
-        fault = _counted(len(source.problems), "problem") if source.problems else "valid"
-        click.echo(plain(f"{source.origin}: {fault} ({_counted(len(source.rules), 'rule')})"))
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+        fault = counted(len(source.problems), "problem") if source.problems else "valid"
+        click.echo(plain(f"{source.origin}: {fault} ({counted(len(source.rules), 'rule')})"))

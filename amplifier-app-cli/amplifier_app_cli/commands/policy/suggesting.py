@@ -64,12 +64,14 @@ def _print(app: App, found: Suggestions) -> None:
 
 def _write(app: App, found: Suggestions, scope: str, is_sure: bool) -> tuple[RememberedRule, ...]:
     from amplifier_app_cli.commands.session.asking import make_sure
+    from amplifier_foundation.permissions.answered_by import account_name
     from amplifier_foundation.permissions.remembered import RememberedRules
 
     memory = RememberedRules(app.home, app.project)
     file = memory.file("user" if scope == "user" else "local")
     make_sure(app, f"Put {len(found.rules)} rules into {file}?", is_sure, "give --yes to write the rules")
-    kept = memory.remember([each.rule for each in found.rules], "user" if scope == "user" else "local")
+    rules = [each.rule for each in found.rules]
+    kept = memory.remember(rules, "user" if scope == "user" else "local", account_name())
     for each in kept:
         app.inform(f"{each.id}: `{each.rule}` is in {each.file}")
     return kept

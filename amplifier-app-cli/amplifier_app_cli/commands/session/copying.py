@@ -44,7 +44,8 @@ def fork(
     """
     if at_turn is not None and at_event is not None:
         raise click.UsageError("--at-turn and --at-event: give one of them")
-    from amplifier_app_cli.commands.session.facts import counted, found_session, tell_warnings
+    from amplifier_app_cli.commands.session.facts import found_session, tell_warnings
+    from amplifier_app_cli.ui.counting import counted
     from amplifier_foundation.sessions.fork import fork_session
 
     app = current_app()
@@ -111,6 +112,7 @@ def export(session: str, form: str | None, output: str | None, force: bool) -> N
     In md, json and jsonl secrets are masked; tar has the files as they are.
     """
     from amplifier_app_cli.commands.session.facts import found_session, tell_warnings
+    from amplifier_foundation.paths import expanded
     from amplifier_foundation.sessions.export import export as write_export
 
     app = current_app()
@@ -118,7 +120,7 @@ def export(session: str, form: str | None, output: str | None, force: bool) -> N
     if output == _STDOUT:
         tell_warnings(app, _to_stdout(found, _FORMATS[form or "md"]))
         return
-    target = Path(output).expanduser() if output else Path()
+    target = expanded(output) if output else Path()
     chosen = _FORMATS[form] if form else None if output and not target.is_dir() and target.suffix else "md"
     written = write_export(found, target, chosen, overwrite=force)
     tell_warnings(app, written.warnings)

@@ -111,11 +111,6 @@ def when_short(moment: datetime | None) -> str:
     return here.strftime("%m-%d %H:%M" if here.year == now.year else "%Y-%m-%d")
 
 
-def counted(number: int, noun: str) -> str:
-    """Return a number with its noun, `1 turn` or `2 turns`."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
 def size_text(size: int) -> str:
     """Return a number of bytes in words."""
     amount = float(size)

@@ -45,11 +45,12 @@ def list_sessions(limit: int, all_projects: bool, project: str | None, tree: str
     """
     if project is not None and (all_projects or tree):
         raise click.UsageError(f"--project and {'--all-projects' if all_projects else '--tree ID'}: give one of them")
+    from amplifier_foundation.paths import expanded
     from amplifier_foundation.sessions.store import SessionStore
 
     app = current_app()
     store = SessionStore(app.home)
-    where = app.project if project is None else Path(project).expanduser().resolve()
+    where = app.project if project is None else expanded(project).resolve()
     found = store.list(where, all_projects=all_projects, tree_of=tree or None, include_children=tree is not None)
     warnings = store.warnings
     if tree is None:

@@ -32,7 +32,8 @@ def repair(session: str, is_rewind: bool, output_format: str) -> None:
     The conversation before is kept beside it as transcript.jsonl.backup. Resuming a session mends it by itself; this is
     for other programs that read the file, and for going back.
     """
-    from amplifier_app_cli.commands.session.facts import counted, found_session
+    from amplifier_app_cli.commands.session.facts import found_session
+    from amplifier_app_cli.ui.counting import counted
     from amplifier_foundation.sessions.diagnosis import diagnose
     from amplifier_foundation.sessions.history import load_history
 

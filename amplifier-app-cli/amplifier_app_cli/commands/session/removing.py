@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -32,7 +31,8 @@ def delete(session: str, is_sure: bool, output_format: str) -> None:
     A session that runs is not deleted.
     """
     from amplifier_app_cli.commands.session.asking import make_sure
-    from amplifier_app_cli.commands.session.facts import counted, found_session, size_text, tell_warnings, title
+    from amplifier_app_cli.commands.session.facts import found_session, size_text, tell_warnings, title
+    from amplifier_app_cli.ui.counting import counted
 
     app = current_app()
     store, found = found_session(app, session)
@@ -91,12 +91,14 @@ def cleanup(
     if project is not None and all_projects:
         raise click.UsageError("--project and --all-projects: give one of them")
     from amplifier_app_cli.commands.session.asking import make_sure
-    from amplifier_app_cli.commands.session.facts import counted, size_text
+    from amplifier_app_cli.commands.session.facts import size_text
+    from amplifier_app_cli.ui.counting import counted
+    from amplifier_foundation.paths import expanded
     from amplifier_foundation.sessions.cleanup import clean_up
     from amplifier_foundation.sessions.store import SessionStore
 
     app = current_app()
-    where = app.project if project is None else Path(project).expanduser().resolve()
+    where = app.project if project is None else expanded(project).resolve()
 
     def clean(*, dry_run: bool) -> Cleanup:
         store = SessionStore(app.home)
@@ -120,7 +122,8 @@ def cleanup(
 
 
 def _report(app: App, done: Cleanup, days: float, dry_run: bool, output_format: str) -> None:
-    from amplifier_app_cli.commands.session.facts import counted, size_text, tell_warnings
+    from amplifier_app_cli.commands.session.facts import size_text, tell_warnings
+    from amplifier_app_cli.ui.counting import counted
 
     tell_warnings(app, done.warnings)
     if output_format == "json":

@@ -113,7 +113,8 @@ def _described(session: SessionSummary, shown: str, words: LastWords, *, is_shor
 
     Of a child the agent and its task come first; for a person its id is last, since it says the least.
     """
-    from amplifier_app_cli.commands.session.facts import cost_text, counted, is_fork, title, when, when_short
+    from amplifier_app_cli.commands.session.facts import cost_text, is_fork, title, when, when_short
+    from amplifier_app_cli.ui.counting import counted
     from amplifier_foundation.sessions.metadata import load_metadata
 
     facts = load_metadata(session.folder).data

@@ -168,6 +168,8 @@ class _AtTerminal:
         import asyncio
         import threading
 
+        from amplifier_foundation.permissions.answered_by import note_answer, person_at
+
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[str] = loop.create_future()
 
@@ -180,13 +182,15 @@ class _AtTerminal:
 
         # A thread that nobody waits for: Ctrl-C must not have to wait for an answer.
         threading.Thread(target=ask, name="amplifier-approval", daemon=True).start()
-        return await answer
+        said = await answer
+        note_answer(person_at("tool invoke"))
+        return said
 
 
 def _confirmed(prompt: str) -> str:
-    from amplifier_app_cli.ui.plain import plain
+    from amplifier_app_cli.ui.plain import visible
 
     try:
-        return "Allow" if click.confirm(plain(prompt), default=False, err=True) else "Deny"
+        return "Allow" if click.confirm(visible(prompt), default=False, err=True) else "Deny"
     except (click.Abort, OSError, ValueError):
         return "Deny"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import pwd
 from collections.abc import Callable
 from pathlib import Path
 
@@ -41,6 +43,7 @@ def test_suggest_writes_what_it_showed(give: Give, asked: Asked, home: Home, pro
     assert not (home.path / "policy.yaml").exists()
     record = json.loads(give("suggest", "--write", "user", "--yes", "--format", "json").stdout)
     (written,) = record["written"]
+    assert f" by {pwd.getpwuid(os.getuid()).pw_name}" in (home.path / "policy.yaml").read_text(encoding="utf-8")
     assert Permissions.load(home, project).judge("process.exec", {"command": "make"}).verdict == "allow"
     assert written["id"] in give("list").stdout
     assert json.loads(give("suggest", "--format", "json").stdout)["rules"] == []

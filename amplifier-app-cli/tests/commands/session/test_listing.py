@@ -252,6 +252,15 @@ def test_failures_are_one_line_and_a_record(give: Give, home: object, environmen
     assert json.loads(result.stdout)["code"] == "sessions_unreadable"
 
 
+@pytest.mark.parametrize("command", [("list",), ("cleanup", "--force")])
+def test_the_home_of_nobody_is_one_line(give: Give, command: tuple[str, ...]) -> None:
+    """A project below the home of a user that does not exist is an error with the text that was given, no crash."""
+    result = give(*command, "--project", "~no-such-user/x")
+    assert result.exit_code == 1
+    assert result.stderr.startswith("amplifier: ~no-such-user/x: nobody knows which home directory")
+    assert result.stderr.count("\n") == 1
+
+
 def test_a_list_imports_nothing_heavy(program: Program, made: Made, project: Path, environment: dict[str, str]) -> None:
     """Listing sessions imports no model, no event loop, no terminal library, no YAML and no SDK."""
     made(ONE, "x", usage={"cost_usd": "1"})

@@ -1,0 +1,23 @@
+"""Folding: lines that are too long are broken where a person would."""
+
+from __future__ import annotations
+
+import pytest
+
+from amplifier_app_cli.ui.folding import folded
+
+
+@pytest.mark.parametrize(
+    ("text", "width", "wanted"),
+    [
+        ("as it is", 20, "as it is"),
+        ("one two three", 8, "one two\nthree"),
+        ("  one two three", 8, "  one\n  two\n  three"),
+        ("log: /a/path/that/is/never/torn", 10, "log:\n/a/path/that/is/never/torn"),
+        ("日本 日本 日本", 9, "日本 日本\n日本"),
+        ("first\nsecond line", 7, "first\nsecond\nline"),
+    ],
+)
+def test_between_words(text: str, width: int, wanted: str) -> None:
+    """Lines end between words, wide characters count as two, and a long word stays whole."""
+    assert folded(text, width) == wanted
