@@ -23,6 +23,7 @@ PROGRAMS = (
     "providers.py",
     "budget.py",
     "sandbox.py",
+    "mcp_first_turn.py",
     "spawn.py",
 )
 HEADER = ["What", "Ours", "Target", "Met"]

@@ -11,14 +11,12 @@ of the rounds counts: what else the machine did at the time only ever adds. Prin
 
 from __future__ import annotations
 
-import argparse
-import json
 import sys
 import time
 from collections.abc import Callable
 from typing import Any
 
-from document import table
+from measured import lower_quartile, measuring, show
 
 from amplifier_core.testing import MockCoordinator
 from amplifier_foundation.budget import SessionBudget
@@ -47,11 +45,6 @@ def deep_budget(limits: dict[str, Any]) -> SessionBudget:
     for level in range(LEVELS):
         budget = budget.open_child(f"agent-{level}", limits)
     return budget
-
-
-def lower_quartile(values: list[float]) -> float:
-    """Return the value that a quarter of the values stays below."""
-    return sorted(values)[len(values) // 4]
 
 
 def timed(call: Callable[[], Any]) -> float:
@@ -88,25 +81,8 @@ def measure(rounds: int) -> list[dict[str, Any]]:
 
 def main() -> int:
     """Measure, print, and return the exit status."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=25)
-    parser.add_argument("--json", action="store_true")
-    options = parser.parse_args()
-    rows = measure(options.rounds)
-    if options.json:
-        print(json.dumps({"rows": rows}))
-    else:
-        lines = [
-            [
-                row["what"],
-                f"{row['ms'] * 1000:.2f} µs",
-                f"≤ {row['target_ms'] * 1000:g} µs",
-                "yes" if row["met"] else "NO",
-            ]
-            for row in rows
-        ]
-        print(table(["What", "Time", "Target", "Met"], lines))
-    return 0 if all(row["met"] for row in rows) else 1
+    options = measuring(__doc__, rounds=25).parse_args()
+    return show(measure(options.rounds), as_json=options.json, unit="µs")
 
 
 if __name__ == "__main__":

@@ -11,15 +11,13 @@ rounds counts: what else the machine did at the time only ever adds. Prints a ta
 
 from __future__ import annotations
 
-import argparse
-import json
 import sys
 import tempfile
 import time
 from pathlib import Path
 from typing import Any
 
-from document import table
+from measured import lower_quartile, measuring, show
 
 from amplifier_kit.policy import Rule, RuleSet, facts
 
@@ -69,11 +67,6 @@ def uniform_rules(count: int) -> list[Rule]:
     return [Rule("deny" if number % 2 else "allow", command=f"git log *x*{number}y") for number in range(count)]
 
 
-def lower_quartile(values: list[float]) -> float:
-    """Return the value that a quarter of the values stays below."""
-    return sorted(values)[len(values) // 4]
-
-
 def judge(rule_set: RuleSet, project: Path, action: str, details: dict[str, Any]) -> float:
     """Return how long one judgement takes, in milliseconds, over a round of them."""
     start = time.perf_counter()
@@ -103,21 +96,10 @@ def measure(count: int, rounds: int) -> list[dict[str, Any]]:
 
 def main() -> int:
     """Measure, print, and return the exit status."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = measuring(__doc__, rounds=9)
     parser.add_argument("--rules", type=int, default=1000)
-    parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
-    rows = measure(options.rules, options.rounds)
-    if options.json:
-        print(json.dumps({"rows": rows}))
-    else:
-        lines = [
-            [row["what"], f"{row['ms']:.3f} ms", f"≤ {row['target_ms']:g} ms", "yes" if row["met"] else "NO"]
-            for row in rows
-        ]
-        print(table(["What", "Time", "Target", "Met"], lines))
-    return 0 if all(row["met"] for row in rows) else 1
+    return show(measure(options.rules, options.rounds), as_json=options.json, digits=3)
 
 
 if __name__ == "__main__":

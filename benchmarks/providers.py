@@ -135,11 +135,11 @@ def gemini(url: str, coordinator: Any, config: dict[str, Any]) -> LLMProvider:
 
 
 async def bare_gemini(client: Any, payload: dict[str, Any], take: Take) -> None:
-    """Take the tokens of the SDK's stream."""
+    """Take the tokens of the SDK's stream, as its documentation does."""
     async for chunk in await client.sdk.aio.models.generate_content_stream(**payload):
-        content = chunk.candidates[0].content
-        if content is not None and content.parts:  # its own `chunk.text` costs more
-            take(content.parts[0].text)
+        text = chunk.text
+        if text:
+            take(text)
 
 
 def ollama(url: str, coordinator: Any, config: dict[str, Any]) -> LLMProvider:

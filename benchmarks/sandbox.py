@@ -12,16 +12,14 @@ measure or a command fails.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import json
 import sys
 import tempfile
 import time
 from pathlib import Path
 from typing import Any
 
-from document import table
+from measured import lower_quartile, measuring, show
 
 from amplifier_kit.processes import Order, Output
 from amplifier_kit.sandbox import Sandbox, SandboxSettings, run
@@ -52,11 +50,6 @@ async def once(box: Sandbox, folder: Path) -> float:
     return taken
 
 
-def lower_quartile(values: list[float]) -> float:
-    """Return the value that a quarter of the values stays below."""
-    return sorted(values)[len(values) // 4]
-
-
 async def measure(rounds: int, folder: Path) -> list[dict[str, Any]]:
     """Return the rows: what was measured, how long it took and its target."""
     box, free = Sandbox(SandboxSettings(), folder), Sandbox(SandboxSettings(mode="off"), folder)
@@ -84,28 +77,12 @@ async def measure(rounds: int, folder: Path) -> list[dict[str, Any]]:
 
 def main() -> int:
     """Measure, print, and return the exit status."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--json", action="store_true")
-    options = parser.parse_args()
+    options = measuring(__doc__, rounds=15).parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name).resolve()
         make_project(folder)
         rows = asyncio.run(measure(options.rounds, folder))
-    if options.json:
-        print(json.dumps({"rows": rows}))
-    else:
-        lines = [
-            [
-                row["what"],
-                f"{row['ms']:.1f} ms",
-                f"≤ {row['target_ms']:g} ms" if row["target_ms"] else "",
-                "yes" if row["met"] else "NO",
-            ]
-            for row in rows
-        ]
-        print(table(["What", "Time", "Target", "Met"], lines))
-    return 0 if all(row["met"] for row in rows) else 1
+    return show(rows, as_json=options.json, digits=1)
 
 
 if __name__ == "__main__":

@@ -5,30 +5,32 @@
 A child of a bundle that is in use anyway, with the usual tools and hooks and several agents, is compared with the same
 session started by itself, one after the other in one process: what the child takes longer is the price of starting it
 from another session (its plan, its budget, its place in the tree, its result on disk). The lower quartile of the rounds
-counts: what else the machine did at the time only ever adds. And a session whose 50 children wait for their models is
-told to stop at once: that takes until the last of them has closed its log. Prints a table, or with --json one object
-`{"rows": [{"what", "ms", "target_ms", "met"}]}`; exits 1 when a target is missed.
+counts: what else the machine did at the time only ever adds. And sessions are told to stop whose children wait for
+their models, or run commands, in the process of their parent or in processes of their own. At once, that takes until
+the last child has closed its log and the last command is gone; after their step, from the end of the commands on. The
+best of three counts. Prints a table, or with --json one object `{"rows": [{"what", "ms", "target_ms", "met"}]}`; exits
+1 when a target is missed.
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from document import ROOT, table
+from document import ROOT
+from measured import lower_quartile, measuring, show
 
 sys.path[:0] = [str(module) for module in sorted((ROOT / "modules").iterdir())]
 
 TARGET_MS = 3.0
 STOP_MS = 1000.0
-AT_WORK = 50
 AGENTS = ("explorer", "builder", "reviewer", "researcher", "analyst", "architect")
 
 PLAN: dict[str, Any] = {
@@ -45,11 +47,6 @@ PLAN: dict[str, Any] = {
         for name in AGENTS
     },
 }
-
-
-def lower_quartile(values: list[float]) -> float:
-    """Return the value that a quarter of the values stays below."""
-    return sorted(values)[len(values) // 4]
 
 
 async def times(folder: Path, rounds: int) -> tuple[list[float], list[float]]:
@@ -81,64 +78,105 @@ async def times(folder: Path, rounds: int) -> tuple[list[float], list[float]]:
     return children, by_themselves
 
 
-async def stop_time(folder: Path) -> float:
-    """Return how long it takes until all children are closed after their parent was told to stop, in milliseconds."""
+class Stopping(NamedTuple):
+    """Say which children are stopped, and how."""
+
+    number: int
+    has_command: bool = False
+    has_own_process: bool = False
+    is_at_once: bool = True
+
+    def __str__(self) -> str:
+        doing = "whose commands run" if self.has_command else "who wait for their models"
+        place = " in processes of their own" if self.has_own_process else ""
+        return f"stop {self.number} children{place} {doing}, {'at once' if self.is_at_once else 'after their step'}"
+
+    def script(self, folder: Path) -> dict[str, Any]:
+        """Return what the model of each child says: with a command, one that waits to be allowed to end."""
+        if not self.has_command:
+            return {"turns": [{"delay_ms": 600_000, "text": "Never."}], "repeat": True}
+        command = f"echo $$ > '{folder}'/$$; until [ -e '{folder}/end' ]; do sleep 0.02; done"
+        call = {"name": "bash", "arguments": {"command": command, "timeout": 600}}
+        return {"turns": [{"tool_calls": [call]}, {"text": "Done."}], "repeat": True}
+
+
+STOPPED = (
+    Stopping(50),
+    Stopping(10, has_command=True),
+    Stopping(10, has_command=True, is_at_once=False),
+    Stopping(4, has_command=True, has_own_process=True),
+    Stopping(4, has_command=True, has_own_process=True, is_at_once=False),
+)
+
+
+async def until(is_so: Callable[[], bool]) -> None:
+    """Wait for something."""
+    for _ in iter(is_so, True):
+        await asyncio.sleep(0.005)
+
+
+def at_work(commands: Path) -> list[int]:
+    """Return the processes of commands that are there, by the files that they have made."""
+    pids = [int(path.name) for path in commands.iterdir() if path.name.isdigit()]
+    return [pid for pid in pids if Path(f"/proc/{pid}").exists()]
+
+
+async def stop_time(folder: Path, what: Stopping) -> float:
+    """Return how long it takes until all children and their commands are over, in milliseconds."""
     from amplifier_foundation.prepared import Prepared
     from amplifier_foundation.sessions import SessionRuntime
 
-    script = folder / "slow.json"
-    script.write_text(json.dumps({"turns": [{"delay_ms": 600_000, "text": "Never."}], "repeat": True}))
-    plan = {**PLAN, "providers": [{"module": "provider-mock", "config": {"scenario": str(script)}}]}
+    commands = Path(tempfile.mkdtemp(dir=folder))
+    script = commands.with_suffix(".json")
+    script.write_text(json.dumps(what.script(commands)))
+    (folder / "home").mkdir(exist_ok=True)
+    (folder / "home" / "policy.yaml").write_text("rules: [{action: process.exec, verdict: allow}]\n")
+    tools = [{"module": "tool-bash", "config": {"sandbox": "off"}}]
+    plan = {**PLAN, "tools": tools, "providers": [{"module": "provider-mock", "config": {"scenario": str(script)}}]}
     asked: set[str] = set()
-    are_at_work = asyncio.Event()
 
     def hear(facts: Any, event: str, data: dict[str, Any]) -> None:
         if event == "llm:request":
             asked.add(facts.session_id)
-        if len(asked) == AT_WORK:
-            are_at_work.set()
 
     prepared = Prepared.from_plan(plan, folder / "home", folder, name="stop")
     async with SessionRuntime(prepared, on_child_event=hear) as runtime:
         spawn = runtime.session.coordinator.get_capability("session.spawn")
-        tasks = [asyncio.ensure_future(spawn("self", f"Task {number}.")) for number in range(AT_WORK)]
-        await are_at_work.wait()
+        more = {"use_subprocess": what.has_own_process}
+        tasks = [asyncio.ensure_future(spawn("self", f"Task {number}.", **more)) for number in range(what.number)]
+        running = what.number if what.has_command else 0
+        await until(lambda: len(asked) == what.number and len(at_work(commands)) == running)
         start = time.perf_counter()
-        await runtime.session.coordinator.request_cancel(immediate=True)
+        await runtime.session.coordinator.request_cancel(immediate=what.is_at_once)
+        if not what.is_at_once:
+            await asyncio.sleep(0.1)  # nobody ends a command that may be finished
+            if len(at_work(commands)) < running:
+                raise RuntimeError("commands were ended that should have come to their end")
+            (commands / "end").touch()
+            start = time.perf_counter()
         await asyncio.gather(*tasks, return_exceptions=True)
+        await until(lambda: not at_work(commands))
         return (time.perf_counter() - start) * 1000
 
 
 def measure(rounds: int) -> list[dict[str, Any]]:
     """Return the rows: what starting a session from another one adds, and how long stopping many takes."""
     with tempfile.TemporaryDirectory() as name:
-        children, by_themselves = asyncio.run(times(Path(name).resolve(), rounds))
-        stopping = min(asyncio.run(stop_time(Path(name).resolve())) for _ in range(2))
+        folder = Path(name).resolve()
+        children, by_themselves = asyncio.run(times(folder, rounds))
+        stopping = {str(what): min(asyncio.run(stop_time(folder, what)) for _ in range(3)) for what in STOPPED}
     child, alone = lower_quartile(children), lower_quartile(by_themselves)
     what = f"start a session from a session, beyond its own {alone:.1f} ms"
-    stop = f"stop a session and its {AT_WORK} children at once"
     return [
         {"what": what, "ms": max(0.0, child - alone), "target_ms": TARGET_MS, "met": child - alone <= TARGET_MS},
-        {"what": stop, "ms": stopping, "target_ms": STOP_MS, "met": stopping <= STOP_MS},
+        *({"what": what, "ms": ms, "target_ms": STOP_MS, "met": ms <= STOP_MS} for what, ms in stopping.items()),
     ]
 
 
 def main() -> int:
     """Measure, print, and return the exit status."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=60)
-    parser.add_argument("--json", action="store_true")
-    options = parser.parse_args()
-    rows = measure(options.rounds)
-    if options.json:
-        print(json.dumps({"rows": rows}))
-    else:
-        lines = [
-            [row["what"], f"{row['ms']:.2f} ms", f"≤ {row['target_ms']:g} ms", "yes" if row["met"] else "NO"]
-            for row in rows
-        ]
-        print(table(["What", "Time", "Target", "Met"], lines))
-    return 0 if all(row["met"] for row in rows) else 1
+    options = measuring(__doc__, rounds=60).parse_args()
+    return show(measure(options.rounds), as_json=options.json)
 
 
 if __name__ == "__main__":

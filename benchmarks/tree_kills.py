@@ -26,8 +26,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from document import ROOT, circumstances, table, write_section
+from document import ROOT, circumstances, table
 from exits import HEADING
+from measured import report
 
 sys.path[:0] = [str(module) for module in sorted((ROOT / "modules").iterdir())]
 
@@ -230,13 +231,8 @@ def main() -> int:
     for _ in range(options.kills):
         with tempfile.TemporaryDirectory() as name:
             kill_one(Path(name).resolve(), chance, found)
-    body = describe(found)
-    print(body)
-    for line in found.violations[:20]:
-        print(line, file=sys.stderr)
-    if not options.no_document:
-        write_section(options.output, HEADING, "tree-kills", body)
-    return 1 if found.violations else 0
+    section = None if options.no_document else (options.output, HEADING, "tree-kills")
+    return report(describe(found), found.violations, section)
 
 
 if __name__ == "__main__":

@@ -44,6 +44,8 @@ class Program:
 
     def __init__(self, home: Path) -> None:
         self._environment = {**os.environ, "AMPLIFIER_HOME": str(home)}
+        # Where it is set, every start would compile the program again, which no user's does.
+        self._environment.pop("PYTHONDONTWRITEBYTECODE", None)
 
     def run(self, *arguments: str) -> tuple[float, dict[str, Any]]:
         """Run it once; return how long it took and what it answered. Raises TwinFailed with its last words."""

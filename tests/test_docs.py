@@ -75,7 +75,7 @@ def _write_page(tmp_path: Path, text: str) -> Path:
     return page
 
 
-@pytest.mark.timeout(300)  # the page of the digital twin installs the whole product, twice
+@pytest.mark.timeout(900)  # the page of the digital twin installs the whole product, twice
 @pytest.mark.parametrize("page", [page for page in PAGES if _runs_code(page)], ids=_name)
 def test_every_block_of_a_page_does_what_the_page_says(page: Path, tmp_path: Path) -> None:
     """The code of a page runs, in the page's order, in an empty folder."""

@@ -33,12 +33,14 @@ TESTS = (
     "amplifier-kit/tests/net/test_guard.py",
     "amplifier-kit/tests/processes/test_leftovers.py",
     "amplifier-kit/tests/files/test_trouble.py",
+    "modules/tool-apply-patch/tests/test_full_disk.py",
+    "modules/tool-web/tests/test_full_disk.py",
 )
 #: The kinds of escapes that must be there.
 KINDS = {
     *("dots", "absolute", "symbolic links", "case", "proc", "look-alikes in paths", "look-alikes in commands"),
     *("look-alikes in hosts", "quoting", "here-documents", "command substitution", "environment", "IPv6 forms"),
-    "decimal, octal and hexadecimal forms",
+    *("decimal, octal and hexadecimal forms", "words that part", "options in disguise"),
 }
 
 
@@ -78,8 +80,8 @@ def counted_tests() -> dict[str, tuple[int]]:
     return {path: (len(pattern.findall((ROOT / path).read_text(encoding="utf-8"))),) for path in TESTS}
 
 
-def pairs() -> int:
-    """Return how many calls the test of permissions makes without sampling."""
+def pairs() -> tuple[int, int]:
+    """Return how many calls the test of permissions makes without sampling, with one approver and with several."""
     path = ROOT / "tests" / "permissions" / "test_permission_paths.py"
     spec = importlib.util.spec_from_file_location("permission_paths_counted", path)
     assert spec is not None
@@ -90,7 +92,7 @@ def pairs() -> int:
         spec.loader.exec_module(module)
     finally:
         del sys.modules[spec.name]
-    return len(module.PAIRS)
+    return len(module.PAIRS), len(module.CHAINED)
 
 
 def _rows() -> list[list[str]]:
@@ -128,7 +130,9 @@ def test_the_page_counts_the_tests() -> None:
 
 def test_the_page_counts_the_ways() -> None:
     """The number of calls that meet every two behaviours is the real one."""
-    assert f"{pairs():,} calls with every two" in " ".join(PAGE.read_text(encoding="utf-8").split())
+    page, (alone, chained) = " ".join(PAGE.read_text(encoding="utf-8").split()), pairs()
+    assert f"{alone:,} calls with every two" in page
+    assert f"{chained:,} calls whose question is left by one approver to the next" in page
 
 
 def test_every_corpus_is_counted() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +39,8 @@ def _python(package: str | None, module_type: str) -> dict[str, Any]:
 
 
 def _read_manifest(manifest: Path) -> dict[str, Any]:
+    import tomllib
+
     try:
         parsed = tomllib.loads(manifest.read_text(encoding="utf-8"))
         return _described(parsed)

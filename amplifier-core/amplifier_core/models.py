@@ -35,6 +35,11 @@ _DEFERRED: Final = ConfigDict(defer_build=True)
 _UNFIT_FOR_LLM: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
+def _empty() -> list[Any]:
+    """Return a new list. Of `list` itself, pydantic would parse the signature, at the start of every program."""
+    return []
+
+
 def _sanitize_for_llm(text: str) -> str:
     """Drop the characters that no model request can carry."""
     return _UNFIT_FOR_LLM.sub("", text)
@@ -77,7 +82,7 @@ class HookResult(BaseModel):
     user_message_level: Literal["info", "warning", "error"] = "info"
     user_message_source: str | None = None
     append_to_last_tool_result: bool = False
-    context_injections: list[ContextInjection] = Field(default_factory=list)
+    context_injections: list[ContextInjection] = Field(default_factory=_empty)
 
 
 def _is_empty(value: object) -> bool:
@@ -183,7 +188,7 @@ class ModelInfo(BaseModel):
     display_name: str
     context_window: int
     max_output_tokens: int
-    capabilities: list[str] = Field(default_factory=list)
+    capabilities: list[str] = Field(default_factory=_empty)
     defaults: dict[str, Any] = Field(default_factory=dict)
     pricing: Pricing | None = None
 
@@ -212,10 +217,10 @@ class ProviderInfo(BaseModel):
 
     id: str
     display_name: str
-    credential_env_vars: list[str] = Field(default_factory=list)
-    capabilities: list[str] = Field(default_factory=list)
+    credential_env_vars: list[str] = Field(default_factory=_empty)
+    capabilities: list[str] = Field(default_factory=_empty)
     defaults: dict[str, Any] = Field(default_factory=dict)
-    config_fields: list[ConfigField] = Field(default_factory=list)
+    config_fields: list[ConfigField] = Field(default_factory=_empty)
 
 
 class ModuleInfo(BaseModel):
@@ -238,7 +243,7 @@ class SessionStatus(BaseModel):
     model_config = _DEFERRED
 
     session_id: str
-    started_at: datetime = Field(default_factory=datetime.now)
+    started_at: datetime = Field(default_factory=lambda: datetime.now())
     ended_at: datetime | None = None
     status: Literal["running", "completed", "failed", "cancelled"] = "running"
     total_messages: int = 0

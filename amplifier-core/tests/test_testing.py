@@ -165,7 +165,7 @@ class TestWaitFor:
     async def test_it_waits_until_the_condition_holds(self) -> None:
         """It polls, and says that the condition came to hold."""
         answers = iter([False, False, True])
-        assert await wait_for(lambda: next(answers)) is True
+        assert await wait_for(lambda: next(answers), timeout=60) is True
 
     async def test_it_gives_up(self) -> None:
         """It says so when the condition never holds, having asked at least once."""

@@ -36,7 +36,7 @@ PASSED_ON = re.compile(r"PIP_|UV_|SSL_|REQUESTS_|CURL_|LANG$|LC_|(https?|no|all)
 #: Of those, what would point at the environment that runs the tests.
 HELD_BACK = re.compile(r"UV_(TOOL|PYTHON|PROJECT|CONSTRAINT|BUILD_CONSTRAINT)|PIP_(TARGET|PREFIX|USER|CONSTRAINT)")
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = pytest.mark.timeout(1200)
 
 
 # The page

@@ -53,7 +53,7 @@ def _bundle(port: int) -> dict[str, Any]:
     }
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(900)
 @pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed: `make system` brings it")
 def test_an_mcp_server_behind_walls_and_a_budget_that_ends_the_run(tmp_path: Path) -> None:
     """The server answers, reaches neither a listener of the host nor a file outside; the third request is exit 5."""

@@ -182,7 +182,7 @@ async def test_payloads_in_the_other_places(world: Any, make_module: Any, output
     await world.check(session)
 
 
-@pytest.mark.timeout(15)
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("output", ["shared(64)", "entangled(64)"])
 async def test_few_objects_that_would_be_many_when_written_out(world: Any, make_module: Any, output: str) -> None:
     """A few dozen containers that share or refer to each other do not keep an event busy for ever."""

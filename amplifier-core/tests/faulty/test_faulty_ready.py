@@ -168,7 +168,7 @@ async def test_reaching_into_the_start(world: Any, make_module: Any, fault: str)
             coordinator.session_state["after"] = coordinator.session_state.get("after", 0) + 1
         """,
     )
-    session = world.session(world.faulty("hooks", ready=fault), "hooks-after", ready_timeout=5)
+    session = world.session(world.faulty("hooks", ready=fault), "hooks-after", ready_timeout=60)
     await session.initialize()
     assert session.coordinator.session_state["after"] == 1
     await world.check(session)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import threading
+import time
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -68,7 +70,7 @@ async def gathers(event: str, data: Any) -> None:
 
 
 async def shields(event: str, data: Any) -> None:
-    await asyncio.shield(asyncio.sleep(0.1))
+    await asyncio.shield(asyncio.sleep(60))
 
 
 async def groups(event: str, data: Any) -> None:
@@ -90,8 +92,13 @@ async def waits_for_itself(event: str, data: Any) -> None:
         await asyncio.Event().wait()
 
 
+#: Set when a test is done with the thread of the handler below.
+released = threading.Event()
+
+
 async def threads(event: str, data: Any) -> None:
-    await asyncio.get_running_loop().run_in_executor(None, lambda: __import__("time").sleep(0.1))
+    released.clear()
+    await asyncio.get_running_loop().run_in_executor(None, released.wait, 60)
 
 
 LATE = [
@@ -107,6 +114,7 @@ async def test_late_handler_counts_as_raising(hurried: HookRegistry, reports: An
     hurried.register("x:y", handler, name="late")
     hurried.register("x:y", lambda event, data: ran.append("next"))
     result = await hurried.emit("x:y", {})
+    released.set()
     assert result.action == "continue"
     assert ran == ["next"]
     assert reports.of(logging.ERROR) == [
@@ -123,6 +131,7 @@ async def test_late_gate_denies(hurried: HookRegistry, handler: Any) -> None:
     """A gate past its deadline denies, and the reason says that it was a timeout, and whose."""
     hurried.register("x:y", handler, name="gate", on_error="deny")
     result = await hurried.emit("x:y", {})
+    released.set()
     assert (result.action, result.reason) == ("deny", "Gate 'gate' failed: timeout after 0.02 s")
 
 
@@ -195,16 +204,21 @@ async def test_clean_up_runs(hurried: HookRegistry, monkeypatch: pytest.MonkeyPa
     assert fate == ["child", "cancelled", "cleaned up"]
 
 
-async def test_deadline_is_per_handler(hurried: HookRegistry, reports: Any) -> None:
+async def test_deadline_is_per_handler(hurried: HookRegistry, reports: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each handler has the whole time; many quick ones are not late together."""
-    hurried._timeout = 1
+    hurried._timeout = 100
+    loop, real, ran = asyncio.get_running_loop(), time.monotonic, list[float]()
+    monkeypatch.setattr(loop, "time", lambda: real() + 30 * len(ran))
 
     async def quick(event: str, data: Any) -> None:
-        await asyncio.sleep(0.1)
+        ran.append(loop.time())  # by the loop's clock it takes half a minute
+        for _ in range(3):
+            await asyncio.sleep(0)
 
     for _ in range(11):
         hurried.register("x:y", quick)
     await hurried.emit("x:y", {})
+    assert ran[-1] - ran[0] > 2 * 100
     assert reports.texts == []
 
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, Literal, get_args
 
-__all__ = ["DEPTHS", "SCOPES", "Depth", "Scope", "inherited_text", "with_context"]
+__all__ = ["DEPTHS", "SCOPES", "Depth", "Scope", "inherited_text", "with_context", "without_context"]
 
 Depth = Literal["none", "recent", "all"]
 Scope = Literal["conversation", "agents", "full"]
@@ -55,6 +55,15 @@ def with_context(instruction: str, context: str) -> str:
     fence = "~" * max(3, longest + 1)
     quoted = _MARKERS.sub(r"(\1)", context)
     return f"{_OPENING}\n{fence}\n{quoted}\n{fence}\n{_CLOSING}\n\n{_TASK}\n{instruction}"
+
+
+def without_context(told: str) -> str:
+    """Return the instruction alone of what `with_context` has made; anything else as it is."""
+    if not told.startswith(f"{_OPENING}\n"):
+        return told
+    # The quotation holds no such marker: what looked like one in it was changed.
+    _, closing, rest = told.partition(f"\n{_CLOSING}\n\n{_TASK}\n")
+    return rest if closing else told
 
 
 def _end(messages: Sequence[Mapping[str, Any]], call_id: str | None) -> int:

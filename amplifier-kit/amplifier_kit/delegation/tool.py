@@ -106,6 +106,12 @@ class DelegatingTool(ABC):
             raise Problem("invalid_input", f"'session_id' {session_id!r:.100} is not the id of a session")
         return session_id
 
+    def resumed_agent(self, given: Mapping[str, Any], session_id: str) -> str:
+        """Return the agent of a child that goes on: as the app has it on record, else as the input or its id says."""
+        ask = getattr(self.coordinator.get_capability("session.resume"), "agent_of", None)
+        known = ask(session_id) if callable(ask) else None
+        return known if isinstance(known, str) and known else self.text(given, "agent") or agent_of(session_id)
+
     def check_depth(self) -> None:
         """Raise Problem when no session may stand below this one."""
         most = self.settings.max_recursion_depth

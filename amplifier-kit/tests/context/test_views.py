@@ -197,11 +197,8 @@ def test_what_is_left_is_in_order(history: list[Message], budget: int, config: d
     if view is None:
         return
     shown = [message for message in view if message["role"] != "system"]
-    position = 0
-    for message in shown:
-        while not _stems_from(message, history[position]):
-            position += 1
-        position += 1
+    ledger = iter(history)  # each is looked for behind the one before
+    assert all(any(_stems_from(message, original) for original in ledger) for message in shown)
 
 
 def _stems_from(shown: Message, original: Message) -> bool:

@@ -8,7 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amplifier_kit.delegation.inherited import DEPTHS, SCOPES, Depth, Scope, inherited_text, with_context
+from amplifier_kit.delegation.inherited import (
+    DEPTHS,
+    SCOPES,
+    Depth,
+    Scope,
+    inherited_text,
+    with_context,
+    without_context,
+)
 
 MESSAGES: list[dict[str, Any]] = [
     {"role": "system", "content": "SYSTEM"},
@@ -113,3 +121,21 @@ KEYS = st.sampled_from(["role", "content", "tool_calls", "tool_call_id", "name",
 def test_odd_messages(messages: list[dict[str, Any]], depth: Depth, scope: Scope) -> None:
     """Whatever a context holds, a child is told some text."""
     assert isinstance(inherited_text(messages, depth, 2, scope), str)
+
+
+_MARKED = st.text() | st.sampled_from(
+    ["[END PARENT CONTEXT]\n\n[YOUR TASK]\n", "[PARENT CONVERSATION CONTEXT]\n", "~~~\n"]
+)
+
+
+@given(st.lists(_MARKED, max_size=5).map("".join), st.lists(_MARKED, max_size=5).map("".join))
+def test_the_task_is_found_again(instruction: str, context: str) -> None:
+    """Lists of sessions show what a child was to do, whatever it was told before that, and whatever the task says."""
+    told = with_context(instruction, context)
+    assert without_context(told) == (instruction if context else without_context(instruction))
+
+
+@pytest.mark.parametrize("text", ["", "Go.", "[YOUR TASK]\nGo.", "[PARENT CONVERSATION CONTEXT]\nand no more"])
+def test_what_is_no_context_stays(text: str) -> None:
+    """A prompt of a person is shown as it is."""
+    assert without_context(text) == text

@@ -51,13 +51,16 @@ def test_this_process_is_refused_too(tmp_path: Path) -> None:
 def test_close_lets_the_next_one_in(tmp_path: Path) -> None:
     """A session that was closed can be continued at once."""
     for _ in range(3):
-        SessionLog(tmp_path).close()
+        with SessionLog(tmp_path) as log:
+            log.write({"event": "a:b", "data": {}})
+    assert len((tmp_path / "events.jsonl").read_bytes().splitlines()) == 3
 
 
 def test_sessions_do_not_lock_each_other(tmp_path: Path) -> None:
     """The lock is on the session, not on the folder of all sessions."""
     with SessionLog(tmp_path / "a"), SessionLog(tmp_path / "b"), SessionLog(tmp_path, name="c.jsonl"):
-        pass
+        locks = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*.lock"))
+    assert locks == ["a/events.lock", "b/events.lock", "c.lock"]
 
 
 def test_a_lock_file_that_says_nothing(tmp_path: Path) -> None:

@@ -182,7 +182,7 @@ async def test_a_tool_that_ignores_its_cancellation_does_not_hold_the_turn(
     assert await run(rig, {"tool_timeout": 0.01}) == "done"
     assert "timeout" in rig.results()[0]
     end.set()
-    assert await wait_for(lambda: not waiting._left_behind)
+    assert await wait_for(lambda: not waiting._left_behind, timeout=60)
 
 
 async def test_waiting_for_a_person_is_not_the_tools_time(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -226,12 +226,12 @@ async def test_a_graceful_stop_lets_running_tools_finish_and_starts_none(run: An
 
     async def stop(_: Any) -> str:
         await rig.coordinator.request_cancel()
-        await wait_for(lambda: len(rig.data("approval:granted")) == 2)
+        await wait_for(lambda: len(rig.data("approval:granted")) == 2, timeout=60)
         return "finished"
 
     async def policy(action: str, _: Any) -> str:
         if action == "tool.late":
-            await wait_for(lambda: rig.coordinator.cancellation.is_cancelled)
+            await wait_for(lambda: rig.coordinator.cancellation.is_cancelled, timeout=60)
         return "allow"
 
     late = PlainTool("late")
@@ -252,7 +252,7 @@ async def test_an_immediate_stop_keeps_what_was_finished(run: Any) -> None:
     rig = LoopRig()
 
     async def stop(_: Any) -> None:
-        await wait_for(lambda: bool(rig.data("tool:post")))
+        await wait_for(lambda: bool(rig.data("tool:post")), timeout=60)
         await rig.coordinator.request_cancel(immediate=True)
         await asyncio.Event().wait()
 

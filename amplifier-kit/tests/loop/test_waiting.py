@@ -36,6 +36,12 @@ def short_grace(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(waiting, "_LAST_CHANCE", 0.01)
 
 
+@pytest.fixture
+def long_last_chance(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let work that must be finished have all the time that a busy machine needs for it."""
+    monkeypatch.setattr(waiting, "_LAST_CHANCE", 60)
+
+
 async def test_a_result_comes_through() -> None:
     """Work that is done in time returns what it returns."""
     assert await bounded(value(), timeout=60) == "value"
@@ -73,21 +79,22 @@ async def test_work_that_ignores_its_cancellation_is_left_behind(caplog: pytest.
         await bounded(stubborn(end), timeout=0.01)
     assert "is left behind" in caplog.text
     end.set()
-    assert await wait_for(lambda: not waiting._left_behind)
+    assert await wait_for(lambda: not waiting._left_behind, timeout=60)
 
 
 async def test_cancelling_the_caller_cancels_the_work() -> None:
     """The cancellation of the outer task reaches the work and carries on."""
-    heard = asyncio.Event()
+    begun, heard = asyncio.Event(), asyncio.Event()
 
     async def work() -> None:
+        begun.set()
         try:
             await for_ever()
         finally:
             heard.set()
 
     task = asyncio.create_task(bounded(work()))
-    await asyncio.sleep(0.01)
+    await begun.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
@@ -120,6 +127,7 @@ async def test_nobody_complains_about_dropped_work() -> None:
     assert complaints == []
 
 
+@pytest.mark.usefixtures("long_last_chance")
 async def test_work_is_finished_although_the_caller_is_cancelled() -> None:
     """What must not be lost runs to its end, and then the cancellation is raised."""
     finished = []
@@ -148,6 +156,7 @@ async def test_the_last_chance_is_not_endless() -> None:
         await task
 
 
+@pytest.mark.usefixtures("long_last_chance")
 async def test_a_failure_does_not_hide_the_cancellation(caplog: pytest.LogCaptureFixture) -> None:
     """When both happen, the cancellation is raised and the failure is logged."""
 
@@ -181,7 +190,7 @@ async def test_dropped_work_has_its_grace_although_the_caller_is_cancelled_too()
 
     work = asyncio.create_task(clean_up())
     await asyncio.sleep(0)
-    dropping = asyncio.create_task(drop(work))
+    dropping = asyncio.create_task(drop(work, grace=60))
     await asyncio.sleep(0)
     dropping.cancel()
     with pytest.raises(asyncio.CancelledError):

@@ -26,6 +26,13 @@ def processes_with(token: str) -> list[int]:
     return found
 
 
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let nobody be given up as unkillable because the machine stood still for some seconds."""
+    for module in ("order", "running"):
+        monkeypatch.setattr(f"amplifier_kit.processes.{module}.PATIENCE", 30.0)
+
+
 @pytest.fixture
 def nap() -> Iterator[str]:
     """Return a command that hangs and is told from all others by its text; what is left of it fails nobody else."""

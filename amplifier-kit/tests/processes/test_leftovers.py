@@ -99,7 +99,7 @@ async def test_when_cancelled_again_and_again(shell: MakeOrder, nap: str, naps: 
 
 async def test_who_ends_soon_may_end(shell: MakeOrder, tmp_path: Path) -> None:
     """A process substitution that is about to write its last lines gets to."""
-    outcome = await run(shell("echo text > >(sleep 0.05; cat > kept)"), Output(100), timeout=60)
+    outcome = await run(shell("echo text > >(sleep 0.05; cat > kept)", linger=60.0), Output(100), timeout=60)
     assert outcome.left == 0
     assert (tmp_path / "kept").read_text(encoding="utf-8") == "text\n"
 
@@ -131,7 +131,7 @@ async def test_who_kills_the_supervisor_unmarked(shell: MakeOrder, nap: str, nap
 
 async def test_who_stops_the_supervisor(shell: MakeOrder, nap: str, naps: Naps) -> None:
     """A supervisor that was made to stand still is woken up."""
-    outcome = await run(shell(f"kill -STOP $PPID; setsid -f {nap}; {nap}"), Output(100), timeout=1)
+    outcome = await run(shell(f"kill -STOP $PPID; setsid -f {nap}; {nap}", grace=30.0), Output(100), timeout=1)
     assert (outcome.returncode, outcome.is_timed_out, outcome.alive) == (-signal.SIGTERM, True, ())
     assert naps() == []
 

@@ -42,9 +42,11 @@ def pids_of(folder: Path) -> list[int]:
 async def test_git_that_hangs_is_killed_with_all_it_started(fake_git: Callable[[str], Path], tmp_path: Path) -> None:
     """At the deadline the whole process group ends, and the line says why there is nothing about git."""
     folder = fake_git(HANGING)
-    lines = await repository_lines(str(tmp_path), Settings(git_timeout=3))
-    assert lines == ["Git: not available (git took longer than 3 s)"]
-    pids = pids_of(folder)
+    for seconds in (3, 60):  # twice only on a machine that is very busy
+        lines = await repository_lines(str(tmp_path), Settings(git_timeout=seconds))
+        assert lines == [f"Git: not available (git took longer than {seconds} s)"]
+        if pids := pids_of(folder):
+            break
     assert len(pids) == 2
     assert await wait_for(lambda: not any(map(is_running, pids)), timeout=30)
 
@@ -93,10 +95,14 @@ async def test_what_is_known_by_the_deadline_is_told(fake_git: Callable[[str], P
         'case "$*" in *symbolic-ref*) echo main;; *for-each-ref*) echo refs/heads/main;;\n'
         "*--max-count*) echo abc Begin;; *) exec sleep 1000;; esac\n"
     )
-    assert await repository_lines(str(tmp_path), Settings(git_timeout=3)) == [
+    for seconds in (3, 60):  # twice only on a machine that is very busy
+        lines = await repository_lines(str(tmp_path), Settings(git_timeout=seconds))
+        if len(lines) == 5:
+            break
+    assert lines == [
         "Git branch: main",
         "Main branch: main",
-        "Git status: not known (git took longer than 3 s)",
+        f"Git status: not known (git took longer than {seconds} s)",
         "Recent commits:",
         "abc Begin",
     ]

@@ -13,7 +13,7 @@ import pytest
 
 from amplifier_core import ChatRequest
 from amplifier_core.llm_errors import InvalidRequestError, RateLimitError, StreamError
-from amplifier_core.testing import MockCoordinator
+from amplifier_core.testing import MockCoordinator, wait_for
 from amplifier_module_provider_mock import mount
 
 Ask = Callable[..., ChatRequest]
@@ -157,7 +157,7 @@ async def test_a_cancelled_call_is_closed(coordinator: MockCoordinator, ask: Ask
     """A call that is cancelled while the model takes its time ends with a response all the same."""
     provider = await mounted(coordinator, scenario=str(scenario_file("turns: [{text: late, delay_ms: 60000}]")))
     call = asyncio.ensure_future(provider.complete(ask("hi")))
-    await asyncio.sleep(0.01)
+    assert await wait_for(lambda: bool(heard(coordinator, "llm:request")), timeout=60)
     call.cancel()
     with pytest.raises(asyncio.CancelledError):
         await call

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from collections.abc import Awaitable, Callable, Mapping
@@ -12,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from amplifier_core.testing import MockCoordinator
+from amplifier_core.testing import MockCoordinator, wait_for
 from amplifier_module_tool_search import mount, progress
 from amplifier_module_tool_search.settings import EXCLUSIONS, Settings
 
@@ -55,12 +56,15 @@ async def test_long_searches_tell(
         told.append(data)
 
     coordinator.hooks.register("tool:progress", hear)
-    tools = await make_tools({"engine": "python", "grep": {"timeout": 0.6}})
+    tools = await make_tools({"engine": "python", "grep": {"timeout": 60}})
+    monkeypatch.setattr(progress, "PERIOD", 60)
     await tools["grep"].execute({"pattern": "none"})
     assert told == []
     monkeypatch.setattr(progress, "PERIOD", 0.1)
-    await tools["grep"].execute({"pattern": "(a+)+$", "_tool_call_id": "call-7"})
-    assert len(told) > 1
+    searching = asyncio.create_task(tools["grep"].execute({"pattern": "(a+)+$", "_tool_call_id": "call-7"}))
+    assert await wait_for(lambda: len(told) > 1, timeout=60)
+    searching.cancel()
+    await asyncio.wait([searching])
     assert told[0]["tool_name"] == "grep"
     assert told[0]["tool_call_id"] == "call-7"
     assert "so far" in told[0]["message"]

@@ -77,12 +77,15 @@ async def test_a_regular_expression_that_takes_for_ever(make_tools: MakeTools, w
 async def test_what_was_found_in_time_is_the_answer(make_tools: MakeTools, write: Write, fake_rg: Any) -> None:
     """A search that is stopped tells what it had found, and that there may be more."""
     write({"a": ""})
-    fake_rg(r"printf './a\0'; sleep 60")
-    tools = await make_tools({"engine": "rg", "grep": {"timeout": 0.5}})
-    result = await tools["grep"].execute({"pattern": "x"})
+    fake_rg(r"printf './a\0'; sleep 600")
+    for seconds in (0.5, 60):  # twice only on a machine that is very busy
+        tools = await make_tools({"engine": "rg", "grep": {"timeout": seconds}})
+        result = await tools["grep"].execute({"pattern": "x"})
+        if result.error is None:
+            break
     assert result.output["files"] == ["a"]
     assert result.output["results_capped"] is True
-    assert "stopped after 0.5 s" in result.output["notes"][0]
+    assert f"stopped after {seconds:g} s" in result.output["notes"][0]
 
 
 @linux
@@ -165,12 +168,15 @@ async def test_a_search_whose_session_died_ends_by_itself(make_tools: MakeTools,
 async def test_a_glob_that_is_late(make_tools: MakeTools, write: Write, fake_rg: Any) -> None:
     """A listing that takes too long tells what it has; with nothing it fails."""
     write({"a": "", "b": ""})
-    fake_rg(r"printf 'a\0b\0'; exec sleep 60")
-    tools = await make_tools({"engine": "rg", "glob": {"timeout": 1}})
-    result = await tools["glob"].execute({"pattern": "*"})
+    fake_rg(r"printf 'a\0b\0'; exec sleep 600")
+    for seconds in (1, 60):  # twice only on a machine that is very busy
+        tools = await make_tools({"engine": "rg", "glob": {"timeout": seconds}})
+        result = await tools["glob"].execute({"pattern": "*"})
+        if result.error is None:
+            break
     assert sorted(match["path"] for match in result.output["matches"]) == ["a", "b"]
     assert result.output["results_capped"] is True
-    fake_rg("exec sleep 60")
+    fake_rg("exec sleep 600")
     tools = await make_tools({"engine": "rg", "glob": {"timeout": 1}})
     result = await tools["glob"].execute({"pattern": "*"})
     assert result.error is not None
@@ -195,7 +201,7 @@ async def test_a_pipe_in_place_of_the_rules(make_tools: MakeTools, write: Write,
     """A .gitignore that never ends is no rules, or is stopped in time; it holds nobody up."""
     write({"a": "foo\n"})
     os.mkfifo(project / ".gitignore")
-    tools = await make_tools({"engine": engine, "grep": {"timeout": 1}})
+    tools = await make_tools({"engine": engine, "grep": {"timeout": 60 if engine == "python" else 1}})
     result = await tools["grep"].execute({"pattern": "foo"})
     if engine == "python":
         assert result.output["files"] == ["a"]

@@ -18,6 +18,7 @@ import pytest
 
 from amplifier_core.testing import EventRecorder, MockCoordinator
 from amplifier_kit.net import Guard
+from amplifier_module_tool_web import reading
 from amplifier_module_tool_web.client import Client
 from amplifier_module_tool_web.domains import Domains
 from amplifier_module_tool_web.fetch import WebFetchTool
@@ -258,12 +259,13 @@ class World:
 
     async def fetch(self, url: str, config: Mapping[str, Any] | None = None, **more: Any) -> Any:
         """Return the result of one call."""
-        return await self.tool(**(config or {})).execute({"url": url, **more})
+        return await self.tool(**{"timeout": 60, **(config or {})}).execute({"url": url, **more})
 
 
 @pytest.fixture
-async def world(tmp_path: Path) -> AsyncIterator[World]:
-    """Return a world in which `site.example` and `other.example` are this machine."""
+async def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[World]:
+    """Return a world in which `site.example` and `other.example` are this machine, however slow it is."""
+    monkeypatch.setattr(reading, "DEADLINE", 60)
     folder = tmp_path / "project"
     folder.mkdir()
     made = World(folder)

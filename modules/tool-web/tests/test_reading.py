@@ -45,8 +45,9 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[subprocess.Popen[bytes]]:
     return processes
 
 
-async def test_an_article_is_read(started: list[Any]) -> None:
+async def test_an_article_is_read(started: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """The readable text comes from another process, which is gone afterwards."""
+    monkeypatch.setattr(reading, "DEADLINE", 60)
     text = await reading.read(ARTICLE, "https://site.example/")
     assert text.startswith("Part 0 of the mill.\n\nPart 1")
     assert [process.returncode for process in started] == [0]

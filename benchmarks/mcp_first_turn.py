@@ -1,0 +1,132 @@
+"""Measure what MCP servers add to the first turn of a session.
+
+    python benchmarks/mcp_first_turn.py [--rounds 12] [--json]
+
+The same session is started in a process of its own without `tool-mcp`, with it and no server, with a server that
+answers at once, and with one that never says a word; the time is taken from the start of the session to the answer of
+its first turn. The model answers at once, and for further rows after half a second, when the protocol's library is just
+being imported in the background. Every round starts each of them once, in changing order, and the difference of the
+lower quartiles counts: what else the machine did at the time only ever adds. Prints a table, or with --json one object
+`{"rows": [{"what", "ms", "target_ms", "met"}]}`; exits 1 when a target is missed, 2 when a session fails.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from children import environment
+from document import ROOT
+from measured import lower_quartile, measuring, show
+
+sys.path[:0] = [str(module) for module in sorted((ROOT / "modules").iterdir())]
+
+#: Nobody waits for a server; importing the module and reading the list of servers is all that is left.
+TARGET_MS = 10.0
+#: An answer that comes while the library is imported shares the interpreter with that import, in turns of 5 ms.
+BUSY_TARGET_MS = 50.0
+DELAYS = {"at once": 0, "after 500 ms": 500}
+ANSWER = "The answer."
+SERVER = """\
+import json, sys
+for line in sys.stdin:
+    asked = json.loads(line)
+    given = {"tools": [{"name": "echo", "inputSchema": {"type": "object"}}]}
+    if asked.get("method") == "initialize":
+        given = {"protocolVersion": asked["params"]["protocolVersion"], "capabilities": {"tools": {}},
+                 "serverInfo": {"name": "fast", "version": "1"}}
+    elif asked.get("method") != "tools/list":
+        given = None
+    if "id" in asked:
+        found = {"result": given} if given else {"error": {"code": -32601, "message": "no such method"}}
+        print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], **found}), flush=True)
+"""
+SERVERS: dict[str, Any] = {
+    "without tool-mcp": None,
+    "no server": {},
+    "a server that answers at once": {"fast": {"command": sys.executable, "args": ["-S", "server.py"]}},
+    "a server that never answers": {"never": {"command": "sleep", "args": ["100000"]}},
+}
+
+
+def plan(servers: Any, delay_ms: int, folder: Path) -> dict[str, Any]:
+    """Return the plan of a session with these servers, None for one without the module."""
+    script = folder / f"script-{delay_ms}.json"
+    script.write_text(json.dumps({"turns": [{"delay_ms": delay_ms, "text": ANSWER}]}), encoding="utf-8")
+    mcp = [] if servers is None else [{"module": "tool-mcp", "config": {"servers": servers}}]
+    return {
+        "session": {"orchestrator": {"module": "loop-streaming"}, "context": {"module": "context-simple"}},
+        "providers": [{"module": "provider-mock", "config": {"scenario": str(script)}}],
+        "tools": [{"module": "tool-todo"}, *mcp],
+        "hooks": [{"module": "hooks-logging"}],
+    }
+
+
+async def first_turn(name: str, delay_ms: int, folder: Path) -> float:
+    """Return how long a session takes from its start to its first answer, in milliseconds."""
+    from amplifier_foundation.prepared import Prepared
+    from amplifier_foundation.sessions import SessionRuntime
+
+    prepared = Prepared.from_plan(plan(SERVERS[name], delay_ms, folder), folder / "home", folder, name="first")
+    start = time.perf_counter()
+    async with SessionRuntime(prepared) as runtime:
+        answer = await runtime.execute("Hello.")
+        taken = (time.perf_counter() - start) * 1000
+    if ANSWER not in str(answer):
+        raise RuntimeError(f"the session with {name} answered {answer!r}")
+    return taken
+
+
+def once(name: str, delay_ms: int, folder: Path) -> float:
+    """Measure one first turn in a process of its own; exit when it fails."""
+    command = [sys.executable, __file__, "--child", name, str(delay_ms), str(folder)]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment(), timeout=100, check=False)
+    if done.returncode:
+        print(f"the session with {name} failed:\n{done.stderr[-2000:]}", file=sys.stderr)
+        sys.exit(2)
+    return float(done.stdout.splitlines()[-1])
+
+
+def measure(rounds: int) -> list[dict[str, Any]]:
+    """Return the rows: what each kind of server adds, for both kinds of model."""
+    rows = []
+    for when, delay_ms in DELAYS.items():
+        taken: dict[str, list[float]] = {name: [] for name in SERVERS}
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name).resolve()
+            (folder / "server.py").write_text(SERVER, encoding="utf-8")
+            for number in range(rounds):
+                names = list(SERVERS)
+                for turn in names[number % 4 :] + names[: number % 4]:
+                    taken[turn].append(once(turn, delay_ms, folder))
+        alone, *others = (lower_quartile(values) for values in taken.values())
+        target = BUSY_TARGET_MS if delay_ms else TARGET_MS
+        for server, value in zip(list(SERVERS)[1:], others, strict=True):
+            what = f"first turn, model answers {when}: tool-mcp with {server} adds, to {alone:.0f} ms"
+            rows.append(
+                {"what": what, "ms": max(0.0, value - alone), "target_ms": target, "met": value - alone <= target}
+            )
+    return rows
+
+
+def main() -> int:
+    """Measure, print, and return the exit status."""
+    parser = measuring(__doc__, rounds=12)
+    parser.add_argument("--child", nargs=3, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.child:
+        name, delay_ms, folder = options.child
+        print(asyncio.run(first_turn(name, int(delay_ms), Path(folder))))
+        return 0
+    return show(measure(options.rounds), as_json=options.json, digits=1)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
