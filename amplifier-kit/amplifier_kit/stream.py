@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Awaitable, Generator
 from typing import Any, Final, Literal
 
-__all__ = ["STREAM_EVENTS", "BlockType", "StreamEmitter"]
+__all__ = ["NOTHING", "STREAM_EVENTS", "BlockType", "StreamEmitter"]
 
 BlockType = Literal["text", "thinking", "tool_use"]
 
@@ -16,6 +17,20 @@ _ABORTED: Final = "llm:stream_aborted"
 
 #: What a provider that streams contributes on `observability.events`.
 STREAM_EVENTS: Final = (_START, _DELTA, _END, _ABORTED)
+
+
+class _Nothing:
+    """Be awaited and done at once."""
+
+    __slots__ = ()
+
+    def __await__(self) -> Generator[None, None, None]:
+        """Wait for nothing."""
+        yield from ()
+
+
+#: What a function returns that has nothing to wait for.
+NOTHING: Final = _Nothing()
 
 
 class StreamEmitter:
@@ -41,14 +56,22 @@ class StreamEmitter:
         named = {"name": name} if name is not None else {}
         await self._emit(_START, {"block_index": index, "block_type": block_type, **named})
 
-    async def block_delta(self, index: int, text: str) -> None:
-        """Add a piece to an open block; raises ValueError when it is not open."""
-        block_type, sequence = self._block(index)
-        if not text:
-            return
+    def block_delta(self, index: int, text: str) -> Awaitable[object]:
+        """Add a piece to an open block, and return what is to be awaited; raises ValueError when it is not open."""
+        # Every token passes here: no coroutine of our own around that of the hooks.
+        block_type, sequence = self._open.get(index) or self._block(index)
+        if not text or self._hooks is None:
+            return NOTHING
         self._open[index] = (block_type, sequence + 1)
-        piece = {"block_index": index, "block_type": block_type, "sequence": sequence, "text": text}
-        await self._emit(_DELTA, piece)
+        piece = {
+            "request_id": self.request_id,
+            "block_index": index,
+            "block_type": block_type,
+            "sequence": sequence,
+            "text": text,
+        }
+        told: Awaitable[object] = self._hooks.emit(_DELTA, piece)
+        return told
 
     async def block_end(self, index: int) -> None:
         """Close an open block; raises ValueError when it is not open."""

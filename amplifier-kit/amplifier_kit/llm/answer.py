@@ -7,7 +7,7 @@ the events and the response are the same for all of them.
 from __future__ import annotations
 
 import json
-from collections.abc import Hashable
+from collections.abc import Awaitable, Hashable
 from typing import Any, Final, Literal
 
 from amplifier_core.content_models import TextContent, ThinkingContent, ToolCallContent
@@ -21,7 +21,7 @@ from amplifier_core.message_models import (
     ToolCallBlock,
 )
 from amplifier_kit.llm.usage import Tokens
-from amplifier_kit.stream import BlockType, StreamEmitter
+from amplifier_kit.stream import NOTHING, BlockType, StreamEmitter
 
 __all__ = ["Answer", "FinishReason", "LLMResponse"]
 
@@ -70,7 +70,8 @@ class Answer:
         self._open: dict[Hashable, _Block] = {}
         self._order: list[_Block | RedactedThinkingBlock] = []
         self._next_index = 0
-        self._saying: BlockType | None = None
+        #: What `say` adds to.
+        self._saying: _Block | None = None
         self.finish_reason: FinishReason | None = None
         #: Why the service refused, when it says.
         self.refusal: str | None = None
@@ -107,14 +108,17 @@ class Answer:
         if kind == "tool_use":
             await self._announce(block)
 
-    async def add(self, key: Hashable, piece: str) -> None:
-        """Add a piece to an open block: text, thinking, or the arguments of a call as JSON text."""
-        if not piece:
-            return
-        block = self._open[key]
-        if block.index is None:
-            await self._announce(block)
+    def add(self, key: Hashable, piece: str) -> Awaitable[object]:
+        """Add a piece to an open block: text, thinking, or the arguments of a call as JSON text; await the result."""
+        return self._add(self._open[key], piece) if piece else NOTHING
+
+    def _add(self, block: _Block, piece: str) -> Awaitable[object]:
+        # Every token passes here: no coroutine but that of the hooks.
         block.pieces.append(piece)
+        return self._begin(block, piece) if block.index is None else self._emitter.block_delta(block.index, piece)
+
+    async def _begin(self, block: _Block, piece: str) -> None:
+        await self._announce(block)
         assert block.index is not None
         await self._emitter.block_delta(block.index, piece)
 
@@ -131,21 +135,18 @@ class Answer:
             self._order.remove(block)
             await self.end(key)
 
-    async def say(self, kind: Literal["text", "thinking"], piece: str) -> None:
-        """Add a piece for services that stream without blocks: a block lasts until another kind begins."""
+    def say(self, kind: Literal["text", "thinking"], piece: str) -> Awaitable[object]:
+        """Add a piece for services that stream without blocks: a block lasts until another kind begins; await it."""
         if not piece:
-            return
-        if self._saying != kind:
-            await self.hush()
-            self._saying = kind
-            await self.start(_SAYING, kind)
-            await self.add(_SAYING, piece)
-            return
-        # As `add` does it, written out: every token passes here.
-        block = self._open[_SAYING]
-        assert block.index is not None
-        block.pieces.append(piece)
-        await self._emitter.block_delta(block.index, piece)
+            return NOTHING
+        block = self._saying
+        return self._add(block, piece) if block is not None and block.kind == kind else self._turn_to(kind, piece)
+
+    async def _turn_to(self, kind: Literal["text", "thinking"], piece: str) -> None:
+        await self.hush()
+        await self.start(_SAYING, kind)
+        self._saying = self._open[_SAYING]
+        await self._add(self._saying, piece)
 
     async def hush(self) -> None:
         """End what `say` began."""

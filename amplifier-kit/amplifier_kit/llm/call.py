@@ -198,7 +198,7 @@ class Attempts:
         if state == "open":
             raise ProviderUnavailableError(
                 f"{self._line.name}: not asked, because the last {breaker.failures} calls failed; it is tried again in "
-                f"{left:.0f} s. Choose another provider, or run `amplifier provider test {self._line.name}`",
+                f"{left:.0f} s. Choose another provider, or run `amplifier provider test {self._line.endpoint.called}`",
                 provider=self._line.name,
                 model=self._call.model,
                 retryable=False,

@@ -162,6 +162,15 @@ class Endpoint:
     key_name: str | None = None
     overloaded_multiplier: float = 1.0
     scrub: Callable[[str], str] = str
+    #: The setting that holds the address.
+    url_name: str = "base_url"
+    #: Tells the name that a session has the provider under, which may be one of several of its kind.
+    mounted_as: Callable[[], str] | None = None
+
+    @property
+    def called(self) -> str:
+        """Return the name that commands know the provider by."""
+        return self.mounted_as() if self.mounted_as is not None else self.provider
 
 
 def to_llm_error(error: BaseException, endpoint: Endpoint, model: str | None) -> LLMError:
@@ -232,8 +241,8 @@ def _text(failure: Failure, kind: ErrorType, endpoint: Endpoint, model: str | No
 
 
 def _remedy(kind: ErrorType, endpoint: Endpoint, model: str | None) -> str:
-    test = f"`amplifier provider test {endpoint.provider}`"
-    where = f" at {endpoint.base_url}" if endpoint.base_url else ""
+    test = f"`amplifier provider test {endpoint.called}`"
+    where = f"{endpoint.url_name} at {endpoint.base_url}" if endpoint.base_url else endpoint.url_name
     key = endpoint.key_name or "api_key"
     if issubclass(kind, AccessDeniedError):
         return f"The key may not use this: check its permissions, then run {test}"
@@ -241,10 +250,12 @@ def _remedy(kind: ErrorType, endpoint: Endpoint, model: str | None) -> str:
         return f"Check the key in {key}, then run {test}"
     if issubclass(kind, NotFoundError):
         if model is None:
-            return f"Check base_url{where}, then run {test}"
-        return f"Check the model {model!r} and base_url{where}; `amplifier provider models` lists what there is"
+            return f"Check {where}, then run {test}"
+        return (
+            f"Check the model {model!r} and {where}; `amplifier provider models {endpoint.called}` lists what there is"
+        )
     if issubclass(kind, NetworkError):
-        return f"Check base_url{where} and the network, then run {test}"
+        return f"Check {where} and the network, then run {test}"
     if issubclass(kind, QuotaExceededError):
         return "Add credit or choose another provider"
     return ""

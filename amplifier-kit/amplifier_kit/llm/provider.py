@@ -24,7 +24,7 @@ from amplifier_kit.llm.call import CIRCUIT_EVENT, CONCURRENCY_EVENT, Attempts, L
 from amplifier_kit.llm.conversation import read_conversation
 from amplifier_kit.llm.errors import Endpoint, Wire, to_llm_error
 from amplifier_kit.llm.secrets import Scrubber
-from amplifier_kit.llm.settings import CommonSettings
+from amplifier_kit.llm.settings import CommonSettings, name_of_key
 from amplifier_kit.llm.structured import Mode, OutputMismatchError, Shape, shape_of
 from amplifier_kit.llm.throttle import throttle_of
 from amplifier_kit.llm.usage import CostLedger, added, priced_usage
@@ -53,6 +53,8 @@ class LLMProvider(ABC):
     has_json_mode: ClassVar[bool] = False
     #: Environment variables that hold the key, the first one first.
     key_names: ClassVar[tuple[str, ...]] = ()
+    #: The setting that holds the address of the service.
+    url_name: ClassVar[str] = "base_url"
     #: Own values for fields of CommonSettings.
     defaults: ClassVar[Mapping[str, Any]] = {}
 
@@ -83,9 +85,11 @@ class LLMProvider(ABC):
             provider=self.name,
             wire=self.wire,
             base_url=base_url,
-            key_name=self.key_names[0] if self.key_names else None,
+            key_name=name_of_key(api_key, self.key_names),
             overloaded_multiplier=self.settings.overloaded_delay_multiplier,
             scrub=self.scrubber.text,
+            url_name=self.url_name,
+            mounted_as=self._mounted_as,
         )
         self.account: tuple[Any, ...] = (self.name, base_url, hash(api_key))
         self.ledger = CostLedger()
@@ -93,6 +97,10 @@ class LLMProvider(ABC):
         self._client_loop: asyncio.AbstractEventLoop | None = None
         self._connecting: asyncio.Lock | None = None
         self._repaired: set[Any] = set()
+
+    def _mounted_as(self) -> str:
+        mounted = self.coordinator.get("providers") if self.coordinator is not None else None
+        return next((name for name, provider in (mounted or {}).items() if provider is self), self.name)
 
     # -- what a provider writes --
 

@@ -7,7 +7,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-__all__ = ["COMMON_KEYS", "CommonSettings", "env_or_config", "read_bool", "read_choice", "read_float", "read_int"]
+__all__ = [
+    "COMMON_KEYS",
+    "CommonSettings",
+    "env_or_config",
+    "name_of_key",
+    "read_bool",
+    "read_choice",
+    "read_float",
+    "read_int",
+]
 
 #: Keys that every provider takes besides its own.
 COMMON_KEYS: Final = frozenset(
@@ -35,6 +44,9 @@ COMMON_KEYS: Final = frozenset(
         "max_output_tokens",
     }
 )
+
+#: A shorter key may stand in a variable that has nothing to do with it.
+_SHORTEST_KEY: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +116,18 @@ def env_or_config(
     found = next((value.strip() for name in names if (value := os.environ.get(name, "")).strip()), "")
     chosen = (found or text) if env_wins else (text or found)
     return chosen or None
+
+
+def name_of_key(key: str | None, names: Sequence[str]) -> str | None:
+    """Return the variable that holds a key: one of `names`, else any; None when no variable does.
+
+    Without a key it is the variable that should hold one.
+    """
+    if key is None:
+        return names[0] if names else None
+    holding = sorted(name for name, value in os.environ.items() if value.strip() == key)
+    own = next((name for name in names if name in holding), None)
+    return own or (holding[0] if holding and len(key) >= _SHORTEST_KEY else None)
 
 
 def read_bool(config: Mapping[str, Any], key: str, default: bool) -> bool:

@@ -112,6 +112,14 @@ def test_one_line_with_the_remedy() -> None:
     assert not any("\n" in text for text in texts.values())
 
 
+def test_the_remedy_names_what_there_is() -> None:
+    """The remedy is for the provider by its name in the session, and for the setting that it really has."""
+    there = Endpoint("p", OPENAI, base_url="http://there", url_name="host", mounted_as=lambda: "work")
+    line = str(to_llm_error(StatusError(404, {"error": {"message": "no such model"}}), there, "m"))
+    assert line.startswith("p: 404 no such model. ")
+    assert "Check the model 'm' and host at http://there; `amplifier provider models work` lists" in line
+
+
 def test_secrets_are_scrubbed() -> None:
     """What a service quotes of a key does not reach the error."""
     error = _error(OPENAI, 401, _body(message="bad key SECRET"), scrub=lambda text: text.replace("SECRET", "***"))

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from amplifier_kit.llm import COMMON_KEYS, CommonSettings, env_or_config, read_bool, read_choice, read_float, read_int
+from amplifier_kit.llm.settings import name_of_key
 
 
 def test_defaults() -> None:
@@ -72,3 +73,15 @@ def test_keys_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     assert env_or_config({"k": "${T_KEY_A}"}, "k", names) == "b"
     assert env_or_config({"k": "  "}, "k", ("T_KEY_A",)) is None
     assert env_or_config({}, "k") is None
+
+
+def test_where_a_key_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A key is told by the variable that holds it: its own first, then another, and none for one of the config."""
+    monkeypatch.setenv("A_VARIABLE", "sk-0123456789-here")
+    monkeypatch.setenv("Z_API_KEY", " sk-0123456789-here ")
+    monkeypatch.setenv("SHORT", "sk-1")
+    assert name_of_key("sk-0123456789-here", ("OTHER_KEY", "Z_API_KEY")) == "Z_API_KEY"
+    assert name_of_key("sk-0123456789-here", ("OTHER_KEY",)) == "A_VARIABLE"
+    assert name_of_key("sk-1", ("OTHER_KEY",)) is None
+    assert name_of_key("sk-0123456789-config", ("OTHER_KEY",)) is None
+    assert (name_of_key(None, ("OTHER_KEY",)), name_of_key(None, ())) == ("OTHER_KEY", None)

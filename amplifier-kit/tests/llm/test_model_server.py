@@ -46,7 +46,7 @@ async def test_connections_are_kept(server: ModelServer) -> None:
             await client.post("/", content=body())  # type: ignore[arg-type]
         assert server.connections == 1
     assert server.bodies == [[1, 2]] * 20
-    assert await wait_for(lambda: server.connections == 0, timeout=10)
+    assert await wait_for(lambda: server.connections == 0, timeout=60)
 
 
 async def test_events(server: ModelServer) -> None:
@@ -69,7 +69,8 @@ async def test_events(server: ModelServer) -> None:
 async def test_faults(server: ModelServer, reply: Reply, error: type[Exception]) -> None:
     """Connections break, stall and hang as they are told to."""
     server.answers(reply)
-    async with httpx2.AsyncClient(base_url=server.url, timeout=0.3) as client:
+    waits = httpx2.Timeout(60, read=0.3 if error is httpx2.ReadTimeout else 60)
+    async with httpx2.AsyncClient(base_url=server.url, timeout=waits) as client:
         with pytest.raises(error):
             await client.get("/")
 
@@ -89,10 +90,10 @@ async def test_clients_that_leave(server: ModelServer) -> None:
     server.answers(Reply.hang())
     async with httpx2.AsyncClient(base_url=server.url) as client:
         task = asyncio.create_task(client.get("/"))
-        assert await wait_for(lambda: len(server.requests) == 1, timeout=10)
+        assert await wait_for(lambda: len(server.requests) == 1, timeout=60)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
-    assert await wait_for(lambda: server.disconnects == 1, timeout=10)
+    assert await wait_for(lambda: server.disconnects == 1, timeout=60)
 
 
 def test_heard() -> None:

@@ -43,7 +43,12 @@ class Reading:
         async for event in events:
             kind = event.type
             if kind == "content_block_delta":
-                await self._delta(event.index, event.delta)
+                index, delta = event.index, event.delta
+                if delta.type == "text_delta":  # as nearly every token
+                    self._keep(index, "text", delta.text)
+                    await self._answer.add((self._number, index), delta.text)
+                else:
+                    await self._delta(index, delta)
             elif kind == "content_block_start":
                 await self._start(event.index, event.content_block)
             elif kind == "content_block_stop":
@@ -99,10 +104,7 @@ class Reading:
 
     async def _delta(self, index: int, delta: Any) -> None:
         key, kind, block = (self._number, index), delta.type, self.blocks[index]
-        if kind == "text_delta":
-            self._keep(index, "text", delta.text)
-            await self._answer.add(key, delta.text)
-        elif kind == "thinking_delta":
+        if kind == "thinking_delta":
             self._keep(index, "thinking", delta.thinking)
             await self._answer.add(key, delta.thinking)
         elif kind == "input_json_delta":

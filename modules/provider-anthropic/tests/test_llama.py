@@ -15,7 +15,7 @@ from amplifier_kit.llm.testing.llama import LlamaServer, LlamaUnavailableError
 from amplifier_kit.llm.testing.rig import Rig, ask
 from amplifier_module_provider_anthropic import AnthropicProvider
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(900)
 
 
 @pytest.fixture(scope="module")

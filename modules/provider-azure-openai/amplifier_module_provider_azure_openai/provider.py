@@ -24,6 +24,7 @@ class AzureOpenAIProvider(ResponsesProvider):
     display_name = "Azure OpenAI"
     vendor = "azure"
     key_names = KEY_NAMES
+    url_name = "azure_endpoint"
     #: A wire of its own, since neither OpenAI nor another cloud can read reasoning that was encrypted here.
     wire: ClassVar[Wire] = replace(RESPONSES, name="azure-openai")
 

@@ -17,7 +17,7 @@ from amplifier_kit.llm.testing.llama import LlamaServer, LlamaUnavailableError
 from amplifier_kit.llm.testing.rig import Rig, ask
 from amplifier_module_provider_chat_completions import ChatCompletionsProvider
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(900)
 
 
 @pytest.fixture(scope="module")

@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import os
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, ClassVar, Final, NamedTuple
 
 from amplifier_core import ChatRequest, ConfigField, ModelInfo
@@ -68,9 +66,6 @@ class GeminiProvider(LLMProvider):
         model = str(config.get("default_model") or config.get("model") or DEFAULT_MODEL)
         super().__init__(config, coordinator, model=model, api_key=api_key, base_url=base_url)
         self.own = GeminiSettings.read(config)
-        named = next((name for name in self.key_names if os.environ.get(name, "").strip() == api_key), None)
-        if named is not None:
-            self.endpoint = replace(self.endpoint, key_name=named)
         if self.settings.send_session_id:
             logger.warning("gemini: send_session_id does nothing, since the service has no field for it")
 

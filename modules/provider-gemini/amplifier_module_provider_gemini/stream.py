@@ -39,7 +39,8 @@ class Reading:
     def __init__(self, answer: Answer) -> None:
         self._answer = answer
         #: What came, in order: pieces of plain text by themselves, since keeping thousands of parts costs time.
-        self._parts: list[list[str] | Any] = []
+        self._run: list[str] = []
+        self._parts: list[list[str] | Any] = [self._run]
         self._has_own = False
         self._has_calls = False
         self._thoughts: list[str] = []
@@ -59,31 +60,39 @@ class Reading:
         Raises InvalidToolCallError when the model's call could not be understood, and StreamError when the service
         says that it broke off.
         """
-        async for chunk in chunks:
-            self._answer.model = chunk.model_version or self._answer.model
-            self._usage = chunk.usage_metadata or self._usage
-            if chunk.response_id:
-                self._answer.metadata["gemini:response_id"] = chunk.response_id
-            if chunk.candidates:
-                await self._candidate(chunk.candidates[0])
-            elif chunk.prompt_feedback is not None and chunk.prompt_feedback.block_reason is not None:
-                self._reason = "SAFETY"
-                blocked = chunk.prompt_feedback
-                self._message = blocked.block_reason_message or f"the prompt was blocked: {blocked.block_reason.value}"
+        answer, model, response_id = self._answer, None, None
+        async for chunk in chunks:  # every token passes here
+            if chunk.usage_metadata is not None:
+                self._usage = chunk.usage_metadata
+            if model is None:
+                model = answer.model = chunk.model_version or answer.model
+            if response_id is None and chunk.response_id:
+                response_id = answer.metadata["gemini:response_id"] = chunk.response_id
+            candidates = chunk.candidates
+            if not candidates:
+                self._blocked(chunk.prompt_feedback)
+                continue
+            candidate = candidates[0]
+            content = candidate.content
+            for part in (content.parts if content is not None else None) or ():
+                text = part.text
+                if text is not None and part.thought_signature is None and not part.thought:
+                    self._run.append(text)
+                    await answer.say("text", text)
+                else:
+                    await self._part(part)
+            if candidate.finish_reason is not None:
+                self._reason = candidate.finish_reason.value
+                self._message = candidate.finish_message
+            if candidate.grounding_metadata is not None:
+                answer.metadata["gemini:grounding"] = _dumped(candidate.grounding_metadata)
         await self._finish()
 
-    async def _candidate(self, candidate: Any) -> None:
-        for part in (candidate.content.parts if candidate.content is not None else None) or ():
-            if part.text is not None and part.thought_signature is None and not part.thought:
-                self._keep(part.text)
-                await self._answer.say("text", part.text)  # nothing between: every token passes here
-            else:
-                await self._part(part)
-        if candidate.finish_reason is not None:
-            self._reason = candidate.finish_reason.value
-            self._message = candidate.finish_message
-        if candidate.grounding_metadata is not None:
-            self._answer.metadata["gemini:grounding"] = _dumped(candidate.grounding_metadata)
+    def _blocked(self, feedback: Any) -> None:
+        """Take note of a prompt that was refused."""
+        if feedback is not None and feedback.block_reason is not None:
+            self._reason = "SAFETY"
+            self._message = feedback.block_reason_message or f"the prompt was blocked: {feedback.block_reason.value}"
 
     async def _part(self, part: Any) -> None:
         text = part.text
@@ -91,7 +100,8 @@ class Reading:
             await self._say("thinking", text)  # without a signature, these are no use to the service
             return
         signature = b64encode(part.thought_signature).decode() if part.thought_signature else None
-        self._parts.append(part)
+        self._run = []
+        self._parts += [part, self._run]
         if part.function_call is not None:
             await self._call(part, signature)
         elif part.thought:
@@ -103,12 +113,6 @@ class Reading:
             self._text_signature = signature
         elif any(getattr(part, name, None) is not None for name in _OWN):
             self._has_own = True
-
-    def _keep(self, text: str) -> None:
-        if self._parts and isinstance(self._parts[-1], list):
-            self._parts[-1].append(text)
-        else:
-            self._parts.append([text])
 
     async def _say(self, kind: Literal["text", "thinking"], text: str) -> None:
         if kind == "thinking":
@@ -164,7 +168,7 @@ def _joined(parts: list[list[str] | Any]) -> list[dict[str, Any]]:
     """Return parts as JSON; a text is one with the signed piece at its end."""
     joined: list[dict[str, Any]] = []
     for part in parts:
-        dumped = {"text": "".join(part)} if isinstance(part, list) else _dumped(part)
+        dumped = _dumped(part) if not isinstance(part, list) else {"text": "".join(part)} if part else {}
         if joined and set(joined[-1]) == {"text"} and "text" in dumped and not dumped.get("thought"):
             joined[-1] = {**dumped, "text": joined[-1]["text"] + dumped["text"]}
         elif dumped:

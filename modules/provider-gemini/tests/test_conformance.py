@@ -32,9 +32,13 @@ class _Gemini(ConformanceBase):
 class TestProvider(_Gemini, ProviderConformance):
     """Inherit what every provider does."""
 
+    def broken_call(self) -> Reply:
+        """Say that a call was malformed, as the service does instead of sending it."""
+        return Reply.stream([sse({"candidates": [{"index": 0, "finishReason": "MALFORMED_FUNCTION_CALL"}]})])
+
     async def test_arguments_that_are_no_json(self, rig: MakeRig) -> None:
         """Gemini only says that a call was malformed; it is asked for once more, and then it is an error."""
-        one = await rig(Reply.stream([sse({"candidates": [{"index": 0, "finishReason": "MALFORMED_FUNCTION_CALL"}]})]))
+        one = await rig(self.broken_call())
         with pytest.raises(InvalidToolCallError, match="MALFORMED_FUNCTION_CALL"):
             await one.provider.complete(ask(tools=("look",)))
         assert len(one.server.requests) == 2

@@ -44,6 +44,7 @@ class OllamaProvider(LLMProvider):
     id = "ollama"
     display_name = "Ollama"
     wire = OLLAMA
+    url_name = "host"
     is_free = True
     structured: ClassVar[Mode] = "native"
     has_json_mode = True

@@ -24,8 +24,10 @@ async def read_lines(lines: AsyncIterable[Mapping[str, Any]], answer: Answer) ->
     last: Mapping[str, Any] | None = None
     async for line in lines:
         message = line.get("message") or {}
-        await answer.say("thinking", message.get("thinking") or "")
-        await answer.say("text", message.get("content") or "")
+        if message.get("thinking"):
+            await answer.say("thinking", message["thinking"])
+        if message.get("content"):
+            await answer.say("text", message["content"])
         for call in message.get("tool_calls") or ():
             has_calls = True
             await _call(call, answer)

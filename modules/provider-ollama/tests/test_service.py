@@ -148,7 +148,7 @@ async def test_one_pull_for_all(rig: MakeRig) -> None:
     one.provider._pulling["llama3.2:3b"] = lock = asyncio.Lock()
     async with lock:
         calls = [asyncio.create_task(one.provider.complete(ask())) for _ in range(3)]
-        assert await wait_for(lambda: len(lock._waiters or ()) == 3, timeout=20)
+        assert await wait_for(lambda: len(lock._waiters or ()) == 3, timeout=60)
     assert [answer.text for answer in await asyncio.gather(*calls)] == ["Hello world"] * 3
     assert _paths(one).count("/api/pull") == 1
 

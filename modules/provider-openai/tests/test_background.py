@@ -75,7 +75,7 @@ async def test_called_off_here(rig: MakeRig) -> None:
     """Whoever is cancelled while waiting calls the response off at the service's."""
     one = await rig(_state("queued"), poll_interval=3600, background_timeout=7200)
     task = asyncio.create_task(one.provider.complete(ask("x", model=MODEL)))
-    assert await wait_for(lambda: bool(one.events("provider:background_status")), timeout=20)
+    assert await wait_for(lambda: bool(one.events("provider:background_status")), timeout=60)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from amplifier_core import ConfigField
-from amplifier_kit.llm.chat import ChatProvider
+from amplifier_kit.llm import Wire
+from amplifier_kit.llm.chat import CHAT, ChatProvider
 from amplifier_module_provider_vllm.provider import (
     CONTEXT_WINDOW,
     DEFAULT_MODEL,
@@ -23,6 +25,8 @@ class VLLMChatProvider(ChatProvider):
 
     id = "vllm"
     display_name = "vLLM"
+    # What other servers signed, and what this one said over Responses, is not for here.
+    wire: ClassVar[Wire] = replace(CHAT, name="vllm-chat")
     prefix: ClassVar[str] = "vllm"
     key_names = KEY_NAMES
     defaults: ClassVar[Mapping[str, Any]] = {}

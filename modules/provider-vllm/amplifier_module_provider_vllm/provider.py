@@ -104,7 +104,7 @@ class VLLMProvider(ResponsesProvider):
             return None
         return NotFoundError(
             f"{self.name}: {failure.status} there is no Responses API at {self.base_url}. Check base_url, or set "
-            f"`api: chat`, then run `amplifier provider test {self.name}`",
+            f"`api: chat`, then run `amplifier provider test {self.endpoint.called}`",
             status_code=failure.status,
         )
 

@@ -186,3 +186,25 @@ async def test_chat(rig: MakeRig) -> None:
     assert body["reasoning_effort"] == "high"
     assert "temperature" not in body
     assert one.server.requests[-1].path.endswith("/chat/completions")
+
+
+@pytest.mark.parametrize(("origin", "is_sent"), [("vllm-chat", True), ("vllm", False), ("chat-completions", False)])
+async def test_thinking_of_other_servers_stays_away(rig: MakeRig, origin: str, is_sent: bool) -> None:
+    """Over chat completions the server gets back what it thought itself there, and nothing that another signed."""
+    details = [{"type": "reasoning.encrypted", "data": "c2VjcmV0"}]
+    thought = {"type": "thinking", "thinking": "hm", "content": details, "origin": origin}
+    one = await rig(Said(), api="chat")
+    await one.provider.complete(
+        ask("x", {"role": "assistant", "content": [thought, {"type": "text", "text": "y"}]}, "z")
+    )
+    assert ("c2VjcmV0" in json.dumps(one.server.bodies[-1])) is is_sent
+
+
+async def test_where_thinking_came_from(rig: MakeRig) -> None:
+    """Each way of asking marks what was thought with a name of its own."""
+    origins = []
+    for api in ("chat", "responses"):
+        one = await rig(Said((), ("Hm.",), calls=()), api=api)
+        response = await one.provider.complete(ask(), extended_thinking=True)
+        origins.append(response.content[0].model_dump()["origin"])
+    assert origins == ["vllm-chat", "vllm"]

@@ -15,7 +15,7 @@ from amplifier_kit.llm.parts import Call, Conversation, Image, Result, Text, Thi
 
 __all__ = ["ORIGIN", "REASONING_FIELD", "REASONING_FIELDS", "messages_of"]
 
-#: The wire that thinking came over: another's cannot be read here.
+#: The wire that thinking came over, unless a provider has a name of its own: another's cannot be read here.
 ORIGIN: Final = "chat-completions"
 #: Where a message keeps the field that its thinking came in, to be sent back in the same.
 REASONING_FIELD: Final = "chat:reasoning_field"
@@ -27,8 +27,8 @@ _EMPTY: Final = "(empty)"
 Message = dict[str, Any]
 
 
-def messages_of(conversation: Conversation, *, with_reasoning: bool = True) -> list[Message]:
-    """Return the messages; `with_reasoning` sends thinking that came over this wire back with them."""
+def messages_of(conversation: Conversation, *, origin: str = ORIGIN, with_reasoning: bool = True) -> list[Message]:
+    """Return the messages; `with_reasoning` sends thinking of that origin back with them."""
     written = _Messages()
     if conversation.system:
         written.system("\n\n".join(conversation.system))
@@ -36,7 +36,7 @@ def messages_of(conversation: Conversation, *, with_reasoning: bool = True) -> l
         if turn.role == "tool":
             written.results(part for part in turn.parts if isinstance(part, Result))
         elif turn.role == "assistant":
-            written.assistant(_assistant(turn.of_origin(ORIGIN), with_reasoning))
+            written.assistant(_assistant(turn.of_origin(origin), with_reasoning))
         else:
             written.user(_shown(turn))
     return written.done()

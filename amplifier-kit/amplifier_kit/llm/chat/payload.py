@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from amplifier_core.message_models import ChatRequest, ToolSpec
 from amplifier_kit.llm.call import LLMCall
-from amplifier_kit.llm.chat.messages import messages_of
+from amplifier_kit.llm.chat.messages import ORIGIN, messages_of
 from amplifier_kit.llm.chat.settings import ChatSettings
 from amplifier_kit.llm.conversation import native_spec
 from amplifier_kit.llm.structured import Shape
@@ -16,8 +16,10 @@ __all__ = ["chat_payload"]
 _CHOICES: Final = {"auto": "auto", "none": "none", "required": "required", "any": "required"}
 
 
-def chat_payload(call: LLMCall, settings: ChatSettings, *, json_mode: bool = False) -> dict[str, Any]:
-    """Return the arguments, without those that say whether to stream.
+def chat_payload(
+    call: LLMCall, settings: ChatSettings, *, origin: str = ORIGIN, json_mode: bool = False
+) -> dict[str, Any]:
+    """Return the arguments, without those that say whether to stream; thinking of that `origin` goes back with them.
 
     `json_mode` asks for JSON besides asking for a schema in words, for servers that know no schemas.
     """
@@ -26,7 +28,8 @@ def chat_payload(call: LLMCall, settings: ChatSettings, *, json_mode: bool = Fal
     tools = [native_spec(tool) or _function(tool) for tool in request.tools or ()]
     if tools:
         payload["tools"] = tools
-    payload["messages"] = messages_of(call.conversation, with_reasoning=settings.send_reasoning)
+    messages = messages_of(call.conversation, origin=origin, with_reasoning=settings.send_reasoning)
+    payload["messages"] = messages
     if tools:
         payload |= _tool_choice(request, settings)
     wished = {

@@ -19,7 +19,7 @@ from amplifier_kit.llm.chat.payload import chat_payload
 from amplifier_kit.llm.chat.refusals import WarmingUpError, is_about_format, sharpened
 from amplifier_kit.llm.chat.settings import ChatSettings
 from amplifier_kit.llm.chat.stream import read_chat
-from amplifier_kit.llm.errors import OPENAI
+from amplifier_kit.llm.errors import OPENAI, Wire
 from amplifier_kit.llm.provider import LLMProvider
 from amplifier_kit.llm.structured import Mode
 
@@ -43,7 +43,7 @@ _MODES: Final[dict[str, Mode]] = {
 class ChatProvider(LLMProvider):
     """Answer through a server that speaks chat completions."""
 
-    wire = CHAT
+    wire: ClassVar[Wire] = CHAT
     structured: ClassVar[Mode] = "native"
     has_json_mode = True
     defaults: ClassVar[Mapping[str, Any]] = {"timeout": 300.0, "max_retries": 3, "max_retry_delay": 30.0}
@@ -97,7 +97,8 @@ class ChatProvider(LLMProvider):
     def payload(self, call: LLMCall) -> dict[str, Any]:
         """Return the arguments of `chat.completions.create`."""
         in_words = call.shape is not None and call.shape.mode == "prompt" and not call.request.tools
-        return chat_payload(call, self.chat, json_mode=in_words and self._form(call.model) == "json_object")
+        json_mode = in_words and self._form(call.model) == "json_object"
+        return chat_payload(call, self.chat, origin=self.wire.name, json_mode=json_mode)
 
     async def attempt(self, client: Any, payload: dict[str, Any], answer: Answer, call: LLMCall) -> None:
         """Read one answer; with `use_streaming` false it is asked for in one piece."""

@@ -100,7 +100,10 @@ class ChatReading:
             await self._think(delta)
         content = delta.get("content")
         if content:
-            await self._speak(content)
+            if type(content) is str and not self._tags.is_open:  # as nearly every token
+                await self._answer.say("text", content)
+            else:
+                await self._speak(content)
         if delta.get("refusal"):
             self._refusal.append(delta["refusal"])
         if delta.get("tool_calls"):
@@ -150,9 +153,7 @@ class ChatReading:
         await self._answer.finish(reason)
 
     async def _speak(self, content: Any) -> None:
-        if not self._tags.is_open and isinstance(content, str):
-            await self._answer.say("text", content)
-        elif isinstance(content, str):
+        if isinstance(content, str):
             for kind, text in self._tags.feed(content):
                 await self._answer.say(kind, text)
         else:

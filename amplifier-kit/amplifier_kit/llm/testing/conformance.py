@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, ClassVar
@@ -40,8 +41,8 @@ _SCHEMA = {
 }
 
 
-class ConformanceBase:
-    """What the suites share: subclass one of them, set `wire`, and write `make`."""
+class ConformanceBase(ABC):
+    """What the suites share: subclass one of them, set `wire`, and write what is abstract."""
 
     wire: ClassVar[WireServer]
     #: A model whose price is known, None when the service has no prices.
@@ -51,17 +52,26 @@ class ConformanceBase:
     #: Tests that do not apply, each with the reason: they are skipped, and the table of the documentation says no.
     without: ClassVar[Mapping[str, str]] = MappingProxyType({})
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Raise TypeError for a suite that lacks something: pytest passes over abstract classes without a word."""
+        super().__init_subclass__(**options)
+        if ConformanceBase in cls.__bases__ and not cls.__name__.startswith("Test"):
+            return  # what several suites share
+        lacks = [name for name in dir(cls) if getattr(getattr(cls, name, None), "__isabstractmethod__", False)]
+        if lacks := lacks + ([] if hasattr(cls, "wire") else ["wire"]):
+            raise TypeError(f"the suite {cls.__name__} lacks {', '.join(lacks)}: write them before it is inherited")
+
+    @abstractmethod
     def make(self, url: str, config: dict[str, Any], coordinator: MockCoordinator) -> LLMProvider:
         """Return a provider that talks to the server at `url` with the key `KEY`."""
-        raise NotImplementedError
 
+    @abstractmethod
     def messages_in(self, body: dict[str, Any]) -> list[Any]:
         """Return the messages of a request as it went over the wire, without what says where to cache."""
-        raise NotImplementedError
 
+    @abstractmethod
     def prefix_in(self, body: dict[str, Any]) -> Any:
         """Return what stands in front of the messages: the tools and the system prompt."""
-        raise NotImplementedError
 
     def said(self, said: Said) -> Any:
         """Return how the server says it; override for a provider that asks for some answers in one piece."""
@@ -88,7 +98,7 @@ class ConformanceBase:
         async def build(*replies: Any, url: str | None = None, **config: Any) -> Rig:
             server.answers(*[self.said(item) if isinstance(item, Said) else item for item in replies])
             coordinator: MockCoordinator = MockCoordinator()
-            quick = {"min_retry_delay": 0, "max_retries": 2, "stream_idle_timeout": 20, "timeout": 20}
+            quick = {"min_retry_delay": 0, "max_retries": 2, "stream_idle_timeout": 60, "timeout": 60}
             # An account of its own: limits and breakers belong to the process.
             address = url or f"{server.url}/n{next(_numbers)}"
             rig = Rig(self.make(address, {**quick, **config}, coordinator), server, coordinator)
@@ -176,13 +186,13 @@ class ProviderConformance(ConformanceBase):
         one = await rig(self.wire.reply(Said()).stalled(self.wire.first_text))
         running = set(asyncio.all_tasks())
         task = asyncio.create_task(one.provider.complete(ask()))
-        assert await wait_for(lambda: bool(one.events("llm:stream_block_delta")), timeout=20)
+        assert await wait_for(lambda: bool(one.events("llm:stream_block_delta")), timeout=60)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
         assert one.event("llm:stream_aborted")["error"]["type"] == "CancelledError"
         assert one.event("llm:response")["status"] == "error"
-        assert await wait_for(lambda: one.server.disconnects == 1, timeout=20)
+        assert await wait_for(lambda: one.server.disconnects == 1, timeout=60)
         assert {left for left in asyncio.all_tasks() if not left.done()} <= running
 
     # -- what is sent --
@@ -374,9 +384,9 @@ class ProviderConformance(ConformanceBase):
             await one.provider.complete(ask(tools=("look",)))
         assert len(one.server.requests) == 2
 
+    @abstractmethod
     def broken_call(self) -> Any:
         """Return a reply with a call to `look` whose arguments are no JSON."""
-        raise NotImplementedError
 
 
 def _stored(response: Any) -> dict[str, Any]:

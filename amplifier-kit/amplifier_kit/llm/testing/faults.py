@@ -58,7 +58,8 @@ def _refused(status: int, kind: str = "", message: str = "no", **headers: str) -
     return lambda wire: wire.refusal(status, kind, message, **headers)
 
 
-_IMPATIENT = {"stream_idle_timeout": 0.3, "timeout": 0.3}
+#: To be connected and to ask is given the time that a busy machine needs: only the silence is cut short.
+_IMPATIENT = {"stream_idle_timeout": 0.3, "timeout": 60}
 
 TROUBLES: dict[str, Trouble] = {
     "401": Trouble(_refused(401, message=f"invalid key {KEY}"), AuthenticationError, False),
@@ -122,9 +123,9 @@ class FaultConformance(ConformanceBase):
         assert {aborted["request_id"] for aborted in one.events("llm:stream_aborted")} == begun
         assert one.provider.ledger.contribution() is None
         # Generators that an SDK leaves behind are closed by the loop, in a task of their own.
-        assert await wait_for(lambda: {task for task in asyncio.all_tasks() if not task.done()} <= running, timeout=20)
+        assert await wait_for(lambda: {task for task in asyncio.all_tasks() if not task.done()} <= running, timeout=60)
         await one.provider.close()
-        assert await wait_for(lambda: one.server.connections == 0, timeout=20)
+        assert await wait_for(lambda: one.server.connections == 0, timeout=60)
 
     async def test_errors_inside_a_stream(self, rig: MakeRig) -> None:
         """An error event in the middle of an answer is that error, and calls off what was begun."""
@@ -173,8 +174,11 @@ class FaultConformance(ConformanceBase):
     async def test_a_deadline(self, rig: MakeRig) -> None:
         """A request with a `timeout` is given up after it, for good."""
         one = await rig(_whole(self.wire).stalled(self.wire.first_text))
-        with pytest.raises(LLMTimeoutError):
-            await one.provider.complete(ask(timeout=0.3))
+        for seconds in (0.3, 10):  # twice only where it had not even been asked by then
+            with pytest.raises(LLMTimeoutError):
+                await one.provider.complete(ask(timeout=seconds))
+            if one.server.requests:
+                break
         assert len(one.server.requests) == 1
 
     async def test_a_budget_that_is_used_up(self, rig: MakeRig) -> None:
