@@ -6,11 +6,15 @@ time. Nothing is imported here that takes time, not even for types.
 
 from __future__ import annotations
 
+import _socket
 import os
 import select
-import socket
 import sys
 from collections.abc import Container, Mapping
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import socket
 
 #: What a keeper may know of the environment besides the secrets of its profile: where things are, how the network and
 #: the package index are reached, how engines are reached, and how this program itself was found.
@@ -73,11 +77,21 @@ class Child:
 class KeeperProcess:
     """A keeper that was started, and the connection to it: the keeper destroys the universe when that is closed."""
 
-    def __init__(self, process: Child, connection: socket.socket, words: int) -> None:
+    def __init__(self, process: Child, connection: _socket.socket, words: int) -> None:
         self.process = process
-        self.connection = connection
+        self._raw = connection
+        self._connection: socket.socket | None = None
         #: What it writes to its standard streams before it knows its folder: a file in memory.
         self.words = words
+
+    @property
+    def connection(self) -> socket.socket:
+        """Return the connection."""
+        if self._connection is None:
+            import socket
+
+            self._connection = socket.socket(fileno=self._raw.detach())
+        return self._connection
 
 
 _waiting: list[KeeperProcess] = []
@@ -112,11 +126,12 @@ def start_keeper(environ: Mapping[str, str]) -> KeeperProcess:
     It knows nothing of a profile yet, and so none of its secrets. When the connection is closed without an order, it
     ends.
     """
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+    # What `socket` puts around these takes time to be read, which the keeper can use.
+    ours, theirs = _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_STREAM)
     words = os.memfd_create("keeper", os.MFD_CLOEXEC)
     try:
-        with theirs:
-            theirs.set_inheritable(True)
+        try:
+            os.set_inheritable(theirs.fileno(), True)
             # -P: what lies in the current folder is not a part of this program.
             command = [sys.executable, "-P", "-m", "amplifier_digital_twin.keeper", str(theirs.fileno())]
             actions = [
@@ -127,6 +142,8 @@ def start_keeper(environ: Mapping[str, str]) -> KeeperProcess:
             pid = os.posix_spawn(
                 sys.executable, command, kept_environment(environ), file_actions=actions, setsid=True, setsigmask=[]
             )
+        finally:
+            theirs.close()
         return KeeperProcess(Child(pid), ours, words)
     except BaseException:
         ours.close()

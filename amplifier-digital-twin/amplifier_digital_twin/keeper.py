@@ -19,7 +19,7 @@ from typing import Any, Final
 from amplifier_digital_twin.control import Client, ControlServer, Request
 from amplifier_digital_twin.errors import TwinError
 from amplifier_digital_twin.holder import Holder
-from amplifier_digital_twin.keeper_process import receive_orders
+from amplifier_digital_twin.keeper_process import Orders, receive_orders
 from amplifier_digital_twin.operations import ClientLeftError, Operations, Universe, while_heard
 from amplifier_digital_twin.recorder import Recorder
 from amplifier_digital_twin.state import Phase, Place
@@ -29,7 +29,7 @@ FACTORY_VARIABLE: Final = "AMPLIFIER_DIGITAL_TWIN_FACTORY"
 _FACTORY: Final = "amplifier_digital_twin.making:make_universe"
 #: What most universes need, in the order in which they do.
 _NEEDED_SOON: Final = (
-    "amplifier_foundation.documents",
+    "amplifier_digital_twin.embedded.backend",
     "amplifier_digital_twin.profile.describe",
     "amplifier_digital_twin.services.host_index",
     "amplifier_digital_twin.services.gateway",
@@ -53,11 +53,10 @@ Factory = Callable[[Place, dict[str, Any], Recorder, Mapping[str, str]], Any]
 class Keeper:
     """One universe from its launch to its end."""
 
-    def __init__(
-        self, place: Place, request: dict[str, Any], environ: Mapping[str, str], factory: Factory | None = None
-    ) -> None:
+    def __init__(self, orders: Orders, request: dict[str, Any], factory: Factory | None = None) -> None:
+        place, environ, profile = orders
         self._place = place
-        self._request = request
+        self._request = {**request, "profile": profile}
         self._environ = environ
         self._factory = factory or _factory(environ)
         secrets = [environ[name] for name in request.get("secrets", ()) if environ.get(name)]
@@ -136,9 +135,9 @@ class Keeper:
         if op == "ping":
             return {"phase": self._phase}
         if op == "launch":
-            return await self._launch_for(client, request)
+            return await self._launch_for(client)
         if op == "launch-and-check":
-            return await self._check_for(client, request)
+            return await self._check_for(client)
         if op == "destroy":
             client.progress("destroying the universe")
             await self._end_of_universe("it was asked for")
@@ -154,15 +153,14 @@ class Keeper:
         told = {} if self._universe is None else await while_heard(client, self._universe.status())
         return {**told, "phase": self._phase}
 
-    async def _launch_for(self, client: Client, request: Request) -> dict[str, Any]:
+    async def _launch_for(self, client: Client) -> dict[str, Any]:
         """Launch the universe for a client; without one who waits for it, or when it fails, there shall be none."""
         if self._phase != "starting":
             raise TwinError("launched_already", f"the universe is {self._phase}", "launch another one")
         self._set_phase("launching")
         try:
             with self.recorder.listening(client.progress):
-                given = {name: request.get(name) for name in ("vars", "directory")}
-                return await while_heard(client, self._launch({**self._request, **given}))
+                return await while_heard(client, self._launch())
         except Exception as error:
             self.recorder.event("launch_failed", message=str(error), code=getattr(error, "code", "internal"))
             if self._is_kept_after(error):
@@ -176,9 +174,9 @@ class Keeper:
         is_a_finding = isinstance(error, TwinError) and not isinstance(error, ClientLeftError)
         return bool(self._request.get("keep_failed")) and self._universe is not None and is_a_finding
 
-    async def _check_for(self, client: Client, request: Request) -> dict[str, Any]:
+    async def _check_for(self, client: Client) -> dict[str, Any]:
         """Launch, check and destroy for a client; the universe stays only where the request says that it is kept."""
-        launched = await self._launch_for(client, request)
+        launched = await self._launch_for(client)
         assert self._universe is not None
         try:
             with self.recorder.listening(client.progress):
@@ -198,8 +196,8 @@ class Keeper:
             return {**answer, "left_behind": left.record()}
         return {**answer, "kept": False}
 
-    async def _launch(self, request: dict[str, Any]) -> dict[str, Any]:
-        made = self._factory(self._place, request, self.recorder, self._environ)
+    async def _launch(self) -> dict[str, Any]:
+        made = self._factory(self._place, self._request, self.recorder, self._environ)
         universe: Universe = await made if inspect.isawaitable(made) else made
         self._universe = universe
         self._operations = Operations(universe)
@@ -298,13 +296,14 @@ def _factory(environ: Mapping[str, str]) -> Factory:
     return make
 
 
-async def keep(place: Place, inherited: socket.socket | None) -> int:
+async def keep(orders: Orders, inherited: socket.socket | None) -> int:
     """Keep the universe of a folder until it is over; raise TwinError when somebody keeps it already."""
+    place = orders.place
     with place.held() as is_held:
         if not is_held:
             raise TwinError("kept_already", f"{place.folder}: another process keeps this universe", "ask that one")
         request = json.loads(place.request.read_bytes())
-        keeper = Keeper(place, request, dict(os.environ))
+        keeper = Keeper(orders, request)
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, keeper.end, f"signal {signal.Signals(number).name}")
@@ -322,14 +321,13 @@ def main() -> int:
     orders = receive_orders(inherited)
     if orders is None:
         return 0  # nothing was to be kept
-    place, environment = orders
     os.environ.clear()
-    os.environ.update(environment)
+    os.environ.update(orders.environment)
     inherited.setblocking(False)
     # Layers are made for other users, too; the folder itself is closed to them.
     os.umask(0o022)
-    _write_to(place.keeper_log)
-    return asyncio.run(keep(place, inherited))
+    _write_to(orders.place.keeper_log)
+    return asyncio.run(keep(orders, inherited))
 
 
 def _close_all_but(descriptor: int) -> None:

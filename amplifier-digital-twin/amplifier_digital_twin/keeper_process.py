@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import socket
 import time
 from collections.abc import Iterable, Mapping
-from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from amplifier_digital_twin.early import KeeperProcess, kept_environment
 from amplifier_digital_twin.holder import MARK_VARIABLE, Holder
 from amplifier_digital_twin.state import Place
+
+if TYPE_CHECKING:
+    from amplifier_digital_twin.profile.model import Profile
 
 _TERM_SECONDS: Final = 20.0
 _KILL_SECONDS: Final = 10.0
@@ -28,26 +29,38 @@ def keeper_environment(environ: Mapping[str, str], secrets: Iterable[str], mark:
     return {**kept_environment(environ, set(secrets)), MARK_VARIABLE: mark}
 
 
-def send_orders(keeper: KeeperProcess, place: Place, environ: Mapping[str, str]) -> None:
-    """Tell a keeper that waits which universe to keep, and its environment; one that has ended hears nothing.
+class Orders(NamedTuple):
+    """What a keeper is told: which universe to keep, its environment, and the profile as the program has read it."""
 
-    Through the connection, because there may be secrets in the environment.
+    place: Place
+    environment: dict[str, str]
+    profile: Profile
+
+
+def send_orders(keeper: KeeperProcess, orders: Orders) -> None:
+    """Tell a keeper that waits what to do; one that has ended hears nothing.
+
+    Through the connection, because there may be secrets in the environment, and tokens in the profile.
     """
-    orders = json.dumps({"folder": str(place.folder), "environment": dict(environ)}).encode()
+    import pickle
+
+    content = pickle.dumps(tuple(orders))
     try:
-        keeper.connection.sendall(len(orders).to_bytes(_LENGTH, "big") + orders)
+        keeper.connection.sendall(len(content).to_bytes(_LENGTH, "big") + content)
     except ConnectionError:
         pass  # the first question gets no answer then, and the caller tells the last words
 
 
-def receive_orders(connection: socket.socket) -> tuple[Place, dict[str, str]] | None:
-    """Wait for the orders, as the keeper; return the place and the environment, None when nobody has any."""
+def receive_orders(connection: socket.socket) -> Orders | None:
+    """Wait for the orders, as the keeper; return None when nobody has any."""
+    import pickle
+
     header = _received(connection, _LENGTH)
     content = None if header is None else _received(connection, int.from_bytes(header, "big"))
     if content is None:
         return None
-    orders = json.loads(content)
-    return Place(Path(orders["folder"])), dict(orders["environment"])
+    # Whoever holds the other end has started this very process.
+    return Orders(*pickle.loads(content))
 
 
 def _received(connection: socket.socket, count: int) -> bytes | None:

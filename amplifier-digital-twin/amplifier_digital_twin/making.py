@@ -1,4 +1,4 @@
-"""From a request to a universe: the profile is read, a backend chosen, and nothing made yet."""
+"""From a request to a universe: a backend is chosen, and nothing made yet."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from amplifier_digital_twin.backends.select import all_backends
+from amplifier_digital_twin.backends.select import NAMES, backend_named
 from amplifier_digital_twin.backends.twin import Backend, Probe
 from amplifier_digital_twin.errors import TwinError
 from amplifier_digital_twin.plan import ANY_IMAGE, Plan, plan
-from amplifier_digital_twin.profile.load import load_profile
 from amplifier_digital_twin.profile.model import Profile
 from amplifier_digital_twin.recorder import Recorder
 from amplifier_digital_twin.state import Place
@@ -21,10 +20,8 @@ from amplifier_digital_twin.universe import Universe
 async def make_universe(
     place: Place, request: Mapping[str, Any], recorder: Recorder, environ: Mapping[str, str]
 ) -> Universe:
-    """Return the universe that a request asks for; raise TwinError when profile or machine do not allow it."""
-    # Paths in variables are meant from where the program was called.
-    directory = Path(request["directory"]) if request.get("directory") else None
-    profile = load_profile(request["profile"], request.get("vars") or {}, environ, directory)
+    """Return the universe that a request asks for; raise TwinError when the machine does not allow it."""
+    profile: Profile = request["profile"]
     if request.get("backend"):
         profile = dataclasses.replace(profile, backend=str(request["backend"]))
     planned, backend = await choose(profile, request.get("base"), place.cache)
@@ -34,14 +31,15 @@ async def make_universe(
 
 async def choose(profile: Profile, base: str | None, cache: Path | None = None) -> tuple[Plan, Backend]:
     """Return the plan and its backend; engines are asked only when the embedded one will not do."""
-    backends = all_backends(cache)
+    backends: dict[str, Backend] = {}
     first = "embedded" if profile.backend == "auto" else profile.backend
-    names = [first] if first in backends else []
-    rest = [name for name in backends if name not in names] if profile.backend == "auto" or not names else []
+    names = [first] if first in NAMES else []
+    rest = [name for name in NAMES if name not in names] if profile.backend == "auto" or not names else []
     probes: dict[str, Probe] = {}
     images: dict[str, list[str]] = {}
     for batch in ([names] if names else []) + ([rest] if rest else []):
         for name in batch:
+            backends[name] = backend_named(name, cache)
             probes[name] = await backends[name].probe()
             if probes[name].is_available:
                 images[name] = list(await backends[name].images()) or [ANY_IMAGE]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from amplifier_digital_twin.backends.twin import Probe
 from amplifier_digital_twin.errors import TwinError
 from amplifier_digital_twin.profile.model import Base, Profile
+from amplifier_digital_twin.value import Value
 from amplifier_foundation.errors import did_you_mean
 
 #: Which backend `auto` takes: the first of these that can do it.
@@ -20,8 +21,7 @@ ISOLATING: Final = frozenset({"userns", "seccomp"})
 ANY_IMAGE: Final = "*"
 
 
-@dataclass(frozen=True)
-class Plan:
+class Plan(Value):
     """A profile as it will be made, by whom, why (by backend), and what is different from what was asked."""
 
     profile: Profile

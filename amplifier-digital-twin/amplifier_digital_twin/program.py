@@ -7,13 +7,14 @@ import sys
 
 def run() -> None:
     """Run the program with the arguments of this process, and exit."""
+    if sys.argv[1:2] != ["exec"]:
+        from amplifier_digital_twin.early import begin
+
+        begin(sys.argv[1:])
+
     from amplifier_digital_twin import quick
 
     quick.main()
-
-    from amplifier_digital_twin.early import begin
-
-    begin(sys.argv[1:])
 
     from amplifier_digital_twin.main import main
 

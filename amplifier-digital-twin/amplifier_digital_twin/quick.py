@@ -1,7 +1,7 @@
-"""`exec ID -- CMD...`, the command that is used most, without reading the rest of the program: that takes longer.
+"""`exec ID -- CMD...` and `launch PROFILE`, which are used most, without reading what the command line is read with.
 
-Only what is plain is done here. Whatever else there is to it (options, the beginning of an identifier, a universe that
-is dead or another's, a path that must be looked at twice) is left to the program, before anything has happened.
+Only what is plain is done here. Whatever else there is to it (other options, the beginning of an identifier, a universe
+that is dead or another's, a path that must be looked at twice) is left to the program, before anything has happened.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import sys
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import _socket
+    from collections.abc import Callable
     from typing import Any
 
 _SCHEMA = 1
@@ -29,18 +30,58 @@ def exec_quickly(arguments: list[str]) -> int | None:
     connection = _connected(folder) if folder else None
     if connection is None:
         return None
-    from amplifier_digital_twin.cli.answers import say
-    from amplifier_digital_twin.cli.interruption import Interrupted, interruptible
-
     command = arguments[3:]
     try:
+        return _told(lambda: _exec(connection, identifier, command[0] if len(command) == 1 else command))
+    finally:
+        connection.close()
+
+
+def launch_quickly(arguments: list[str]) -> int | None:
+    """Launch a universe and return the program's exit code; None when that is not for here."""
+    given = _launch_arguments(arguments[1:]) if arguments[:1] == ["launch"] else None
+    if given is None:
+        return None
+    from amplifier_digital_twin.cli.launching import Options, run_universe
+
+    options = Options(given["profile"][0], tuple(given["--var"]), next(iter(given["--name"]), None))
+    return _told(lambda: (run_universe("launch", options, None), 0))
+
+
+def _launch_arguments(words: list[str]) -> dict[str, list[str]] | None:
+    """Return the values of a profile, `--var` and `--name`, the first exactly once and the last at most; else None."""
+    found: dict[str, list[str]] = {"profile": [], "--var": [], "--name": []}
+    rest = iter(words)
+    for word in rest:
+        name = word if word in found and word.startswith("-") else "profile"
+        value = word if name == "profile" else next(rest, "-")
+        if value.startswith("-"):
+            return None
+        found[name].append(value)
+    return found if len(found["profile"]) == 1 and len(found["--name"]) <= 1 else None
+
+
+def _told(work: Callable[[], tuple[dict[str, Any], int]]) -> int:
+    """Print what comes of the work, an answer and an exit code; return the code, or that of what went wrong."""
+    from amplifier_digital_twin.cli.answers import answer, forget_stdout, say
+    from amplifier_digital_twin.cli.interruption import Interrupted, interruptible
+
+    try:
         with interruptible():
-            return _exec(connection, identifier, command[0] if len(command) == 1 else command)
+            try:
+                result, code = work()
+                answer(result)
+            except BrokenPipeError:
+                forget_stdout()
+                return 1
+            except Exception as error:
+                from amplifier_digital_twin.cli.failures import tell
+
+                return tell(error)
+            return code
     except Interrupted as error:
         say("amplifier-digital-twin: stopped")
         return error.exit_code
-    finally:
-        connection.close()
 
 
 def _universe(given: str) -> tuple[str, str] | None:
@@ -101,20 +142,9 @@ def _connected(folder: str) -> _socket.socket | None:
     return connection
 
 
-def _exec(connection: _socket.socket, identifier: str, command: str | list[str]) -> int:
-    from amplifier_digital_twin.cli.answers import answer, forget_stdout
-
-    try:
-        result = {"id": identifier, **_asked(connection, command)}
-        answer(result)
-    except BrokenPipeError:
-        forget_stdout()
-        return 1
-    except Exception as error:
-        from amplifier_digital_twin.cli.failures import tell
-
-        return tell(error)
-    return 0 if result["exit_code"] == 0 and not result["timed_out"] else 1
+def _exec(connection: _socket.socket, identifier: str, command: str | list[str]) -> tuple[dict[str, Any], int]:
+    result = {"id": identifier, **_asked(connection, command)}
+    return result, 0 if result["exit_code"] == 0 and not result["timed_out"] else 1
 
 
 def _asked(connection: _socket.socket, command: str | list[str]) -> dict[str, Any]:
@@ -146,6 +176,9 @@ def _asked(connection: _socket.socket, command: str | list[str]) -> dict[str, An
 
 def main() -> None:
     """Do what can be done here and exit; return otherwise."""
-    code = exec_quickly(sys.argv[1:])
+    arguments = sys.argv[1:]
+    code = exec_quickly(arguments)
+    if code is None:
+        code = launch_quickly(arguments)
     if code is not None:
         sys.exit(code)

@@ -99,8 +99,10 @@ class _Look:
         finished = await self.twin.run(run)
         if finished.is_timed_out:
             return f"the command was not done after {timeout:g} s"
+        if finished.exit_code == 0:
+            return ""
         words = (finished.stderr or finished.stdout)[-300:].decode("utf-8", "replace").strip()
-        return f"the command's exit code is {finished.exit_code}: {words}" if finished.exit_code else ""
+        return f"the command's exit code is {finished.exit_code}" + (f": {words}" if words else "")
 
 
 def _result(item: Readiness, problem: str, attempts: int, seconds: float) -> dict[str, Any]:

@@ -7,7 +7,6 @@ import os
 import stat
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -16,6 +15,7 @@ from amplifier_digital_twin.holder import Holder
 from amplifier_digital_twin.identifiers import check_name, is_identifier, is_prefix_of, new_identifier
 from amplifier_digital_twin.spreading import spread
 from amplifier_digital_twin.state import Place, State
+from amplifier_digital_twin.value import Value
 
 #: Folders that are being made; they get their name when their state is written.
 _UNFINISHED: Final = ".new-"
@@ -62,8 +62,7 @@ class Listing(NamedTuple):
     faults: dict[Path, TwinError]
 
 
-@dataclass(frozen=True)
-class Registry:
+class Registry(Value):
     """The folder `<amplifier home>/digital-twin`."""
 
     folder: Path

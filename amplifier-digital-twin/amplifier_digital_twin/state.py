@@ -6,12 +6,13 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
 from amplifier_digital_twin.errors import TwinError
 from amplifier_digital_twin.holder import Holder
+from amplifier_digital_twin.value import Value
 
 Phase = Literal["starting", "launching", "ready", "failed", "destroying"]
 
@@ -26,8 +27,7 @@ class TwinPlace(NamedTuple):
     folder: Path
 
 
-@dataclass(frozen=True)
-class State:
+class State(Value):
     """One universe, as it was when this was written."""
 
     id: str
@@ -80,8 +80,7 @@ class State:
         )
 
 
-@dataclass(frozen=True)
-class Place:
+class Place(Value):
     """The folder of one universe, and the files in it that have a meaning for others."""
 
     folder: Path

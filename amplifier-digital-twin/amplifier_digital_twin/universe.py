@@ -72,7 +72,7 @@ class Universe:
     async def launch(self) -> dict[str, Any]:
         """Make everything, once; what provisioning leaves is kept as a layer, which the next launch starts from."""
         try:
-            async with within_wall(self.profile.limits.wall, "launching"):
+            async with within_wall(self.profile.limits.wall, "launching"), self._backend.expecting():
                 with self._recorder.timed("launch"):
                     return await self._launch()
         except TwinError as error:
@@ -90,16 +90,15 @@ class Universe:
             await self._gather_wheels()
         self._layer = await self._layer_name()
         self._is_warm = await self._backend.has_layer(self._place.cache, self._layer)
+        if not self._is_warm:  # else it was done for the layer, whose name holds their hashes
+            await self._world.look_into_wheels()
         recorder.progress(f"starting a twin on {self._backend.name}" + (", provisioned before" * self._is_warm))
         with recorder.timed("create"):
             self._twin = await self._create(self.profile, self._id, self._layer if self._is_warm else None)
             for note in self._twin.notes:
                 recorder.progress(f"note: {note}")
             await self._attach()
-        if not self._is_warm:
-            await self._provision()
-        else:
-            await self._start_mocks()
+        await (self._start_mocks() if self._is_warm else self._provision())
         await self._forwards.open()
         await self._await_readiness()
         await self._departures.wait()
@@ -256,6 +255,7 @@ class Universe:
         await self._world.mirror.prepare()
         if update.refresh_packages:
             await self._gather_wheels()
+            await self._world.look_into_wheels()
         await self._provisioner().commands(update.commands)
         if update.commands:  # else nothing was installed anew, and what there is was of the trees before
             await self._prove_provenance()

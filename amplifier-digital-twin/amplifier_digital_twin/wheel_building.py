@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from amplifier_digital_twin.backends.twin import Twin
 from amplifier_digital_twin.errors import TwinError
@@ -13,9 +14,10 @@ from amplifier_digital_twin.profile.model import Package, Profile, Repository, W
 from amplifier_digital_twin.profile.rules import same_repository
 from amplifier_digital_twin.recorder import Recorder
 from amplifier_digital_twin.services.surroundings import environment
-from amplifier_digital_twin.services.wheel_file import check_wheel
-from amplifier_digital_twin.services.wheels import Workshop
 from amplifier_digital_twin.services.world import World, for_building
+
+if TYPE_CHECKING:
+    from amplifier_digital_twin.services.wheels import Workshop
 
 #: Gives a twin that serves the world and is thrown away afterwards; entered only when there is something to build.
 Builder = Callable[[], AbstractAsyncContextManager[Twin]]
@@ -46,6 +48,8 @@ class Wheels:
         return found
 
     def _workshop(self, twin: Twin) -> Workshop:
+        from amplifier_digital_twin.services.wheels import Workshop
+
         profile = for_building(self._profile)
         index = self._world.build_index
         url = index.url() if index is not None else None
@@ -95,6 +99,8 @@ def _refs(ref: str | None) -> list[str]:
 
 
 def _given(package: Package, path: Path) -> Path:
+    from amplifier_digital_twin.services.wheel_file import check_wheel
+
     if not path.is_file():
         raise TwinError("wheel_missing", f"{path}: there is no such wheel", "build it, or correct `wheel_path`")
     check_wheel(path, package.name)

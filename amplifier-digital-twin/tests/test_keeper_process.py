@@ -12,10 +12,10 @@ import pytest
 
 from amplifier_digital_twin import keeper_process
 from amplifier_digital_twin.early import Child, start_keeper
-from amplifier_digital_twin.holder import Holder
+from amplifier_digital_twin.holder import MARK_VARIABLE, Holder
 from amplifier_digital_twin.keeper import shorten
-from amplifier_digital_twin.keeper_process import end_keeper, keeper_environment, last_words
-from amplifier_digital_twin.reaping import MARK_VARIABLE
+from amplifier_digital_twin.keeper_process import Orders, end_keeper, keeper_environment, last_words
+from amplifier_digital_twin.profile.model import Profile
 from amplifier_digital_twin.state import Place
 
 
@@ -79,7 +79,7 @@ def test_words_of_a_keeper_that_never_got_its_orders(tmp_path: Path) -> None:
         keeper.process.kill()
         keeper.process.wait(60)
         os.write(keeper.words, b"so it ends")
-        keeper_process.send_orders(keeper, place, {})
+        keeper_process.send_orders(keeper, Orders(place, {}, Profile("x", tmp_path)))
         place.keeper_log.write_bytes(b", here as well\n")
         assert last_words(place, keeper).endswith("so it ends, here as well")
     finally:
@@ -122,7 +122,7 @@ def test_keeper_holds_nothing_of_the_callers(tmp_path: Path) -> None:
     place = Place(tmp_path)
     folder = Path(f"/proc/{keeper.process.pid}")
     try:
-        keeper_process.send_orders(keeper, place, {})
+        keeper_process.send_orders(keeper, Orders(place, {}, Profile("x", tmp_path)))
         assert keeper.process.wait(60) != 0  # there is nothing to keep
         assert "request.json" in last_words(place, keeper)
         assert not folder.exists()

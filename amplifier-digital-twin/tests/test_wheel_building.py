@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from amplifier_digital_twin import wheel_building
 from amplifier_digital_twin.errors import TwinError
 from amplifier_digital_twin.profile.model import Base, Package, Profile, Repository, WheelFromGit
 from amplifier_digital_twin.recorder import Recorder
+from amplifier_digital_twin.services import wheels
 from amplifier_digital_twin.wheel_building import Wheels
 
 URL = "https://git.example/owner/tiny"
@@ -55,7 +55,7 @@ class Shop:
             def close(self) -> None:
                 """Forget nothing."""
 
-        monkeypatch.setattr(wheel_building, "Workshop", Workshop)
+        monkeypatch.setattr(wheels, "Workshop", Workshop)
 
     @asynccontextmanager
     async def builder(self) -> AsyncIterator[Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -107,6 +108,10 @@ class EngineBackend:
         except TwinError:
             pass  # an engine that does not answer has none to offer; the probe says why
         return found
+
+    def expecting(self) -> AbstractAsyncContextManager[None]:
+        """Do nothing: the engine is there already."""
+        return nullcontext()
 
     async def create(self, spec: TwinSpec, progress: Callable[[str], None]) -> Twin:
         """Make and start a twin; raise TwinError, with nothing left behind, when that cannot be done."""

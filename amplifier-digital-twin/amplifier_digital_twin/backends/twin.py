@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import AbstractAsyncContextManager
+from dataclasses import field
 from pathlib import Path
 from typing import BinaryIO, Literal, NamedTuple, Protocol
 
 from amplifier_digital_twin.profile.model import Base, Limits, NetworkMode, User
+from amplifier_digital_twin.value import Value
 
 Stream = Literal["stdout", "stderr"]
 #: Hears what a command writes, while it runs.
@@ -38,8 +40,7 @@ class Finished(NamedTuple):
 MAX_OUTPUT = 8 * 1024 * 1024
 
 
-@dataclass(frozen=True)
-class Run:
+class Run(Value):
     """A command to run inside a twin. The environment is complete: nothing is added to it."""
 
     argv: Sequence[str]
@@ -50,8 +51,7 @@ class Run:
     timeout: float | None = None
 
 
-@dataclass(frozen=True)
-class TwinSpec:
+class TwinSpec(Value):
     """Everything a backend needs to make a twin."""
 
     id: str
@@ -146,6 +146,10 @@ class Backend(Protocol):
 
     async def images(self) -> Sequence[str]:
         """Name the base images that can be had."""
+        ...
+
+    def expecting(self) -> AbstractAsyncContextManager[None]:
+        """Get ready for a twin that will be made in this block; what was not needed is given up at its end."""
         ...
 
     async def create(self, spec: TwinSpec, progress: Callable[[str], None]) -> Twin:

@@ -8,7 +8,8 @@ from typing import Any
 import click
 
 from amplifier_digital_twin.cli.answers import answer, complain, say
-from amplifier_digital_twin.cli.launching import Options, launch_options, run_universe
+from amplifier_digital_twin.cli.launch_options import launch_options
+from amplifier_digital_twin.cli.launching import Options, run_universe
 from amplifier_digital_twin.cli.tree import ERROR, FAIL, PASS
 from amplifier_digital_twin.errors import TwinError
 

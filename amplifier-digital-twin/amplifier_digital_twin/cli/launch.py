@@ -7,7 +7,8 @@ from typing import Any
 import click
 
 from amplifier_digital_twin.cli.answers import answer
-from amplifier_digital_twin.cli.launching import Options, launch_options, run_universe
+from amplifier_digital_twin.cli.launch_options import launch_options
+from amplifier_digital_twin.cli.launching import Options, run_universe
 
 
 @click.command()

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
-
-import click
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from amplifier_digital_twin.cli.answers import say
 from amplifier_digital_twin.cli.interruption import Interrupted, deferred, raise_deferred
@@ -19,8 +16,8 @@ if TYPE_CHECKING:
     from amplifier_digital_twin.early import KeeperProcess
     from amplifier_digital_twin.profile.model import Profile
 
-Function = TypeVar("Function", bound=Callable[..., Any])
-
+#: How long a universe may exist when nothing else is asked for.
+LEASE: Final = "8h"
 #: How long the end of a universe may take before its keeper is ended by force.
 _PATIENCE: Final = 240.0
 
@@ -29,30 +26,12 @@ class Options(NamedTuple):
     """What a user said on the command line."""
 
     profile: str
-    variables: tuple[str, ...]
-    name: str | None
-    base: str | None
-    backend: str | None
-    lease: str
-    keep: bool
-
-
-def launch_options(command: Function) -> Function:
-    """Add what `launch` and `check` have in common to a command."""
-    for option in reversed(
-        (
-            click.argument("profile"),
-            click.option(
-                "--var", "variables", multiple=True, metavar="NAME=VALUE", help="Value of a variable of the profile."
-            ),
-            click.option("--name", metavar="NAME", help="Name by which the universe can be called."),
-            click.option("--base", metavar="IMAGE", help="Stand on this instead of the profile's base: `host`."),
-            click.option("--backend", metavar="BACKEND", help="embedded, podman, docker or incus, whatever it says."),
-            click.option("--lease", default="8h", show_default=True, help="How long it may exist: 30m, 8h, 2d."),
-        )
-    ):
-        command = option(command)
-    return command
+    variables: tuple[str, ...] = ()
+    name: str | None = None
+    base: str | None = None
+    backend: str | None = None
+    lease: str = LEASE
+    keep: bool = False
 
 
 def run_universe(op: str, options: Options, evidence: Path | None) -> dict[str, Any]:
@@ -72,11 +51,11 @@ def run_universe(op: str, options: Options, evidence: Path | None) -> dict[str, 
     registry = Registry.find()
     with deferred():
         found = registry.create(Wish(options.name, profile.name, profile.path, lease))
-        keeper = _start(found, _request(found, profile, options, registry, evidence))
+        keeper = _start(found, _request(found, profile, options, registry, evidence), profile)
     try:
         raise_deferred()
         say(f"universe {found.state.id}")
-        result = ask(keeper.connection, op, {"vars": variables, "directory": os.getcwd()}, progress=say)
+        result = ask(keeper.connection, op, progress=say)
     except BaseException as error:
         keeper.connection.close()
         raise _after_fault(error, found, keeper) from error
@@ -107,7 +86,7 @@ def _refuse_missing_secrets(profile: Profile) -> None:
 def _request(
     found: Found, profile: Profile, options: Options, registry: Registry, evidence: Path | None
 ) -> dict[str, Any]:
-    """Return what the keeper reads. The values of variables are not in it: one may be a token, and this is a file."""
+    """Return what the keeper reads. The profile itself is not in it: there may be a token in it, and this is a file."""
     return {
         "id": found.state.id,
         "name": found.state.name,
@@ -121,18 +100,19 @@ def _request(
     }
 
 
-def _start(found: Found, request: dict[str, Any]) -> KeeperProcess:
+def _start(found: Found, request: dict[str, Any], profile: Profile) -> KeeperProcess:
     """Start the keeper; when that cannot be done, nothing stays."""
     import json
 
     from amplifier_digital_twin.early import take_keeper
-    from amplifier_digital_twin.keeper_process import keeper_environment, send_orders
+    from amplifier_digital_twin.keeper_process import Orders, keeper_environment, send_orders
     from amplifier_foundation.files import replace_file
 
     try:
         replace_file(found.place.request, json.dumps(request, indent=1).encode())
         keeper = take_keeper()
-        send_orders(keeper, found.place, keeper_environment(os.environ, request["secrets"], found.state.id))
+        environment = keeper_environment(os.environ, request["secrets"], found.state.id)
+        send_orders(keeper, Orders(found.place, environment, profile))
     except BaseException:
         _reap(found)
         raise

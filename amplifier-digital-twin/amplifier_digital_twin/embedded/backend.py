@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
 
 from amplifier_digital_twin.backends.twin import Probe, TwinSpec
+from amplifier_digital_twin.completion import completed
 from amplifier_digital_twin.embedded import call_filter
 from amplifier_digital_twin.embedded.accounts import account_nodes
+from amplifier_digital_twin.embedded.anchor import Anchor
 from amplifier_digital_twin.embedded.asides import aside_of
 from amplifier_digital_twin.embedded.bubblewrap import check_path, find_bubblewrap
 from amplifier_digital_twin.embedded.chores import remove_trees, unpack
@@ -49,6 +52,8 @@ class EmbeddedBackend:
         self._probe: Probe | None = None
         #: Device of a file system → why it cannot hold overlays, or nothing.
         self._overlays: dict[int, str] = {}
+        #: Waits for the next twin.
+        self._anchor: Anchor | None = None
 
     async def probe(self) -> Probe:
         """Say what can be done here; never raises."""
@@ -69,6 +74,29 @@ class EmbeddedBackend:
 
     async def create(self, spec: TwinSpec, progress: Progress) -> EmbeddedTwin:
         """Make and start a universe; raise TwinError, with nothing left behind, when that cannot be done."""
+        anchor, self._anchor = self._anchor, None
+        try:
+            return await self._create(spec, progress, anchor)
+        except BaseException:
+            if anchor is not None:
+                await completed(anchor.close())
+            raise
+
+    @asynccontextmanager
+    async def expecting(self) -> AsyncIterator[None]:
+        """Get ready for a twin that will be made in this block; what was not needed is given up at its end."""
+        try:
+            self._anchor = Anchor()
+        except OSError:
+            pass  # tried again, and told, when it is really needed
+        try:
+            yield
+        finally:
+            anchor, self._anchor = self._anchor, None
+            if anchor is not None:
+                await completed(anchor.close())
+
+    async def _create(self, spec: TwinSpec, progress: Progress, anchor: Anchor | None) -> EmbeddedTwin:
         await self._check(spec)
         folder = spec.folder / _FOLDER
         found = hierarchies()
@@ -84,10 +112,11 @@ class EmbeddedBackend:
                 grant(found, spec.id, spec.limits),
                 self._layers(spec.cache, tree),
                 self._notes(spec, tree),
+                anchor,
             )
             await twin.start()
         except BaseException as error:
-            await asyncio.shield(self.remove(spec.folder, spec.id))
+            await completed(self.remove(spec.folder, spec.id))
             if isinstance(error, OSError):
                 raise TwinError(
                     "create_failed", f"the universe {spec.id} cannot be made: {error}", "run `doctor`; free some space"
@@ -234,7 +263,7 @@ class EmbeddedBackend:
             await make(aside)
             settle(aside, target)
         finally:
-            await asyncio.shield(remove_trees([aside], self._ids))
+            await completed(remove_trees([aside], self._ids))
         return target
 
 

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from amplifier_digital_twin.completion import completed
 from amplifier_digital_twin.embedded.bubblewrap import chore_arguments, find_bubblewrap
 from amplifier_digital_twin.embedded.id_maps import IdMap
 from amplifier_digital_twin.embedded.staged import Stage, Staged
@@ -61,14 +62,14 @@ async def remove_trees(paths: Sequence[Path], ids: IdMap) -> None:
     if not present:
         return
     if ids.kind == "range":
-        await asyncio.to_thread(_remove_all, present)
+        await completed(asyncio.to_thread(_remove_all, present))
         return
-    if not await asyncio.to_thread(lambda: all(_is_removed(path) for path in present)):
+    if not await completed(asyncio.to_thread(lambda: all(_is_removed(path) for path in present))):
         left = [path for path in present if path.exists()]
         names = {f"tree{index}": path for index, path in enumerate(left)}
         command = ["find", *(f"/{name}" for name in names), "-xdev", "-mindepth", "1", "-delete"]
         await _run(command, names, ids, f"remove {left[0]}")
-        await asyncio.to_thread(_remove_all, left)
+        await completed(asyncio.to_thread(_remove_all, left))
 
 
 def _is_one_system(source: Path, target: Path) -> bool:
@@ -107,11 +108,11 @@ async def _run(
 ) -> None:
     """Do a chore to its end; raise TwinError with what the program said when it fails. Cancelling ends it."""
     stage = Stage(ids=ids, binds=binds)
-    process = Staged(stage, chore_arguments(find_bubblewrap(), list(binds), command), stdin=stdin)
+    process = Staged.begun(stage, chore_arguments(find_bubblewrap(), list(binds), command), stdin=stdin)
     try:
         code = await process.wait()
         words = _shortened(process.words())
     finally:
-        await asyncio.shield(process.close())
+        await completed(process.close())
     if code != 0:
         raise TwinError("files_failed", f"cannot {what}: {words or f'code {code}'}", "see the message; free some space")

@@ -6,11 +6,11 @@ import os
 import signal
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from amplifier_digital_twin.profile.model import Limits
+from amplifier_digital_twin.value import Value
 
 #: Every group of ours is called this and the universe's id.
 PREFIX: Final = "amplifier-twin-"
@@ -19,8 +19,7 @@ _PERIOD: Final = 100_000
 _PATIENCE: Final = 3.0
 
 
-@dataclass(frozen=True)
-class Hierarchy:
+class Hierarchy(Value):
     """A folder below which groups can be made, and the controllers that they have there."""
 
     folder: Path

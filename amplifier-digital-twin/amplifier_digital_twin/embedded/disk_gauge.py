@@ -13,7 +13,10 @@ import select
 import stat
 import sys
 import time
-from typing import Final
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Final
 
 #: Seconds between two looks; more when a look takes long, but never so long that much can be written meanwhile.
 INTERVAL: Final = 1.0

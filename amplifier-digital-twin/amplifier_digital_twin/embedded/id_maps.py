@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import shutil
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
 from amplifier_digital_twin.errors import TwinError
 from amplifier_digital_twin.profile.model import User
+from amplifier_digital_twin.value import Value
 
 Kind = Literal["range", "subordinate", "single"]
 
@@ -27,8 +27,7 @@ class Range(NamedTuple):
     length: int
 
 
-@dataclass(frozen=True)
-class IdMap:
+class IdMap(Value):
     """How ids inside are ids of the host.
 
     `range`: root's, onto ids that nobody has. `subordinate`: this user is root inside, and the ids that /etc/subuid

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
 import io
 import os
 import tarfile
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from amplifier_digital_twin.completion import completed
 from amplifier_digital_twin.embedded.asides import ASIDE, aside_of
 from amplifier_digital_twin.embedded.chores import copy_tree, remove_trees, strip_privileges, unpack
 from amplifier_digital_twin.embedded.id_maps import IdMap
 from amplifier_digital_twin.errors import TwinError
+from amplifier_digital_twin.value import Value
 
 
-@dataclass(frozen=True)
-class Node:
+class Node(Value):
     """Something in a layer: a folder (neither content nor target), a file or a link, and whose it is inside."""
 
     mode: int = 0o755
@@ -100,8 +99,7 @@ def _archive(nodes: Nodes) -> bytes:
     return buffer.getvalue()
 
 
-@dataclass(frozen=True)
-class Kept:
+class Kept(Value):
     """Layers kept under one name; `folder` holds them numbered, the lowest first."""
 
     folder: Path
@@ -135,7 +133,7 @@ class Kept:
                 self.folder.rename(aside_of(self.folder))
             settle(aside, self.folder)
         except BaseException:
-            await asyncio.shield(remove_trees([aside], ids))
+            await completed(remove_trees([aside], ids))
             raise
         await remove_trees([aside], ids)
 
@@ -148,7 +146,7 @@ class Kept:
             await strip_privileges(aside / "0", ids)
             settle(aside, self.folder)
         finally:
-            await asyncio.shield(remove_trees([aside], ids))
+            await completed(remove_trees([aside], ids))
 
 
 def settle(aside: Path, folder: Path) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from amplifier_digital_twin.backends.twin import Probe
+from amplifier_digital_twin.completion import completed
 from amplifier_digital_twin.embedded import call_filter
 from amplifier_digital_twin.embedded.bubblewrap import REMEDY
 from amplifier_digital_twin.embedded.chores import remove_trees
@@ -125,12 +126,12 @@ async def overlay_reason(folder: Path, ids: IdMap) -> str:
         overlay = Overlay([place / "lower"], place / "upper", place / "work", overlay_options(ids))
         return await _fails(Stage(ids=ids, overlay=overlay), ["/bin/sh", "-c", ": > /tmp/root/file"])
     finally:
-        await asyncio.shield(remove_trees([place], ids))
+        await completed(remove_trees([place], ids))
 
 
 async def _fails(stage: Stage, argv: list[str], keep: Sequence[int] = ()) -> str:
     """Run a program on a stage; return what it said when it failed, or nothing."""
-    process = Staged(stage, argv, keep=keep)
+    process = Staged.begun(stage, argv, keep=keep)
     try:
         async with asyncio.timeout(_TIMEOUT):
             code = await process.wait()
@@ -138,4 +139,4 @@ async def _fails(stage: Stage, argv: list[str], keep: Sequence[int] = ()) -> str
     except TimeoutError:
         return f"it took longer than {_TIMEOUT:g} s"
     finally:
-        await asyncio.shield(process.close())
+        await completed(process.close())

@@ -1,7 +1,10 @@
 """Set the stage for a program: namespaces, an id map, mounts below `/tmp`; then become that program.
 
-Run as a script of its own (`python -I -S stage.py FD`, the plan as JSON on that descriptor), because namespaces belong
-to a process: the one that plans must not enter them. Standard library only. The plan:
+Run as a script of its own (`python -I -S stage.py TOLD PLAN PARENT`), because namespaces belong to a process: the one
+that plans must not enter them. It may be started before there is a plan: it waits until a byte can be read from the
+descriptor TOLD, and ends when that is closed instead. Then the plan can be read from the descriptor PLAN, as `marshal`
+writes it. PARENT is the number of the process that starts this one. Standard library only, and as little of it as can
+be: universes are started with this, and most of what it takes would be reading other modules. The plan:
 
 - `map`: null, or `{"kind": "range" | "subordinate" | "single", "uids": [[inside, outside, count], …], "gids": …}`;
   without a map only root can have mounts, and without any the program sees what its starter does
@@ -10,7 +13,6 @@ to a process: the one that plans must not enter them. Standard library only. The
 - `control_groups`: folders of control groups to join
 - `forbid_user_namespaces`: whether none can be made from here on
 - `argv` and `environment`: the program, by its absolute path
-- `parent`: the number of the process that starts this one
 
 Whatever fails is said on stderr and ends the process with code 97; nothing is left behind, because the mounts are this
 process's own. With the process that started it, it ends too.
@@ -18,19 +20,19 @@ process's own. With the process that started it, it ends too.
 
 from __future__ import annotations
 
-import json
+import marshal
 import os
-import signal
-import subprocess
 import sys
-from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import Any, Final
 
 # Appended, so that nothing of the standard library is hidden by what lies beside the package.
-sys.path.append(str(Path(__file__).resolve().parents[2]))
+sys.path.append(os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__)))))
 
 from amplifier_digital_twin.embedded import syscalls
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any, Final
 
 FAILED: Final = 97
 _PLACE: Final = "/tmp"
@@ -39,7 +41,7 @@ _PLAIN: Final = syscalls.MS_NOSUID | syscalls.MS_NODEV
 
 def _die_with_parent(parent: int) -> None:
     """End with the process that started this one, also when it has ended already."""
-    syscalls.set_parent_death_signal(signal.SIGKILL)
+    syscalls.set_parent_death_signal(syscalls.SIGKILL)
     if os.getppid() != parent:
         os._exit(FAILED)
 
@@ -88,6 +90,8 @@ def _map_from_outside(plan: dict[str, Any]) -> Callable[[], None]:
 
 
 def _write_maps(pid: int, plan: dict[str, Any]) -> None:
+    import subprocess
+
     for program, name in (("newuidmap", "uids"), ("newgidmap", "gids")):
         entries: list[list[int]] = plan[name]
         if plan["kind"] == "range":
@@ -145,8 +149,7 @@ def _paths(plan: dict[str, Any]) -> list[str]:
     return paths if not overlay else [*paths, *overlay["lower"], overlay["upper"], overlay["work"]]
 
 
-def _perform(plan: dict[str, Any]) -> None:
-    _die_with_parent(plan["parent"])
+def _perform(plan: dict[str, Any], parent: int) -> None:
     for folder in plan["control_groups"]:
         _write(f"{folder}/cgroup.procs", str(os.getpid()))
     # Opened now: the ids of the map may have no way to where it lies.
@@ -167,18 +170,30 @@ def _perform(plan: dict[str, Any]) -> None:
     if plan["forbid_user_namespaces"]:
         _write("/proc/sys/user/max_user_namespaces", "0")
     # The change of user has made the kernel forget it.
-    _die_with_parent(plan["parent"])
+    _die_with_parent(parent)
     os.chdir("/")
     os.umask(0o022)
     os.execve(program, plan["argv"], plan["environment"])
 
 
+def _await_plan(told: int, descriptor: int) -> dict[str, Any]:
+    """Return the plan when it is there; end this process when it is not wanted any more."""
+    if not os.read(told, 1):
+        os._exit(FAILED)
+    os.close(told)
+    # It was written by another process, whose place in the file is this one's as well.
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    with open(descriptor, "rb") as file:
+        plan: dict[str, Any] = marshal.load(file)
+    return plan
+
+
 def main() -> None:
-    """Read the plan and perform it; return only by becoming another program."""
+    """Wait for the plan and perform it; return only by becoming another program."""
+    told, plan, parent = map(int, sys.argv[1:])
     try:
-        with open(int(sys.argv[1]), "rb") as file:
-            plan = json.load(file)
-        _perform(plan)
+        _die_with_parent(parent)
+        _perform(_await_plan(told, plan), parent)
     except BaseException as error:
         sys.stderr.write(f"{error}\n")
         sys.stderr.flush()

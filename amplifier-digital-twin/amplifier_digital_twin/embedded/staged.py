@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import json
+import marshal
 import os
 import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from amplifier_digital_twin.embedded.id_maps import IdMap
+from amplifier_digital_twin.embedded.passage import write_all
+from amplifier_digital_twin.value import Value
 
 _SCRIPT: Final = Path(__file__).with_name("stage.py")
 #: What programs on a stage know of the host's environment.
@@ -22,8 +24,7 @@ _ENVIRONMENT: Final = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C.UTF
 _MAX_WORDS: Final = 16 * 1024
 
 
-@dataclass(frozen=True)
-class Overlay:
+class Overlay(Value):
     """Layers to be seen as one tree, topmost first, and where changes go."""
 
     lower: Sequence[Path]
@@ -32,8 +33,7 @@ class Overlay:
     options: str
 
 
-@dataclass(frozen=True)
-class Stage:
+class Stage(Value):
     """What a program is to find around it."""
 
     ids: IdMap | None = None
@@ -62,41 +62,66 @@ class Stage:
             "forbid_user_namespaces": self.forbids_user_namespaces,
             "argv": list(argv),
             "environment": _ENVIRONMENT,
-            "parent": os.getpid(),
         }
 
 
 class Staged:
     """A process on its stage. It ends with this process, at the latest; `close` frees what is held for it."""
 
-    def __init__(
-        self, stage: Stage, argv: Sequence[str], *, stdin: int = subprocess.DEVNULL, keep: Sequence[int] = ()
-    ) -> None:
-        """Start it; `keep` are descriptors it inherits. Raises OSError. Call it from the thread that lives longest:
-        the kernel ends the process together with the thread that started it.
+    def __init__(self, *, stdin: int = subprocess.DEVNULL, keep: Sequence[int] = ()) -> None:
+        """Start it; it waits to be told what to do. `keep` are descriptors it inherits. Raises OSError.
+
+        Call it from the thread that lives longest: the kernel ends the process together with the thread that started
+        it.
         """
-        plan = os.memfd_create("plan", os.MFD_CLOEXEC)
+        self._plan = os.memfd_create("plan", os.MFD_CLOEXEC)
         self._errors = os.memfd_create("stderr", os.MFD_CLOEXEC)
+        told, self._telling = os.pipe2(os.O_CLOEXEC)
         try:
-            os.write(plan, json.dumps(stage.plan(argv)).encode())
-            os.lseek(plan, 0, os.SEEK_SET)
             self._process = subprocess.Popen(
-                [sys.executable, "-I", "-S", str(_SCRIPT), str(plan)],
+                [sys.executable, "-I", "-S", str(_SCRIPT), str(told), str(self._plan), str(os.getpid())],
                 stdin=stdin,
                 stdout=subprocess.PIPE,
                 stderr=self._errors,
-                pass_fds=[plan, *keep],
+                pass_fds=[told, self._plan, *keep],
                 cwd="/",
                 env=_ENVIRONMENT,
                 start_new_session=True,
             )
         except BaseException:
-            os.close(self._errors)
+            for descriptor in (self._plan, self._errors, self._telling):
+                os.close(descriptor)
             raise
         finally:
-            os.close(plan)
+            os.close(told)
         self._pidfd = os.pidfd_open(self._process.pid)
         self._is_closed = False
+
+    @classmethod
+    def begun(
+        cls, stage: Stage, argv: Sequence[str], *, stdin: int = subprocess.DEVNULL, keep: Sequence[int] = ()
+    ) -> Self:
+        """Start one that is told at once what to do. Raises OSError."""
+        process = cls(stdin=stdin, keep=keep)
+        process.begin(stage, argv)
+        return process
+
+    def begin(self, stage: Stage, argv: Sequence[str]) -> None:
+        """Tell it, once, what to find around it and what to become; one that has ended hears nothing."""
+        try:
+            # Only this very interpreter reads it.
+            write_all(self._plan, marshal.dumps(stage.plan(argv)))
+            os.write(self._telling, b"!")
+        except BrokenPipeError:
+            return  # its end says it, to whoever waits for what it does
+        finally:
+            self._stop_telling()
+
+    def _stop_telling(self) -> None:
+        for descriptor in (self._plan, self._telling):
+            if descriptor >= 0:
+                os.close(descriptor)
+        self._plan = self._telling = -1
 
     @property
     def pid(self) -> int:
@@ -138,6 +163,7 @@ class Staged:
         try:
             await self.wait()
         finally:
+            self._stop_telling()
             for stream in (self._process.stdin, self._process.stdout):
                 if stream is not None:
                     stream.close()

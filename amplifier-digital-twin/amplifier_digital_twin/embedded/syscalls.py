@@ -8,7 +8,13 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Iterable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+#: As `signal` names it, which takes longer to be read than all of this.
+SIGKILL = 9
 
 CLONE_NEWNS = 0x00020000
 CLONE_NEWCGROUP = 0x02000000

@@ -3,52 +3,52 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import os
-import signal
-import subprocess
 from collections.abc import Sequence
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import BinaryIO
 
 from amplifier_digital_twin.backends.twin import Finished, Run, Sink, Sockets, TwinSpec
-from amplifier_digital_twin.embedded import call_filter
-from amplifier_digital_twin.embedded.bubblewrap import find_bubblewrap, universe_arguments
+from amplifier_digital_twin.completion import completed
+from amplifier_digital_twin.embedded.anchor import Anchor
 from amplifier_digital_twin.embedded.chores import remove_trees
 from amplifier_digital_twin.embedded.control_groups import remove_groups
 from amplifier_digital_twin.embedded.entry import Entry
 from amplifier_digital_twin.embedded.id_maps import IdMap
 from amplifier_digital_twin.embedded.layers import Kept, check_name
 from amplifier_digital_twin.embedded.limits import Budget
-from amplifier_digital_twin.embedded.passage import memory_file
 from amplifier_digital_twin.embedded.sockets import NamespaceSockets
-from amplifier_digital_twin.embedded.staged import Stage, Staged, read_line, readable
+from amplifier_digital_twin.embedded.staged import Stage
 from amplifier_digital_twin.embedded.tree import Tree
 from amplifier_digital_twin.embedded.watch import Watch
 from amplifier_digital_twin.errors import TwinError
 from amplifier_digital_twin.profile.model import User
-
-#: How long a universe may take to be there.
-_START: Final = 30.0
-#: How long bubblewrap may take to see that it holds nothing any more.
-_END: Final = 5.0
 
 
 class EmbeddedTwin:
     """A running universe. Everything in it ends with this process, however this process ends."""
 
     def __init__(
-        self, spec: TwinSpec, ids: IdMap, tree: Tree, budget: Budget, layers: Path, notes: Sequence[str]
+        self,
+        spec: TwinSpec,
+        ids: IdMap,
+        tree: Tree,
+        budget: Budget,
+        layers: Path,
+        notes: Sequence[str],
+        anchor: Anchor | None = None,
     ) -> None:
-        """Describe it; `start` makes it run. `layers` is where provisioned layers are kept."""
+        """Describe it; `start` makes it run. `layers` is where provisioned layers are kept.
+
+        An `anchor` that waits is used for the first start; it belongs to this twin from now on.
+        """
         self._spec = spec
         self._ids = ids
         self._tree = tree
         self._budget = budget
         self._layers = layers
         self._notes = [*notes, *budget.notes]
-        self._holder: Staged | None = None
-        self._pid = 0
+        self._waiting = anchor
+        self._anchor: Anchor | None = None
         self._entry: Entry | None = None
         self._sockets: list[NamespaceSockets] = []
         self._watch: asyncio.Task[None] | None = None
@@ -59,12 +59,12 @@ class EmbeddedTwin:
     @property
     def pid(self) -> int:
         """Return the host's number of the first process inside; 0 when it does not run."""
-        return self._pid if self.is_running else 0
+        return self._anchor.pid if self._anchor is not None and self.is_running else 0
 
     @property
     def is_running(self) -> bool:
         """Tell whether it is there."""
-        return self._holder is not None and self._entry is not None and self._holder.is_running
+        return self._anchor is not None and self._entry is not None and self._anchor.is_running
 
     @property
     def notes(self) -> Sequence[str]:
@@ -78,38 +78,6 @@ class EmbeddedTwin:
             await self._start()
 
     async def _start(self) -> None:
-        reader, writer = os.pipe()
-        try:
-            try:
-                self._holder = self._hold(writer)
-            finally:
-                os.close(writer)
-            async with asyncio.timeout(_START):
-                status = await read_line(reader)
-                ready = await read_line(self._holder.stdout) if status else b""
-            if ready != b"ready\n":
-                raise TwinError(
-                    "start_failed",
-                    f"the universe {self._spec.id} does not start: {self._holder.words() or 'it ended at once'}",
-                    "run `amplifier-digital-twin doctor`; a base system needs /bin/sh",
-                )
-            self._pid = int(json.loads(status)["child-pid"])
-            self._entry = Entry(self._pid)
-        except TimeoutError:
-            await asyncio.shield(self._stop())
-            raise TwinError(
-                "start_failed", f"the universe {self._spec.id} did not start within {_START:g} s", "try it again"
-            ) from None
-        except BaseException:
-            await asyncio.shield(self._stop())
-            raise
-        finally:
-            os.close(reader)
-        disk, memory = self._spec.limits.disk, self._budget.watched_memory
-        watch = Watch(self._tree, self._ids, self._pid, disk=disk, memory=memory, tell=self._note)
-        self._watch = asyncio.create_task(watch.keep())
-
-    def _hold(self, status: int) -> Staged:
         stage = Stage(
             ids=self._ids,
             binds=self._tree.binds(),
@@ -117,15 +85,17 @@ class EmbeddedTwin:
             control_groups=self._budget.groups,
             forbids_user_namespaces=self._ids.has_root,
         )
-        program = call_filter.filter_program()
-        calls = memory_file("calls", program) if program else None
+        waiting, self._waiting = self._waiting, None
+        self._anchor = waiting or Anchor()
         try:
-            arguments = universe_arguments(find_bubblewrap(), self._spec, self._ids, status, calls)
-            kept = [status] if calls is None else [status, calls]
-            return Staged(stage, arguments, stdin=subprocess.PIPE, keep=kept)
-        finally:
-            if calls is not None:
-                os.close(calls)
+            await self._anchor.hold(stage, self._spec, self._ids)
+            self._entry = Entry(self._anchor.pid)
+        except BaseException:
+            await completed(self._stop())
+            raise
+        disk, memory = self._spec.limits.disk, self._budget.watched_memory
+        watch = Watch(self._tree, self._ids, self._anchor.pid, disk=disk, memory=memory, tell=self._note)
+        self._watch = asyncio.create_task(watch.keep())
 
     async def run(self, run: Run, sink: Sink | None = None) -> Finished:
         """Run a command to its end; at its timeout, or when the caller is cancelled, all its processes end."""
@@ -145,7 +115,7 @@ class EmbeddedTwin:
     async def sockets(self) -> Sockets:
         """Return the way into the twin's own network; `reset` makes a new network, and the old sockets lead nowhere."""
         self._entered(self._spec.user)
-        sockets = NamespaceSockets(self._pid)
+        sockets = NamespaceSockets(self.pid)
         self._sockets.append(sockets)
         return sockets
 
@@ -204,39 +174,13 @@ class EmbeddedTwin:
         entry, self._entry = self._entry, None
         if entry is not None:
             await entry.close()
-        holder, self._holder = self._holder, None
-        if holder is not None:
-            await end_universe(holder, self._pid)
-        self._pid = 0
+        anchor, self._anchor = self._anchor, None
+        if anchor is not None:
+            await anchor.close()
 
     def _note(self, text: str) -> None:
         if text not in self._notes:
             self._notes.append(text)
-
-
-async def end_universe(holder: Staged, first: int) -> None:
-    """Kill the process that holds a universe, and wait for its first process: the kernel lets it go last of all."""
-    pidfd = None
-    if first:
-        try:
-            pidfd = os.pidfd_open(first)
-        except ProcessLookupError:
-            pass  # it has ended already
-    try:
-        if pidfd is not None:
-            # It goes first, so that bubblewrap, whose child it is, can wait for it and goes by itself.
-            signal.pidfd_send_signal(pidfd, signal.SIGKILL)
-            try:
-                async with asyncio.timeout(_END):
-                    await holder.wait()
-            except TimeoutError:
-                pass  # killed as well, below
-        await holder.close()
-        if pidfd is not None:
-            await readable(pidfd)
-    finally:
-        if pidfd is not None:
-            os.close(pidfd)
 
 
 async def remove(folder: Path, groups: Sequence[Path], ids: IdMap) -> None:

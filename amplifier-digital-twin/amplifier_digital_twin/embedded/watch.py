@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+from amplifier_digital_twin.completion import completed
 from amplifier_digital_twin.embedded.id_maps import IdMap
 from amplifier_digital_twin.embedded.inhabitants import end_inhabitants, inhabitants
 from amplifier_digital_twin.embedded.staged import Stage, Staged, read_line
@@ -19,6 +20,10 @@ _HOLDINGS: Final = Path(__file__).with_name("holdings.py")
 #: What a universe leaves the host of its disk, in bytes: when there is less, and as much as the universe may write has
 #: gone since it started, what it holds may be hidden from everybody.
 RESERVE: Final = 512 * 1024 * 1024
+
+
+#: How long after its start a universe is first looked at, in seconds: what its launch has yet to do goes first.
+_FIRST_LOOK: Final = 0.2
 
 
 class Watch:
@@ -53,6 +58,7 @@ class Watch:
     async def keep(self) -> None:
         """Look until cancelled; what keeps it from looking is told."""
         try:
+            await asyncio.sleep(_FIRST_LOOK)
             await self._keep()
         except* Exception as group:
             reasons = "; ".join(f"{type(error).__name__}: {error}" for error in group.exceptions)
@@ -72,7 +78,7 @@ class Watch:
         self, script: Path, words: list[str], ids: IdMap | None, see: Callable[[int, int], str | None]
     ) -> None:
         """Have a script look, and end what runs inside whenever one of its lines gives a reason to."""
-        gauge = Staged(Stage(ids=ids), [sys.executable, "-I", "-S", str(script), *words], stdin=subprocess.PIPE)
+        gauge = Staged.begun(Stage(ids=ids), [sys.executable, "-I", "-S", str(script), *words], stdin=subprocess.PIPE)
         try:
             while line := await read_line(gauge.stdout):
                 # There may be more than one, when this process had no time to read: the last is how it is now.
@@ -82,7 +88,7 @@ class Watch:
                     self._tell(f"{reason}; what ran inside was ended")
             self._tell(f"limits are not watched any more: {gauge.words() or f'{script.name} has ended'}")
         finally:
-            await asyncio.shield(gauge.close())
+            await completed(gauge.close())
 
     def _see_disk(self, written: int, free: int) -> str | None:
         if self._begin is None:

@@ -273,7 +273,8 @@ class Table(Generic[T]):
             if key not in self.keys or not isinstance(key, str):
                 place = f" in {where.name}" if where.keys else ""
                 hint = did_you_mean(key, list(self.keys))
-                faults.extend(where.at(str(key)).fault(f"unknown key {str(key)!r}{place}: {hint}", hint).faults)
+                said = f"unknown key {str(key)!r}{place}: {hint}"
+                faults.extend(where.at(str(key)).fault(said, f"correct {str(key)!r}, or take it out").faults)
         for name, entry in self.keys.items():
             if entry.is_required and name not in value:
                 faults.extend(where.fault(f"the key {name!r} is missing", f"add {name!r}").faults)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from amplifier_digital_twin.errors import TwinError
@@ -24,21 +23,17 @@ class Loaded(NamedTuple):
     notes: tuple[str, ...]
 
 
-def load_profile(
-    path_or_name: str, variables: Mapping[str, str], environ: Mapping[str, str], directory: Path | None = None
-) -> Profile:
+def load_profile(path_or_name: str, variables: Mapping[str, str], environ: Mapping[str, str]) -> Profile:
     """Return the profile of a file, or of a shipped name; `variables` are those of `--var`.
 
-    `directory` is where the user stands, when this process is elsewhere: paths in `variables` start there.
+    Paths in them start from the current folder.
     Raises TwinError `profile_unknown` when there is none, and `profile_invalid`, naming file and line of everything
     that is wrong, when it cannot be used.
     """
-    return load(path_or_name, variables, environ, directory).profile
+    return load(path_or_name, variables, environ).profile
 
 
-def load(
-    path_or_name: str, variables: Mapping[str, str], environ: Mapping[str, str], directory: Path | None = None
-) -> Loaded:
+def load(path_or_name: str, variables: Mapping[str, str], environ: Mapping[str, str]) -> Loaded:
     """Do what `load_profile` does, and return the notes as well."""
     from amplifier_digital_twin.profile.published import read_published
     from amplifier_digital_twin.profile.shipped import is_shipped, locate
@@ -49,7 +44,7 @@ def load(
         document = read_document(path)
     except DocumentError as error:
         raise TwinError("profile_invalid", str(error), "correct the file at that line") from error
-    reading = Reading(document, environ, is_shipped=is_shipped(path), directory=directory)
+    reading = Reading(document, environ, is_shipped=is_shipped(path))
     try:
         if "dtu" not in document.data:
             return Loaded(read_published(reading, variables), "published", tuple(reading.notes))

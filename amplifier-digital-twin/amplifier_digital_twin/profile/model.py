@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, Literal
+
+from amplifier_digital_twin.value import Value
 
 NetworkMode = Literal["none", "gateway", "host"]
 
 
-@dataclass(frozen=True)
-class Tar:
+class Tar(Value):
     """A root file system in an archive, and what the archive must hash to."""
 
     path: Path
     sha256: str
 
 
-@dataclass(frozen=True)
-class Base:
+class Base(Value):
     """What the universe stands on."""
 
     #: `host`, `debian:12`, or an image of a container engine; `tar` when `tar` is set.
@@ -30,8 +30,7 @@ class Base:
     tools: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class User:
+class User(Value):
     """Who commands run as; root only when the profile says so."""
 
     name: str = "user"
@@ -43,8 +42,7 @@ class User:
         return "/root" if self.uid == 0 else f"/home/{self.name}"
 
 
-@dataclass(frozen=True)
-class Limits:
+class Limits(Value):
     """What the universe may use: bytes, processes, processors, bytes written to disk, seconds."""
 
     memory: int | None = 2 * 1024**3
@@ -54,16 +52,14 @@ class Limits:
     wall: float = 20 * 60.0
 
 
-@dataclass(frozen=True)
-class Secret:
+class Secret(Value):
     """A variable of the host's environment that commands see, by name only."""
 
     env: str
     optional: bool = False
 
 
-@dataclass(frozen=True)
-class Network:
+class Network(Value):
     """What can be reached: nothing, what the gateway lets through, or everything the host reaches."""
 
     mode: NetworkMode = "none"
@@ -71,8 +67,7 @@ class Network:
     allow: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class Repository:
+class Repository(Value):
     """A working tree of the host that answers for a public address."""
 
     path: Path
@@ -86,16 +81,14 @@ class Repository:
         return self.url.rstrip("/").rsplit("/", 1)[-1].removesuffix(".git")
 
 
-@dataclass(frozen=True)
-class Rewrite:
+class Rewrite(Value):
     """A host, or a path of one, whose requests go elsewhere: an http(s) address or `mock:<name>`."""
 
     match: str
     target: str
 
 
-@dataclass(frozen=True)
-class WheelFromGit:
+class WheelFromGit(Value):
     """How to build a wheel from one of the profile's repositories (`repo` is its name or address)."""
 
     repo: str
@@ -106,8 +99,7 @@ class WheelFromGit:
     subdirectory: str = "."
 
 
-@dataclass(frozen=True)
-class Package:
+class Package(Value):
     """A name of the package index that the universe answers itself."""
 
     name: str
@@ -115,8 +107,7 @@ class Package:
     wheel_from_git: WheelFromGit | None = None
 
 
-@dataclass(frozen=True)
-class UvPolicy:
+class UvPolicy(Value):
     """What uv may do in the universe."""
 
     #: Whether uv may ask the hosting service for commits, past the mirror.
@@ -125,8 +116,7 @@ class UvPolicy:
     lock: Literal["refuse", "relock"] = "refuse"
 
 
-@dataclass(frozen=True)
-class Mock:
+class Mock(Value):
     """A service that runs inside the universe and answers for public names."""
 
     name: str
@@ -135,8 +125,7 @@ class Mock:
     domains: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class PushedFile:
+class PushedFile(Value):
     """A file or folder of the host that is copied into the universe."""
 
     src: Path
@@ -148,8 +137,7 @@ class PushedFile:
     gid: int | None = None
 
 
-@dataclass(frozen=True)
-class Command:
+class Command(Value):
     """A shell command inside the universe; `user` is the profile's, or `root` where asked for."""
 
     run: str
@@ -157,24 +145,21 @@ class Command:
     user: str | None = None
 
 
-@dataclass(frozen=True)
-class Provision:
+class Provision(Value):
     """What is done once, before the universe is ready; its result is kept as a layer."""
 
     files: tuple[PushedFile, ...] = ()
     commands: tuple[Command, ...] = ()
 
 
-@dataclass(frozen=True)
-class Update:
+class Update(Value):
     """What `update` does: commands, and whether wheels are built again before them."""
 
     commands: tuple[Command, ...] = ()
     refresh_packages: bool = False
 
 
-@dataclass(frozen=True)
-class HttpProbe:
+class HttpProbe(Value):
     """A request that must be answered with success, and with this JSON where given (a part of the answer)."""
 
     url: str
@@ -183,8 +168,7 @@ class HttpProbe:
     expect_text: str | None = None
 
 
-@dataclass(frozen=True)
-class Readiness:
+class Readiness(Value):
     """One sign that the universe is ready: exactly one of `http`, `tcp`, `command`."""
 
     name: str
@@ -196,8 +180,7 @@ class Readiness:
     retries: int | None = None
 
 
-@dataclass(frozen=True)
-class Port:
+class Port(Value):
     """A port of the universe that the host reaches on loopback; host 0 picks a free one."""
 
     container: int
@@ -206,16 +189,14 @@ class Port:
     path: str = "/"
 
 
-@dataclass(frozen=True)
-class Access:
+class Access(Value):
     """How the host reaches the universe."""
 
     hostname: str | None = None
     ports: tuple[Port, ...] = ()
 
 
-@dataclass(frozen=True)
-class FileExpectation:
+class FileExpectation(Value):
     """What must be true of a file inside the universe."""
 
     path: str
@@ -227,8 +208,7 @@ class FileExpectation:
     mode: int | None = None
 
 
-@dataclass(frozen=True)
-class JsonlExpectation:
+class JsonlExpectation(Value):
     """What must be in the JSONL files that `glob` finds: values of `key`, in order when asked, and none of `lacks`."""
 
     glob: str
@@ -240,8 +220,7 @@ class JsonlExpectation:
     files: Literal["any", "all"] = "any"
 
 
-@dataclass(frozen=True)
-class Expectation:
+class Expectation(Value):
     """What a check expects of its command and of the universe after it."""
 
     exit: int | None = 0
@@ -255,8 +234,7 @@ class Expectation:
     refused: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class Screenshot:
+class Screenshot(Value):
     """A picture of a page served inside the universe, kept as evidence."""
 
     url: str
@@ -267,8 +245,7 @@ class Screenshot:
     expect_text: str | None = None
 
 
-@dataclass(frozen=True)
-class Check:
+class Check(Value):
     """One thing to be proved: a command and what it must do, or a request, a picture, or where installs came from."""
 
     name: str
@@ -282,8 +259,7 @@ class Check:
     provenance: Literal["all"] | tuple[str, ...] | None = None
 
 
-@dataclass(frozen=True)
-class Profile:
+class Profile(Value):
     """A universe to be."""
 
     name: str

@@ -45,13 +45,10 @@ class Reading:
     #: Whether the file came with the program: nothing of the user's lies beside it.
     is_shipped: bool = False
 
-    #: Where the user stands, when that is not where this process does.
-    directory: Path | None = None
-
     @property
     def given_folder(self) -> Path:
         """Return the folder that a path given on the command line starts from."""
-        return self.directory or Path.cwd()
+        return Path.cwd()
 
     @property
     def default_folder(self) -> Path:

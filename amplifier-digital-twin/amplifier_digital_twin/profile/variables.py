@@ -66,10 +66,9 @@ def resolve(declared: Mapping[str, Variable], given: Mapping[str, str], where: W
     values: dict[str, Value] = {}
     for name in given:
         if name not in declared:
-            hint = did_you_mean(name, sorted(declared)) if declared else "this profile has no variables"
-            faults.extend(
-                where.fault(f"--var {name} is given, but the profile does not declare it: {hint}", hint).faults
-            )
+            hint = did_you_mean(name, sorted(declared)) if declared else "it has no variables"
+            said = f"--var {name} is given, but the profile does not declare it: {hint}"
+            faults.extend(where.fault(said, f"leave --var {name} out, or declare it under `vars`").faults)
     for name, variable in declared.items():
         place = where.at(name)
         try:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from amplifier_digital_twin.value import Value
 
 
-@dataclass(frozen=True)
-class Bounds:
+class Bounds(Value):
     """Numbers and seconds beyond which a service stops waiting, or makes others wait."""
 
     #: Connections served at once; more wait until one ends.

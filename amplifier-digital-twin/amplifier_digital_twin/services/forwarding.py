@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
 from typing import NamedTuple
@@ -19,6 +18,7 @@ from amplifier_digital_twin.services.exchange import Exchange, end_to_end, lengt
 from amplifier_digital_twin.services.http_wire import Peer
 from amplifier_digital_twin.services.rewrites import Destination, Routes, Scheme, authority, origin
 from amplifier_digital_twin.services.upstream import AddressRefusedError, Line, UnreachableError, Upstream
+from amplifier_digital_twin.value import Value
 
 
 class Asked(NamedTuple):
@@ -32,8 +32,7 @@ class Asked(NamedTuple):
     query: str
 
 
-@dataclass(frozen=True)
-class Policy:
+class Policy(Value):
     """What a universe may reach, what is answered for, and where that is written down."""
 
     allow: AllowList

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -14,6 +13,7 @@ from amplifier_digital_twin.services.git_command import quoted
 from amplifier_digital_twin.services.git_source import GitSource, Head
 from amplifier_digital_twin.services.object_store import ObjectStore
 from amplifier_digital_twin.services.working_tree import WorkingTree
+from amplifier_digital_twin.value import Value
 
 WORKTREE: Final = "worktree"
 #: The branch that means what the profile serves, whatever it is called at home: the name that people ask for.
@@ -38,8 +38,7 @@ _CONFIG: Final = """[core]
 """
 
 
-@dataclass(frozen=True)
-class Exported:
+class Exported(Value):
     """A bare repository, and what its refs (and HEAD) lead to."""
 
     folder: Path

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from amplifier_digital_twin.errors import TwinError
 from amplifier_digital_twin.services.git_command import run_git
+from amplifier_digital_twin.value import Value
 
 #: Git refuses repositories of another owner, because their settings name programs; none of them is run here.
 _ANY_OWNER: Final = (
@@ -32,8 +32,7 @@ class Head(NamedTuple):
     date: int
 
 
-@dataclass(frozen=True)
-class GitSource:
+class GitSource(Value):
     """Where a repository keeps its things."""
 
     #: The working tree, or the repository itself when it has none.

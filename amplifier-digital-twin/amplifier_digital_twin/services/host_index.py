@@ -8,7 +8,7 @@ import os
 import re
 import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 from urllib.parse import unquote, urljoin, urlsplit, urlunsplit
@@ -19,6 +19,7 @@ from amplifier_digital_twin.services.host_settings import HostSettings, read_set
 from amplifier_digital_twin.services.index_pages import ACCEPTED, IndexFile, PageError, parse_links, parse_page
 from amplifier_digital_twin.services.link_folder import files_in, is_file_of, pieces
 from amplifier_digital_twin.services.link_judge import LinkJudge, LinkRefusedError
+from amplifier_digital_twin.value import Value
 from amplifier_foundation.sources.download import proxy_for
 from amplifier_foundation.sources.threads import in_thread
 from amplifier_foundation.sources.uri import without_secrets
@@ -42,8 +43,7 @@ _PASSING: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
 _BUILT_IN: Final = re.compile(r"(?:--index-url |\(default\s+)(https?://[^\s)]+)")
 
 
-@dataclass(frozen=True)
-class Location:
+class Location(Value):
     """A place where packages are: an index with a page per project, or one page or folder of links."""
 
     kind: Literal["index", "links"]

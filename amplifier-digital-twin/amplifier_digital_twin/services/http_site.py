@@ -6,11 +6,12 @@ import asyncio
 import logging
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Final
 from urllib.parse import parse_qsl, unquote
 
 from amplifier_digital_twin.errors import TwinError
+from amplifier_digital_twin.value import Value
 
 if TYPE_CHECKING:
     import h11
@@ -31,8 +32,7 @@ _CHUNK: Final = 65536
 _log: Final = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
-class Question:
+class Question(Value):
     """A request: its path decoded once, the query apart, header names in lower case."""
 
     method: str
@@ -42,8 +42,7 @@ class Question:
     body: bytes = b""
 
 
-@dataclass(frozen=True)
-class Answer:
+class Answer(Value):
     """A response; a body that comes in pieces is sent as it comes, and the connection is cut when it fails."""
 
     status: int

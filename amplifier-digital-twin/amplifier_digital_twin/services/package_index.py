@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import re
 import socket
 from collections.abc import Mapping, Sequence
@@ -29,12 +28,13 @@ from amplifier_digital_twin.services.index_pages import (
     render_names,
     wants_json,
 )
-from amplifier_digital_twin.services.link_folder import is_file_of, local_file, pieces
-from amplifier_digital_twin.services.wheel_file import WheelFile, check_wheel, read_metadata
+from amplifier_digital_twin.services.link_folder import pieces
+from amplifier_digital_twin.services.override import Override
 from amplifier_foundation.sources.threads import in_thread
 
 if TYPE_CHECKING:
     from amplifier_digital_twin.services.decisions import Decisions, Verdict
+    from amplifier_digital_twin.services.wheel_file import WheelFile
 
 #: How long a page of the host's indexes counts as fresh, in seconds.
 PAGE_LIFETIME: float = 600.0
@@ -66,7 +66,7 @@ class PackageIndex:
     def __init__(
         self, overrides: Mapping[str, Sequence[Path]], upstream: HostIndex | None, cache: Path, decisions: Decisions
     ) -> None:
-        """Raise TwinError (`wheel_mismatch`, `wheel_invalid`) for a file that is not one of its name."""
+        """Raise TwinError (`wheel_mismatch`) for a file that is not called as one of its name is."""
         self._upstream = upstream
         self._cache = IndexCache(cache)
         self._decisions = decisions
@@ -78,50 +78,50 @@ class PackageIndex:
         self.replace(overrides)
 
     def replace(self, overrides: Mapping[str, Sequence[Path]]) -> None:
-        """Answer with other files from now on; raise TwinError and change nothing when one is not of its name."""
-        files: dict[str, dict[str, tuple[IndexFile, Path]]] = {}
-        wheels: dict[str, list[WheelFile]] = {}
+        """Answer with other files from now on; raise TwinError and change nothing when one is not of its name.
+
+        What is in the wheels is not looked at: `look_into` does that, else the first to ask for one.
+        """
+        files: dict[str, dict[str, Override]] = {}
         for given, paths in overrides.items():
             name = normalized(given)
             offered = files.setdefault(name, {})
             for path in paths:
-                file = local_file(path, "")
-                if path.name.endswith(".whl"):
-                    wheel = check_wheel(path, name)
-                    wheels.setdefault(name, []).append(wheel)
-                    file = dataclasses.replace(file, requires_python=wheel.requires_python)
-                elif not is_file_of(path.name, name):
-                    raise TwinError(
-                        "wheel_mismatch", f"{path} is no wheel or source archive of {name}", "correct `packages`"
-                    )
-                key = file.hashes["sha256"]
-                offered[key] = (dataclasses.replace(file, url=_address(name, key, file.filename)), path)
+                override = Override(name, path)
+                offered[override.sha256] = override
         self._overrides = files
-        self._wheels = wheels
+
+    def look_into(self) -> None:
+        """Look into every file that stands in for a published one; raise TwinError for one that is not what it says."""
+        for files in self._overrides.values():
+            for override in files.values():
+                _ = override.wheel
 
     @property
     def served(self) -> list[ServedFile]:
         """Return every file that stands in for a published one, then what was handed out of the host's indexes."""
         own = [
-            ServedFile(name, file.filename, key, path.absolute().as_uri())
+            ServedFile(name, override.path.name, key, override.path.absolute().as_uri())
             for name, files in self._overrides.items()
-            for key, (file, path) in files.items()
+            for key, override in files.items()
         ]
         return own + list(self._handed_out.values())
 
     def wheels(self, name: str) -> Sequence[WheelFile] | None:
         """Return the wheels that a name is answered with, None for a name that is not overridden."""
-        name = normalized(name)
-        return self._wheels.get(name, []) if name in self._overrides else None
+        files = self._overrides.get(normalized(name))
+        if files is None:
+            return None
+        return [override.wheel for override in files.values() if override.wheel is not None]
 
     def fingerprint(self) -> str:
         """Return a hash of the files that stand in for published ones, and of where the rest comes from."""
         import hashlib
 
         lines = [
-            f"{name} {file.filename} {key}"
+            f"{name} {override.path.name} {key}"
             for name, files in self._overrides.items()
-            for key, (file, _) in files.items()
+            for key, override in files.items()
         ]
         rest = self._upstream.fingerprint() if self._upstream is not None else "none"
         return hashlib.sha256("\n".join([*sorted(lines), rest]).encode()).hexdigest()
@@ -167,7 +167,7 @@ class PackageIndex:
         is_json = wants_json(question.headers.get("accept", ""))
         if name in self._overrides:
             self._record("rewrite", question, "answered by the profile's `packages`")
-            files, address = [file for file, _ in self._overrides[name].values()], _own_address
+            files, address = await in_thread(lambda: self._own_entries(name)), _own_address
         elif self._upstream is None:
             return self._closed(question, name)
         else:
@@ -246,16 +246,22 @@ class PackageIndex:
         self._handed_out[(name, filename)] = ServedFile(name, filename, path.name, file.url.partition("?")[0])
         return await _sent(path, _FOR_EVER)
 
+    def _own_entries(self, name: str) -> list[IndexFile]:
+        offered = self._overrides[name].items()
+        return [override.page_entry(_address(name, key, override.path.name)) for key, override in offered]
+
     async def _own_file(self, name: str, key: str, filename: str, is_metadata: bool) -> Answer:
-        file, path = self._overrides[name].get(key, (None, None))
-        if file is None or path is None or file.filename != filename:
+        override = self._overrides[name].get(key)
+        if override is None or override.path.name != filename:
             return plain(404, f"this universe answers for {name} itself and has no such file of it")
         if is_metadata:
-            wheel = next((wheel for wheel in self._wheels.get(name, []) if wheel.path == path), None)
+            wheel = await in_thread(lambda: override.wheel)
             return plain(404, "only wheels have metadata") if wheel is None else Answer(200, wheel.metadata, _BINARY)
-        return await _sent(path, _ASK_AGAIN)
+        return await _sent(override.path, _ASK_AGAIN)
 
     async def _upstream_metadata(self, upstream: HostIndex, file: IndexFile, key: str) -> Answer:
+        from amplifier_digital_twin.services.wheel_file import WheelFile, read_metadata
+
         path = local_path(file.url)
         if path is not None and not file.metadata_hashes:
             local = await in_thread(lambda: WheelFile.read(path))

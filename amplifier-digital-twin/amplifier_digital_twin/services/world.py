@@ -84,7 +84,7 @@ class World:
             return
         self._environ = environ
         # Both to their end, so that nothing goes on when one of them fails.
-        parts = (self.mirror.prepare(), self._open_up(environ), asyncio.to_thread(_import_services))
+        parts = (self.mirror.prepare(), self._open_up(environ))
         for end in await asyncio.gather(*parts, return_exceptions=True):
             if isinstance(end, BaseException):
                 raise end
@@ -97,6 +97,8 @@ class World:
         )
 
     async def _open_up(self, environ: Mapping[str, str]) -> None:
+        # Beside the loop, which has git to start: a launch is short enough for that to count.
+        await asyncio.to_thread(_import_services)
         entries: list[str] = []
         private: set[str] = set()
         for entry in self.profile.network.allow if self.profile.network.mode == "gateway" else ():
@@ -117,6 +119,11 @@ class World:
             private.update(found)
         self._allow = AllowList(entries)
         self._private = frozenset(private)
+
+    async def look_into_wheels(self) -> None:
+        """Look into the wheels that stand in for published ones; raise TwinError for one that is not what it says."""
+        if self.index is not None:
+            await asyncio.to_thread(self.index.look_into)
 
     def expect_builds(self) -> None:
         """Get ready for wheels to be built, and then installed with all that they need."""
@@ -204,7 +211,7 @@ class World:
 
 
 def _import_services() -> None:
-    """Import what is served with, while git is busy: a launch is short enough for that to count."""
+    """Import what is served with, while git is busy."""
     import h11  # noqa: F401 - for those who import it when they are asked
 
     from amplifier_digital_twin import wheel_building  # noqa: F401

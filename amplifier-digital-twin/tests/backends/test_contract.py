@@ -57,7 +57,8 @@ async def test_values_are_on_no_command_line(place: Any, shell: Shell) -> None:
     """While a command runs, no process of the host has a secret among its words."""
     twin = await place.create()
     secret = f"secret-{time.monotonic_ns()}"
-    task = asyncio.ensure_future(shell(twin, "sleep 1", env={"PATH": "/usr/bin:/bin", "TOKEN": secret}))
+    waiting = "until test -e /tmp/seen; do sleep 0.1; done"
+    task = asyncio.ensure_future(shell(twin, waiting, env={"PATH": "/usr/bin:/bin", "TOKEN": secret}))
     seen = 0
     while not task.done():
         for process in Path("/proc").iterdir():
@@ -68,6 +69,8 @@ async def test_values_are_on_no_command_line(place: Any, shell: Shell) -> None:
                     continue
                 seen += b"sleep" in words
                 assert secret.encode() not in words
+        if seen:
+            await shell(twin, "touch /tmp/seen")
         await asyncio.sleep(0.01)
     assert seen
     assert (await task).exit_code == 0
@@ -154,7 +157,7 @@ async def test_sockets_reach_in_and_out(place: Any, text: Shell) -> None:
     assert await text(twin, "bash -c 'cat < /dev/tcp/127.0.0.2/443'") == "from the host"
     with pytest.raises(OSError):
         await sockets.connect("127.0.0.1", 4, timeout=2)
-    connected = await sockets.connect("127.0.0.2", 443, timeout=5)
+    connected = await sockets.connect("127.0.0.2", 443, timeout=60)
     reader, writer = await asyncio.open_connection(sock=connected)
     assert await reader.read() == b"from the host"
     writer.close()

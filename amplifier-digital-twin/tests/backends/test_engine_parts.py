@@ -236,9 +236,12 @@ def test_identifiers_that_could_name_something_else_are_refused(name: str) -> No
 async def test_a_call_that_hangs_is_ended(tmp_path: Path) -> None:
     """A program that does not answer is killed with what it started, and the caller hears it."""
     mark = tmp_path / "pid"
-    with pytest.raises(TwinError, match="did not answer"):
-        await ask(["/bin/sh", "-c", f"sleep 6061 & echo $! > {mark}; wait"], timeout=0.5)
-    for _ in range(100):
+    for seconds in (0.5, 30):  # twice only on a machine that is very busy
+        with pytest.raises(TwinError, match="did not answer"):
+            await ask(["/bin/sh", "-c", f"sleep 6061 & echo $! > {mark}; wait"], timeout=seconds)
+        if mark.exists():
+            break
+    for _ in range(1000):
         if not Path(f"/proc/{mark.read_text().strip()}").exists():
             return
         await asyncio.sleep(0.05)

@@ -54,6 +54,12 @@ async def test_retries_and_time_end_the_waiting(twin: Any, environment: Any) -> 
     assert "was not done after" in late["reason"]
 
 
+async def test_a_command_that_says_nothing(twin: Any, environment: Any) -> None:
+    """Its exit code is the whole reason."""
+    (result,) = await _wait(twin, environment, Readiness("silent", command="exit 3"), once=True)
+    assert result["reason"] == "the command's exit code is 3"
+
+
 async def test_once_is_once(twin: Any, environment: Any) -> None:
     """A single look does not wait, and leaves things as they are."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
@@ -81,7 +87,8 @@ async def test_nothing_to_wait_for(twin: Any, environment: Any) -> None:
 async def test_waiting_can_be_given_up(twin: Any, environment: Any) -> None:
     """A cancelled wait closes what it opened."""
     task = asyncio.create_task(_wait(twin, environment, Readiness("a", tcp=1, interval=0.05)))
-    await asyncio.sleep(0.1)
+    while not twin.made_sockets:  # noqa: ASYNC110 - a list of somebody else's
+        await asyncio.sleep(0.01)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task

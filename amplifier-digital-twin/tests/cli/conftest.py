@@ -19,6 +19,7 @@ PROFILE = """\
 dtu: 1
 name: pretend
 vars: {MODE: {default: ok}}
+environment: {MODE: "${MODE}"}
 secrets: [{env: PRETEND_KEY, optional: true}]
 """
 

@@ -1,4 +1,4 @@
-"""`exec` in its plain form takes a short way, which nobody can tell from the long one but by the time."""
+"""`exec` and `launch` in their plain form take a short way, which nobody can tell from the long one but by the time."""
 
 from __future__ import annotations
 
@@ -99,3 +99,57 @@ def test_signal_ends_the_command(twin: Any, wait_until: Callable[..., None], run
     _, said = process.communicate(timeout=60)
     assert (process.returncode, said) == (143, "amplifier-digital-twin: stopped\n")
     wait_until(lambda: not runs(int(note.read_text(encoding="utf-8"))))
+
+
+def _launched(output: str) -> dict[str, Any]:
+    record = _told(output)
+    for name in ("id", "name", "timings"):
+        record.pop(name, None)
+    return record
+
+
+def test_both_ways_launch_the_same(twin: Any) -> None:
+    """The profile, variables and a name in any order: the same answer as with an option that takes the long way."""
+    profile = str(twin.profile)
+    long = _run(twin, "launch", profile, "--lease", "1h")
+    assert long[::2] == (0, True)
+    for arguments in ([profile], ["--name", "one", profile], [profile, "--var", "MODE=ok", "--name", "two"]):
+        code, output, is_long = _run(twin, "launch", *arguments)
+        assert (code, _launched(output), is_long) == (0, _launched(long[1]), False)
+    assert {twin.state(identifier)["name"] for identifier in twin.universes()} == {None, "one", "two"}
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [],
+        ["P", "P"],
+        ["P", "--var"],
+        ["P", "--var", "--name"],
+        ["P", "--nam", "x"],
+        ["P", "--name", "a", "--name", "b"],
+        ["P", "--keep"],
+        ["--", "P"],
+        ["--help"],
+    ],
+)
+def test_launch_that_is_not_plain_goes_the_long_way(twin: Any, arguments: list[str]) -> None:
+    """Whatever else is on the command line is read, or refused, by the whole program."""
+    given = [str(twin.profile) if word == "P" else word for word in arguments]
+    assert _run(twin, "launch", *given)[2]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (["/no/such.yaml"], "profile_unknown"),
+        (["P", "--var", "MODE"], "bad_argument"),
+        (["P", "--name", "a/b"], "name_invalid"),
+        (["P", "--var", "MODE=fail"], "pretend_failed"),
+    ],
+)
+def test_faults_of_a_plain_launch(twin: Any, arguments: list[str], code: str) -> None:
+    """They are told as ever: JSON on standard output, exit code 2, and nothing stays."""
+    given = [str(twin.profile) if word == "P" else word for word in arguments]
+    ended, output, _ = _run(twin, "launch", *given)
+    assert (ended, _told(output)["error"]["code"], twin.universes()) == (2, code, [])

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import marshal
 import os
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -14,6 +16,7 @@ from typing import Any
 import pytest
 
 from amplifier_digital_twin.backends.twin import TwinSpec
+from amplifier_digital_twin.embedded import anchor as anchor_module
 from amplifier_digital_twin.embedded import backend as backend_module
 from amplifier_digital_twin.embedded import twin as twin_module
 from amplifier_digital_twin.embedded.backend import EmbeddedBackend
@@ -52,7 +55,7 @@ def processes_naming(text: str) -> list[str]:
 
 def eventually(is_true: Callable[[], bool]) -> bool:
     """Wait for something that the kernel does in its own time."""
-    end = time.monotonic() + 20
+    end = time.monotonic() + 60
     while not is_true():
         if time.monotonic() > end:
             return False
@@ -171,7 +174,8 @@ async def test_a_failed_create_leaves_nothing(tmp_path: Path, monkeypatch: pytes
     def fail(*_: object, **__: object) -> Awaitable[None]:
         raise OSError(28, "no space left, in this test")
 
-    owner: Any = {"grant": backend_module, "write_layer": backend_module, "clear": Tree}.get(place, twin_module)
+    owners = {"grant": backend_module, "write_layer": backend_module, "clear": Tree, "Entry": twin_module}
+    owner: Any = owners.get(place, anchor_module)
     monkeypatch.setattr(owner, place, fail)
     before = children()
     universe = f"failed-{os.getpid()}"
@@ -188,25 +192,27 @@ async def test_a_universe_that_cannot_start_says_why(tmp_path: Path, monkeypatch
     def arguments(*_: object) -> list[str]:
         return ["/usr/bin/env", "sh", "-c", "echo the walls are down >&2; exit 3"]
 
-    monkeypatch.setattr(twin_module, "universe_arguments", arguments)
+    monkeypatch.setattr(anchor_module, "universe_arguments", arguments)
     with pytest.raises(TwinError, match="the walls are down") as caught:
         await EmbeddedBackend().create(spec_of(tmp_path, "never"), lambda _: None)
     assert caught.value.code == "start_failed"
 
 
-def test_a_stage_ends_with_its_parent(tmp_path: Path) -> None:
-    """A stage whose starter has gone before it begins does not begin."""
+@pytest.mark.parametrize("parent", [1, None])
+def test_a_stage_without_its_starter_does_not_begin(tmp_path: Path, parent: int | None) -> None:
+    """One whose starter has gone before it begins, or goes without a word of what to do, ends and does nothing."""
     script = Path(twin_module.__file__).with_name("stage.py")
     plan = tmp_path / "plan"
-    plan.write_text('{"parent": 1, "control_groups": [], "map": null, "argv": ["/bin/echo"]}', encoding="utf-8")
-    import sys
-
-    with plan.open("rb") as file:
+    plan.write_bytes(marshal.dumps({"control_groups": [], "map": None, "argv": ["/bin/echo"]}))
+    told, telling = os.pipe()
+    if parent is not None:
+        os.write(telling, b"!")
+    os.close(telling)
+    with plan.open("rb") as file, open(told, "rb"):
         done = subprocess.run(
-            [sys.executable, "-I", "-S", str(script), str(file.fileno())],
-            pass_fds=[file.fileno()],
+            [sys.executable, "-I", "-S", str(script), *map(str, (told, file.fileno(), parent or os.getpid()))],
+            pass_fds=[told, file.fileno()],
             capture_output=True,
             check=False,
         )
-    assert done.returncode == 97
-    assert done.stdout == b""
+    assert (done.returncode, done.stdout) == (97, b"")

@@ -186,7 +186,7 @@ async def test_a_watch_that_cannot_look_says_so(
     def fail(*_: object, **__: object) -> None:
         raise OSError(24, "too many open files")
 
-    monkeypatch.setattr(watch, "Staged", fail)
+    monkeypatch.setattr(watch.Staged, "begun", fail)
     await told[0].keep()
     assert "too many open files" in told[1][-1]
 

@@ -111,6 +111,7 @@ def test_faults_name_file_line_and_the_nearest_key(refused: Any, folder: Path) -
         f"{path}:9: checks[0].run: must be a text (in quotes, if it looks like a number), got 5",
     ]
     assert "did you mean 'gateway'?" in error.remedy
+    assert "correct 'memry', or take it out" in error.remedy
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,7 @@ import amplifier_digital_twin
 import amplifier_foundation
 import amplifier_kit
 from amplifier_digital_twin.making import make_universe
+from amplifier_digital_twin.profile.load import load_profile
 from amplifier_digital_twin.reaping import clear
 from amplifier_digital_twin.recorder import Recorder
 from amplifier_digital_twin.registry import Registry, Wish
@@ -83,8 +84,8 @@ class Here:
         found = self.registry.create(Wish(None, path.stem, path, 600))
         environ = {"PATH": os.environ["PATH"], "HOME": str(self.folder), **(environ or {})}
         recorder = Recorder(found.place.log, [value for value in (environ or {}).values() if len(value) > 20])
-        request = {"profile": str(path), "evidence": str(self.evidence)}
         try:
+            request = {"profile": load_profile(str(path), {}, environ), "evidence": str(self.evidence)}
             universe = await make_universe(found.place, request, recorder, environ)
             try:
                 yield universe

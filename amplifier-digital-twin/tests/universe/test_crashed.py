@@ -87,6 +87,18 @@ def crash_all_along(program: Any, moments: list[float], check: Callable[[], None
     return cut_short
 
 
+def is_watched(folder: Path) -> bool:
+    """Tell whether the disk of a universe below a folder is being looked at."""
+    for line in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = line.read_bytes()
+        except OSError:
+            continue  # it has ended
+        if b"disk_gauge.py" in words and os.fsencode(folder) in words:
+            return True
+    return False
+
+
 def _kill_holder(program: Any, name: str) -> None:
     try:
         os.kill(program.state(name)["holder"]["pid"], signal.SIGKILL)
@@ -102,6 +114,7 @@ def test_crash_at_any_point_of_launch_leaves_nothing_after_prune(
     strangers = groups()  # of runs that were killed before this one, perhaps
     living = own_program.launch(own_program.profile("limits: {pids: 100}", "living.yaml"))["id"]
     own_program.shell(living, "echo mine > ~/mark")
+    wait_until(lambda: is_watched(own_program.folder))  # it begins a little after the launch
     before = sorted(leftovers(own_program.folder))
 
     def check() -> None:

@@ -31,7 +31,7 @@ class PretendUniverse:
         self.request = request
         self.recorder = recorder
         self.environ = environ
-        self.mode = request["vars"].get("MODE", "ok")
+        self.mode = dict(request["profile"].environment)["MODE"]
         self.files = place.folder / "files"
         self.over = asyncio.Event()
 

@@ -129,12 +129,12 @@ async def test_name_is_resolved_once_and_the_judged_address_connected_to(reached
     assert len(answers) == 1
 
 
-async def test_next_address_is_tried(serve: Any) -> None:
+async def test_next_address_is_tried(serve: Any, until: Any) -> None:
     """When the first address of a name does not answer, the next one may."""
     server = await serve()
     upstream = Upstream({}, frozenset({"real.test"}), resolve=_resolving("127.0.0.9", "127.0.0.1"))
     tunnel = await upstream.open_tunnel(Endpoint("real.test", server.port))
-    await asyncio.sleep(0.05)  # the server takes it a little later than we have it
+    await until(lambda: server.connections > 0)  # the server takes it a little later than we have it
     assert server.connections == 1
     tunnel.close()
 
@@ -187,13 +187,13 @@ async def test_proxies_of_the_host_are_used(
     assert "p%40ss" not in world.path.read_text(encoding="utf-8")
 
 
-async def test_no_proxy_of_the_host_is_respected(serve: Any) -> None:
+async def test_no_proxy_of_the_host_is_respected(serve: Any, until: Any) -> None:
     """Hosts that the host reaches without its proxy are reached without it."""
     server = await serve()
     environ = {"https_proxy": "http://127.0.0.1:1", "no_proxy": "real.test"}
     upstream = Upstream(environ, frozenset({"real.test"}), resolve=_resolving("127.0.0.1"))
     tunnel = await upstream.open_tunnel(Endpoint("real.test", server.port))
-    await asyncio.sleep(0.05)  # the server takes it a little later than we have it
+    await until(lambda: server.connections > 0)  # the server takes it a little later than we have it
     assert server.connections == 1
     tunnel.close()
 
@@ -222,7 +222,7 @@ async def test_proxy_that_refuses_is_an_error(serve: Any) -> None:
             await Upstream({"https_proxy": url}, resolve=_resolving("8.8.8.8")).open_tunnel(Endpoint("real.test", 443))
 
 
-async def test_descriptors_are_given_back(start: Any, serve: Any) -> None:
+async def test_descriptors_are_given_back(start: Any, serve: Any, until: Any) -> None:
     """After a hundred requests of every outcome no connection is left open."""
     server = await serve()
     place = f"127.0.0.1:{server.port}"
@@ -240,5 +240,5 @@ async def test_descriptors_are_given_back(start: Any, serve: Any) -> None:
             await ask(target) if target == place else await world.raw(
                 f"GET http://{target}/ HTTP/1.1\r\nHost: {target}\r\nConnection: close\r\n\r\n".encode()
             )
-    await asyncio.sleep(0.05)
+    await until(lambda: len(os.listdir("/proc/self/fd")) <= before + 1)
     assert len(os.listdir("/proc/self/fd")) <= before + 1

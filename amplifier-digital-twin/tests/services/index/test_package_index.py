@@ -238,19 +238,39 @@ async def test_only_reading(serve: Serve, make_wheel: MakeWheel) -> None:
 
 
 def test_wheel_of_another_name_is_refused(make_wheel: MakeWheel, tmp_path: Path) -> None:
-    """A wheel under the wrong name, or one that contradicts itself, is an error before anything is served."""
+    """A wheel under the wrong name, or one that contradicts itself, is an error when the wheels are looked into."""
     log = Decisions(tmp_path / "log")
-    with pytest.raises(TwinError) as caught:
-        PackageIndex({"own": [make_wheel("other", "1.0")]}, None, tmp_path / "cache", log)
-    assert caught.value.code == "wheel_mismatch"
-    with pytest.raises(TwinError) as caught:
-        PackageIndex({"own": [make_wheel("own", "1.0", called="other")]}, None, tmp_path / "cache", log)
-    assert caught.value.code == "wheel_invalid"
+
+    def refusal(path: Path) -> str:
+        index = PackageIndex({"own": [path]}, None, tmp_path / "cache", log)
+        with pytest.raises(TwinError) as caught:
+            index.look_into()
+        return caught.value.code
+
     broken = tmp_path / "own-1.0-py3-none-any.whl"
     broken.write_bytes(b"no archive")
+    assert refusal(make_wheel("other", "1.0")) == "wheel_mismatch"
+    assert refusal(make_wheel("own", "1.0", called="other")) == "wheel_invalid"
+    assert refusal(broken) == "wheel_invalid"
+
+
+async def test_wheel_that_nobody_looked_into_is_refused_when_it_is_asked_for(serve: Serve, tmp_path: Path) -> None:
+    """A page or metadata of a file that is no wheel is an error with what to do, and nothing of it is offered."""
+    broken = tmp_path / "own-1.0-py3-none-any.whl"
+    broken.write_bytes(b"no archive")
+    served = await serve({"own": [broken]}, is_open=False)
+    status, _, body = await served.get("/simple/own/")
+    assert status == 502
+    assert b"is no usable wheel" in body
+    assert b"build it again" in body
+
+
+def test_file_that_is_not_called_as_one_of_its_name_is_refused(tmp_path: Path) -> None:
+    """That is seen before anything is looked into."""
+    (tmp_path / "other-1.0.tar.gz").write_bytes(b"")
     with pytest.raises(TwinError) as caught:
-        PackageIndex({"own": [broken]}, None, tmp_path / "cache", log)
-    assert caught.value.code == "wheel_invalid"
+        PackageIndex({"own": [tmp_path / "other-1.0.tar.gz"]}, None, tmp_path / "cache", Decisions(tmp_path / "log"))
+    assert caught.value.code == "wheel_mismatch"
 
 
 def test_fingerprint_depends_on_content(make_wheel: MakeWheel, tmp_path: Path) -> None:
