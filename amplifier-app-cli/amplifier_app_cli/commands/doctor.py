@@ -348,7 +348,22 @@ def _programs(app: App) -> Iterator[Finding]:
     for name, use in _PROGRAMS.items():
         found = shutil.which(name, path=app.environ.get("PATH"))
         missing = Finding(name, "warn", f"not found: it is for {use}", f"install {name} with your system's packages")
-        yield Finding(name, "ok", found) if found else missing
+        if found and name == "bwrap":
+            yield _sandbox(app, found)
+        else:
+            yield Finding(name, "ok", found) if found else missing
+
+
+def _sandbox(app: App, program: str) -> Finding:
+    """Try the sandbox: many systems have the program, and do not let it do its work."""
+    from amplifier_kit.sandbox import Sandbox, SandboxSettings
+
+    status = Sandbox(SandboxSettings(), app.project, hidden=[app.home.path]).status
+    if status.is_active:
+        return Finding("bwrap", "ok", program)
+    return Finding(
+        "bwrap", "warn", f"{program} is of no use here: {status.reason}", "see docs/sandbox.md; commands run unconfined"
+    )
 
 
 def _find_uv(app: App) -> str | None:

@@ -232,3 +232,14 @@ def test_programs_that_are_missing(run: Run, monkeypatch: pytest.MonkeyPatch, tm
     for name in ("uv", "git", "bwrap", "rg"):
         assert _status(result, name) == "warn"
         assert "it is for" in _found(result, name)[0]["detail"]
+
+
+def test_a_sandbox_that_does_not_work(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A bubblewrap that is there and that the system does not let work is a warning with the reason."""
+    program = tmp_path / "bwrap"
+    program.write_text("#!/bin/sh\necho 'bwrap: No permissions to create new namespace' >&2; exit 1\n", "utf-8")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    result = run("--format", "json")
+    assert _status(result, "bwrap") == "warn"
+    assert "No permissions to create new namespace" in _found(result, "bwrap")[0]["detail"]

@@ -215,7 +215,9 @@ class Sandbox:
         from amplifier_kit.sandbox.view import View
 
         project, path = os.path.realpath(self._alias), os.environ.get("PATH", os.defpath)
-        home = os.path.realpath(os.path.expanduser("~"))
+        home = os.path.expanduser("~")
+        # Whoever has no home at all has none inside of the project either.
+        home = os.path.realpath(home) if os.path.isabs(home) else os.devnull
         writable = [os.path.realpath(place_of(name, project, home)) for name in self.settings.writable]
         program = bubblewrap.find(path, [project, *writable])
         if program is None:

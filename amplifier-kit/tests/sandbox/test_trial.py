@@ -93,6 +93,15 @@ async def test_one_that_hangs(
     assert ticks > 1
 
 
+def test_without_a_home(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody who has no home, and no account either, has the sandbox that everybody has."""
+    expected = Sandbox(SandboxSettings(), project).status
+    monkeypatch.chdir(project)
+    monkeypatch.delenv("HOME", raising=False)
+    monkeypatch.setattr(os.path, "expanduser", lambda path: path)
+    assert Sandbox(SandboxSettings(), project).status == expected
+
+
 def test_tried_once_per_process(fake: Fake, project: Path, tmp_path: Path) -> None:
     """Whoever asks next has the answer already; another program is another matter."""
     program = fake(f"echo x >> '{tmp_path}/tries'; exit 1")
