@@ -34,10 +34,11 @@ sys.path[:0] = [str(module) for module in sorted((ROOT / "modules").iterdir())]
 
 #: What may stay in memory of each child: who it was and what it cost, as the parent tells it. By Python's own count,
 #: and by the system's, which has what was needed for as many at once as there were, and was not given back.
-KEPT_PER_CHILD = 3_000
+KEPT_PER_CHILD = 1_500
 BYTES_PER_CHILD = 6_000
-#: Children that Python's count is taken of, which takes time.
-COUNTED_BY_PYTHON = 200
+#: Children that Python's count is taken of, after as many that it only watches: what is remembered up to a limit has to
+#: be made anew under its eyes before it knows of it. It takes time.
+COUNTED_BY_PYTHON = 300
 #: Children that are started before anything is counted: as many as it takes until all that is remembered up to a limit,
 #: such as the beginnings of log lines, has reached it.
 WARM_UP = 500
@@ -209,8 +210,8 @@ async def _kept(spawn: Any) -> float:
     tracemalloc.start()
     try:
         sizes = []
-        for count in (COUNTED_BY_PYTHON // 4, COUNTED_BY_PYTHON):
-            for _ in range(count):
+        for _ in range(2):
+            for _ in range(COUNTED_BY_PYTHON):
                 await spawn("worker", "Go.")
             gc.collect()
             sizes.append(tracemalloc.get_traced_memory()[0])
@@ -253,8 +254,7 @@ def describe(counted: Counted) -> str:
         f"{KEPT_PER_CHILD:,} bytes that Python keeps per child, {BYTES_PER_CHILD:,} by which the process grows.\n\n"
         "What is kept of a child that is over is its id and its cost: each child has a contributor of its own on the "
         "channel `session.cost`, which whoever adds up a session asks, and a child that is resumed goes on counting "
-        "where it had stopped. What is remembered up to a limit, such as the beginnings of log lines, is counted with "
-        "it as it is made anew. By what the process grows beyond that is room that was needed at once by children that "
+        "where it had stopped. By what the process grows beyond that is room that was needed at once by children that "
         "ran at the same time, and is used by the next ones.\n`python benchmarks/trees.py` counts again."
     )
     return "\n\n".join(["## Sessions started from one session", circumstances(), *tables, words])

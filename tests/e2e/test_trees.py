@@ -23,6 +23,10 @@ def trees(load: Callable[[str], ModuleType], monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setitem(sys.modules, name, ModuleType(name))
     program.add_tool()
     monkeypatch.setattr(program, "WARM_UP", 10)
+    # Too few to tell what is kept of each: only the program itself starts enough.
+    monkeypatch.setattr(program, "COUNTED_BY_PYTHON", 5)
+    monkeypatch.setattr(program, "KEPT_PER_CHILD", 1_000_000)
+    monkeypatch.setattr(program, "BYTES_PER_CHILD", 10_000_000)
     return program
 
 

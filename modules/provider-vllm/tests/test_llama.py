@@ -85,7 +85,7 @@ async def test_real_errors(llama: LlamaServer, kind: Any) -> None:
         await one.provider.complete(ask("word " * 1500))
     assert one.events("provider:retry") == []
     stranger = _rig(llama, kind, key="sk-wrong-key-12345")
-    with pytest.raises(AuthenticationError, match="VLLM_API_KEY"):
+    with pytest.raises(AuthenticationError, match="Check the key in api_key"):
         await stranger.provider.complete(ask())
     for each in (one, stranger):
         await each.provider.close()
