@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from amplifier_app_cli.ui.plain import plain
+from amplifier_app_cli.ui.plain import visible
 
 if TYPE_CHECKING:
     from amplifier_app_cli.chat.question import Question
@@ -63,7 +63,7 @@ def _meanings(question: Question) -> dict[str, str]:
 def _lines(question: Question, meanings: dict[str, str]) -> list[str]:
     """Return meanings as lines, with the rules of this question before what is said of how long they hold."""
     rules = [
-        f"{'    and: ' if number else 'a = allow for this session: '}{plain(str(rule))}"
+        f"{'    and: ' if number else 'a = allow for this session: '}{visible(str(rule))}"
         for number, rule in enumerate(question.rules)
     ]
     before = [meanings["y"]] if "y" in meanings else []
