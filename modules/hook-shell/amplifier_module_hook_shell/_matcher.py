@@ -8,6 +8,7 @@ matches by accident.
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Callable
 from typing import Final
 
@@ -76,7 +77,9 @@ def _test_of(text: str) -> Callable[[str], bool]:
     if _SLOW.search(text):
         raise MatcherError(f"{text!r} repeats a repetition, which may take for ever; write it without")
     try:
-        pattern = re.compile(text)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)  # `[[` may mean something else one day
+            pattern = re.compile(text)
     except (re.error, RecursionError, OverflowError) as error:
         raise MatcherError(f"{text!r} is no regular expression: {error}") from error
     return lambda name: pattern.fullmatch(name) is not None

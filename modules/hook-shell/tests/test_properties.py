@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from amplifier_module_hook_shell._answer import Answer, AnswerError, read_answer
@@ -73,6 +73,7 @@ def test_bad_entries_never_cost_good_ones(groups: int, kinds: list[str]) -> None
 
 
 @given(st.text(max_size=20), st.text(alphabet="abX_-1", min_size=1, max_size=8))
+@example("[[", "1")
 def test_a_name_matches_itself_and_no_part_of_it(text: str, name: str) -> None:
     """Every matcher is readable or an error; a plain name matches itself, and no longer name."""
     with suppress(MatcherError):

@@ -26,6 +26,7 @@ from amplifier_kit.llm import (
 from amplifier_module_provider_ollama.models import GUESSED_WINDOW, describe, length_of
 from amplifier_module_provider_ollama.payload import build_payload
 from amplifier_module_provider_ollama.refusal import Refusal
+from amplifier_module_provider_ollama.sdk import imported_sdk
 from amplifier_module_provider_ollama.settings import OllamaSettings, host_of
 from amplifier_module_provider_ollama.stream import read_lines
 
@@ -71,7 +72,7 @@ class OllamaProvider(LLMProvider):
 
     async def connect(self) -> Any:
         """Return an SDK client; it is built on the older `httpx`, and retries nothing."""
-        ollama = await imported("ollama")
+        ollama = await imported_sdk()
         httpx = await imported("httpx")
         assert self.base_url is not None
         settings = self.settings

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -219,10 +221,13 @@ async def test_the_key(rig: MakeRig, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_a_proxy_is_not_for_this_machine(rig: MakeRig, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A server on this machine is reached whatever proxy the environment names."""
+    """A server on this machine is reached whatever proxy the environment names, also by the first to import the SDK."""
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
     monkeypatch.setenv("ALL_PROXY", "socks5://127.0.0.1:1")
+    monkeypatch.setenv("no_proxy", "elsewhere.example")
+    monkeypatch.delitem(sys.modules, "ollama", raising=False)
     assert (await (await rig(Said(), num_ctx=1)).provider.complete(ask())).text == "Hello world"
+    assert ("NO_PROXY" in os.environ, os.environ["no_proxy"]) == (False, "elsewhere.example")
 
 
 async def test_schemas_with_tools(rig: MakeRig) -> None:
