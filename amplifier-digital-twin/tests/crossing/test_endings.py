@@ -82,6 +82,7 @@ async def test_cancelling_ends_everything(entry: Entry, shell: Shell, user: User
         return not await _sleepers(shell)
 
     await _until(is_over)
+    assert await _sleepers(shell) == set()
 
 
 async def test_cancelling_at_once(entry: Entry, shell: Shell, user: User) -> None:
@@ -112,6 +113,7 @@ async def test_daemon_writing_to_nobody_lives(shell: Shell) -> None:
         return int((await shell("wc -l < /tmp/rounds")).stdout or b"0") >= 5
 
     await _until(has_gone_on)
+    assert await has_gone_on()
 
 
 async def test_fork_storm_ends(shell: Shell) -> None:
@@ -169,6 +171,7 @@ async def test_death_of_the_host_process(walls: object, shell: Shell) -> None:
         host.send_signal(signal.SIGKILL)
         await host.wait()
     await _until(is_over)
+    assert await _sleepers(shell) == set()
 
 
 async def test_twin_ends_while_a_command_runs(walls: object, entry: Entry, user: User) -> None:

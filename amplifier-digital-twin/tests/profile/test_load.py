@@ -96,7 +96,7 @@ def test_a_key_without_a_value_is_refused(data: st.DataObject, refused: Any, ful
     place = data.draw(st.sampled_from([keys for keys in _places(full) if keys and keys[-1] not in nothing_is_fine]))
     changed = copy.deepcopy(full)
     _at(changed, place[:-1])[place[-1]] = None
-    refused(changed)
+    assert "profile.yaml:" in refused(changed).message
 
 
 def test_faults_name_file_line_and_the_nearest_key(refused: Any, folder: Path) -> None:
