@@ -111,7 +111,20 @@ async def test_place_of_a_pushed_file(provision: Make, tmp_path: Path, dest: str
     [(user, place, members)] = twin.put_in
     assert (user, place, [member.name for member in members]) == ("user", folder, [name])
     assert pushed == f"{folder.rstrip('/')}/{name}"
-    assert [run.argv[2] for run in twin.runs] == [f"mkdir -p -- {folder}"]
+    # The user's home is there.
+    made = [] if folder == "/home/user" else [f"mkdir -p -- {folder}"]
+    assert [run.argv[2] for run in twin.runs] == made
+
+
+async def test_folder_of_several_files_is_made_once(provision: Make, tmp_path: Path) -> None:
+    """Files that go to one folder need it made once; another folder is another one."""
+    (tmp_path / "source").write_text("x", encoding="utf-8")
+    twin = Noting()
+    provisioner = provision(twin)
+    for dest in ("~/a/x", "~/a/y", "~/b/x", "~/a/z"):
+        await provisioner.push(PushedFile(tmp_path / "source", dest))
+    assert [run.argv[2] for run in twin.runs] == ["mkdir -p -- /home/user/a", "mkdir -p -- /home/user/b"]
+    assert [place for _, place, _ in twin.put_in] == [f"/home/user/{name}" for name in "aaba"]
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,14 @@
-"""A small HTTP server on a socket that somebody else made: one question, one answer, nothing read from the disk."""
+"""A small HTTP server on a socket that somebody else made: one question, one answer, no path taken from a request."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import field
+from io import BufferedReader
 from typing import TYPE_CHECKING, Final
 from urllib.parse import parse_qsl, unquote
 
@@ -28,6 +30,8 @@ _CONNECTIONS: Final = 128
 #: How much of a path is written down.
 _SHOWN: Final = 200
 _CHUNK: Final = 65536
+#: How much of a file the kernel is asked to send at a time: a client must take that much within `_SILENCE`.
+_FILE_PIECE: Final = 4 * 1024 * 1024
 
 _log: Final = logging.getLogger(__name__)
 
@@ -43,10 +47,13 @@ class Question(Value):
 
 
 class Answer(Value):
-    """A response; a body that comes in pieces is sent as it comes, and the connection is cut when it fails."""
+    """A response; a body that comes in pieces is sent as it comes, and the connection is cut when it fails.
+
+    An open file is sent by the kernel, as long as it is when the answer begins, and closed.
+    """
 
     status: int
-    body: bytes | AsyncIterator[bytes] = b""
+    body: bytes | BufferedReader | AsyncIterator[bytes] = b""
     content_type: str = "text/plain; charset=utf-8"
     headers: Mapping[str, str] = field(default_factory=dict)
     #: How long a body in pieces is, where that is known.
@@ -107,6 +114,22 @@ class HttpSite:
             pass  # the client went away, or is none of HTTP: there is nobody to tell
         finally:
             writer.close()
+
+
+class _Counted(bytes):
+    """Stands for bytes that go another way."""
+
+    _length: int
+
+    def __new__(cls, length: int) -> _Counted:
+        """Hold nothing."""
+        counted = super().__new__(cls)
+        counted._length = length
+        return counted
+
+    def __len__(self) -> int:
+        """Return how many they are."""
+        return self._length
 
 
 class _Budget:
@@ -208,17 +231,48 @@ class _Connection:
     async def _send(self, answer: Answer, *, is_head: bool) -> None:
         import h11
 
-        length = len(answer.body) if isinstance(answer.body, bytes) else answer.length
+        body = answer.body
+        if isinstance(body, BufferedReader):
+            with body:
+                length = os.fstat(body.fileno()).st_size
+                await self._begin(answer, length)
+                if not is_head:
+                    await self._send_file(body, length)
+        elif isinstance(body, bytes):
+            await self._begin(answer, len(body))
+            if not is_head:
+                await self._write(self._wire.send(h11.Data(data=body)))
+        else:
+            await self._begin(answer, answer.length)
+            await self._stream(body, is_head)
+        await self._write(self._wire.send(h11.EndOfMessage()))
+
+    async def _begin(self, answer: Answer, length: int | None) -> None:
+        import h11
+
         headers = [("Content-Type", answer.content_type), *answer.headers.items()]
         headers.append(("Transfer-Encoding", "chunked") if length is None else ("Content-Length", str(length)))
-        response = h11.Response(status_code=answer.status, headers=headers)
-        await self._write(self._wire.send(response))
-        if isinstance(answer.body, bytes):
-            if not is_head:
-                await self._write(self._wire.send(h11.Data(data=answer.body)))
-        else:
-            await self._stream(answer.body, is_head)
-        await self._write(self._wire.send(h11.EndOfMessage()))
+        await self._write(self._wire.send(h11.Response(status_code=answer.status, headers=headers)))
+
+    async def _send_file(self, file: BufferedReader, length: int) -> None:
+        """Let the kernel send a file; raise OSError when the client goes away or the file becomes shorter."""
+        import h11
+
+        loop, sent = asyncio.get_running_loop(), 0
+        # h11 counts what it does not see.
+        self._wire.send_with_data_passthrough(h11.Data(data=_Counted(length)))
+        while sent < length:
+            try:
+                async with asyncio.timeout(_SILENCE):
+                    count = await loop.sendfile(
+                        self._writer.transport, file, sent, min(_FILE_PIECE, length - sent), fallback=False
+                    )
+            except RuntimeError as error:
+                raise ConnectionAbortedError("the connection is closing") from error
+            if not count:
+                _log.error("%s became shorter while it was sent", file.name)
+                raise ConnectionAbortedError("the file became shorter while it was sent")
+            sent += count
 
     async def _stream(self, body: AsyncIterator[bytes], is_head: bool) -> None:
         import h11

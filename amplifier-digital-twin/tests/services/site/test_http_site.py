@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
 
 import pytest
 
@@ -32,6 +34,8 @@ async def answer(question: Question) -> Answer:
         raise TwinError("decisions_unwritable", "/secret/path of the host is full", "make room")
     if question.path == "/stream":
         return Answer(200, pieces(b"one", b"two"))
+    if question.path.startswith("/file/"):
+        return Answer(200, Path(question.path.removeprefix("/file")).open("rb"))
     if question.path == "/cut":
         return Answer(200, pieces(b"one", ValueError("half way")))
     said = f"{question.method} {question.path} {dict(question.query)} {len(question.body)}"
@@ -78,6 +82,72 @@ async def test_streams(ask: Ask) -> None:
     """A body in pieces arrives whole; one that fails half way is not taken for a whole one."""
     assert (await ask(b"GET /stream HTTP/1.1\r\nHost: x\r\n\r\n")).endswith(b"3\r\none\r\n3\r\ntwo\r\n0\r\n\r\n")
     assert not (await ask(b"GET /cut HTTP/1.1\r\nHost: x\r\n\r\n")).endswith(b"0\r\n\r\n")
+
+
+async def test_file_arrives_byte_for_byte(ask: Ask, tmp_path: Path) -> None:
+    """A file is sent whole, whatever its size, and what is asked next on the connection is answered too."""
+    path = tmp_path / "file"
+    for content in (b"", b"x", os.urandom(http_site._FILE_PIECE * 2 + 17)):
+        path.write_bytes(content)
+        said = await ask(f"GET /file{path} HTTP/1.1\r\nHost: x\r\n\r\n".encode() * 2)
+        first, second = (said[: len(said) // 2], said[len(said) // 2 :])
+        assert first == second
+        head, _, body = first.partition(b"\r\n\r\n")
+        assert body == content
+        assert f"Content-Length: {len(content)}".encode() in head
+    said = await ask(f"HEAD /file{path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+    assert said.endswith(b"\r\n\r\n")
+    assert f"Content-Length: {len(content)}".encode() in said
+
+
+async def test_file_that_becomes_shorter_is_cut(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What is missing of a file is seen to be missing by the client, and told in the host's log."""
+    path = tmp_path / "file"
+    path.write_bytes(b"x" * 1000)
+    monkeypatch.setattr(http_site, "_FILE_PIECE", 100)
+    begin, file = http_site._Connection._begin, path.open("rb")
+
+    async def begin_and_shrink(connection: http_site._Connection, answer: Answer, length: int | None) -> None:
+        await begin(connection, answer, length)
+        os.truncate(path, 500)
+
+    async def answer_with_it(question: Question) -> Answer:
+        return Answer(200, file)
+
+    monkeypatch.setattr(http_site._Connection, "_begin", begin_and_shrink)
+    site = HttpSite(answer_with_it)
+    listening = socket.create_server(("127.0.0.1", 0))
+    port = listening.getsockname()[1]
+    await site.serve(listening)
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+    said = await reader.read()
+    writer.close()
+    await site.close()
+    assert said.endswith(b"\r\n\r\n" + b"x" * 500)
+    assert "became shorter" in caplog.text
+    assert file.closed
+
+
+async def test_client_that_leaves_a_file(ask: Ask, tmp_path: Path) -> None:
+    """One that goes away in the middle of a file takes nobody else's connection with it."""
+    path = tmp_path / "large"
+    path.write_bytes(bytes(32 * 1024 * 1024))
+    site = HttpSite(answer)
+    listening = socket.create_server(("127.0.0.1", 0))
+    port = listening.getsockname()[1]
+    await site.serve(listening)
+    leaving = socket.create_connection(("127.0.0.1", port))
+    leaving.sendall(f"GET /file{path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+    assert await asyncio.to_thread(leaving.recv, 1000)
+    leaving.close()
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(b"GET /next HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+    assert b"GET /next" in await reader.read()
+    writer.close()
+    await site.close()
 
 
 async def test_failure_tells_nothing(ask: Ask, caplog: pytest.LogCaptureFixture) -> None:
