@@ -1,7 +1,8 @@
-"""Settings that every test run shares, and a user without rights to run tests as."""
+"""Settings that every test run shares, a user without rights to run tests as, and folders without room."""
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -9,6 +10,7 @@ import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -22,6 +24,46 @@ ROOT = Path(__file__).parent
 UID = 1001
 #: By way of a shell: what setpriv itself executes is found with rights that the other user does not have.
 BECOME = ["setpriv", f"--reuid={UID}", f"--regid={UID}", "--clear-groups", "/bin/sh", "-c", 'exec "$0" "$@"']
+#: A disk of 256 KiB that only one process sees, or files of at most 100,000 bytes, for a program and its folder.
+SMALL_DISK = """
+import os, pathlib, subprocess, sys
+folder = pathlib.Path(sys.argv[2])
+files = {path.name: path.read_bytes() for path in folder.iterdir()}
+subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "none", folder], check=True)
+for name, content in files.items():
+    (folder / name).write_bytes(content)
+os.execv(sys.executable, [sys.executable, "-c", *sys.argv[1:]])
+"""
+SIZE_LIMIT = """
+import os, resource, sys
+resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+os.execv(sys.executable, [sys.executable, "-c", *sys.argv[1:]])
+"""
+APART = ["unshare", "--map-root-user", "--mount"]
+
+
+@pytest.fixture(params=["disk_full", "too_large"])
+def without_room(request: pytest.FixtureRequest) -> Callable[[str, Path, Any], tuple[str, Any]]:
+    """Give `without_room(program, folder, given)`: run a Python program whose folder has no room for 300,000 bytes.
+
+    The program gets the folder, which has the files of `folder`, as its argument, and `given` as JSON on standard
+    input. Returned are the code of the error that a tool has for this want of room, and the JSON that was printed.
+    Skips, with the reason, where no disk can be mounted.
+    """
+    code: str = request.param
+
+    def run(program: str, folder: Path, given: Any) -> tuple[str, Any]:
+        command = [sys.executable, "-c", SIZE_LIMIT, program, str(folder)]
+        if code == "disk_full":
+            can_mount = [*APART, "mount", "-t", "tmpfs", "none", str(folder)]
+            if shutil.which("unshare") is None or subprocess.run(can_mount, capture_output=True).returncode:
+                pytest.skip("no disk can be mounted here")
+            command = [*APART, sys.executable, "-c", SMALL_DISK, program, str(folder)]
+        done = subprocess.run(command, input=json.dumps(given), capture_output=True, text=True, timeout=100)
+        assert done.returncode == 0, done.stderr
+        return code, json.loads(done.stdout)
+
+    return run
 
 
 @pytest.fixture

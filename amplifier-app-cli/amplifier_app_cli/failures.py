@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 import click
 
 from amplifier_app_cli import exits
+from amplifier_app_cli.stdout_guard import is_about_stdout
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -111,17 +112,10 @@ def told(command: Function) -> Function:
                 raise
             from amplifier_app_cli.ui.say import complain
 
-            if options.get("output_format") == "json" and not _is_about_stdout(error):
+            if options.get("output_format") == "json" and not is_about_stdout(error):
                 from amplifier_app_cli.ui.records import print_json
 
                 print_json({"status": "error", "code": failure.code, "error": failure.message})
             sys.exit(complain(failure.exit_code, failure.message))
 
     return guarded  # type: ignore[return-value]
-
-
-def _is_about_stdout(error: Exception) -> bool:
-    """Tell whether it may be standard output itself that cannot be written: then nothing more is."""
-    import errno
-
-    return isinstance(error, OSError) and error.filename is None and error.errno in (errno.ENOSPC, errno.EIO)

@@ -48,7 +48,7 @@ _COMMANDS: Final = {
 @click.group(cls=Program, entries=_COMMANDS, invoke_without_command=True)
 @click.version_option(__version__, prog_name="amplifier", message="%(prog)s %(version)s")
 @click.option("-q", "--quiet", is_flag=True, help="Print results only.")
-@click.option("--no-input", is_flag=True, help="Never ask anything: what would be asked is denied.")
+@click.option("--no-input", is_flag=True, help="Never ask anything: what needs an answer is refused, or waits for one.")
 @click.option("-v", "--verbose", is_flag=True, help="Say more about what happens.")
 @click.option(
     "--color", type=click.Choice(["auto", "always", "never"]), help="When to use colours, whatever NO_COLOR says."

@@ -8,12 +8,24 @@ from typing import Any
 import click
 
 from amplifier_app_cli import exits
-from amplifier_app_cli.stdout_guard import seal_stdout
+from amplifier_app_cli.stdout_guard import is_about_stdout, seal_stdout, unwritten
 from amplifier_app_cli.tree import LazyGroup
 
 
 class Program(LazyGroup):
     """The tree of commands. Ctrl-C ends any of them with its exit code, and after the end nothing is printed."""
+
+    def main(self, *arguments: Any, **options: Any) -> Any:
+        """Run the program; output that cannot be written, of help and version too, is a failure in one line."""
+        try:
+            return super().main(*arguments, **options)
+        except OSError as error:
+            if not is_about_stdout(error):
+                raise
+            from amplifier_app_cli.ui.say import complain
+
+            seal_stdout()
+            sys.exit(complain(exits.FAILURE, unwritten(error)))
 
     def parse_args(self, context: click.Context, arguments: list[str]) -> list[str]:
         """Take the options; of one that belongs to `run`, say how to chat with it."""

@@ -55,7 +55,7 @@ class UnknownProviderError(ProviderChoiceError):
 
 
 class ProviderKeyError(ProviderChoiceError):
-    """The provider that is asked for cannot answer without a key, and there is none."""
+    """The provider that is to answer cannot do so without a key, and there is none."""
 
     code = "provider_key_missing"
 
@@ -119,7 +119,7 @@ def choose(
     configured = _configured(plan, entries, settings, stand_in)
     if configured is not None:
         where = "configured in settings" if is_in_settings(configured, settings) else "configured in the bundle"
-        return _from_entry(configured, model, where, _CHANGE)
+        return _from_entry(configured, model, where, _CHANGE, environ)
     return _found(entries, model, environ, probe, installed, embedded)
 
 
@@ -188,7 +188,7 @@ def _asked_for(
     why, how = "asked for with --provider", "leave out --provider for the usual one"
     entry = find_entry(name, entries)
     if entry is not None:
-        return _from_entry(entry, model, why, how)
+        return _from_entry(entry, model, why, how, environ)
     known = known_provider(name)
     if known is None:
         from amplifier_foundation.errors import did_you_mean
@@ -280,9 +280,29 @@ def _scripted(entries: Sequence[Entry], model: str | None, reasons: Sequence[str
     return _from_entry(entry, model, f"scripted answers, since {'; '.join(reasons)}", how)
 
 
-def _from_entry(entry: Entry, model: str | None, why: str, how: str) -> Choice:
+def _from_entry(
+    entry: Entry, model: str | None, why: str, how: str, environ: Mapping[str, str] = MappingProxyType({})
+) -> Choice:
     given = (entry.get("config") or {}).get("default_model")
-    return Choice(_name(entry), model or (str(given) if given else None), why, how, str(entry["module"]))
+    named = model or (str(given) if given else None)
+    return Choice(_name(entry), named, why, how, str(entry["module"]), unset=_unset(entry, environ))
+
+
+def _unset(entry: Entry, environ: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the variables without which an entry cannot answer; none when that is not certain.
+
+    It is certain for modules of the program whose key is one variable: another source may need none, and a provider
+    with an endpoint besides has other ways to sign in.
+    """
+    known = known_provider(str(entry["module"]))
+    if known is None or entry.get("source") or any(len(group) > 1 for group in known.keys):
+        return ()
+    missing = known.missing(environ)
+    key = str((entry.get("config") or {}).get("api_key") or "").strip()
+    if not missing or not key:
+        return missing
+    name = key[2:-1] if key.startswith("${") and key.endswith("}") else ""
+    return (name,) if name.isidentifier() and not environ.get(name, "").strip() else ()
 
 
 def _not_there(known: KnownProvider) -> str:

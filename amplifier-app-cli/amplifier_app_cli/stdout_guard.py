@@ -58,6 +58,18 @@ def seal_stdout() -> None:
         sys.stdout = sys.stderr
 
 
+def is_about_stdout(error: Exception) -> bool:
+    """Tell whether it may be standard output itself that cannot be written: then nothing more is."""
+    import errno
+
+    return isinstance(error, OSError) and error.filename is None and error.errno in (errno.ENOSPC, errno.EIO)
+
+
+def unwritten(error: OSError) -> str:
+    """Return a sentence for output that could not be written."""
+    return f"the output could not be written: {error.strerror or error}"
+
+
 def _flush(stream: TextIO | Any) -> bool:
     """Return whether everything that was written could be passed on."""
     try:

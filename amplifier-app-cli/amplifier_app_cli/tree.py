@@ -56,7 +56,8 @@ class LazyGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the command, or say which one may have been meant, or that this release does not have it."""
         name = arguments[0] if arguments else ""
-        if name and self.get_command(context, name) is None:
+        # Whoever completes a line that is wrong gets nothing offered, and nothing is written into it.
+        if name and not context.resilient_parsing and self.get_command(context, name) is None:
             self._refuse(context, name)
         return super().resolve_command(context, arguments)
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
+import pexpect
 import pytest
 
 
@@ -54,6 +56,23 @@ def amplifier(project: Path, environment: dict[str, str]) -> Callable[..., subpr
         )
 
     return run
+
+
+@pytest.fixture
+def at_terminal(project: Path, environment: dict[str, str]) -> Iterator[Callable[..., Any]]:
+    """Return a function that starts the program in the project, at a terminal; it is ended with the test."""
+    started: list[Any] = []
+
+    def start(*arguments: str, **more: str) -> Any:
+        command = ["-m", "amplifier_app_cli", *arguments]
+        variables = {**environment, **more}
+        child = pexpect.spawn(sys.executable, command, cwd=str(project), env=variables, encoding="utf-8", timeout=60)
+        started.append(child)
+        return child
+
+    yield start
+    for child in started:
+        child.close(force=True)
 
 
 @pytest.fixture

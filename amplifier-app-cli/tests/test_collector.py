@@ -3,7 +3,6 @@
 import atexit
 import gc
 import json
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -63,11 +62,9 @@ def test_garbage_is_collected_in_a_run(amplifier: Callable[..., Any], project: P
     assert (project / "collecting").read_text(encoding="utf-8") == "True"
 
 
-def test_garbage_is_collected_in_a_chat(environment: dict[str, str], project: Path, looking: str) -> None:
+def test_garbage_is_collected_in_a_chat(at_terminal: Callable[..., Any], project: Path, looking: str) -> None:
     """A chat may be open for days: its garbage is collected."""
-    command = ["-m", "amplifier_app_cli", "run", "--mode", "chat", "--trust", "--bundle", looking, "hello"]
-    terminal = {**environment, "TERM": "dumb"}
-    child = pexpect.spawn(sys.executable, command, cwd=str(project), env=terminal, timeout=60, encoding="utf-8")
+    child = at_terminal("run", "--mode", "chat", "--trust", "--bundle", looking, "hello", TERM="dumb")
     child.expect("This is a scripted answer")
     child.expect("\r\n> ")
     child.sendline("exit")

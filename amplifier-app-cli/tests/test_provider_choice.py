@@ -98,16 +98,21 @@ def test_nothing_is_chosen_in_silence(plan: Any, environ: Any, installed: Any, p
 @given(plan=_PLANS, environ=_ENVIRONS, installed=_INSTALLED)
 def test_a_key_keeps_the_program_from_looking_around(plan: Any, environ: Any, installed: Any) -> None:
     """With a key in the environment, or a provider configured, no port is looked at."""
+    looked: list[int] = []
 
-    def never(port: int) -> bool:
-        raise AssertionError("a port was looked at")
+    def look(port: int) -> bool:
+        looked.append(port)
+        return False
 
     has_key = any(known.found(environ) for known in KNOWN)
+    has_failed = False
+    try:
+        choose(plan, {}, environ, probe=look, installed=installed.__contains__)
+    except ProviderChoiceError:
+        has_failed = True
     if has_key or any(entry["module"] != MOCK for entry in plan["providers"]):
-        try:
-            choose(plan, {}, environ, probe=never, installed=installed.__contains__)
-        except ProviderChoiceError:
-            assert has_key
+        assert looked == []
+        assert has_key or not has_failed
 
 
 @given(plan=_PLANS, environ=_ENVIRONS, installed=_INSTALLED, data=st.data())
@@ -296,6 +301,42 @@ def test_one_line_for_a_missing_key(amplifier: Callable[..., Any], provider: str
     (line,) = done.stderr.splitlines()
     assert line.startswith(f"amplifier: provider '{provider}' has no key: ")
     assert f"amplifier provider test {provider}" in line
+
+
+@pytest.mark.parametrize(
+    ("entry", "environ", "unset"),
+    [
+        ({"module": "provider-openai"}, {}, ("OPENAI_API_KEY",)),
+        ({"module": "provider-openai"}, {"OPENAI_API_KEY": "x"}, ()),
+        ({"module": "provider-openai", "source": "./mine"}, {}, ()),
+        ({"module": "provider-openai", "config": {"api_key": "given"}}, {}, ()),
+        ({"module": "provider-openai", "config": {"api_key": "${MINE}"}}, {}, ("MINE",)),
+        ({"module": "provider-openai", "config": {"api_key": "${MINE}"}}, {"MINE": "x"}, ()),
+        ({"module": "provider-openai", "config": {"api_key": "${MINE:given}"}}, {}, ()),
+        ({"module": "provider-openai", "config": {"api_key": "${MINE}"}}, {"OPENAI_API_KEY": "x"}, ()),
+        ({"module": "provider-gemini"}, {"GOOGLE_API_KEY": "x"}, ()),
+        ({"module": "provider-azure-openai"}, {}, ()),
+        ({"module": "provider-ollama"}, {}, ()),
+        ({"module": "provider-own"}, {}, ()),
+    ],
+)
+def test_missing_key_of_what_is_configured(entry: Any, environ: Any, unset: tuple[str, ...]) -> None:
+    """A key is said to be missing only where it is certain that the provider cannot answer without it."""
+    assert _choose({"providers": [entry]}, environ).unset == unset
+    assert _choose({"providers": [entry]}, environ, explicit=entry["module"]).unset == unset
+
+
+def test_a_configured_provider_without_its_key(amplifier: Callable[..., Any]) -> None:
+    """A run or a resume whose configured provider has no key says what to set, and nothing answers in its place."""
+    assert amplifier("run", "hello").returncode == 0
+    assert amplifier("init", "--provider", "anthropic", "--yes").returncode == 0
+    for extra in ((), ("--allow-missing-modules",)):
+        done = amplifier("run", *extra, "hello")
+        assert (done.returncode, done.stdout) == (7, "")
+        (line,) = done.stderr.splitlines()
+        assert line.startswith("amplifier: provider 'anthropic' has no key: ANTHROPIC_API_KEY is not set.")
+    # A session goes on with the provider it was recorded with.
+    assert amplifier("continue", "hello").returncode == 0
 
 
 def test_known_providers_are_installed() -> None:

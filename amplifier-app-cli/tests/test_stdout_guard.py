@@ -62,7 +62,17 @@ def test_streams_of_others_are_left_alone() -> None:
     assert result.stdout == "still open", result.stderr
 
 
-@pytest.mark.parametrize("command", [("version",), ("bundle", "list"), ("bundle", "list", "--format", "json")])
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("--help",),
+        ("--version",),
+        ("session", "list", "--help"),
+        ("version",),
+        ("bundle", "list"),
+        ("bundle", "list", "--format", "json"),
+    ],
+)
 def test_a_full_disk_is_told_once(
     on_full_disk: Callable[..., subprocess.CompletedProcess[str]], command: tuple[str, ...]
 ) -> None:
@@ -72,6 +82,19 @@ def test_a_full_disk_is_told_once(
     assert result.stderr.count(os.strerror(28)) == 1
     assert "Traceback" not in result.stderr
     assert "Exception ignored" not in result.stderr
+
+
+@pytest.mark.parametrize("form", [(), ("--json",), ("--tree",), ("--tree", "--format", "json")])
+def test_a_log_that_cannot_be_printed_is_not_called_unreadable(
+    amplifier: Callable[..., subprocess.CompletedProcess[str]],
+    on_full_disk: Callable[..., subprocess.CompletedProcess[str]],
+    form: tuple[str, ...],
+) -> None:
+    """When it is the output that is full, `logs` says so and does not blame the log."""
+    assert amplifier("run", "hello").returncode == 0
+    result = on_full_disk("logs", *form)
+    assert result.returncode == 1, result.stderr
+    assert result.stderr == f"amplifier: the output could not be written: {os.strerror(28)}\n"
 
 
 def test_interrupted_commands_have_their_exit_code(project: Path, environment: dict[str, str]) -> None:

@@ -186,4 +186,5 @@ assert "pydantic" not in sys.modules
 from amplifier_core.interfaces import ApprovalRequest
 assert "pydantic" in sys.modules
 """
-    subprocess.run([sys.executable, "-c", script], check=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr

@@ -331,4 +331,5 @@ assert "amplifier_core.message_models" not in sys.modules
 ToolResult(content=[{"type": "text", "text": "x"}])
 assert "amplifier_core.message_models" in sys.modules
 """
-    subprocess.run([sys.executable, "-c", script], check=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr

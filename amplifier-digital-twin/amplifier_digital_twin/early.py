@@ -66,12 +66,23 @@ class Child:
             os.close(self._handle)
         return self.returncode
 
+    def terminate(self) -> None:
+        """Ask it to end."""
+        import signal
+
+        self._send(signal.SIGTERM)
+
     def kill(self) -> None:
         """End it by force."""
         import signal
 
+        self._send(signal.SIGKILL)
+
+    def _send(self, number: int) -> None:
+        import signal
+
         if self.returncode is None:
-            signal.pidfd_send_signal(self._handle, signal.SIGKILL)
+            signal.pidfd_send_signal(self._handle, number)
 
 
 class KeeperProcess:

@@ -200,6 +200,8 @@ def _difference(
         if path not in expected and not is_added and ".." not in name.parts and not name.is_absolute():
             return f"{path} is not in {wheel.path.name}"
     for path, value in expected.items():
+        if not value:
+            return f"{path} has no hash in the RECORD of {wheel.path.name}, and cannot be compared"
         if record.get(path) != value:
             return f"{path} is recorded as {record.get(path, 'absent')}, {wheel.path.name} has {value}"
     site = package.site
@@ -213,7 +215,7 @@ def _difference(
 
 
 def _placed(wheel: WheelFile) -> dict[str, str]:
-    """Return what a wheel puts into the site folder: path → hash."""
+    """Return what a wheel puts into the site folder: path → hash, empty for a file that its RECORD has none of."""
     placed = {}
     for path, value in wheel.record.items():
         first, _, rest = path.partition("/")
@@ -221,7 +223,7 @@ def _placed(wheel: WheelFile) -> dict[str, str]:
             kind, _, rest = rest.partition("/")
             if kind in ("purelib", "platlib"):
                 placed[rest] = value
-        elif value:
+        elif value or not rest.startswith("RECORD"):  # itself, and its signatures
             placed[path] = value
     return placed
 

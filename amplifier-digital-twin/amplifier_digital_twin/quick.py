@@ -32,7 +32,7 @@ def exec_quickly(arguments: list[str]) -> int | None:
         return None
     command = arguments[3:]
     try:
-        return _told(lambda: _exec(connection, identifier, command[0] if len(command) == 1 else command))
+        return _done(lambda: _exec(connection, identifier, command[0] if len(command) == 1 else command))
     finally:
         connection.close()
 
@@ -42,10 +42,16 @@ def launch_quickly(arguments: list[str]) -> int | None:
     given = _launch_arguments(arguments[1:]) if arguments[:1] == ["launch"] else None
     if given is None:
         return None
+    from amplifier_digital_twin.cli.answers import answer
     from amplifier_digital_twin.cli.launching import Options, run_universe
 
     options = Options(given["profile"][0], tuple(given["--var"]), next(iter(given["--name"]), None))
-    return _told(lambda: (run_universe("launch", options, None), 0))
+
+    def launch() -> int:
+        run_universe("launch", options, None, tell=answer)
+        return 0
+
+    return _done(launch)
 
 
 def _launch_arguments(words: list[str]) -> dict[str, list[str]] | None:
@@ -61,16 +67,15 @@ def _launch_arguments(words: list[str]) -> dict[str, list[str]] | None:
     return found if len(found["profile"]) == 1 and len(found["--name"]) <= 1 else None
 
 
-def _told(work: Callable[[], tuple[dict[str, Any], int]]) -> int:
-    """Print what comes of the work, an answer and an exit code; return the code, or that of what went wrong."""
-    from amplifier_digital_twin.cli.answers import answer, forget_stdout, say
+def _done(work: Callable[[], int]) -> int:
+    """Do work that prints its answer; return its exit code, or that of what went wrong, which is printed."""
+    from amplifier_digital_twin.cli.answers import forget_stdout, say
     from amplifier_digital_twin.cli.interruption import Interrupted, interruptible
 
     try:
         with interruptible():
             try:
-                result, code = work()
-                answer(result)
+                return work()
             except BrokenPipeError:
                 forget_stdout()
                 return 1
@@ -78,7 +83,6 @@ def _told(work: Callable[[], tuple[dict[str, Any], int]]) -> int:
                 from amplifier_digital_twin.cli.failures import tell
 
                 return tell(error)
-            return code
     except Interrupted as error:
         say("amplifier-digital-twin: stopped")
         return error.exit_code
@@ -142,9 +146,12 @@ def _connected(folder: str) -> _socket.socket | None:
     return connection
 
 
-def _exec(connection: _socket.socket, identifier: str, command: str | list[str]) -> tuple[dict[str, Any], int]:
+def _exec(connection: _socket.socket, identifier: str, command: str | list[str]) -> int:
+    from amplifier_digital_twin.cli.answers import answer
+
     result = {"id": identifier, **_asked(connection, command)}
-    return result, 0 if result["exit_code"] == 0 and not result["timed_out"] else 1
+    answer(result)
+    return 0 if result["exit_code"] == 0 and not result["timed_out"] else 1
 
 
 def _asked(connection: _socket.socket, command: str | list[str]) -> dict[str, Any]:

@@ -286,7 +286,8 @@ class Universe:
         return await self._provisioner().pull(source, destination)
 
     async def snapshot(self, name: str) -> dict[str, Any]:
-        """Keep the file system as it is under a name."""
+        """Keep the file system as it is under a name; raise TwinError when a secret is in its files."""
+        await self._secrets.check_files(self._need_twin(), self.profile.user)
         await self._need_twin().snapshot(name)
         return {"snapshot": name}
 

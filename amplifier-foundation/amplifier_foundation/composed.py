@@ -159,10 +159,7 @@ def differences(recorded: Composed, current: Composed) -> list[str]:
     ]
     lines += _placed_differences(recorded, current)
     lines += _pin_differences(recorded, current)
-    lines += [
-        f"context: {name} {'is gone' if name in recorded.context else 'is new'}"
-        for name in sorted(recorded.context.keys() ^ current.context.keys())
-    ]
+    lines += _context_differences(recorded, current)
     redactor = Redactor(rules=("secrets",))
     return [redactor.scrub_text(line) for line in lines]
 
@@ -251,6 +248,27 @@ def _placed_differences(recorded: Composed, current: Composed) -> list[str]:
 def _placed(composed: Composed) -> dict[str, str]:
     named = {value for value in _leaves(composed.plan).values() if isinstance(value, str)}
     return {use.module: use.source for use in composed.modules if use.section != PACKAGES and use.source not in named}
+
+
+def _context_differences(recorded: Composed, current: Composed) -> list[str]:
+    """Return the context files that came, went, or are others now; a source that lies elsewhere makes no other file."""
+    lines = [
+        f"context: {name} {'is gone' if name in recorded.context else 'is new'}"
+        for name in sorted(recorded.context.keys() ^ current.context.keys())
+    ]
+    for name in sorted(recorded.context.keys() & current.context.keys()):
+        before, now = recorded.context[name], current.context[name]
+        if _in_source(before, recorded.roots) != _in_source(now, current.roots):
+            lines.append(f"context: {name} was {before} when the session was made, is {now} now")
+    return lines
+
+
+def _in_source(path: str, roots: Mapping[str, str]) -> str:
+    """Return a path with the address of the source it lies in for that source's folder."""
+    for uri, root in roots.items():
+        if f"{path}/".startswith(f"{root}/"):
+            return uri + path.removeprefix(root)
+    return path
 
 
 def _pin_differences(recorded: Composed, current: Composed) -> list[str]:

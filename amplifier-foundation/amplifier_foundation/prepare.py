@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -139,7 +140,8 @@ async def compose(options: Options, *, given_by_user: bool = True) -> Compositio
         allow_missing=options.allow_missing,
     )
     is_given = given_by_user and options.bundle is not None
-    alone = await loader.load(reference, named_by=named_by, given_by_user=is_given)
+    with _told_where(settings, ("bundle", "active"), reference if options.bundle is None else ""):
+        alone = await loader.load(reference, named_by=named_by, given_by_user=is_given)
     heard: list[str] = [*settings.warnings, *_shadowed(reference, alone)]
     bundle = await _with_app_bundles(alone, loader, settings)
     heard += [*registry.warnings, *bundle.warnings, *fetcher.warnings]
@@ -321,10 +323,27 @@ async def _with_app_bundles(bundle: Bundle, loader: BundleLoader, settings: Sett
     from amplifier_foundation.bundles.composition import compose as compose_bundles
 
     named_by = _namer(settings, "bundle.app")
-    for reference in settings.get("bundle.app") or []:
-        added = await loader.load(str(reference), named_by=named_by)
+    for index, reference in enumerate(settings.get("bundle.app") or []):
+        with _told_where(settings, ("bundle", "app", index), str(reference)):
+            added = await loader.load(str(reference), named_by=named_by)
         bundle = compose_bundles(bundle, added, as_behavior=True)
     return bundle
+
+
+@contextmanager
+def _told_where(settings: Settings, at: tuple[str | int, ...], reference: str) -> Iterator[None]:
+    """Add to the error for a bundle that cannot be had the file and line of the setting that names it."""
+    from amplifier_foundation.bundles.bundle import BundleNotFoundError
+    from amplifier_foundation.sources.fetched import SourceError
+
+    try:
+        yield
+    except (BundleNotFoundError, SourceError) as error:
+        key = tuple(part for part in at if isinstance(part, str))
+        naming = [document for _, document in settings.documents if find(document.data, key) is not None]
+        if not reference or not naming:
+            raise
+        raise type(error)(f"{naming[-1].where(*at)}: the bundle {reference!r} cannot be used: {error}") from error
 
 
 def _with_agents(plan: dict[str, Any], agents: AgentFiles) -> dict[str, Any]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from amplifier_foundation.bundles.bundle import BundleNotFoundError
 from amplifier_foundation.composed import Composed, ModuleUse, differences, masked_keys, with_secrets_of
 from amplifier_foundation.errors import FoundationError
 from amplifier_foundation.module_uses import module_entries
@@ -35,7 +37,10 @@ async def prepare_recorded(saved: SavedSession, options: Options, adjust: Adjust
     options = replace(options, project=saved.project or options.project, session_folder=saved.folder)
     if options.bundle is not None or saved.recorded is None:
         is_given = options.bundle is not None
-        prepared = await prepare(replace(options, bundle=options.bundle or saved.bundle), given_by_user=is_given)
+        try:
+            prepared = await prepare(replace(options, bundle=options.bundle or saved.bundle), given_by_user=is_given)
+        except BundleNotFoundError as error:
+            raise (error if is_given else _not_here(saved, error)) from error
         told += _instead(saved, _adjusted(prepared.composed, prepared.layers, adjust))
         return replace(prepared, warnings=tuple(dict.fromkeys((*told, *prepared.warnings))))
     recorded = _with_session_settings(_with_shipped_files(saved.recorded), saved.folder)
@@ -56,7 +61,9 @@ async def prepare_recorded(saved: SavedSession, options: Options, adjust: Adjust
     refusals = refused(recorded, options)
     if refusals:
         raise UntrustedError(refusals, options.project)
-    prepared = await activate(await _in_recorded_state(recorded, options), options)
+    recorded = await _in_recorded_state(recorded, options)
+    told += _lost_context(recorded)
+    prepared = await activate(recorded, options)
     warnings = tuple(dict.fromkeys((*told, *prepared.warnings)))
     return replace(prepared, warnings=warnings, is_recorded=True, layers=layers)
 
@@ -143,6 +150,23 @@ def _moved_away(saved: SavedSession, project: Path) -> list[str]:
     if not isinstance(named, str) or saved.project is not None:
         return []
     return [f"the folder {named} that the session worked in is not there any more: {project} is used"]
+
+
+def _lost_context(recorded: Composed) -> list[str]:
+    """Return what to tell of context files that the model is not told any more."""
+    lost = [path for path in recorded.context.values() if not os.path.exists(path)]
+    return [f"context: there is no file {path} any more" for path in lost]
+
+
+def _not_here(saved: SavedSession, error: BundleNotFoundError) -> BundleNotFoundError:
+    """Return the error for a session that has no record, and whose bundle is not known here."""
+    from amplifier_foundation.sessions.keeper import RECORD
+
+    why = next((note for note in saved.notes if RECORD in note), "it has no record of what it was made of")
+    return BundleNotFoundError(
+        f"{error}\nThe session {saved.session_id} cannot go on with its own bundle: {why}. To go on with another one: "
+        f"`amplifier run --resume {saved.session_id} --bundle NAME`"
+    )
 
 
 def _instead(saved: SavedSession, current: Composed) -> list[str]:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from amplifier_foundation.bundles.bundle import BundleNotFoundError
 from amplifier_foundation.paths import Home
 from amplifier_foundation.prepare import Options, prepare, prepare_saved
 from amplifier_foundation.sessions import SessionRuntime, load_session
@@ -110,6 +111,7 @@ async def test_a_fetched_bundle_stays_in_the_state_it_had(home: Home, project: P
     await prepare(_options(home, project, bundle=uri, update=True))
     prepared = await prepare_saved(load_session(folder), _options(home, project))
     assert any(warning.startswith(f"lock: {uri} was") for warning in prepared.warnings)
+    assert not [warning for warning in prepared.warnings if warning.startswith("context:")]
     assert prepared.composed.instruction == "Instruction, version 1."
     [notes] = prepared.composed.context.values()
     assert Path(notes).read_text() == "Notes, version 1.\n"
@@ -278,3 +280,47 @@ async def test_a_folder_whose_name_is_no_text_is_found_again(home: Home, tmp_pat
     for saved in (load_session(folder), load_session(fork_session(folder).folder)):
         prepared = await prepare_saved(saved, _options(home, tmp_path))
         assert (saved.project, prepared.project, prepared.warnings) == (project, project, ())
+
+
+async def test_another_context_file_of_the_same_name_is_told(home: Home, project: Path) -> None:
+    """A name that stands for another file now is a difference; what was recorded is what the model is told."""
+    for name in ("one.md", "two.md"):
+        (project / name).write_text(name)
+    (project / "bundle.yaml").write_text(BUNDLE + "context: {rules: one.md}\n")
+    folder = await _session(_options(home, project, bundle="."))
+    assert (await prepare_saved(load_session(folder), _options(home, project))).warnings == ()
+    (project / "bundle.yaml").write_text(BUNDLE + "context: {rules: two.md}\n")
+    prepared = await prepare_saved(load_session(folder), _options(home, project))
+    before, now = project / "one.md", project / "two.md"
+    assert prepared.warnings == (
+        f"context: mine:rules was {before} when the session was made, is {now} now: what was recorded is used",
+    )
+    assert list(prepared.composed.context.values()) == [str(before)]
+
+
+async def test_a_context_file_that_is_gone_is_told(home: Home, project: Path) -> None:
+    """What the model was told before and is not told any more is a note, though the bundle says what it said."""
+    (project / "rules.md").write_text("Rules.")
+    (project / "bundle.yaml").write_text(BUNDLE + "context: {include: [rules.md]}\n")
+    folder = await _session(_options(home, project, bundle="."))
+    (project / "rules.md").unlink()
+    prepared = await prepare_saved(load_session(folder), _options(home, project))
+    assert prepared.warnings == (f"context: there is no file {project / 'rules.md'} any more",)
+
+
+@pytest.mark.parametrize("content", [None, b"{"])
+async def test_without_record_and_bundle_the_way_on_is_told(home: Home, project: Path, content: bytes | None) -> None:
+    """A session that has neither a record nor a known bundle names both reasons and how to go on all the same."""
+    folder = await _session(_options(home, project, bundle="."))
+    record = folder / "record.json"
+    record.unlink() if content is None else record.write_bytes(content)
+    saved = load_session(folder)
+    with pytest.raises(BundleNotFoundError) as refused:
+        await prepare_saved(saved, _options(home, project))
+    said = str(refused.value)
+    assert said.startswith("there is no bundle named 'mine': ")
+    assert ("has no record" if content is None else f"{record}: what the session was made of cannot be read") in said
+    assert f"`amplifier run --resume {folder.name} --bundle NAME`" in said
+    with pytest.raises(BundleNotFoundError, match=r"^there is no bundle named 'yours': [^`]*$"):
+        await prepare_saved(saved, _options(home, project, bundle="yours"))
+    assert (await prepare_saved(saved, _options(home, project, bundle="."))).composed.name == "mine"

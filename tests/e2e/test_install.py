@@ -223,8 +223,8 @@ def machine(tmp_path: Path, rival_index: str) -> Machine:
     return Machine(tmp_path, rival_index)
 
 
-def _run_step(machine: Machine, step: Step) -> str:
-    """Run a block and return what it printed; skip the test when it fails and there is no index to install from."""
+def _run_step(machine: Machine, step: Step) -> subprocess.CompletedProcess[str]:
+    """Run a block and return how it ended; skip the test when it fails and there is no index to install from."""
     done = machine.run(step.commands, ok=False)
     if done.returncode != 0:
         with_uv, with_pip = "uv pip install --no-cache --dry-run", "pip download --no-cache-dir --no-deps"
@@ -232,8 +232,7 @@ def _run_step(machine: Machine, step: Step) -> str:
         reached = machine.run(f"{probe} ~/probe click", ok=False)
         if reached.returncode != 0:
             pytest.skip(f"the package index cannot be reached: {reached.stderr.strip()[-300:]}")
-    assert done.returncode == 0, f"{step.commands}\n{done.stdout}{done.stderr}"
-    return done.stdout
+    return done
 
 
 # What must be true after each block
@@ -365,10 +364,11 @@ CHECKS: dict[str, Callable[[Machine, Step, str], None]] = {
 def test_a_section_of_the_page_does_what_it_says(section: str, machine: Machine) -> None:
     """The commands of a section, as they stand there, install, upgrade and remove the product in an empty home."""
     if section == "uv, from git":  # whose commands take the newest packages of others, which tests must not depend on
-        pins = ("UV_CONSTRAINT", "UV_BUILD_CONSTRAINT")
-        machine.environment |= dict.fromkeys(pins, str(ROOT / "constraints.txt"))
+        machine.environment |= dict.fromkeys(("UV_CONSTRAINT", "UV_BUILD_CONSTRAINT"), str(ROOT / "constraints.txt"))
     for step in _sections()[section]:
-        CHECKS[step.heading](machine, step, _run_step(machine, step))
+        done = _run_step(machine, step)
+        assert done.returncode == 0, f"{step.commands}\n{done.stdout}{done.stderr}"
+        CHECKS[step.heading](machine, step, done.stdout)
 
 
 # Platforms

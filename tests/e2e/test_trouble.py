@@ -86,6 +86,7 @@ def test_a_home_that_may_not_be_written(project: Any) -> None:
     project.script(ANSWER)
     project.home.mkdir(mode=0o500)
     _check_goes_on(project.go())
+    assert list(project.home.iterdir()) == []
 
 
 def test_a_second_process_is_refused(project: Any, tmp_path: Path) -> None:

@@ -260,8 +260,8 @@ def _opinion(said: Any, tool: str, command: str) -> str | None:
 # -- the tests --
 
 
-async def check(world: Any, paths: list[Path], loop: str, module: str, people: int) -> None:
-    """Run calls in one session and hold each against what must come of it."""
+async def check(world: Any, paths: list[Path], loop: str, module: str, people: int) -> int:
+    """Run calls in one session, hold each against what must come of it, and return how many held."""
     around = world(paths)
     results = await around.run(loop, MODULES[module][0], people=people)
     assert sorted(each["tool_call_id"] for each in results) == sorted(around.paths), "one result for every call"
@@ -292,6 +292,7 @@ async def check(world: Any, paths: list[Path], loop: str, module: str, people: i
             assert granted[-1]["tool_name"] == ran[0][0]
         else:
             assert data["error"]["msg"], "a refusal has a reason"
+    return len(results)
 
 
 def _call_of(data: dict[str, Any]) -> str | None:
@@ -334,7 +335,7 @@ async def test_every_two_of_them(world: Any, loop: str, people: int, every: list
     """Each behaviour of a hook, a policy or a person meets each of another, with and without hooks-approval."""
     for number, module in enumerate(MODULES):
         paths = every[(number + LOOPS.index(loop)) % len(MODULES) :: len(MODULES)]
-        await check(world, paths, loop, module, people)
+        assert await check(world, paths, loop, module, people) == len(paths)
 
 
 PATHS: Final = st.builds(
@@ -366,4 +367,4 @@ PATHS: Final = st.builds(
 )
 async def test_any_of_them(world: Any, loop: str, paths: list[Path], module: str, people: int) -> None:
     """Whatever is mixed with whatever, for several calls at once."""
-    await check(world, paths, loop, module, people)
+    assert await check(world, paths, loop, module, people) == len(paths)

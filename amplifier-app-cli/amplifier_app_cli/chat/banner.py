@@ -16,18 +16,26 @@ if TYPE_CHECKING:
 
 
 def banner(
-    runtime: SessionRuntime, ink: Ink, width: int, *, provider_line: str | None, is_trusted_now: bool, is_resumed: bool
+    runtime: SessionRuntime,
+    ink: Ink,
+    width: int,
+    *,
+    provider_line: str | None,
+    is_trusted_now: bool,
+    is_resumed: bool,
+    is_drawn: bool = True,
 ) -> str:
-    """Return the lines: session, bundle, provider and why, trust, and what to press."""
+    """Return the lines: session, bundle, provider and why, trust, and what to press where it `is_drawn`, or is not."""
     prepared, composed = runtime.prepared, runtime.prepared.composed
     known = " (resumed)" if is_resumed else ""
+    more = "Ctrl-J makes a new line" if is_drawn else "a line that ends in \\ goes on with the next"
     lines = [
         f"amplifier {__version__} · session {runtime.session_id}{known}",
         f"bundle: {composed.name} {composed.version}".rstrip(),
         provider_line or f"provider: {_provider(composed.plan)} (first of the bundle and the settings)",
         f"project: {prepared.project}",
         f"trust: {trust_line(prepared.home, prepared.project, is_trusted_now=is_trusted_now)}",
-        "Enter sends, Ctrl-J makes a new line, /help lists the commands, Ctrl-D leaves.",
+        f"Enter sends, {more}, /help lists the commands, Ctrl-D leaves.",
     ]
     return ink("dim", "\n".join(part.rstrip() for line in lines for part in wrapped(plain(line), width)))
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.console import Console, JustifyMethod
+    from rich.markdown import Markdown, MarkdownElement
 
 #: A block longer than this is shown in parts: what is not shown for good is drawn again and again.
 _LONG: Final = 30
@@ -101,15 +102,29 @@ class MarkdownStream:
 @lru_cache(maxsize=256)
 def rendered(text: str, width: int) -> str:
     """Return Markdown, which has been made plain, as styled lines that fit into `width`."""
-    from rich.markdown import Markdown
-
     console = _console(width)
     with console.capture() as captured:
         # Addresses are written out: a link that says one thing and leads to another is a trap.
-        console.print(Markdown(text, code_theme="ansi_dark", hyperlinks=False))
+        console.print(_markdown()(text, code_theme="ansi_dark", hyperlinks=False))
     lines = [line.rstrip() for line in captured.get().split("\n")]
     filled = [number for number, line in enumerate(lines) if _STYLE.sub("", line).strip()]
     return "\n".join(lines[filled[0] : filled[-1] + 1]) if filled else ""
+
+
+@lru_cache(maxsize=1)
+def _markdown() -> type[Markdown]:
+    """Return a kind of Markdown whose tables fold what is too wide: cut off, a word or a Chinese sentence is lost."""
+    from rich.markdown import Markdown, TableDataElement
+
+    class Cell(TableDataElement):
+        def __init__(self, justify: JustifyMethod) -> None:
+            super().__init__(justify)
+            self.content.overflow = "fold"
+
+    class Folding(Markdown):
+        elements: ClassVar[dict[str, type[MarkdownElement]]] = {**Markdown.elements, "td_open": Cell, "th_open": Cell}
+
+    return Folding
 
 
 @lru_cache(maxsize=2)

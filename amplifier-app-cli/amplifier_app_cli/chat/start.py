@@ -233,6 +233,7 @@ class _Talk:
                     provider_line=self._provider_line,
                     is_trusted_now=self._options.trust,
                     is_resumed=self._saved is not None,
+                    is_drawn=screen.has_live_part,
                 )
             )
 

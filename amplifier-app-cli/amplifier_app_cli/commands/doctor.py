@@ -277,6 +277,10 @@ def _provider(app: App) -> Iterator[Finding]:
 
     choice = provider_plan(app).choose(app)
     said = f"{choice.provider}{f', model {choice.model}' if choice.model else ''} ({choice.why})"
+    if choice.unset:
+        keep = " and ".join(f"`amplifier keys set {name}`" for name in choice.unset)
+        yield Finding("provider", "fail", f"{said} has no key: not set: {', '.join(choice.unset)}", keep)
+        return
     yield Finding("provider", "warn" if choice.is_mock else "ok", said, choice.how_to_change if choice.is_mock else "")
 
 

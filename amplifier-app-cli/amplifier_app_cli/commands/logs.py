@@ -61,7 +61,7 @@ def logs(
     except BrokenPipeError:
         raise  # click ends quietly: the reader has seen enough
     except OSError as error:
-        _fail(f"cannot read the log in {folder}: {error.strerror or error}")
+        _fail(_unprinted(error) or f"cannot read the log in {folder}: {error.strerror or error}")
 
 
 def _print_tree(session: str | None, events: tuple[str, ...], form: str) -> None:
@@ -85,7 +85,7 @@ def _print_tree(session: str | None, events: tuple[str, ...], form: str) -> None
     except FoundationError as error:
         _fail(str(error))
     except OSError as error:
-        _fail(f"cannot read the logs below {found.folder}: {error.strerror or error}")
+        _fail(_unprinted(error) or f"cannot read the logs below {found.folder}: {error.strerror or error}")
     for warning in logs_tree.warnings_of(top):
         current_app().inform(f"warning: {warning}")
 
@@ -104,6 +104,15 @@ def _session(session: str | None) -> tuple[SessionStore, SessionSummary]:
     if found is None:
         _fail(f"no sessions in {home.sessions(project)}: run one first")
     return store, found
+
+
+def _unprinted(error: OSError) -> str:
+    """Return what to say when it was the output that could not be written; nothing when it was the log."""
+    import errno
+
+    from amplifier_app_cli.stdout_guard import unwritten
+
+    return unwritten(error) if error.errno == errno.ENOSPC else ""
 
 
 def _fail(message: str) -> NoReturn:

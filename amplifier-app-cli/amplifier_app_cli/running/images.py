@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -38,3 +39,32 @@ def image_block(path: Path) -> dict[str, Any]:
         raise ImageError(f"{path}: {len(content):,} bytes are too many for a model, {_LARGEST:,} is the most")
     data = base64.b64encode(content).decode("ascii")
     return {"type": "image", "source": {"type": "base64", "media_type": kind, "data": data}}
+
+
+async def put_into_prompt(context: Any, images: Sequence[dict[str, Any]]) -> None:
+    """Let the next prompt that a context is given have images before its words, in one message.
+
+    A message of their own would count as a turn of its own, and be left behind when the turn is taken back; it is made
+    for a context, and for a prompt, that do not let themselves be changed.
+    """
+    from amplifier_foundation.sessions.turns import starts_turn
+
+    async def add(message: Any) -> None:
+        is_mapping = isinstance(message, Mapping)
+        if is_mapping and not starts_turn(message):
+            await given(message)
+            return
+        del context.add_message  # the class's own is the one again
+        words = message.get("content") if is_mapping else None
+        if isinstance(words, str):
+            message = {**message, "content": [*images, {"type": "text", "text": words}]}
+        else:
+            await given(alone)
+        await given(message)
+
+    alone = {"role": "user", "content": list(images)}
+    given = context.add_message
+    try:
+        context.add_message = add
+    except AttributeError:  # it has slots
+        await given(alone)

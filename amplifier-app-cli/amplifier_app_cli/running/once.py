@@ -151,7 +151,10 @@ class _Run:
             waited = self._bring_answers(runtime, prompt, signals)
             async with runtime:
                 collect_what_is_new()
-                await _show_images(coordinator.get("context"), parts.images)
+                if parts.images:
+                    from amplifier_app_cli.running.images import put_into_prompt
+
+                    await put_into_prompt(coordinator.get("context"), parts.images)
                 if parts.form is not None:
                     parts.form.register(coordinator)
                 answer = str(await runtime.execute(prompt, waited))
@@ -289,9 +292,3 @@ def _used_up(runtime: SessionRuntime, reason: str) -> Outcome:
         error_type="budget_exhausted",
         spent=tuple(runtime.budget.spent()),
     )
-
-
-async def _show_images(context: Any, images: tuple[dict[str, Any], ...]) -> None:
-    """Put images before the prompt, as a message of their own."""
-    if images:
-        await context.add_message({"role": "user", "content": list(images)})

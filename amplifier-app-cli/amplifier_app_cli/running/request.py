@@ -137,20 +137,27 @@ def _with_provider(request: RunRequest, prepared: Prepared, settings: Settings) 
     """Return the session with the provider that answers first in line, and the line that says why."""
     plan = prepared.composed.plan
     if request.provider is not None:
-        from amplifier_app_cli.provider_choice import ProviderKeyError, apply, choose
+        from amplifier_app_cli.provider_choice import apply, choose
 
         choice = choose(plan, settings, os.environ, explicit=request.provider, model=request.model)
-        if choice.unset:
-            raise ProviderKeyError(choice)  # before its module says so in more words
         plan = apply(choice, plan)
     elif prepared.is_recorded and plan.get("providers"):
         choice = _recorded(plan)
     else:
         plan, choice = _chosen(plan, prepared.layers, settings)
+    _check_key(prepared, choice)
     if request.max_tokens is not None:
         limited = [_limited(entry, choice.provider, request.max_tokens) for entry in plan["providers"]]
         plan = {**plan, "providers": limited}
     return replace(prepared, composed=replace(prepared.composed, plan=plan)), choice.line
+
+
+def _check_key(prepared: Prepared, choice: Choice) -> None:
+    """Raise ProviderKeyError before a module of the program says in more words that it has no key."""
+    if choice.unset and choice.module not in prepared.modules:
+        from amplifier_app_cli.provider_choice import ProviderKeyError
+
+        raise ProviderKeyError(choice)
 
 
 def _chosen(plan: dict[str, Any], layers: Sequence[Layer], settings: Settings) -> tuple[dict[str, Any], Choice]:
@@ -175,7 +182,7 @@ def _recorded(plan: dict[str, Any]) -> Choice:
     """Return the provider that answers in a recorded plan: what would be chosen now does not matter."""
     from amplifier_app_cli.provider_choice import choose
 
-    choice = choose(plan, {}, {}, stand_in=False)
+    choice = choose(plan, {}, os.environ, stand_in=False)
     return choice._replace(why="as recorded with the session", how_to_change="change it with --provider NAME")
 
 

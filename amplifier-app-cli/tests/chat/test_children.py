@@ -196,6 +196,15 @@ def test_children_that_ask_at_the_same_time(
     assert chat.end() == 0
 
 
+def _allowed(chat: Any, agent: str, more: str = "") -> str:
+    """Allow the command that an agent in another process asks for, let the turn end, and return the question."""
+    chat.wait_for("Allow? [", f"└─ {agent}: waits for your answer: run make all{more}")
+    asked = str(chat.text.split("Allow process.exec?")[1].split("y = allow")[0])
+    chat.line("y")
+    chat.wait_for_prompt("All is done.")
+    return asked
+
+
 @pytest.fixture
 def faraway(family: Callable[..., str], project: Path) -> Callable[[str], str]:
     """Return a function that writes a bundle with the tool that has agents work in processes of their own."""
@@ -226,12 +235,9 @@ def test_children_of_other_processes(start: Callable[..., Any], faraway: Callabl
     """
     chat = start("--bundle", faraway(turns), "--trust")
     chat.line("go")
-    chat.wait_for("Allow? [", "└─ helper: waits for your answer: run make all · $0.2500")
-    asked = chat.text.split("Allow process.exec?")[1].split("y = allow")[0]
+    asked = _allowed(chat, "helper", " · $0.2500")
     assert "asked by the agent helper (session" in asked
     assert "make all" in asked.split("tool: run")[1]
-    chat.line("y")
-    chat.wait_for_prompt("All is done.")
     assert (project / "ran").read_text(encoding="utf-8") == "make all\n"
     assert "  ✔ helper: completed · $0.2500" in _ends(chat)
     chat.send("\x04")
@@ -259,13 +265,10 @@ def test_grandchildren_of_other_processes(
     """
     chat = start("--bundle", faraway(turns), "--trust")
     chat.line("go")
-    chat.wait_for("Allow? [", "└─ explorer: waits for your answer: run make all")
-    asked = chat.text.split("Allow process.exec?")[1].split("y = allow")[0]
+    asked = _allowed(chat, "explorer")
     assert "asked by the agent explorer (session" in asked
     assert "make all" in asked.split("tool: run")[1]
     assert "helper" not in asked
-    chat.line("y")
-    chat.wait_for_prompt("All is done.")
     assert (project / "ran").read_text(encoding="utf-8") == "make all\n"
     assert [end.split(" · ")[0] for end in _ends(chat)] == ["    ✔ explorer: completed", "  ✔ helper: completed"]
     chat.send("\x04")

@@ -75,6 +75,26 @@ def test_terminal_that_cannot_draw(start: Callable[..., Any], scripted: Callable
     assert chat.events[-1]["event"] == "session:end"
 
 
+def test_terminal_that_cannot_draw_names_its_own_keys(start: Callable[..., Any], scripted: Callable[..., str]) -> None:
+    """With TERM=dumb the first lines and /help name the backslash, and no key that does nothing there."""
+    chat = start("--bundle", scripted(_MARKDOWN), TERM="dumb")
+    assert "a line that ends in \\ goes on with the next" in " ".join(chat.text.split())
+    chat.line("/help")
+    chat.wait_for_prompt("before its next step.")
+    assert chat.text.count("ends in \\ goes on") == 2
+    assert "Ctrl-D: leave" in chat.text
+    assert "Ctrl-J" not in chat.text
+    assert "Ctrl-R" not in chat.text
+    # What is said of the empty prompt holds here too.
+    chat.send("\x03")
+    chat.wait_for("press Ctrl-C again to leave")
+    chat.send("\x03")
+    assert chat.end() == 130
+    drawn = start("--bundle", "bundle.yaml")
+    drawn.line("/help")
+    drawn.wait_for("Ctrl-J makes a new line", "Ctrl-J: new line", "Ctrl-R: search")
+
+
 def test_terminal_that_cannot_draw_asks_too(
     start: Callable[..., Any], scripted: Callable[..., str], project: Path
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -110,3 +111,17 @@ def test_rendered_blocks_have_no_blank_edges() -> None:
         assert lines[0].strip()
         assert lines[-1].strip()
     assert rendered("<!-- nothing -->", 40) == ""
+
+
+@pytest.mark.parametrize("width", [40, 24])
+def test_cells_of_tables_lose_nothing(width: int) -> None:
+    """What is too wide for its column goes on in the next line: nothing of a model's table is cut off."""
+    import re
+
+    heading, sentence, path = "Überschrift" * 2, "漢字かな交じり" * 4, "one/path/without/any/space/" * 2
+    text = rendered(f"| {heading} | b |\n|---|---|\n| {sentence} | x |\n| {path} | y |\n", width)
+    lines = re.sub(r"\x1b\[[0-9;]*m", "", text).split("\n")
+    assert all(columns(line) <= width for line in lines)
+    shown = "".join(line.strip().removesuffix(" b").removesuffix(" x").removesuffix(" y").strip() for line in lines)
+    for whole in (heading, sentence, path):
+        assert whole in shown

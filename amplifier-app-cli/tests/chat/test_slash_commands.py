@@ -65,7 +65,7 @@ def test_help_lists_every_command(talk: Talk) -> None:
         assert shown is (command.target != NOT_YET), command.usage
         assert (command.summary in told) is (command.target != NOT_YET)
     assert "not in this release" not in told.lower()
-    assert "Ctrl-J: new line" in told
+    assert "Enter: send" in told
 
 
 @pytest.mark.parametrize(

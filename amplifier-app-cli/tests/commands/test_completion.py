@@ -42,22 +42,63 @@ def test_unknown_shell(amplifier: Amplifier) -> None:
     assert amplifier("completion", "tcsh").returncode == 2
 
 
-def test_bash_completes_commands(project: Path, environment: dict[str, str], tmp_path: Path) -> None:
+@pytest.fixture
+def installed(tmp_path: Path) -> Path:
+    """Return a folder with the program as an installation has it."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    code = "import sys; from amplifier_app_cli.main import main; sys.exit(main())"
+    (folder / "amplifier").write_text(f"#!{sys.executable}\n{code}\n")
+    (folder / "amplifier").chmod(0o755)
+    return folder
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+@pytest.mark.parametrize(
+    ("line", "offered"),
+    [
+        ("amplifier versi", {"version"}),
+        ("amplifier session sho", {"show"}),
+        ("amplifier run --output-format json", {"json", "json-trace"}),
+        ("amplifier nonsense x", set()),
+        ("amplifier notify sta", set()),
+        ("amplifier --nonsense session sho", set()),
+    ],
+)
+def test_what_shells_are_offered(
+    installed: Path, project: Path, environment: dict[str, str], shell: str, line: str, offered: set[str]
+) -> None:
+    """Every shell is offered what fits; on a line that is wrong it is nothing, and nothing is written into the line."""
+    *_, last = words = line.split()
+    given = {"COMP_WORDS": line, "COMP_CWORD": last if shell == "fish" else str(len(words) - 1)}
+    result = subprocess.run(
+        [installed / "amplifier"],
+        cwd=project,
+        env={**environment, **given, "_AMPLIFIER_COMPLETE": f"{shell}_complete"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert result.stderr == ""
+    lines = list(filter(None, result.stdout.splitlines()))
+    if shell == "zsh":  # its kind, the word, and what it means
+        assert set(lines[1::3]) == offered
+    else:
+        assert {said.partition(",")[2].partition("\t")[0] for said in lines} == offered
+
+
+def test_bash_completes_commands(project: Path, environment: dict[str, str], installed: Path) -> None:
     """After the script a real bash completes the name of a command."""
     bash = shutil.which("bash")
     if bash is None:
         pytest.skip("there is no bash")
-    folder = tmp_path / "bin"
-    folder.mkdir()
-    code = "import sys; from amplifier_app_cli.main import main; sys.exit(main())"
-    (folder / "amplifier").write_text(f"#!{sys.executable}\n{code}\n")  # as an installed program has it
-    (folder / "amplifier").chmod(0o755)
     words = "COMP_WORDS=(amplifier versi); COMP_CWORD=1; _amplifier_completion amplifier"
     code = f'{completion_script("bash")}\n{words}\necho "${{COMPREPLY[@]}}"'
     result = subprocess.run(
         [bash, "-c", code],
         cwd=project,
-        env={**environment, "PATH": f"{folder}:{environment['PATH']}"},
+        env={**environment, "PATH": f"{installed}:{environment['PATH']}"},
         capture_output=True,
         text=True,
         timeout=60,

@@ -174,6 +174,18 @@ def test_provider(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "OPENAI_API_KEY is too" in _found(run("--format", "json"), "provider")[0]["detail"]
 
 
+def test_configured_provider_without_its_key(run: Run, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A provider that a run would refuse for want of its key is a failure that names the variable."""
+    home.mkdir(mode=0o700)
+    (home / "settings.yaml").write_text("config: {providers: [{module: provider-anthropic}]}\n")
+    result = run("--format", "json")
+    assert _status(result, "provider") == "fail"
+    assert result.exit_code == 1
+    assert _found(result, "provider")[0]["remedy"] == "`amplifier keys set ANTHROPIC_API_KEY`"
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "x")
+    assert _status(run("--format", "json"), "provider") == "ok"
+
+
 def test_trust(run: Run, home: Path, project: Path) -> None:
     """A project that changed since it was trusted is warned of; a store that cannot be read is a failure."""
     store = TrustStore(Home(home))

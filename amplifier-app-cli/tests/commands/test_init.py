@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -175,16 +174,9 @@ def test_the_last_choice_answers(run: Run) -> None:
     assert "provider: mock (configured in settings)" in run("--provider", "mock", "--yes").stderr
 
 
-def test_questions_at_a_terminal(project: Path, environment: dict[str, str]) -> None:
+def test_questions_at_a_terminal(at_terminal: Callable[..., Any], environment: dict[str, str]) -> None:
     """At a terminal provider, model and bundle are asked for, one after the other."""
-    child = pexpect.spawn(
-        sys.executable,
-        ["-m", "amplifier_app_cli", "init"],
-        cwd=str(project),
-        env=environment,
-        encoding="utf-8",
-        timeout=60,
-    )
+    child = at_terminal("init")
     for question, answer in (("Provider", "mock"), ("Model", "m"), ("Bundle", "minimal")):
         child.expect(f"{question}.*: ")
         child.sendline(answer)

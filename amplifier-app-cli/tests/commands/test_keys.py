@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import stat
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pexpect
 import pytest
@@ -55,16 +55,9 @@ def test_key_from_a_pipe(amplifier: Amplifier, environment: dict[str, str]) -> N
     assert "MY_KEY" in listed.stdout
 
 
-def test_key_from_a_prompt(project: Path, environment: dict[str, str]) -> None:
+def test_key_from_a_prompt(at_terminal: Callable[..., Any], environment: dict[str, str]) -> None:
     """At a terminal the key is asked for, and what is typed is not echoed."""
-    child = pexpect.spawn(
-        sys.executable,
-        ["-m", "amplifier_app_cli", "keys", "set", "MY_KEY"],
-        cwd=str(project),
-        env=environment,
-        encoding="utf-8",
-        timeout=60,
-    )
+    child = at_terminal("keys", "set", "MY_KEY")
     child.expect("MY_KEY: ")
     child.waitnoecho()
     child.sendline(SECRET)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 import textwrap
 from collections.abc import Callable
 from pathlib import Path
@@ -301,16 +300,9 @@ def test_module_that_cannot_be_loaded(amplifier: Amplifier, loud: Path) -> None:
     assert "no good" in result.stderr
 
 
-def test_add_asks_at_a_terminal(project: Path, environment: dict[str, str]) -> None:
+def test_add_asks_at_a_terminal(at_terminal: Callable[..., Any], environment: dict[str, str]) -> None:
     """At a terminal the type is asked for, from those that can be used."""
-    child = pexpect.spawn(
-        sys.executable,
-        ["-m", "amplifier_app_cli", "provider", "add"],
-        cwd=str(project),
-        env=environment,
-        encoding="utf-8",
-        timeout=60,
-    )
+    child = at_terminal("provider", "add")
     child.expect("Google Gemini")
     child.expect("Provider .*: ")
     child.sendline("mock")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pexpect
 import pytest
@@ -193,18 +193,11 @@ def test_keyring_is_emptied(amplifier: Amplifier, environment: dict[str, str]) -
     assert list(home.iterdir()) == []
 
 
-def test_asks_at_a_terminal(project: Path, environment: dict[str, str]) -> None:
+def test_asks_at_a_terminal(at_terminal: Callable[..., Any], environment: dict[str, str]) -> None:
     """At a terminal the categories are asked for, and once more whether it is meant."""
     home = Path(environment["HOME"]) / ".amplifier"
     (home / "cache").mkdir(parents=True)
-    child = pexpect.spawn(
-        sys.executable,
-        ["-m", "amplifier_app_cli", "reset"],
-        cwd=str(project),
-        env=environment,
-        encoding="utf-8",
-        timeout=60,
-    )
+    child = at_terminal("reset")
     child.expect("Delete which categories")
     child.sendline("cache")
     child.expect("It cannot be undone")

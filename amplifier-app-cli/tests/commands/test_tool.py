@@ -175,17 +175,10 @@ def test_what_no_rule_covers_is_denied(amplifier: Amplifier, arguments: tuple[st
     assert "noise at work" not in result.stderr
 
 
-def test_person_at_the_terminal_is_asked(project: Path, environment: dict[str, str]) -> None:
+def test_person_at_the_terminal_is_asked(at_terminal: Callable[..., Any], environment: dict[str, str]) -> None:
     """At a terminal yes runs the tool, and no ends with 1; the log names the person."""
     for answer, code in (("y", 0), ("n", 1)):
-        child = pexpect.spawn(
-            sys.executable,
-            ["-m", "amplifier_app_cli", "tool", "invoke", "write", "path=."],
-            cwd=str(project),
-            env={**environment, "TERM": "dumb"},
-            encoding="utf-8",
-            timeout=60,
-        )
+        child = at_terminal("tool", "invoke", "write", "path=.", TERM="dumb")
         child.expect("Allow filesystem.write")
         child.sendline(answer)
         child.expect(pexpect.EOF)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pexpect
 import pytest
@@ -98,18 +98,11 @@ def test_nobody_to_ask(run: Run, named: Path, home: Path) -> None:
     assert not TrustStore(Home(home)).list()
 
 
-def test_asks_at_a_terminal(named: Path, environment: dict[str, str]) -> None:
+def test_asks_at_a_terminal(at_terminal: Callable[..., Any], named: Path, environment: dict[str, str]) -> None:
     """At a terminal it is asked, and a no is a no."""
     home = Home(Path(environment["HOME"]) / ".amplifier")
     for answer, code, trusted in (("n", 1, False), ("y", 0, True)):
-        child = pexpect.spawn(
-            sys.executable,
-            ["-m", "amplifier_app_cli", "trust"],
-            cwd=str(named),
-            env=environment,
-            encoding="utf-8",
-            timeout=60,
-        )
+        child = at_terminal("trust")
         child.expect("Trust it")
         assert "tool-mine" in child.before
         child.sendline(answer)

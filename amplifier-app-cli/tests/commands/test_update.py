@@ -258,3 +258,25 @@ def test_all_goes_on_when_one_fails(amplifier: Amplifier, team: _Team, environme
     assert f"{broken}:1" in result.stderr
     assert _answer(amplifier) == "2"
     assert amplifier("bundle", "update", "team", "--all").returncode == 2
+
+
+async def test_asking_for_newer_states_shows_no_password(tmp_path: Path) -> None:
+    """Git is asked without the password of an address on its command line; its environment has it."""
+    from amplifier_app_cli.commands.bundle import newer
+    from amplifier_foundation.sources.uri import parse_source
+
+    program = tmp_path / "bin" / "git"
+    program.parent.mkdir()
+    program.write_text(
+        f'#!/bin/sh\necho "$*" > "{tmp_path}/words"\nenv > "{tmp_path}/variables"\n'
+        'printf "0123456789012345678901234567890123456789\\trefs/heads/main\\n"\n',
+        encoding="utf-8",
+    )
+    program.chmod(0o755)
+    environ = {"PATH": f"{program.parent}{os.pathsep}{os.environ['PATH']}"}
+    source = parse_source("git+https://me:s3cret@git.example/o/r@main")
+    assert await newer._newest(source, tmp_path, environ) == ("0123456789012345678901234567890123456789", None)
+    words = (tmp_path / "words").read_text(encoding="utf-8")
+    assert "ls-remote --quiet -- https://git.example/o/r refs/heads/main" in words
+    assert "s3cret" not in words
+    assert "AMPLIFIER_GIT_PASSWORD=s3cret\n" in (tmp_path / "variables").read_text(encoding="utf-8")

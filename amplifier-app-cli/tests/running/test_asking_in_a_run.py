@@ -251,7 +251,7 @@ def test_what_was_typed_before_is_no_answer(start: Callable[..., Terminal], proj
 
 def test_answer_after_a_question_that_ran_out_of_time(start: Callable[..., Terminal], project: Path) -> None:
     """A question that nobody answered in time leaves the next answer whole, and to the next question."""
-    text = _BUNDLE.replace("session:\n", "session:\n  approval_timeout: 6\n")
+    text = _BUNDLE.replace("session:\n", "session:\n  approval_timeout: 15\n")
     (project / "bundle.yaml").write_text(text, encoding="utf-8")
     turns = """
         turns:

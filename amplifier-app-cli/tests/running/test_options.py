@@ -51,16 +51,24 @@ def test_a_scripted_model_of_ones_own_stays(amplifier: Amplifier, project: Path)
 
 
 def test_an_image_is_part_of_the_conversation(amplifier: Amplifier, scripted: Scripted, project: Path) -> None:
-    """An image is sent before the prompt; the session can go on with it."""
+    """An image is sent before the words of the prompt, as one turn with them; the session can go on with it."""
     (project / "dot.png").write_bytes(PNG)
     bundle = scripted("turns: [{text: A dot., expect: {last_role: user, contains: what is this}}, {text: Still.}]")
     result = amplifier("run", "what is this", "--bundle", bundle, "--image", "dot.png", "--output-format", "json")
     assert json.loads(result.stdout)["response"] == "A dot.", result.stderr
     session = json.loads(result.stdout)["session_id"]
     [transcript] = [file for file in project.parent.rglob("transcript.jsonl") if session in file.parts]
-    assert "image/png" in transcript.read_text()
+    first, answer = map(json.loads, transcript.read_text().splitlines())
+    assert [block["type"] for block in first["content"]] == ["image", "text"]
+    assert first["content"][0]["source"]["media_type"] == "image/png"
+    assert first["content"][1]["text"] == "what is this"
+    assert answer["role"] == "assistant"
     scripted("turns: [{text: Still.}]")
     assert amplifier("continue", "and now?").stdout == "Still.\n"
+    forked = amplifier("session", "fork", session, "--at-turn", "1", "--format", "json")
+    assert forked.stderr == ""
+    copy = Path(json.loads(forked.stdout)["folder"]) / "transcript.jsonl"
+    assert len(copy.read_text().splitlines()) == 2
 
 
 def test_what_is_no_image_is_refused(amplifier: Amplifier, project: Path) -> None:

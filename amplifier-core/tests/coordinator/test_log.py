@@ -241,16 +241,24 @@ def test_a_payload_that_refers_to_itself_is_logged(log: Log) -> None:
 def test_without_a_sink_nothing_happens() -> None:
     """No sink: processors do not run and nothing is built, not even the text of what is logged."""
     kernel = ModuleCoordinator()
+    done: list[str] = []
 
-    class Bomb:
+    class Watched:
         def __str__(self) -> str:
-            raise AssertionError("built")
+            done.append("built")
+            return "text"
 
     def processor(record: Record) -> Record:
-        raise AssertionError("ran")
+        done.append("ran")
+        return record
 
     kernel.add_log_processor(processor)
-    kernel.log("INFO", "m", bomb=Bomb())
+    kernel.log("INFO", "m", watched=Watched())
+    assert done == []
+
+    kernel.add_log_sink(lambda record: None)
+    kernel.log("INFO", "m", watched=Watched())
+    assert done == ["built", "ran"]
 
 
 def test_processors_run_in_order_before_the_sinks(log: Log) -> None:

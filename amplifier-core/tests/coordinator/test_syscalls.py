@@ -20,10 +20,12 @@ Live = Callable[..., Awaitable[AmplifierSession]]
 
 @pytest.fixture
 def live(make_plan: MakePlan) -> Live:
-    """Give `await live(work)`: a live session whose turns do `work`."""
+    """Give `await live(work)`: a live session whose turns do `work`, and whose id is its answer to the event `who`."""
 
     async def live(work: Callable[[], Awaitable[Any]] | None = None, **options: Any) -> AmplifierSession:
         session = get_session(await session_create(make_plan(), **options))
+        answer = HookResult(action="deny", reason=session.session_id)
+        session.coordinator.hooks.register("who", lambda event, data: answer)
         if work is not None:
 
             async def execute(**_: Any) -> Any:
@@ -38,10 +40,23 @@ def live(make_plan: MakePlan) -> Live:
 CALLS: dict[str, Callable[..., Any]] = {
     "mount": lambda **at: syscalls.mount("tools", SimpleNamespace(name="t"), **at),
     "unmount": lambda **at: syscalls.unmount("context", **at),
-    "emit": lambda **at: syscalls.emit("e", {}, **at),
+    "emit": lambda **at: syscalls.emit("who", {}, **at),
     "register_hook": lambda **at: syscalls.register_hook("e", print, **at),
     "get_context": lambda **at: syscalls.get_context(**at),
     "set_context_fragment": lambda **at: syscalls.set_context_fragment("k", "v", **at),
+}
+
+
+#: What each of them has done, told by the session that it acted on and what it gave back.
+EFFECTS: dict[str, Callable[[AmplifierSession, Any], bool]] = {
+    "mount": lambda session, _: list(session.coordinator.get("tools")) == ["t"],
+    "unmount": lambda session, _: session.coordinator.get("context") is None,
+    "emit": lambda session, verdict: verdict.reason == session.session_id,
+    "register_hook": lambda session, _: "e" in session.coordinator.hooks.list_handlers(),
+    "get_context": lambda session, context: context.log == session.coordinator.log,
+    "set_context_fragment": lambda session, _: (
+        dict(syscalls.get_context(session_id=session.session_id).fragments) == {"k": "v"}
+    ),
 }
 
 
@@ -75,7 +90,9 @@ async def test_a_session_id_is_text(call: str) -> None:
 async def test_a_call_takes_a_session_by_id(call: str, live: Live) -> None:
     """Named by keyword, a live session can be acted on from anywhere."""
     session = await live()
-    await outcome(CALLS[call](session_id=session.session_id))
+    given = await outcome(CALLS[call](session_id=session.session_id))
+
+    assert EFFECTS[call](session, given)
     await session.cleanup()
 
 
@@ -83,7 +100,9 @@ async def test_a_call_takes_a_session_by_id(call: str, live: Live) -> None:
 async def test_a_call_acts_on_the_session_whose_turn_runs(call: str, live: Live) -> None:
     """Inside a turn no session needs to be named."""
     session = await live(lambda: outcome(CALLS[call]()))
-    await session.execute("go")
+    given = await session.execute("go")
+
+    assert EFFECTS[call](session, given)
     await session.cleanup()
 
 

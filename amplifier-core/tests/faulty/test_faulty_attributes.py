@@ -74,8 +74,12 @@ async def test_mounting_under_an_odd_name(world: Any, make_module: Any, name: st
     """A name that is none is refused or taken as it is; neither harms the session."""
     make_module("tool-lying", TOOL.replace("LIE", "pass").replace("NAME", f"name={name}"))
     session = world.session("tool-lying")
+    failures: list[str] = []
+    session.coordinator.hooks.register("module:load_failed", lambda event, data: failures.append(data["error"]))
     await session.initialize()
-    session.coordinator.to_dict()
+    taken = session.coordinator.to_dict()["tools"]
+    assert "steady" in taken
+    assert len(taken) + len(failures) == 2, "one or the other"
     await world.check(session)
 
 

@@ -194,6 +194,8 @@ async def test_mutating_the_plan(world: Any, kind: str) -> None:
     """The plan is the session's own: a module that spoils it spoils no other session, and turns still run."""
     fault = "coordinator.config['agents'] = coordinator\ncoordinator.config['session'].pop('context')"
     session = await world.started(world.faulty(kind, after=fault))
+    assert "context" not in session.config["session"]
+    assert "context" in world.bystander.config["session"]
     await world.check(session)
 
 
@@ -251,6 +253,8 @@ async def test_unmaking_the_mount_points_and_succeeding(world: Any, fault: str) 
         pass  # its own session is its own loss
     await session.cleanup()
     await world.check()
+    others = world.bystander.coordinator
+    assert (list(others.get("tools")), list(others.get("providers"))) == (["steady"], ["steady"])
 
 
 @pytest.mark.parametrize(

@@ -189,4 +189,6 @@ async def test_few_objects_that_would_be_many_when_written_out(world: Any, make_
     make_module("tool-lying", LYING_TOOL.replace("OUTPUT", output))
     session = await world.started("tool-lying")
     await session.execute("lying")
+    heard = [json.loads(line)["event"] for line in session.coordinator.get_capability("steady.lines")]
+    assert heard.count("tool:post") == heard.count("prompt:complete") == 1
     await world.check(session)

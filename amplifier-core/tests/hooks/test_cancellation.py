@@ -97,6 +97,7 @@ async def test_swallowed_cancellation_propagates(
 
 async def test_swallowing_in_a_nested_emit(hooks: HookRegistry) -> None:
     """Also through an emit that a handler makes, and a gate there does not turn it into a verdict."""
+    verdicts: list[HookResult] = []
 
     async def swallowing(event: str, data: Any) -> None:
         waiting.started.set()
@@ -106,11 +107,12 @@ async def test_swallowing_in_a_nested_emit(hooks: HookRegistry) -> None:
             pass
 
     async def handler(event: str, data: Any) -> None:
-        await hooks.emit("inner:event", {})
+        verdicts.append(await hooks.emit("inner:event", {}))
 
     hooks.register("inner:event", swallowing, on_error="deny")
     waiting = Waiting(hooks, handler)
     await waiting.cancelled()
+    assert verdicts == []
 
 
 async def test_timeout_of_the_emitter(hooks: HookRegistry) -> None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from html.parser import HTMLParser
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from amplifier_digital_twin.backends.twin import Finished, Run
 from amplifier_digital_twin.checks.context import CheckContext
+from amplifier_digital_twin.checks.http import check_http
 from amplifier_digital_twin.checks.inside import find_inside
-from amplifier_digital_twin.profile.model import Check, Screenshot, User
+from amplifier_digital_twin.profile.model import Check, HttpProbe, Screenshot, User
 
 _FOLDER: Final = "/tmp/twin-screenshot"
 _MAX_PICTURE: Final = 32 * 1024 * 1024
@@ -26,6 +29,10 @@ BROWSERS: Final = (
     "google-chrome",
     "google-chrome-stable",
 )
+#: How the browser marks the pages that it shows in the place of one it cannot have: `class` and `id` of their body.
+_ITS_OWN: Final = (("neterror", ""), ("ssl", "body"))
+#: The least of the statuses that say that a page is not what was asked for.
+_NOT_SERVED: Final = 400
 
 
 async def check_screenshot(check: Check, context: CheckContext) -> tuple[list[str], dict[str, Any]]:
@@ -48,10 +55,17 @@ async def check_screenshot(check: Check, context: CheckContext) -> tuple[list[st
     if not problems:
         # Pixels are no text: a secret cannot be replaced in them, and a changed byte would spoil the picture.
         context.evidence.add_picture(name, pictures[0])
-    if wanted.expect_text is not None:
-        page = await _browse(context, check, folder, "--dump-dom")
-        problems += judge_text(wanted, page.stdout.decode("utf-8", "replace"))
-    return problems, details
+    page = await _browse(context, check, folder, "--dump-dom")
+    faults = judge_page(wanted, page.stdout.decode("utf-8", "replace"))
+    return problems + (faults or await _judge_status(wanted.url, context, check.timeout)), details
+
+
+async def _judge_status(url: str, context: CheckContext, timeout: float) -> list[str]:
+    """Return why a page is a refusal or a fault, which can be pictured as well; browsers do not tell."""
+    if urlsplit(url).scheme != "http":
+        return []  # a host that is refused to them is a page of their own
+    problem, answer = await check_http(HttpProbe(url), context.sockets, timeout)
+    return [] if answer is not None and answer.status < _NOT_SERVED else [problem]
 
 
 async def _browse(context: CheckContext, check: Check, folder: str, action: str) -> Finished:
@@ -81,11 +95,16 @@ def judge_picture(content: bytes) -> list[str]:
     return [] if width and height else ["the picture is empty"]
 
 
-def judge_text(wanted: Screenshot, page: str) -> list[str]:
-    """Return why a page does not show what it must; runs of white space count as one space."""
+def judge_page(wanted: Screenshot, page: str) -> list[str]:
+    """Return why a page is not the one wanted, or lacks its text; runs of white space count as one space."""
+    if not page.strip():
+        return [f"the browser did not say what {wanted.url} shows"]
     reader = _Reader()
     reader.feed(page)
     shown = " ".join("".join(reader.texts).split())
+    if reader.body in _ITS_OWN:
+        why = re.search(r"\bERR_\w+", shown)
+        return [f"the browser could not show {wanted.url}" + (f": {why[0]}" if why else "")]
     expected = " ".join((wanted.expect_text or "").split())
     return [] if expected in shown else [f"the page does not show {wanted.expect_text!r}"]
 
@@ -96,9 +115,14 @@ class _Reader(HTMLParser):
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
         self.texts: list[str] = []
+        #: `class` and `id` of its body.
+        self.body = ("", "")
         self._hidden = 0
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag == "body":
+            marks = dict(attrs)
+            self.body = (marks.get("class") or "", marks.get("id") or "")
         self._hidden += tag in ("script", "style", "template")
 
     def handle_endtag(self, tag: str) -> None:

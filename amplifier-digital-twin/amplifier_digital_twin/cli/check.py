@@ -25,8 +25,7 @@ def check(evidence: Path | None, **options: Any) -> int:
     is empty or does not exist yet; without one to `digital-twin/evidence/ID` in the home of Amplifier. Ctrl-C destroys
     the universe.
     """
-    result = run_universe("launch-and-check", Options(**options), _empty(evidence))
-    answer(result)
+    result = run_universe("launch-and-check", Options(**options), _empty(evidence), tell=answer)
     left = result.get("left_behind")
     if left is not None:
         complain(left["message"], left["remedy"])

@@ -19,4 +19,4 @@ def launch(**options: Any) -> None:
 
     It stays until `destroy`, or until its lease is over. Ctrl-C while it is being made destroys it.
     """
-    answer(run_universe("launch", Options(**options), evidence=None))
+    run_universe("launch", Options(**options), evidence=None, tell=answer)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 LEASE: Final = "8h"
 #: How long the end of a universe may take before its keeper is ended by force.
 _PATIENCE: Final = 240.0
+#: How often it is looked whether a keeper that is to end knows of it.
+_LOOK: Final = 1.0
 
 
 class Options(NamedTuple):
@@ -34,11 +37,14 @@ class Options(NamedTuple):
     keep: bool = False
 
 
-def run_universe(op: str, options: Options, evidence: Path | None) -> dict[str, Any]:
-    """Make a universe by asking its keeper for `op`; return the answer with the universe's identifier.
+def run_universe(
+    op: str, options: Options, evidence: Path | None, tell: Callable[[dict[str, Any]], None]
+) -> dict[str, Any]:
+    """Make a universe by asking its keeper for `op`; tell and return the answer with the universe's identifier.
 
-    Raises TwinError when it fails. A signal, or anything else that ends the waiting, destroys the universe; a second
-    signal ends the program at once, and the keeper goes on destroying.
+    Raises TwinError when it fails. A signal, or anything else that ends it before a universe that stays was told of,
+    destroys the universe; a second signal ends the program at once, and the keeper goes on destroying. When nobody
+    reads what is told (BrokenPipeError), the universe stays.
     """
     from amplifier_digital_twin.profile.load import load, parse_variables
 
@@ -55,13 +61,19 @@ def run_universe(op: str, options: Options, evidence: Path | None) -> dict[str, 
     try:
         raise_deferred()
         say(f"universe {found.state.id}")
-        result = ask(keeper.connection, op, progress=say)
+        names = {"id": found.state.id, "name": found.state.name, "profile": found.state.profile}
+        result = {**names, **ask(keeper.connection, op, progress=say)}
+        if is_kept := result.get("kept", True):
+            tell(result)
+    except BrokenPipeError:
+        raise
     except BaseException as error:
         keeper.connection.close()
         raise _after_fault(error, found, keeper) from error
-    if not result.get("kept", True):
+    if not is_kept:
         _await_end(found, keeper)
-    return {"id": found.state.id, "name": found.state.name, "profile": found.state.profile, **result}
+        tell(result)
+    return result
 
 
 def _lease(text: str) -> float:
@@ -148,15 +160,35 @@ def _with_last_words(error: TwinError, found: Found, keeper: KeeperProcess) -> T
 def _await_end(found: Found, keeper: KeeperProcess) -> None:
     """Wait until the keeper, whose connection is closed, has destroyed the universe; end it when it does not."""
     try:
-        keeper.process.wait(_PATIENCE)
-    except TimeoutError:
-        keeper.process.kill()
-        keeper.process.wait()
+        for _ in range(int(_PATIENCE / _LOOK)):
+            if _is_launched(found):
+                # It had answered before the connection was closed, and takes nobody to be waiting.
+                keeper.process.terminate()
+            if _has_ended(keeper):
+                break
+        else:
+            keeper.process.kill()
+            keeper.process.wait()
     except Interrupted:
         say(f"amplifier-digital-twin: not waiting: process {keeper.process.pid} goes on destroying {found.state.id}")
         raise
     if found.place.folder.exists():
         _reap(found)
+
+
+def _is_launched(found: Found) -> bool:
+    try:
+        return found.place.read().phase in ("ready", "failed")
+    except TwinError:
+        return False  # it is gone
+
+
+def _has_ended(keeper: KeeperProcess) -> bool:
+    try:
+        keeper.process.wait(_LOOK)
+    except TimeoutError:
+        return False
+    return True
 
 
 def _reap(found: Found) -> None:

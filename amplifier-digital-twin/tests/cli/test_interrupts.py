@@ -4,12 +4,37 @@ from __future__ import annotations
 
 import signal
 import subprocess
+import sys
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 Wait = Callable[[Callable[[], object]], None]
+
+#: The program, which gets a signal as soon as it has heard the keeper's answer, or when it is about to print it.
+AT_THE_LAST_MOMENT = """
+import os, signal, sys
+from amplifier_digital_twin.cli import answers, launching
+from amplifier_digital_twin.program import run
+
+heard, printed = launching.ask, answers.answer
+
+def ask(*given, **named):
+    result = heard(*given, **named)
+    os.kill(os.getpid(), signal.SIGTERM)
+    return result
+
+def answer(record):
+    os.kill(os.getpid(), signal.SIGTERM)
+    printed(record)
+
+if sys.argv.pop(1) == "heard":
+    launching.ask = ask
+else:
+    answers.answer = answer
+run()
+"""
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
@@ -23,6 +48,53 @@ def test_signal_while_launching_destroys_the_universe(twin: Any, wait_until: Wai
     assert "being destroyed" in stderr
     assert twin.universes() == []
     assert "destroyed" in twin.notes
+
+
+@pytest.mark.parametrize("options", [[], ["--keep"]], ids=["short-way", "long-way"])
+@pytest.mark.parametrize("moment", ["heard", "about-to-print"])
+def test_signal_before_a_launched_universe_is_told_of_destroys_it(twin: Any, moment: str, options: list[str]) -> None:
+    """A universe that is ready, but of which nobody has heard, is destroyed as one that is being made."""
+    arguments = [moment, "launch", str(twin.profile), *options]
+    command = [sys.executable, "-c", AT_THE_LAST_MOMENT, *arguments]
+    ended = subprocess.run(command, env=twin.environ, cwd="/", capture_output=True, text=True, timeout=90, check=False)
+    assert (ended.returncode, ended.stdout) == (143, "")
+    assert "being destroyed" in ended.stderr
+    assert twin.universes() == []
+    assert "destroyed" in twin.notes
+
+
+def test_second_signal_ends_the_program_and_not_the_destroying(twin: Any, wait_until: Wait) -> None:
+    """Whoever does not want to wait for the end of a universe need not, and it comes all the same."""
+    process = twin.start("launch", str(twin.profile), "--var", "MODE=slow-end")
+    wait_until(lambda: "slow" in twin.notes)
+    process.send_signal(signal.SIGINT)
+    wait_until(lambda: "ending" in twin.notes)
+    process.send_signal(signal.SIGINT)
+    _, stderr = process.communicate(timeout=60)
+    assert process.returncode == 130
+    (identifier,) = twin.universes()
+    assert f"goes on destroying {identifier}" in stderr
+    (twin.folder / "may-end").touch()
+    wait_until(lambda: not twin.universes())
+    assert "destroyed" in twin.notes
+
+
+def test_launch_whose_answer_cannot_be_written_leaves_nothing(twin: Any) -> None:
+    """A full disk in the place of standard output is an error, and no universe stays that nobody knows of."""
+    with open("/dev/full", "w", encoding="utf-8") as full:
+        ended = twin.run("launch", str(twin.profile), stdout=full)
+    assert ended.code == 2
+    assert "No space left" in ended.stderr
+    assert twin.universes() == []
+
+
+def test_launch_whose_answer_nobody_reads_is_a_launch(twin: Any) -> None:
+    """A reader that has gone is no wish to end the universe, which can be found by its name."""
+    process = twin.start("launch", str(twin.profile), "--name", "unread")
+    process.stdout.close()
+    assert process.wait(60) == 1
+    process.stderr.close()
+    assert twin.run("status", "unread").record["phase"] == "ready"
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

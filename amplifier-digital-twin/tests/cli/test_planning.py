@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import os
+import shutil
+import subprocess
+import sys
 from typing import Any
 
 import pytest
+
+#: Runs a program that sees no control groups.
+WITHOUT_GROUPS = ("unshare", "--mount", "sh", "-c", 'mount -t tmpfs none /sys/fs/cgroup && exec "$@"', "sh")
 
 
 def test_doctor_says_what_was_probed_and_why_something_was_refused(twin: Any) -> None:
@@ -29,6 +37,22 @@ def test_doctor_never_shows_a_password_of_the_package_index(twin: Any) -> None:
     ended = twin.run("doctor")
     assert "index.example.com" in ended.record["package_index"]["hosts"]
     assert "p4ssw0rd" not in ended.stdout + ended.stderr
+
+
+def test_doctor_says_when_there_are_no_control_groups(twin: Any) -> None:
+    """The embedded backend works without them, and what holds the limits then is told to programs and to people."""
+    hidden = WITHOUT_GROUPS if os.geteuid() == 0 else ()
+    can_hide = shutil.which("unshare") and not subprocess.run([*hidden, "true"], capture_output=True).returncode
+    if hidden and not can_hide:
+        pytest.skip("control groups cannot be hidden from a program here")
+    command = [*hidden, sys.executable, "-m", "amplifier_digital_twin", "doctor"]
+    ended = subprocess.run(command, env=twin.environ, cwd="/", capture_output=True, text=True, timeout=90, check=False)
+    embedded = json.loads(ended.stdout)["backends"]["embedded"]
+    if not hidden and embedded["features"]["cgroups"] == "yes":
+        pytest.skip("this user can make control groups")
+    assert embedded["available"], embedded
+    assert "each process is limited, all are watched" in embedded["features"]["cgroups"]
+    assert f"embedded, cgroups: {embedded['features']['cgroups']}" in ended.stderr
 
 
 def test_validate_tells_how_a_profile_would_be_launched(twin: Any) -> None:

@@ -51,6 +51,23 @@ def test_mistakes_are_json_and_words(twin: Any, arguments: tuple[str, ...], word
     assert ended.stderr.startswith("amplifier-digital-twin: ")
 
 
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&-", "<&- >&- 2>&-"])
+def test_closed_streams_lead_nowhere(twin: Any, closed: str) -> None:
+    """A caller that has closed a standard stream gets a universe all the same, by the short way and the long one."""
+    command = [sys.executable, "-m", "amplifier_digital_twin"]
+    codes = []
+    for arguments in (["launch", str(twin.profile)], ["launch", str(twin.profile), "--lease=1h"], ["list"]):
+        words = ["sh", "-c", f'exec "$@" {closed}', "sh", *command, *arguments]
+        ended = subprocess.run(
+            words, env=twin.environ, cwd="/", capture_output=True, text=True, timeout=90, check=False
+        )
+        codes.append(ended.returncode)
+        assert "Traceback" not in ended.stderr
+    assert codes == [0, 0, 0]
+    universes = twin.run("list").record["universes"]
+    assert [universe["phase"] for universe in universes] == ["ready", "ready"]
+
+
 def test_starts_of_identifiers_must_be_unique(twin: Any) -> None:
     """What could mean two universes means none; a name is taken for what it is."""
     twin.launch("--name", "d")

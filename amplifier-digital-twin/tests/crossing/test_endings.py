@@ -30,7 +30,7 @@ async def _sleepers(shell: Shell) -> set[str]:
 
 
 async def _until(condition: Callable[[], Awaitable[bool]]) -> None:
-    for _ in range(200):
+    for _ in range(1200):
         if await condition():
             return
         await asyncio.sleep(0.05)
@@ -98,11 +98,16 @@ async def test_cancelling_at_once(entry: Entry, shell: Shell, user: User) -> Non
 
 async def test_normal_end_leaves_daemons(shell: Shell) -> None:
     """What a command leaves running at its own end stays, and its open streams do not delay the end."""
-    done = await shell("(while sleep 0.05; do echo more; done) & sleep 6001 & echo begun")
+    done = await shell("echo begun; (while sleep 0.05; do echo more; done) & sleep 6001 &")
     assert done.exit_code == 0
     assert done.stdout.startswith(b"begun\n")
+
+    async def has_begun() -> bool:
+        return "6001" in await _sleepers(shell)
+
+    await _until(has_begun)
     await asyncio.sleep(0.3)
-    assert await _sleepers(shell) >= {"6001"}
+    assert await has_begun(), "and it goes on"
 
 
 async def test_daemon_writing_to_nobody_lives(shell: Shell) -> None:
@@ -132,7 +137,11 @@ async def test_killing_the_adopter(walls: object, entry: Entry, shell: Shell, us
     if walls.kind == "mapped":  # type: ignore[attr-defined]
         assert b"survived" in done.stdout
         assert b"not permitted" in done.stderr.lower()
-        assert await _sleepers(shell) == {"4001"}
+
+        async def goes_on() -> bool:
+            return await _sleepers(shell) == {"4001"}
+
+        await _until(goes_on)
     else:
         assert done.exit_code == 137
         assert await _sleepers(shell) == set()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import subprocess
+import zipfile
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -82,6 +83,23 @@ async def test_tampering_after_the_installation(make_site: MakeSite, make_wheel:
         (site.packages / "own_extra.py").write_text("EXTRA = 2\n", encoding="utf-8")
     (found,) = await look(site)
     assert not found.is_ok
+
+
+@pytest.mark.parametrize("path", ["own/__init__.py", "own-1.0.data/purelib/own_extra.py"])
+async def test_file_without_a_hash_is_not_believed(make_site: MakeSite, make_wheel: MakeWheel, path: str) -> None:
+    """A wheel whose RECORD lists a file without its hash cannot be compared, and the reason says so."""
+    wheel = make_wheel()
+    with zipfile.ZipFile(wheel) as archive:
+        files = {name: archive.read(name).decode() for name in archive.namelist()}
+    lines = files["own-1.0.dist-info/RECORD"].splitlines()
+    lines = [f"{path},," if line.startswith(f"{path},") else line for line in lines]
+    with zipfile.ZipFile(wheel, "w") as archive:
+        for name, text in {**files, "own-1.0.dist-info/RECORD": "\n".join([*lines, ""])}.items():
+            archive.writestr(name, text)
+    site = await make_site({"own": [wheel]})
+    await site.install("own")
+    (found,) = await look(site)
+    assert (found.is_ok, "has no hash in the RECORD of own-1.0-py3-none-any.whl" in found.reason) == (False, True)
 
 
 async def test_folder_and_address_are_not_the_index(make_site: MakeSite, make_wheel: MakeWheel, tmp_path: Path) -> None:

@@ -60,7 +60,7 @@ async def test_what_provisioning_started_has_ended(here: Any, say: Any, given: P
     for is_warm in (False, True):
         async with here.launched(profile) as universe:
             assert (await universe.status())["warm"] is is_warm
-            assert await say(universe, "cat /proc/[0-9]*/cmdline | tr '\\0' ' ' | grep -c '^sleep 98'") == "0\n"
+            assert await say(universe, "cat /proc/[0-9]*/cmdline | tr '\\0' '\\n' | grep -c '^98765'") == "0\n"
 
 
 async def test_two_cold_launches_at_once(here: Any, say: Any, given: Path) -> None:
@@ -114,7 +114,7 @@ async def test_command_that_takes_too_long_is_ended(here: Any, say: Any) -> None
     async with here.made("provision: {commands: [{run: 'sleep 987653 & sleep 987653', timeout: 1}]}") as universe:
         with pytest.raises(TwinError, match="not done after 1 s") as caught:
             await universe.launch()
-        assert await say(universe, "cat /proc/[0-9]*/cmdline | tr '\\0' ' ' | grep -c '^sleep 98'") == "0\n"
+        assert await say(universe, "cat /proc/[0-9]*/cmdline | tr '\\0' '\\n' | grep -c '^98765'") == "0\n"
     assert caught.value.code == "provision_failed"
 
 

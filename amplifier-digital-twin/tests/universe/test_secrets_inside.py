@@ -96,6 +96,21 @@ limits: {disk: 1g}
     assert list(here.cache.glob("embedded/*/layers/*")) == []
 
 
+async def test_snapshot_with_a_secret_in_it_is_refused(here: Any, say: Any, tmp_path: Path) -> None:
+    """A file with its value in it is in no snapshot; without that file one can be made, and gone back to."""
+    value = f"sk-{uuid.uuid4().hex}"
+    async with here.launched("secrets: [{env: TWIN_TEST_KEY}]", {"TWIN_TEST_KEY": value}) as universe:
+        await say(universe, 'echo "$TWIN_TEST_KEY" > ~/told; echo mine > ~/mark')
+        with pytest.raises(TwinError, match="/home/user/told") as caught:
+            await universe.snapshot("kept")
+        assert (caught.value.code, value in caught.value.message) == ("secret_in_files", False)
+        await say(universe, "rm ~/told")
+        assert holders(tmp_path, value) == []
+        await universe.snapshot("kept")
+        await universe.reset("kept")
+        assert await say(universe, "cat ~/mark") == "mine\n"
+
+
 async def test_failure_does_not_tell_the_secret(here: Any, tmp_path: Path) -> None:
     """The message of a failed command, the log and the evidence have a mask in its place."""
     value = f"sk-{uuid.uuid4().hex}"

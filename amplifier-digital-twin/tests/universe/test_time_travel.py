@@ -45,7 +45,7 @@ async def test_reset_to_the_start_keeps_what_provisioning_made(here: Any, say: A
             await universe.reset(None)
             assert await say(universe, "cat ~/mark; ls ~") == "provisioned\necho.py\nmark\nwhen\n"
             assert await say(universe, "cat ~/when") == when
-            assert await say(universe, "cat /proc/[0-9]*/cmdline | tr '\\0' ' ' | grep -c '^sleep'") == "0\n"
+            assert await say(universe, "cat /proc/[0-9]*/cmdline | tr '\\0' '\\n' | grep -c '^987651'") == "0\n"
             assert await asked(universe, say) == 2, "the mock was started anew"
 
 

@@ -6,7 +6,16 @@ without a known price cannot be counted in dollars: with a limit of dollars, the
 on for nothing. A budget counts what one process does: a session that is taken up again starts anew.
 """
 
+from amplifier_foundation.budget.home_line import HomeLine
 from amplifier_foundation.budget.limits import LIMITS, BudgetError, BudgetExceededError
 from amplifier_foundation.budget.session_budget import BUDGET_EXHAUSTED, BUDGET_WARNING, SessionBudget
 
-__all__ = ["BUDGET_EXHAUSTED", "BUDGET_WARNING", "LIMITS", "BudgetError", "BudgetExceededError", "SessionBudget"]
+__all__ = [
+    "BUDGET_EXHAUSTED",
+    "BUDGET_WARNING",
+    "LIMITS",
+    "BudgetError",
+    "BudgetExceededError",
+    "HomeLine",
+    "SessionBudget",
+]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
 from types import TracebackType
 from typing import Any, Final, Literal, overload
 
+from amplifier_foundation.budget.home_line import Asked, HomeLine
 from amplifier_foundation.budget.limits import BudgetExceededError, read_limits
 from amplifier_foundation.budget.spending import Spender, Spending, Spent, read_row, shown
 
@@ -59,13 +60,17 @@ class SessionBudget:
         self._reached = [name for name in ("usd", "tokens") if self._limits.get(name) == 0]
         self._children = 0
         self._has_place = False
+        #: Places of children that the session, in another process, has started there.
+        self._places: list[SessionBudget] = []
+        #: Gives the place back that a child of a session in another process has where that comes from.
+        self._give_back: Callable[[], None] | None = None
         self._absorbed: dict[str, Any] = {}
         self._own_reason: str | None = None
         self._own_limit: str | None = None
         self._warned: set[str] = set()
         self._is_told = False
-        #: Asks the process that started this one for a call, before it is made; returns why not, empty when it may be.
-        self.elsewhere: Callable[[Counted], Awaitable[str]] | None = None
+        #: The way to the process that started this one, where others draw on the same limits.
+        self.home: HomeLine | None = None
         self._barred: str | None = None
         self._followers: list[Callable[[str], None]] = []
         self._follower: Callable[[str], None] | None = None
@@ -121,13 +126,8 @@ class SessionBudget:
     async def claim(self, name: Counted) -> str | None:
         """Reserve a call, in the process that started this one first, where others draw on the same limits."""
         first = self._all[-1]
-        if first.elsewhere is not None and self._refusal(name) is None:
-            try:
-                reason = await first.elsewhere(name)
-            except Exception as error:  # whatever is wrong with the line: nobody knows what is left
-                reason = f"the budget cannot be asked for: {type(error).__name__}: {error}"
-            if reason:
-                first.end(reason)
+        if first.home is not None and self._refusal(name) is None and (reason := await first.home.ask(name)):
+            first.end(reason)
         return self.reserve(name)
 
     @overload
@@ -153,6 +153,7 @@ class SessionBudget:
     def add_spent(self, spent: Spent, source: str = "loop") -> None:
         """Count what a question to the model has used, here and above."""
         self._add(Spender(self.session_id, self.agent, source), spent)
+        self._tell_spent()
 
     def used(self) -> dict[str, Decimal]:
         """Return what was used so far, by the names of the limits."""
@@ -187,8 +188,27 @@ class SessionBudget:
             budget._children += 1
         return child
 
+    async def claim_child(self, agent: str | None = None, limits: Mapping[str, Any] | None = None) -> SessionBudget:
+        """Open the budget of a child, with a place in the process that started this one too; raises as `open_child`."""
+        child, first = self.open_child(agent, limits), self._all[-1]
+        if first.home is None or "fan_out" not in first._limits:
+            return child
+        try:
+            if reason := await first.home.take_place():
+                raise BudgetExceededError(reason, "fan_out")
+        except BaseException:
+            child.close()
+            raise
+        child._give_back = first.home.left
+        return child
+
     def close(self) -> None:
-        """Give the place of a child session back; again, or without one, nothing happens."""
+        """Give the place of a child session back, and those of its own; again, or without one, nothing happens."""
+        while self._places:
+            self._places.pop().close()
+        if self._give_back is not None:
+            self._give_back()
+            self._give_back = None
         if self._has_place:
             self._has_place = False
             for budget in self._above:
@@ -217,12 +237,27 @@ class SessionBudget:
                 left.setdefault(name, []).append(limit - used[name])
         return {name: str(max(Decimal(0), min(amounts))) for name, amounts in left.items()}
 
-    def reserve_for_process(self, name: Counted) -> str | None:
-        """Count a call of the session in another process before it is made; what it reports later has it too."""
-        reason = self.reserve(name)
+    async def claim_for_process(self, name: Asked) -> str | None:
+        """Count a call of the session in another process, or a child of it, before it is made or started.
+
+        What the session reports later has its calls too; the place of a child is its until `place_left()`. Return why
+        there may be none, None when there may.
+        """
+        if name == "fan_out":
+            try:
+                self._places.append(await self.claim_child())
+            except BudgetExceededError as error:
+                return str(error)
+            return None
+        reason = await self.claim(name)
         if reason is None:
             self._absorbed[name] = self._absorbed.get(name, 0) + 1
         return reason
+
+    def place_left(self) -> None:
+        """Take back one of the places of the session in another process."""
+        if self._places:
+            self._places.pop().close()
 
     def follow(self, tell: Callable[[str], None]) -> None:
         """Call `tell` with the reason when what limits the session, in another process, is used up; until `close()`."""
@@ -261,6 +296,7 @@ class SessionBudget:
         for who in known.keys() - {who for who, _ in rows}:
             self._add(who, Spent() - known[who])
         self._absorbed = {**counted, "rows": dict(rows)}
+        self._tell_spent()
 
     # -- what is told --
 
@@ -293,6 +329,10 @@ class SessionBudget:
         return {**reason, **limit, "used": used}
 
     # -- parts --
+
+    def _tell_spent(self) -> None:
+        if (home := self._all[-1].home) is not None:
+            home.on_spent()
 
     def _add(self, who: Spender, spent: Spent) -> None:
         for budget in self._all:
@@ -341,7 +381,8 @@ class SessionBudget:
                 f"{depth - self.depth}: do the work here, or raise session.budget.depth",
                 "depth",
             )
-        if wide is not None and self._children + 1 > wide:
+        # In another process, how many are running is known where it was started from.
+        if wide is not None and self.home is None and self._children + 1 > wide:
             raise BudgetExceededError(
                 f"the budget allows {wide} child sessions at the same time, and {self._children} are running: wait for "
                 "one to end, or raise session.budget.fan_out",

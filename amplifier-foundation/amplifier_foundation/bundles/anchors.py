@@ -27,7 +27,7 @@ def is_relative(text: str) -> bool:
 
 def bundle_file_in(folder: Path) -> Path | None:
     """Return the bundle file of a folder, None when it has none."""
-    return next((folder / name for name in BUNDLE_FILES if (folder / name).is_file()), None)
+    return next((folder / name for name in BUNDLE_FILES if os.path.isfile(folder / name)), None)
 
 
 def is_inside(path: Path, folder: Path) -> bool:
@@ -130,10 +130,13 @@ def _anchor_short_form(
 
 def _find(folder: Path, root: Path, relative: str) -> tuple[Path, str]:
     """Return the path and no fault, or the place beside the file and what is wrong."""
-    candidates = [*beside(folder, relative), *beside(root, relative)]
-    for candidate in candidates:
-        if candidate.exists():
-            return candidate, ""
+    try:
+        candidates = [*beside(folder, relative), *beside(root, relative)]
+        for candidate in candidates:
+            if candidate.exists():
+                return candidate, ""
+    except (OSError, RuntimeError, ValueError) as error:  # a link to itself, or a name that no file can have
+        return folder / relative, f"cannot be looked for: {error}"
     tried = " nor ".join(str(candidate) for candidate in dict.fromkeys(candidates))
     return candidates[0], f"is not there: neither {tried} exists" if " nor " in tried else f"is not there: no {tried}"
 

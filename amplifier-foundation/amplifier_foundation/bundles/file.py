@@ -161,7 +161,10 @@ class BundleFile:
                 warnings.append(f"{where}: no bundle has brought the namespace {namespace!r} of {reference!r}")
                 pending.append(reference)
                 continue
-            found = self._context_file([namespaces[namespace]] if separator else None, path or reference, where)
+            try:
+                found = self._context_file([namespaces[namespace]] if separator else None, path or reference, where)
+            except (OSError, RuntimeError, ValueError) as error:  # a link to itself, or a name that no file can have
+                raise BundleError(f"{where}: the context file {reference!r} cannot be looked for: {error}") from error
             if not found.exists():
                 warnings.append(f"{where}: there is no context file {found}")
             context[key] = found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -56,7 +57,11 @@ class BundleLoader:
         BundleError, which name file and line, and SourceError for a source that cannot be had. With `allow_missing`,
         includes that are missing or go in circles are warnings.
         """
-        root = await self.read(_top_reference(reference), None, named_by, given_by_user=given_by_user)
+        asked = _top_reference(reference)
+        if asked.kind == "namespaced":
+            root = await self._read_namespaced(asked, named_by)
+        else:
+            root = await self.read(asked, None, named_by, given_by_user=given_by_user)
         graph = IncludeGraph(self, root)
         await graph.read()
         return graph.compose()
@@ -89,6 +94,14 @@ class BundleLoader:
             return await self._read_uri(reference.text, named_by, given_by_user)
         raise BundleNotFoundError(f"{reference.text!r} cannot stand for a bundle here: give a path or an address")
 
+    async def _read_namespaced(self, reference: Reference, named_by: Namer) -> BundleFile:
+        """Return a file below a namespace that no file has brought: the product's, or that of a known bundle."""
+        if reference.namespace == SHIPPED_NAMESPACE[0]:
+            return self.read_below(SHIPPED_NAMESPACE[1], reference.path, None, named_by)
+        known = await self.read(Reference("name", reference.namespace), None, named_by)
+        root = known.namespaces().get(reference.namespace, known.folder)
+        return self.read_below(root, reference.path, known, known.named_by)
+
     def read_below(self, root: Path, path: str, brought_by: BundleFile | None, named_by: Namer) -> BundleFile:
         """Return the file that `path` means below the root of a namespace; raises BundleNotFoundError."""
         place = root / path
@@ -108,7 +121,7 @@ class BundleLoader:
         found = existing_file(place)
         if found is None:
             # The error for a folder without a bundle, or for a file that is none, says more than that it is missing.
-            found = find_bundle_file(place) if place.exists() else None
+            found = find_bundle_file(place) if os.path.exists(place) else None
         if found is None:
             raise BundleNotFoundError(f"there is none of {tried_files(place)}")
         if ".." in found.parts:

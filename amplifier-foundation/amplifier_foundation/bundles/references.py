@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -53,7 +54,7 @@ def parse_reference(text: str) -> Reference:
 def existing_file(path: Path) -> Path | None:
     """Return the file that a path without a suffix means: as given, then with one, then the bundle of the folder."""
     for candidate in _candidates(path):
-        if candidate.is_file():
+        if os.path.isfile(candidate):  # a name that no file can have is none
             return candidate
     return None
 

@@ -53,9 +53,17 @@ def read_policy_file(path: Path, scope: Scope, *, may_allow: bool = True) -> Pol
         document = parse_document(path, content)
     except DocumentError as error:
         floor = Rule("ask", reason="a policy file cannot be read", where=str(path))
-        problem = Problem(str(path), f"{str(error).removeprefix(f'{path}: ')}; until it is mended, everything is asked")
+        where, message = _told(error, path)
+        problem = Problem(where, f"{message}; until it is mended, everything is asked")
         return PolicySource(scope, str(path), (), (problem,), may_allow, (floor,))
     return source_of(document, scope, may_allow=may_allow)
+
+
+def _told(error: DocumentError, path: Path) -> tuple[str, str]:
+    """Return where a file is wrong, with its line when the error names one, and what is wrong there."""
+    line, _, message = str(error).removeprefix(str(path)).partition(": ")
+    is_place = str(error).startswith(f"{path}:") and (not line or line[1:].isdigit())
+    return (f"{path}{line}", message) if is_place else (str(path), str(error))
 
 
 def source_of(document: Document, scope: Scope, *, may_allow: bool = True) -> PolicySource:

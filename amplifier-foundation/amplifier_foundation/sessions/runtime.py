@@ -104,6 +104,7 @@ class SessionRuntime:
         self.allow_missing_modules = allow_missing_modules
         self.on_child_event = on_child_event
         self._failures: list[str] = []
+        self._is_mute = False
         self._log: SessionLog | None = None
         self._release: Callable[[], None] = lambda: None
         #: What there was when the session was ready.
@@ -232,7 +233,8 @@ class SessionRuntime:
             await self._take_up()
             if not self.prepared.is_recorded:
                 self._keeper.keep_record(self.prepared.composed)
-        except BaseException:
+        except BaseException as error:
+            self.session.status.status = "failed" if isinstance(error, Exception) else "cancelled"  # its log says so
             await self._close()
             raise
         return self
@@ -317,11 +319,12 @@ class SessionRuntime:
             if error.__cause__ is None or not str(error).startswith("Cannot initialize without"):
                 raise
             raise ModulesMissingError([str(error), *self._failures], is_fatal=True) from error
-        if self._failures and not self.allow_missing_modules:
-            raise ModulesMissingError(self._failures)
+        if self._failures and (self._is_mute or not self.allow_missing_modules):
+            raise ModulesMissingError(self._failures, is_fatal=self._is_mute)  # another provider never takes its place
 
     def _on_load_failed(self, event: str, data: dict[str, Any]) -> None:
         self._failures.append(f"{data['module_type']} '{data['module_id']}': {data['error']}")
+        self._is_mute |= self.provider == (data.get("instance_id") or data["module_id"])
 
     async def _take_up(self) -> None:
         """Give the context its instruction and, when the session goes on, its history."""

@@ -14,7 +14,7 @@ Where = Callable[..., str]
 #: Looks at one value; `at` are the keys that lead to it.
 Check = Callable[[Any, tuple[str | int, ...], Where], None]
 
-#: Sections of other programs of this family: kept as they are, whatever they hold, and not used.
+#: Sections of other programs of this family, and of `routing.py`: kept as they are, whatever they hold.
 KEPT: Final = ("routing", "configurator", "updates")
 #: Lists of modules that plans have no place for; kept and warned of.
 _UNUSED_MODULES: Final = ("orchestrators", "contexts", "agents")

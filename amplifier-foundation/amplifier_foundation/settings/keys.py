@@ -166,9 +166,13 @@ class KeyStore:
             return []
         except OSError as error:
             raise KeysError(f"{self.path}: cannot be read: {error.strerror}") from error
-        if mode & 0o077:
+        is_open = bool(mode & 0o077)
+        if is_open and not self.path.is_symlink():
             self._mend_mode()
-        return parse_lines(self.path, content)
+        lines = parse_lines(self.path, content)
+        if is_open and self.path.is_symlink():
+            self._mend_mode()  # not before it is known to hold keys: a link may lead to any file
+        return lines
 
     def _mend_mode(self) -> None:
         try:

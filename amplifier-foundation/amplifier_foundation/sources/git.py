@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from amplifier_foundation.sources.fetched import SourceError, SourceNotFoundError
+from amplifier_foundation.sources.git_login import git_login
 from amplifier_foundation.sources.processes import CommandTimeoutError, run_command
 from amplifier_foundation.sources.uri import SourceUri, without_secrets
 
@@ -104,7 +105,8 @@ class _Attempt:
     def __init__(self, source: SourceUri, folder: Path, environ: Mapping[str, str], deadline: float) -> None:
         self._source = source
         self._folder = folder
-        self._environ = git_environment(environ)
+        self._login = git_login(source.url)
+        self._environ = {**git_environment(environ), **self._login.environ}
         self._deadline = deadline
 
     async def fetch(self) -> str:
@@ -132,7 +134,7 @@ class _Attempt:
     async def _commit(self) -> None:
         here = ("-C", str(self._folder))
         await self._git("init", "--quiet", "--", str(self._folder))
-        await self._git(*here, "remote", "add", "origin", self._source.url)
+        await self._git(*here, "remote", "add", "origin", self._login.url)
         try:
             await self._git(*here, "fetch", "--quiet", "--depth", "1", "origin", self._source.ref)
         except _GitError as error:
@@ -143,7 +145,7 @@ class _Attempt:
         await self._git(*here, "checkout", "--quiet", "--detach", self._source.ref)
 
     async def _clone(self, *options: str) -> None:
-        await self._git("clone", "--quiet", *options, "--", self._source.url, str(self._folder))
+        await self._git("clone", "--quiet", *options, "--", self._login.url, str(self._folder))
 
     async def _emptied(self) -> None:
         """Take away what a failed command left."""
@@ -161,7 +163,7 @@ class _Attempt:
         await in_thread(empty)
 
     async def _git(self, *arguments: str) -> str:
-        options = [part for option in _OPTIONS for part in ("-c", option)]
+        options = [part for option in (*_OPTIONS, *self._login.options) for part in ("-c", option)]
         left = max(self._deadline - time.monotonic(), 0.001)
         # The folder of the caller may be gone; git needs one that is there.
         result = await run_command(

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from amplifier_core.events import ORCHESTRATOR_COMPLETE
 from amplifier_foundation.errors import FoundationError
@@ -16,12 +17,17 @@ from amplifier_foundation.spawn.errors import ChildBusyError, ChildError, ChildF
 from amplifier_foundation.spawn.origin import OnChildEvent, Origin
 from amplifier_foundation.spawn.stored import Result, keep_result
 from amplifier_kit.log import SessionLogBusy
-from amplifier_kit.loop.waiting import run_to_end
+from amplifier_kit.loop.waiting import Expired, bounded, run_to_end
 
 if TYPE_CHECKING:
     from amplifier_core.cancellation import CancellationToken
     from amplifier_foundation.prepared import Prepared
     from amplifier_foundation.sessions.resume import SavedSession
+
+logger = logging.getLogger(__name__)
+
+#: How long a child that has its answer may take to end. Hooks have a deadline of their own, what modules clean up not.
+_CLOSE_SECONDS: Final = 60.0
 
 
 @dataclass(frozen=True)
@@ -119,13 +125,21 @@ class Child:
             self._keep(task, self._facts(str(error), status))
             raise
         finally:
-            await run_to_end(self._close())
+            await run_to_end(self._close_in_time())
 
     def _not_started(self, task: Task, error: ChildError) -> ChildError:
         """Leave a note of whose child it was to be and why it is none."""
         self.runtime.keep_facts()
         self._keep(task, self._facts(str(error), "error"))
         return error
+
+    async def _close_in_time(self) -> None:
+        """Take the session down; what its modules do not let go of in time is left behind, for its answer is there."""
+        try:
+            await bounded(self._close(), timeout=_CLOSE_SECONDS)
+        except Expired:
+            text = "The session %s was not down after %g s: a module does not end what it has begun, and is left behind"
+            logger.warning(text, self._origin.facts.session_id, _CLOSE_SECONDS)
 
     async def _close(self) -> None:
         try:

@@ -250,7 +250,7 @@ class ChildSessions:
         """Run a child under the budget and the wish to stop of its parent, and have its cost told there."""
         identity = origin.facts.session_id
         limits = planned_budget(agent) if isinstance(agent, Mapping) else {}
-        with self._parent.budget.open_child(origin.facts.agent, limits) as budget:
+        with await self._parent.budget.claim_child(origin.facts.agent, limits) as budget:
             surroundings = Surroundings.of(self._parent)
             origin = replace(origin, budget=budget)
             child: Child | RemoteChild

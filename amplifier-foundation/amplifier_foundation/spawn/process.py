@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from amplifier_core.events import LLM_RESPONSE, TOOL_POST
-from amplifier_foundation.budget import SessionBudget
+from amplifier_foundation.budget import HomeLine, SessionBudget
 from amplifier_foundation.errors import FoundationError
 from amplifier_foundation.import_path import hold
 from amplifier_foundation.permissions.answered_by import note_answer
@@ -139,7 +139,11 @@ async def _run(job: Mapping[str, Any], line: Line) -> Frame:
         line.send({"kind": "used", "report": budget.report(), "cost_usd": await child.cost()})
 
     if budget.is_limited:  # others draw on it too, so what was left at the start is not enough to know
-        budget.elsewhere = lambda name: line.reserve(name, budget.report())
+        budget.home = HomeLine(
+            lambda name: line.reserve(name, budget.report()),
+            lambda: line.send({"kind": "left"}),
+            lambda: line.send({"kind": "used", "report": budget.report(), "cost_usd": None}),
+        )
     hooks = child.runtime.session.coordinator.hooks
     for event in (LLM_RESPONSE, TOOL_POST):
         hooks.register(event, tell_use, priority=1000, name="app-process")

@@ -7,7 +7,7 @@ import logging
 import os
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -25,6 +25,7 @@ from amplifier_kit.loop.waiting import drop, run_to_end
 from amplifier_kit.processes import Order, Output, Running, StartError, start
 
 if TYPE_CHECKING:
+    from amplifier_foundation.budget import SessionBudget
     from amplifier_foundation.prepared import Prepared
 
 logger = logging.getLogger(__name__)
@@ -205,12 +206,11 @@ class RemoteChild:
                 surroundings.display_system.show_message(frame["message"], frame["level"], frame["source"])
         elif kind == "reserve" and self._origin.budget is not None:
             self._origin.budget.absorb(frame["report"])
-            reason = self._origin.budget.reserve_for_process(frame["name"])
-            self.tell({"kind": "answer", "id": frame["id"], "answer": reason or ""})
+            self._see_to(self._reserve(frame, self._origin.budget))
+        elif kind == "left" and self._origin.budget is not None:
+            self._origin.budget.place_left()
         elif kind == "ask":
-            asking = asyncio.ensure_future(self._answer(frame))
-            self._asking.add(asking)
-            asking.add_done_callback(self._asking.discard)
+            self._see_to(self._answer(frame))
         elif kind == "cancelled":
             raise asyncio.CancelledError
         elif kind == "failed":
@@ -219,6 +219,19 @@ class RemoteChild:
             self._result = frame["result"]
             return self._result
         return None
+
+    def _see_to(self, work: Coroutine[Any, Any, None]) -> None:
+        asking = asyncio.ensure_future(work)
+        self._asking.add(asking)
+        asking.add_done_callback(self._asking.discard)
+
+    async def _reserve(self, frame: Frame, budget: SessionBudget) -> None:
+        """Ask the budget here, and where this process comes from, for what the child is about to do."""
+        try:
+            reason = await budget.claim_for_process(frame["name"])
+        except Exception as error:  # it waits for an answer: whatever is wrong is a no
+            reason = f"the budget cannot be asked for: {type(error).__name__}: {error}"
+        self.tell({"kind": "answer", "id": frame["id"], "answer": reason or ""})
 
     async def _answer(self, frame: Frame) -> None:
         """Put a question of the child to whom this session asks; whatever goes wrong is a no."""

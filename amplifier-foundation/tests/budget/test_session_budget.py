@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amplifier_core.testing import MockCoordinator
-from amplifier_foundation.budget import BudgetError, BudgetExceededError, SessionBudget
+from amplifier_foundation.budget import BudgetError, BudgetExceededError, HomeLine, SessionBudget
 from amplifier_foundation.budget.spending import MOST_ROWS
 from amplifier_foundation.log import read_log
 from amplifier_foundation.prepared import Prepared
@@ -244,9 +244,9 @@ async def test_a_call_is_asked_for_where_the_session_comes_from() -> None:
 
     async def reserve(name: Any) -> str:
         home.absorb(there.report())
-        return home.reserve_for_process(name) or ""
+        return await home.claim_for_process(name) or ""
 
-    there.elsewhere = reserve
+    there.home = HomeLine(reserve, home.place_left, lambda: None)
     below = there.open_child("deeper")
     assert [await below.claim("turns"), await there.claim("turns")] == [None, None]
     assert (home.used()["turns"], there.used()["turns"], below.used()["turns"]) == (2, 2, 1)
@@ -257,7 +257,7 @@ async def test_a_call_is_asked_for_where_the_session_comes_from() -> None:
         raise ConnectionError("gone")
 
     cut_off = SessionBudget({"turns": 2})
-    cut_off.elsewhere = broken
+    cut_off.home = HomeLine(broken, home.place_left, lambda: None)
     assert await cut_off.claim("turns") == "the budget cannot be asked for: ConnectionError: gone"
     assert cut_off.used()["turns"] == 0
 

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from amplifier_core.coordinator import ModuleCoordinator
-from amplifier_foundation.budget import BUDGET_EXHAUSTED, BudgetExceededError, SessionBudget
+from amplifier_foundation.budget import BUDGET_EXHAUSTED, BudgetExceededError, HomeLine, SessionBudget
 from amplifier_kit.llm import BudgetExhaustedError, require_allowance
 
 
@@ -73,8 +73,7 @@ _inner = st.builds(
     _few,
     st.lists(_asks | st.lists(_leaf, min_size=1, max_size=3), min_size=1, max_size=2),
     _rarely,
-    # Of the children of a session in another process only a copy of their number is known.
-    st.just(False),
+    st.booleans(),
 )
 _roots = st.builds(
     Session,
@@ -91,6 +90,8 @@ class Tree:
         self.budgets: list[tuple[SessionBudget, dict[str, Any]]] = []
         self.children: dict[SessionBudget, list[SessionBudget]] = {}
         self.parents: dict[SessionBudget, SessionBudget] = {}
+        #: Budgets of sessions in processes of their own, as they have them there.
+        self.apart: set[SessionBudget] = set()
         self.running: dict[SessionBudget, int] = {}
         #: What the calls in flight will use, and the most that this ever was, by budget.
         self.flying: dict[SessionBudget, tuple[int, Decimal]] = {}
@@ -110,8 +111,6 @@ class Tree:
         self._begin(budget, session.limits)
         budget.connect(coordinator)
         coordinator.hooks.register(BUDGET_EXHAUSTED, lambda event, data: self.told.append(data["limit_of"]))
-        if session.is_apart:
-            coordinator.hooks.register("llm:response", lambda event, data: self._report(budget), priority=1000)
         work = asyncio.ensure_future(self._steps(session, budget, coordinator))
         if session.cancelled_after is not None:
             for _ in range(session.cancelled_after):
@@ -137,16 +136,18 @@ class Tree:
         self._begin(budget, session.limits)
         apart = SessionBudget(budget.allowance(), agent="agent", clock=lambda: self.now)
         self.children[budget], self.parents[apart] = [apart], budget
+        self.apart.add(apart)
 
         async def reserve(name: Any) -> str:
             report = apart.report()
             await asyncio.sleep(0)  # on its way
             budget.absorb(report)
-            reason = budget.reserve_for_process(name)
+            reason = await budget.claim_for_process(name)
             await asyncio.sleep(0)
             return reason or ""
 
-        apart.elsewhere = reserve if apart.is_limited else None
+        if apart.is_limited:
+            apart.home = HomeLine(reserve, budget.place_left, lambda: self._report(apart))
         budget.follow(apart.bar)
         try:
             await self.run(replace(session, limits={}), apart)
@@ -168,7 +169,7 @@ class Tree:
 
     async def _spawn(self, session: Session, parent: SessionBudget) -> None:
         try:
-            child = parent.open_child("agent", session.limits)
+            child = await parent.claim_child("agent", session.limits)
         except BudgetExceededError:
             return
         self.children.setdefault(parent, []).append(child)
@@ -176,7 +177,7 @@ class Tree:
         for one in self.above(parent):
             self.running[one] = self.running.get(one, 0) + 1
             assert self.running[one] <= self._limit(one, "fan_out")
-            assert child.depth - one.depth <= self._limit(one, "depth")
+            assert self._level(child) - self._level(one) <= self._limit(one, "depth")
         try:
             with child:
                 await (self._run_apart if session.is_apart else self.run)(session, child)
@@ -265,6 +266,9 @@ class Tree:
         while found[-1] in self.parents:
             found.append(self.parents[found[-1]])
         return found
+
+    def _level(self, budget: SessionBudget) -> int:
+        return len(set(self.above(budget)) - self.apart)
 
     def _limit(self, budget: SessionBudget, name: str) -> Any:
         limits = next(limits for one, limits in self.budgets if one is budget)

@@ -48,6 +48,18 @@ async def test_source_that_is_nowhere_names_file_line_and_both_places(place: Any
     assert f"{bundle_folder}/modules/gone" in text
 
 
+@pytest.mark.parametrize("written", ['"./a\\0b"', "./loop", f"./{'x' * 300}"], ids=["null", "loop", "long"])
+@pytest.mark.parametrize("form", ["tools:\n  - {module: t, source: %s}\n", "session:\n  context_source: %s\n"])
+async def test_source_that_no_file_can_be(place: Any, written: str, form: str) -> None:
+    """A source that the file system cannot even look for is an error with file and line like any other."""
+    place.project.joinpath("loop").symlink_to("loop")
+    file = place.write("project/b.yaml", "bundle: {name: b}\n" + form % written)
+    with pytest.raises(BundleError) as caught:
+        await place.loader().load("./b.yaml")
+    assert str(caught.value).startswith(f"{file}:3: ")
+    assert (await place.loader(allow_missing=True).load("./b.yaml")).warnings
+
+
 async def test_all_places_of_sources_are_anchored(place: Any) -> None:
     """Sessions in both forms, spawn policies and inline agents have their sources anchored too; other kinds stay."""
     place.write(

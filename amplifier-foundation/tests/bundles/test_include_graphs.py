@@ -29,6 +29,9 @@ _TREES: st.SearchStrategy[Graph] = st.integers(1, 6).flatmap(
     ).map(list)
 )
 _FOLDERS = ("", "behaviors/", "a b/ü/")
+#: How includes are written: from the file, or from the root of the first file's namespace; the suffix may be left out.
+_SPELLINGS = st.sampled_from([("relative", ".yaml"), ("relative", ""), ("namespaced", ".yaml"), ("namespaced", "")])
+Spelling = tuple[str, str]
 
 
 def _file(number: int) -> str:
@@ -43,27 +46,30 @@ def _data(number: int) -> dict[str, Any]:
     }
 
 
-def _text(number: int, includes: list[int]) -> str:
+def _text(number: int, includes: list[int], spelling: Spelling) -> str:
     """Return the file; its first include stands on line 3."""
     lines = [f"bundle: {{name: f{number}}}", "includes:" if includes else "includes: []"]
-    lines += [f"  - {_relative(number, target)}" for target in includes]
+    lines += [f"  - {_reference(number, target, spelling)}" for target in includes]
     return "\n".join([*lines, yaml.safe_dump(_data(number))])
 
 
-def _relative(number: int, target: int) -> str:
+def _reference(number: int, target: int, spelling: Spelling) -> str:
+    kind, suffix = spelling
     up = "../" * _FOLDERS[number % 3].count("/")
-    return f"{up or './'}{_file(target)}"
+    return f"{'f0:' if kind == 'namespaced' else up or './'}{_file(target).removesuffix('.yaml')}{suffix}"
 
 
-def _write(place: Any, graph: Graph) -> None:
+def _write(place: Any, graph: Graph, spelling: Spelling) -> None:
     for number, includes in enumerate(graph):
-        place.write(f"project/{_file(number)}", _text(number, includes))
+        place.write(f"project/{_file(number)}", _text(number, includes, spelling))
 
 
-async def _load(make_place: Callable[[Path], Any], graph: Graph, **options: Any) -> Bundle:
+async def _load(
+    make_place: Callable[[Path], Any], graph: Graph, spelling: Spelling = ("relative", ".yaml"), **options: Any
+) -> Bundle:
     with tempfile.TemporaryDirectory() as folder:
         place = make_place(Path(folder))
-        _write(place, graph)
+        _write(place, graph, spelling)
         bundle: Bundle = await place.loader(**options).load(f"./{_file(0)}")
         return bundle
 
@@ -93,19 +99,19 @@ def _reached(graph: Graph) -> set[int]:
     return seen
 
 
-@given(graph=_TREES)
+@given(graph=_TREES, spelling=_SPELLINGS)
 @settings(max_examples=60, deadline=None)
-async def test_every_graph_without_cycles_composes_in_order(make_place: Any, graph: Graph) -> None:
-    """Chains, diamonds and repeated includes give the plan of the written rule, whatever the folders."""
-    bundle = await _load(make_place, graph)
+async def test_every_graph_without_cycles_composes_in_order(make_place: Any, graph: Graph, spelling: Spelling) -> None:
+    """Chains, diamonds and repeated includes give the plan of the written rule, whatever the folders and spellings."""
+    bundle = await _load(make_place, graph, spelling)
     assert bundle.mount_plan() == _expected(graph, 0)
     assert {layer.bundle for layer in bundle.layers} == {f"f{number}" for number in _reached(graph)}
     assert bundle.layers[-1].bundle == "f0"
 
 
-@given(graph=_GRAPHS)
+@given(graph=_GRAPHS, spelling=_SPELLINGS)
 @settings(max_examples=80, deadline=None)
-async def test_every_graph_ends_and_its_faults_are_named(make_place: Any, graph: Graph) -> None:
+async def test_every_graph_ends_and_its_faults_are_named(make_place: Any, graph: Graph, spelling: Spelling) -> None:
     """Any graph loads or ends in an error: each missing file and some cycle is named with file and line."""
     missing = {
         (number, at)
@@ -115,21 +121,21 @@ async def test_every_graph_ends_and_its_faults_are_named(make_place: Any, graph:
     }
     if missing:
         with pytest.raises(IncludeError) as unresolved:
-            await _load(make_place, graph)
+            await _load(make_place, graph, spelling)
         named = set(re.findall(r"f(\d+)\.yaml:(\d+): the include", str(unresolved.value)))
         assert named == {(str(number), str(at + 3)) for number, at in missing}
     elif _has_cycle(graph, 0):
         with pytest.raises(BundleCycleError) as endless:
-            await _load(make_place, graph)
+            await _load(make_place, graph, spelling)
         _check_chains(graph, str(endless.value))
     else:
-        assert (await _load(make_place, graph)).mount_plan() == _expected(graph, 0)
+        assert (await _load(make_place, graph, spelling)).mount_plan() == _expected(graph, 0)
 
 
 def _check_chains(graph: Graph, text: str) -> None:
     """Check that each chain an error prints is one of includes that are there, and comes round."""
     for chain in text.split("without end:")[1:]:
-        steps = re.findall(r"f(\d+)\.yaml:(\d+) includes '[^']*f(\d+)\.yaml'", chain)
+        steps = re.findall(r"f(\d+)\.yaml:(\d+) includes '[^']*f(\d+)(?:\.yaml)?'", chain)
         assert steps
         for index, (number, line, target) in enumerate(steps):
             assert graph[int(number)][int(line) - 3] == int(target)

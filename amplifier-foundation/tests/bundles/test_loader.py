@@ -206,3 +206,14 @@ async def test_overrides_match_whole_names_and_addresses_only(place: Any) -> Non
     assert (await loader.load("./a.yaml")).session == {"x": "dev", "lib": "dev"}
     with pytest.raises(IncludeError, match="foo-bar"):
         await loader.load("./b.yaml")
+
+
+@pytest.mark.parametrize("written", ['"./a\\0b"', "./loop", f"./{'x' * 300}"], ids=["null", "loop", "long"])
+@pytest.mark.parametrize("key", ["includes: [%s]", "context: {include: [%s]}", "context: {name: %s}"])
+async def test_names_that_no_file_can_have(place: Any, written: str, key: str) -> None:
+    """A name that the file system cannot even look for is an error with file and line, like one that is missing."""
+    place.project.joinpath("loop").symlink_to("loop")
+    file = place.write("project/b.yaml", "bundle: {name: b}\n" + key % written)
+    with pytest.raises(BundleError) as caught:
+        await place.loader().load("./b.yaml")
+    assert str(caught.value).startswith(f"{file}:2: the ")

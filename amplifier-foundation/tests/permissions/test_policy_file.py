@@ -67,6 +67,19 @@ def test_nothing_fails_open(load: Load, files: dict[str, Path], text: str, scope
     assert permissions.judge("tool.launch", {"tool_name": "launch"}).verdict == "deny"
 
 
+@pytest.mark.parametrize(
+    ("text", "line"), [("rules: [\n", ":2"), ("rules: []\nrules: []\n", ":2"), ("- just a list\n", None)]
+)
+def test_a_file_that_cannot_be_read_is_told_once(
+    load: Load, files: dict[str, Path], text: str, line: str | None
+) -> None:
+    """The place has the file, and the line where one is known; what is wrong there does not say it again."""
+    (problem,) = load(user=text).problems
+    assert problem.where.startswith(str(files["user"]))
+    assert line is None or problem.where == f"{files['user']}{line}"
+    assert str(files["user"]) not in problem.message
+
+
 @pytest.mark.parametrize("entry", ["{action: tool.x, verdict: allow, bogus: 1}", "{path: [a], verdict: allow}"])
 def test_a_bad_rule_that_allows_is_left_out(load: Load, entry: str) -> None:
     """It allows nothing, and since it would have restricted nothing, nothing is asked for it."""

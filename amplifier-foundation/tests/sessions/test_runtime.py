@@ -82,6 +82,19 @@ async def test_a_missing_tool_may_be_allowed(tmp_path: Path) -> None:
         assert await runtime.execute("hello") == "The answer."
 
 
+@pytest.mark.parametrize("named", [{}, {"id": "lab", "instance_id": "lab"}])
+async def test_another_provider_never_takes_the_place_of_a_missing_one(tmp_path: Path, named: dict[str, str]) -> None:
+    """A session whose provider cannot be loaded does not begin, whatever is allowed; one behind it may be missing."""
+    absent = {"module": "provider-absent", **named}
+    first = {**PLAN, "providers": [{**absent, "config": {"priority": 1}}, *PLAN["providers"]]}
+    with pytest.raises(ModulesMissingError, match="provider-absent") as raised:
+        await _runtime(tmp_path, first, allow_missing_modules=True).__aenter__()
+    assert raised.value.is_fatal
+    behind = {**PLAN, "providers": [*PLAN["providers"], {**absent, "config": {"priority": 200}}]}
+    async with _runtime(tmp_path, behind, allow_missing_modules=True) as runtime:
+        assert await runtime.execute("hello") == "The answer."
+
+
 async def test_one_writer_at_a_time(tmp_path: Path) -> None:
     """A session that runs is not opened a second time; when it has ended it may be."""
     async with _runtime(tmp_path, session_id="one"):

@@ -174,3 +174,21 @@ def test_no_value_is_in_any_repr(home: Home) -> None:
     keys.load()
     assert repr(keys) == f"KeyStore({str(home.keys)!r})"
     assert "hunter2"[:3] not in repr(keys.list())
+
+
+def test_a_link_to_a_file_without_keys_leaves_that_file_alone(home: Home, tmp_path: Path) -> None:
+    """Behind a link only a file of keys is closed to others: any other one is an error, and stays as it is."""
+    other, real = tmp_path / "accounts", tmp_path / "real.env"
+    other.write_text("root:x:0:0\n", encoding="utf-8")
+    real.write_text('A="1"\n', encoding="utf-8")
+    for file in (other, real):
+        file.chmod(0o644)
+    home.path.mkdir(parents=True)
+    home.keys.symlink_to(other)
+    with pytest.raises(KeysError, match=r"keys\.env:1: "):
+        KeyStore(home, {}).load()
+    assert mode(other) == 0o644
+    home.keys.unlink()
+    home.keys.symlink_to(real)
+    assert KeyStore(home, {}).load() == {"A": "1"}
+    assert mode(real) == 0o600

@@ -146,7 +146,7 @@ def test_a_lie_about_the_size_is_found_out(tmp_path: Path) -> None:
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_a_damaged_archive_is_an_error_of_ours(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
-    """Whatever bytes are changed, it is unpacked or refused: no other failure."""
+    """Whatever bytes are changed, it is unpacked or refused: no other failure, and nothing beside the folder."""
     folder = tmp_path_factory.mktemp("damaged")
     path = pack(folder / "a.zip", [("d/a", FILE, b"hello"), ("l", LINK, b"d/a")])
     content = bytearray(path.read_bytes())
@@ -159,6 +159,7 @@ def test_a_damaged_archive_is_an_error_of_ours(tmp_path_factory: pytest.TempPath
         unpack(path, folder / "to", "x")
     except SourceError:
         pass
+    assert {entry.name for entry in folder.iterdir()} == {"a.zip", "to"}
 
 
 def test_stopping(tmp_path: Path) -> None:

@@ -144,11 +144,12 @@ def test_a_part_of_a_path_that_has_the_fragment_s_sign() -> None:
 
 @given(st.text(max_size=30))
 def test_any_text_is_a_source_or_a_source_error(text: str) -> None:
-    """No text makes the parser fail in any other way."""
+    """No text makes the parser fail in any other way; a source keeps its text, and a refusal has a reason."""
     try:
-        parse_source(text)
-    except SourceError:
-        pass
+        kept = parse_source(text).text == text
+    except SourceError as error:
+        kept = bool(str(error))
+    assert kept
 
 
 @pytest.mark.parametrize(

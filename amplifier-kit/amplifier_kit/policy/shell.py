@@ -20,6 +20,8 @@ MAX_DEPTH = 6
 _MAX_COUNTS = {"<<": 8, "${": 200, "(": 300, "`": 40, "{": 400, "|": 1_000}
 #: A backslash at the end of a line that is not itself escaped.
 _CONTINUED = re.compile(r"(?<!\\)((?:\\\\)*)\\\n")
+#: The grammar takes a line that starts with a backslash for more words of the command before it.
+_SLASHED = re.compile(r"\n(?=\\[^\n])")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 _MOVES = frozenset({"cd", "pushd", "popd"})
 
@@ -49,6 +51,9 @@ class ShellParse:
             problem = self._take_apart(segment, depth, found) or problem
             if len(found) > MAX_SEGMENTS:
                 return [Segment(None, command, is_opaque=True, reason=f"more than {MAX_SEGMENTS} commands")]
+        if _SLASHED.search(joined) and any(segment.is_opaque for segment in found):
+            # Nothing allows it any more; what stands on the line is for the rules that deny.
+            found += self._script(_SLASHED.sub("\n ", joined), depth + 1)
         if any(segment.words and segment.words[0] in _MOVES for segment in found):
             found = [_moved(segment) for segment in found]
         if problem:

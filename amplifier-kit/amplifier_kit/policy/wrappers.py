@@ -88,8 +88,8 @@ RUNNERS = _names(
 )
 #: Builtins after which the shell is another: names, options, variables or files decide what its next commands are.
 CHANGES_SHELL = _names(
-    ". alias declare enable eval export getopts hash let local mapfile readarray readonly set shopt "
-    "source trap typeset unalias unset"
+    ". alias bind complete compopt declare enable eval export fc getopts hash let local mapfile readarray readonly "
+    "set shopt source trap typeset unalias unset"
 )
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=", re.ASCII)
 _SHELL_LONG = _names("--login --noprofile --norc --posix --noediting")
@@ -204,7 +204,8 @@ def _xargs(words: tuple[str, ...]) -> Wrapped:
         if word.startswith("-I"):
             mark = word[2:] or words[index + 1]
             inner = [part.replace(mark, HOLE) for part in inner]
-    return Wrapped(words=((*inner, HOLE),)) if inner else Wrapped()
+    # Without anything to read, it runs the words as they stand.
+    return Wrapped(words=(tuple(inner), (*inner, HOLE))) if inner else Wrapped()
 
 
 def _find(words: tuple[str, ...]) -> Wrapped | None:

@@ -83,6 +83,14 @@ def test_opaque_command_is_never_allowed_by_its_words() -> None:
     assert decide([Rule("allow", action="process.exec"), Rule("deny", command="rm *")], command="$X").verdict == "ask"
 
 
+@pytest.mark.parametrize(
+    "command", ["xargs make", "ls | xargs -r make", "xargs -n 1 make > f", "ls\n\\make", "ls\n\n\\make"]
+)
+def test_deny_rule_sees_a_command_without_arguments(command: str) -> None:
+    """A rule that denies the bare command sees it behind `xargs`, which may read nothing, and behind a backslash."""
+    assert decide([Rule("allow"), Rule("deny", command="make")], command=command).verdict == "deny"
+
+
 def test_problem_is_never_allowed() -> None:
     """Nothing allows what cannot be understood at all; it can be asked for and denied."""
     for rule, verdict in ((Rule("allow"), None), (Rule("ask"), "ask"), (Rule("deny"), "deny")):

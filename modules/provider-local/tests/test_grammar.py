@@ -117,7 +117,7 @@ _KEYS = ("type", "properties", "items", "required", "$ref", "anyOf", "enum", "ma
 def test_any_schema_can_be_written(schema: dict[str, Any]) -> None:
     """Whatever a tool declares, the grammar has one line per rule and its schemas are JSON."""
     grammar = grammar_of([ToolSpec(name="x", parameters=schema)], "auto", schema)
-    for line in grammar.split("\n")[1:]:
-        _, _, rule = line.partition(": ")
-        if rule.startswith("%json "):
-            json.loads(rule.removeprefix("%json "))
+    rules = dict(line.split(": ", 1) for line in grammar.removesuffix("\n").split("\n")[1:])
+    assert list(rules) == ["start", "answer", "call", "call_0", "arguments_0"]
+    for name in ("answer", "arguments_0"):
+        assert isinstance(json.loads(rules[name].removeprefix("%json ")), dict)

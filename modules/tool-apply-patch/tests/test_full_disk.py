@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import shutil
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +9,11 @@ import pytest
 
 #: Call the tool in a folder, once for every input on standard input, and say what came of each.
 CALLS = """
-import asyncio, json, os, pathlib, resource, sys
+import asyncio, json, pathlib, sys
 from amplifier_core.testing import MockCoordinator
 from amplifier_module_tool_apply_patch import mount
 
-folder, limit = pathlib.Path(sys.argv[1]), int(sys.argv[2])
-if limit:
-    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+folder = pathlib.Path(sys.argv[1])
 
 def tree():
     return {str(path.relative_to(folder)): path.is_file() and path.read_text() for path in folder.rglob("*")}
@@ -41,39 +35,16 @@ async def main():
 
 asyncio.run(main())
 """
-#: Do that on a disk of 256 KiB that only this process sees.
-ON_A_SMALL_DISK = """
-import pathlib, subprocess, sys
-folder = pathlib.Path(sys.argv[1])
-files = {path.name: path.read_bytes() for path in folder.iterdir()}
-subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "none", folder], check=True)
-for name, content in files.items():
-    (folder / name).write_bytes(content)
-sys.exit(subprocess.run([sys.executable, "-c", sys.argv[2], folder, "0"]).returncode)
-"""
-APART = ["unshare", "--map-root-user", "--mount"]
 LINE = "+" + "x" * 99 + "\n"
 BEFORE = {"one": "a\nb\n", "gone": "not yet\n"}
 
 
-@pytest.fixture(params=["small disk", "size limit"])
-def called(request: pytest.FixtureRequest, project: Path) -> Any:
+@pytest.fixture
+def called(without_room: Any, project: Path) -> Any:
     """Give `called(*inputs)`: what comes of calls in a folder that has no room for 300,000 bytes, nor for one file."""
     for name, content in BEFORE.items():
         (project / name).write_text(content, encoding="utf-8")
-    command = [sys.executable, "-c", CALLS, str(project), "100000"]
-    if request.param == "small disk":
-        can_mount = [*APART, "mount", "-t", "tmpfs", "none", str(project)]
-        if shutil.which("unshare") is None or subprocess.run(can_mount, capture_output=True).returncode:
-            pytest.skip("no disk can be mounted here")
-        command = [*APART, sys.executable, "-c", ON_A_SMALL_DISK, str(project), CALLS]
-
-    def call(*inputs: dict[str, Any]) -> tuple[str, Any]:
-        done = subprocess.run(command, input=json.dumps(inputs), capture_output=True, text=True, timeout=100)
-        assert done.returncode == 0, done.stderr
-        return {"small disk": "disk_full", "size limit": "too_large"}[request.param], json.loads(done.stdout)
-
-    return call
+    return lambda *inputs: without_room(CALLS, project, inputs)
 
 
 def test_several_files(called: Any) -> None:

@@ -242,8 +242,9 @@ async def test_long_downloads_tell_of_themselves(world: Any, site: Any, hold: th
     assert site.url("/x") in events[0]["message"]
 
 
-async def test_short_downloads_do_not(world: Any, site: Any) -> None:
-    """What is there at once needs no word."""
+async def test_short_downloads_do_not(world: Any, site: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is there before a word is due needs none."""
+    monkeypatch.setattr("amplifier_module_tool_web.progress._PAUSE", 3_600.0)
     site.text("/x", "x")
     await world.fetch(site.url("/x"))
     assert world.events.get_events("tool:progress") == []

@@ -99,6 +99,7 @@ def test_a_linked_bundle(project: Any, tmp_path: Path, write_files: Write) -> No
     (project.folder / "folder").symlink_to(real.parent, target_is_directory=True)
     _check_done(project.run("run", "--bundle", "folder/bundle.yaml", "go"))
     _check_done(project.run("run", "--bundle", "./folder", "go"))
+    assert len(project.logs()) == 2
 
 
 def test_a_session_folder_that_is_a_link(project: Any, tmp_path: Path) -> None:

@@ -106,6 +106,7 @@ def test_a_project_whose_name_is_no_text(project: Any, tmp_path: Path, tool: Too
     _check_done(odd.run("run", "--trust", "--bundle", "bundle.md", PROMPT))
     [session] = _sessions(tmp_path / "home")
     _check_done(odd.run("run", "--trust", "--resume", session.name, PROMPT))
+    assert _sessions(tmp_path / "home") == [session]
 
 
 def test_a_project_with_a_very_long_path(project: Any, tmp_path: Path, tool: Tool, write_files: Write) -> None:

@@ -146,6 +146,7 @@ def test_files_that_are_no_utf_8(project: Any, name: str, content: bytes) -> Non
     path.parent.mkdir(exist_ok=True)
     path.write_bytes(content)
     _check_named(project.go(), path)
+    assert project.logs() == []
 
 
 def test_rules_that_are_no_utf_8(project: Any) -> None:
@@ -164,3 +165,4 @@ def test_a_folder_where_a_file_should_be(project: Any, name: str) -> None:
     path.unlink(missing_ok=True)
     path.mkdir(parents=True)
     _check_named(project.go(), path)
+    assert project.logs() == []

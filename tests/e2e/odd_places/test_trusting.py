@@ -63,6 +63,7 @@ def test_a_module_put_in_place_by_the_project(project: Any, module: dict[str, st
     bundle.write_text(f"{bundle.read_text()}{ENTRY}}}\n", encoding="utf-8")
     _check_refused(project, project.run(*GO), str(placed))
     _check_done(project.run("run", "--trust", "--bundle", "bundle.yaml", "go"))
+    assert (project.folder / "ran").exists()
 
 
 @pytest.mark.parametrize("name", ["settings.yaml", "settings.local.yaml"])
@@ -79,6 +80,7 @@ def test_a_source_that_the_projects_settings_name(
     done = project.run("run", "go")
     _check_refused(project, done, repository.uri, f"{project.folder / '.amplifier' / name}:4")
     _check_done(project.run("run", "--trust", "go"))
+    assert (project.home / "cache").exists(), "now it was fetched"
 
 
 def test_a_trusted_project_that_changes(project: Any, module: dict[str, str], write_files: Write) -> None:
@@ -99,5 +101,7 @@ def test_a_record_of_trust_that_cannot_be_read(project: Any, module: dict[str, s
     write_files(project.folder / "modules" / "tool-greet", module)
     bundle = project.folder / "bundle.yaml"
     bundle.write_text(f"{bundle.read_text()}{ENTRY}, source: ./modules/tool-greet}}\n", encoding="utf-8")
-    write_files(project.home, {"trust.json": '{"version": 1,\n"folders": '})
-    _check_refused(project, project.run(*GO), f"{project.home / 'trust.json'}:2: malformed")
+    record = project.home / "trust.json"
+    write_files(project.home, {record.name: '{"version": 1,\n"folders": '})
+    _check_refused(project, project.run(*GO), f"{record}:2: malformed")
+    assert record.read_text(encoding="utf-8") == '{"version": 1,\n"folders": ', "it is left to whoever can mend it"

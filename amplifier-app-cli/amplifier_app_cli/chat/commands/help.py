@@ -7,12 +7,20 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from amplifier_app_cli.chat.conversation import Conversation
 
+_STOP = "stop the turn after its step; again: at once; at an empty prompt, twice: leave"
 _KEYS = (
     ("Enter", "send"),
     ("Ctrl-J", "new line"),
     ("@path", "bring a file along"),
     ("Ctrl-R", "search what was typed before"),
-    ("Ctrl-C", "stop the turn after its step; again: at once; at an empty prompt, twice: leave"),
+    ("Ctrl-C", _STOP),
+    ("Ctrl-D", "leave, as exit and quit do"),
+)
+#: The same for a terminal that reads lines and no single keys.
+_LINE_KEYS = (
+    ("Enter", "send; a line that ends in \\ goes on with the next"),
+    ("@path", "bring a file along"),
+    ("Ctrl-C", _STOP),
     ("Ctrl-D", "leave, as exit and quit do"),
 )
 #: Columns of the names, where there is room for two columns, and how wide the second one has to be.
@@ -31,7 +39,7 @@ async def show(chat: Conversation, words: str) -> None:
         if command.target != NOT_YET:
             lines += _explained(command.usage, command.summary, width)
     lines.append("")
-    for key, meaning in _KEYS:
+    for key, meaning in _KEYS if chat.screen.has_live_part else _LINE_KEYS:
         lines += wrapped(f"{key}: {meaning}", width)
     lines += wrapped("What you type while it works goes to the model before its next step.", width)
     chat.screen.show("\n".join(lines))

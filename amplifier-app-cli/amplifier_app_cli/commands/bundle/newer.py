@@ -84,15 +84,22 @@ def _state(
 
 async def _newest(source: SourceUri, project: Path, environ: Mapping[str, str]) -> tuple[str | None, str | None]:
     """Return the commit that the ref of a repository is now, or why it cannot be told."""
+    from amplifier_foundation.sources.fetched import SourceError
     from amplifier_foundation.sources.git import git_environment
+    from amplifier_foundation.sources.git_login import git_login
     from amplifier_foundation.sources.processes import CommandTimeoutError, run_command
     from amplifier_foundation.sources.uri import without_secrets
 
     ref = source.ref
     names = ["HEAD"] if ref == "HEAD" else [f"refs/heads/{ref}", f"refs/tags/{ref}^{{}}", f"refs/tags/{ref}"]
-    command = ["git", "--no-pager", "-c", "protocol.http.allow=user", "ls-remote", "--quiet", "--", source.url, *names]
     try:
-        result = await run_command(command, timeout=_TIMEOUT, cwd=project, env=git_environment(environ))
+        login = git_login(source.url)
+        options = [part for option in ("protocol.http.allow=user", *login.options) for part in ("-c", option)]
+        command = ["git", "--no-pager", *options, "ls-remote", "--quiet", "--", login.url, *names]
+        env = {**git_environment(environ), **login.environ}
+        result = await run_command(command, timeout=_TIMEOUT, cwd=project, env=env)
+    except SourceError as error:
+        return None, str(error)
     except CommandTimeoutError:
         return None, f"git had no answer after {_TIMEOUT:g} s"
     except OSError as error:

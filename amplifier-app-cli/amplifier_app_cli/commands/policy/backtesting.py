@@ -59,10 +59,11 @@ def backtest(file: Path | None, days: float, all_projects: bool, output_format: 
 
 
 def _print(found: Backtest, past: Past) -> None:
+    from amplifier_app_cli.ui.counting import counted
     from amplifier_app_cli.ui.plain import plain
     from amplifier_app_cli.ui.table import table, terminal_width
 
-    click.echo(f"{found.total} actions of {past.sessions} sessions")
+    click.echo(f"{counted(found.total, 'action')} of {counted(past.sessions, 'session')}")
     rows = [(then, *(found.how_many(then, now) for now in _NOW)) for then in _THEN if found.how_many(then)]
     if rows:
         click.echo(table(("THEN", "NOW ALLOW", "NOW ASK", "NOW DENY"), rows, terminal_width()))

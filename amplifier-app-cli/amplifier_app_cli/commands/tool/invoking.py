@@ -43,7 +43,7 @@ def invoke(name: str, arguments: Sequence[str], bundle: str | None, trust: bool,
     \b
     Examples:
       amplifier tool invoke read_file file_path=README.md
-      amplifier tool invoke grep pattern=TODO 'paths=["src", "docs"]' -o json
+      amplifier tool invoke grep pattern=import 'paths=["src", "docs"]' -o json
     """
     from amplifier_app_cli.commands.bundle.composing import finished
     from amplifier_app_cli.stdout_guard import guarded_stdout

@@ -77,7 +77,7 @@ def test_backtest(give: Give, asked: Asked, project: Path) -> None:
     text = give("backtest", "--rules", "new.yaml")
     assert text.exit_code == 0
     lines = text.stdout.splitlines()
-    assert lines[0] == "5 actions of 1 sessions"
+    assert lines[0] == "5 actions of 1 session"
     assert lines[2].split() == ["asked", "2", "2", "1"]
     assert "stricter:" in lines
     assert any(line.startswith("  2x asked -> allow: process.exec make (") for line in lines)

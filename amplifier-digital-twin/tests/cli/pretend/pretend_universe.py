@@ -40,6 +40,11 @@ class PretendUniverse:
         with open(self.place.folder.parent.parent / "notes.txt", "a", encoding="utf-8") as file:
             file.write(f"{self.place.folder.name} {text}\n")
 
+    def await_leave(self) -> None:
+        """Wait until a test allows the end."""
+        while not (self.place.folder.parent.parent / "may-end").exists():
+            time.sleep(0.02)
+
     async def launch(self) -> dict[str, Any]:
         self.recorder.progress(f"launching in mode {self.mode}")
         self.files.mkdir()
@@ -53,7 +58,7 @@ class PretendUniverse:
         if self.mode == "stray":
             stray = await asyncio.create_subprocess_exec("sleep", "600", start_new_session=True)
             self.note(f"stray {stray.pid}")
-        if self.mode in ("slow", "stray"):
+        if self.mode in ("slow", "stray", "slow-end"):
             self.note("slow")
             self.recorder.progress("this takes for ever")
             await asyncio.Event().wait()
@@ -151,4 +156,7 @@ class PretendUniverse:
     async def destroy(self) -> None:
         if self.mode == "destroy-raises":
             raise RuntimeError("cannot destroy")
+        if self.mode == "slow-end":
+            self.note("ending")
+            await asyncio.to_thread(self.await_leave)
         self.note("destroyed")

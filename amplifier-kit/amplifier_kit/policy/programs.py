@@ -1,0 +1,141 @@
+"""Programs whose words have to be read one by one to tell whether they run or write something else."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Final
+
+from amplifier_kit.policy.awk import hazardous_awk
+from amplifier_kit.policy.sed import hazardous_script
+from amplifier_kit.policy.segment import HOLE
+
+#: A file or a folder of the project, by a name that hides nothing.
+_PLAIN_PLACE: Final = re.compile(r"(?!.*\.\.)[A-Za-z0-9_.][\w./-]*", re.ASCII)
+
+#: Variables of a makefile are put into its commands, and what stands in them may be a command.
+_MAKE_SET: Final = re.compile(r"([^=\s]+?)[:+?!]*=(.*)", re.DOTALL)
+_MAKE_VALUE: Final = re.compile(r"[\w./,:@%+-]*", re.ASCII)
+_MAKE_DECIDES: Final = re.compile(r"\.?SHELL\w*|MAKE\w*|[A-Z]*(CC|CXX|LD|AR|RM|CMD|COMMAND|FLAGS|PYTHON)|.*[^\w].*")
+
+_PYTEST: Final = re.compile(
+    r"--(tx|px|rsyncdir|basetemp|pastebin|junit-?xml|log-file|debug|html|report-log|resultlog|config-file|cov-config)"
+)
+_PYTEST_LETTERS: Final = re.compile(r"-[vqxslhdfV]*(?P<letter>[cop])(?P<value>.*)", re.DOTALL)
+_PYTEST_SETTINGS: Final = re.compile(r"addopts=|(log_cli\w*|xfail_strict|asyncio_\w+|timeout|console_output_style)=\w*")
+
+_GO: Final = re.compile(
+    r"--?(test\.)?(exec|toolexec|vettool|o|overlay|modfile|C|pkgdir|\w+profile|trace|outputdir|\w+flags|compiler)"
+)
+
+#: Where curl reads a file to send it, and where it writes one by a format.
+_CURL_FILE: Final = re.compile(r"(\A|=|\A-[A-Za-z]+)[@<]")
+
+
+def _make(words: tuple[str, ...]) -> str | None:
+    for at, word in enumerate(words):
+        following = words[at + 1] if at + 1 < len(words) else ""
+        if word.startswith("--"):
+            name, equals, value = word.partition("=")
+            if _shortens(name, "--file", "--makefile", "--directory"):
+                if not _PLAIN_PLACE.fullmatch(value if equals else following):
+                    return name
+            elif _shortens(name, "--eval"):
+                return name
+        elif word.startswith("-"):
+            if "E" in word:
+                return word
+            letters, letter, value = _parted(word, "fC")
+            if letter and not _PLAIN_PLACE.fullmatch(value or following):
+                return f"-{letters}{letter}"
+        elif (found := _MAKE_SET.fullmatch(word)) and not _is_plain_setting(found[1], found[2]):
+            return found[1]
+    return None
+
+
+def _is_plain_setting(name: str, value: str) -> bool:
+    return not _MAKE_DECIDES.fullmatch(name) and _MAKE_VALUE.fullmatch(value) is not None
+
+
+def _pytest(words: tuple[str, ...]) -> str | None:
+    for at, word in enumerate(words):
+        if _PYTEST.fullmatch(word.partition("=")[0]):
+            return word.partition("=")[0]
+        if found := _PYTEST_LETTERS.fullmatch(word):
+            value = found["value"] or (words[at + 1] if at + 1 < len(words) else "")
+            is_harmless = {"c": False, "o": bool(_PYTEST_SETTINGS.fullmatch(value)), "p": value.startswith("no:")}
+            if not is_harmless[found["letter"]]:
+                return f"-{found['letter']}"
+    return None
+
+
+def _go(words: tuple[str, ...]) -> str | None:
+    return next((word.partition("=")[0] for word in words if _GO.fullmatch(word.partition("=")[0])), None)
+
+
+def _npm(words: tuple[str, ...]) -> str | None:
+    """It takes long options behind one dash as well, shortened or not."""
+    decides = ("script-shell", "prefix", "node-options", "userconfig", "globalconfig", "shell", "git", "editor")
+    for word in words:
+        name = word.partition("=")[0].lstrip("-")
+        if re.match(r"-\w*C", word) or (word.startswith("-") and len(name) > 2 and _shortens(name, *decides)):
+            return word.partition("=")[0]
+    return None
+
+
+def _curl(words: tuple[str, ...]) -> str | None:
+    encodes = any(_shortens(word, "--data-urlencode") and len(word) > len("--data-") for word in words)
+    for word in words:
+        if word.startswith("--expand-") or "%output{" in word or _CURL_FILE.search(word) or (encodes and "@" in word):
+            return word.partition("=")[0][:40]
+    return None
+
+
+def _second_operand(valued: str) -> Callable[[tuple[str, ...]], str | None]:
+    """Return a reader for programs that write to the second file they are given."""
+
+    def read(words: tuple[str, ...]) -> str | None:
+        operands = [
+            word
+            for at, word in enumerate(words)
+            if (word == "-" or not word.startswith(("-", "+"))) and not (at and words[at - 1] in valued.split())
+        ]
+        return operands[1] if len(operands) > 1 else None
+
+    return read
+
+
+def _shortens(name: str, *options: str) -> bool:
+    return any(option.startswith(name) for option in options)
+
+
+def _parted(word: str, wanted: str) -> tuple[str, str, str]:
+    """Part a cluster of letters at the first wanted one: what is before it, the letter, and its value."""
+    found = re.search(f"[{wanted}]", word)
+    return (word[1:], "", "") if found is None else (word[1 : found.start()], found[0], word[found.end() :])
+
+
+_RUN: Final = ("uv", "poetry", "pdm", "hatch", "rye", "pipenv")
+#: What a program's words are read by; each returns the word that is to blame.
+READERS: Final[dict[str, Callable[[tuple[str, ...]], str | None]]] = {
+    "awk": hazardous_awk,
+    "curl": _curl,
+    "go": _go,
+    "make": _make,
+    "npm": _npm,
+    "pytest": _pytest,
+    "sed": hazardous_script,
+    "uniq": _second_operand("-f -s -w --skip-fields --skip-chars --check-chars"),
+    "xxd": _second_operand("-c -g -l -s -o -n -R -cols -len -seek"),
+}
+
+
+def behind_runner(words: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the words of the program that `python -m` or `uv run` and the like start, else the words as they are."""
+    while len(words) > 2 and words[1] in ("-m", "run") and not words[2].startswith(("-", HOLE)):
+        program = words[0].rpartition("/")[2]
+        is_python = re.fullmatch(r"python[0-9.]*|pypy3?", program) is not None
+        if not (is_python if words[1] == "-m" else program in _RUN):
+            break
+        words = words[2:]
+    return words

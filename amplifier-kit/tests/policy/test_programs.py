@@ -1,0 +1,75 @@
+"""Words with which an everyday program runs, removes or writes something else: tried on the programs themselves."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from amplifier_kit.policy import RuleSet, facts, parse_rules
+from amplifier_kit.policy.programs import behind_runner
+
+#: A line, and the program that it needs. Each makes the file `out`, or takes the file `gone` away.
+LINES = [
+    ("find -- . -name gone -delete", "find"), ("find . -name -- -o -name gone -delete", "find"),
+    ("find . -name -- -o -name gone -fprint out", "find"), ("sort -T -- -o out in", "sort"), ("uniq in out", "uniq"),
+    ("uniq -c in out", "uniq"), ("shuf -o out in", "shuf"), ("xxd in out", "xxd"),
+    ("awk '{print > \"out\"}' in", "awk"), ("awk 'BEGIN{system(\"touch out\")}'", "awk"),
+    ("make test X='; touch out'", "make"), ("make test 'X=$(shell touch out)'", "make"),
+    ("make test --eval='$(shell touch out)'", "make"),
+    ("make test --ev='$(shell touch out)'", "make"),
+    ("compgen -C 'touch out'", "bash"), ("compgen -W '$(touch out)'", "bash"), ("jobs -x touch out", "bash"),
+    ("test -v 'a[$(touch out)]'", "bash"), ("tar cf x -g out in", "tar"), ("tar tvf in.tar --index-file=out", "tar"),
+]  # fmt: skip
+PROGRAMS = ("find", "sort", "uniq", "shuf", "xxd", "awk", "make", "compgen", "jobs", "test", "tar")
+
+
+def _verdict(line: str, project: Path) -> str | None:
+    given = [{"verdict": "allow", "command": f"{program} *"} for program in PROGRAMS]
+    rules, problems = parse_rules(given, lambda index, key: f"rules[{index}]")
+    assert problems == []
+    return RuleSet.from_rules(rules, project).decide(facts("process.exec", {"command": line}, project)).verdict
+
+
+@pytest.mark.parametrize(("line", "needed"), LINES)
+def test_what_has_another_effect_is_not_allowed(line: str, needed: str, tmp_path: Path) -> None:
+    """A rule that allows a program does not allow the line, and a shell shows that it was worth it."""
+    assert _verdict(line, tmp_path) is None
+    if shutil.which(needed) is None or shutil.which("bash") is None:
+        pytest.skip(f"no {needed}")
+    for name in ("in", "gone"):
+        (tmp_path / name).write_text("x\n", encoding="utf-8")
+    (tmp_path / "Makefile").write_text("test:\n\t@true $(X)\n", encoding="utf-8")
+    if needed == "tar":
+        subprocess.run(["tar", "cf", "in.tar", "in"], cwd=tmp_path, check=True)
+    subprocess.run(["bash", "-c", line], cwd=tmp_path, capture_output=True, stdin=subprocess.DEVNULL)
+    if (tmp_path / "gone").exists() and not (tmp_path / "out").exists():
+        pytest.skip("the program of this machine does not know it")
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["find . -name in", "sort -T . in", "uniq -c in", "shuf -n 1 in", "xxd in", "awk '{print}' in", "make test X=y",
+     "make test -C sub", "make -f other.mk test", "compgen -c", "jobs -l", "test -f in", "tar tf in.tar"],
+)  # fmt: skip
+def test_what_has_none_is_allowed(line: str, tmp_path: Path) -> None:
+    """The everyday use of the same programs passes."""
+    assert _verdict(line, tmp_path) == "allow"
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        ("python -m pytest -q", "pytest -q"), ("python3.12 -m pytest", "pytest"),
+        (".venv/bin/python -m mypy x", "mypy x"),
+        ("uv run pytest", "pytest"), ("uv run python -m pytest x", "pytest x"), ("poetry run mypy", "mypy"),
+        ("uv run --with x pytest", "uv run --with x pytest"), ("python -m", "python -m"), ("uv run", "uv run"),
+        ("python x.py -m pytest", "python x.py -m pytest"), ("docker run pytest", "docker run pytest"),
+        ("ls -m x", "ls -m x"),
+    ],
+)  # fmt: skip
+def test_the_program_behind_another(words: str, found: str) -> None:
+    """What a module or a runner starts is judged as if it had been started alone."""
+    assert behind_runner(tuple(words.split())) == tuple(found.split())
