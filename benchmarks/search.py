@@ -190,7 +190,7 @@ def grep_races(root: Path, tools: dict[str, Any], plain: list[str]) -> list[Race
             tool(tools, "grep", "total_matches", pattern="haystack"),
             "rg -l",
             program(root, *plain, "-l", "haystack"),
-            None,
+            2.0,
         ),
     ]
 

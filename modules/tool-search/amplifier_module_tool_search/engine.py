@@ -42,17 +42,21 @@ def grep_command(
         if not place.is_folder:
             yield Command([ripgrep, *options, "-e", call.pattern, "-"], "/", stack.enter_context(_opened(place)))
             return
-        fds: tuple[int, ...] = ()
-        names = call.names
-        if call.glob is not None and not call.is_glob_negated:
-            fds = _folder_rules(stack, call.glob)
-            names = names or call.glob.names
-        exclusions = _expanded(settings.exclusions)
-        options += selecting(exclusions, call.include_ignored, place.is_in_repository, fds, place.path == "/")
+        selected, fds = _selected(stack, call, place, settings, hidden)
         # What is too large goes unsaid: only the log has it, and writing that takes longer than many a search.
-        options += [*typed(names), f"--max-filesize={settings.max_file_size}"]
-        options += [] if hidden is None else excluding(hidden.met)
+        options += [*selected, _size_limit(settings)]
         yield Command([ripgrep, *options, "-e", call.pattern, "./"], place.entrance, fds=fds)
+
+
+@contextmanager
+def listing_command(
+    call: GrepCall, place: Place, settings: GrepSettings, ripgrep: str, hidden: Hidden | None, *, is_limited: bool
+) -> Iterator[Command]:
+    """Give the command that lists the files of a grep, those that are too large among them unless `is_limited`."""
+    with ExitStack() as stack:
+        options, fds = _selected(stack, call, place, settings, hidden)
+        options += [_size_limit(settings)] if is_limited else []
+        yield Command([ripgrep, "--no-config", "--files", "--null", *options, "./"], place.entrance, fds=fds)
 
 
 @contextmanager
@@ -114,6 +118,24 @@ def _grep_options(call: GrepCall, is_folder: bool) -> list[str]:
     if call.mode == "content":
         options += [f"--before-context={call.before}", f"--after-context={call.after}"]
     return [*options, "--json"]
+
+
+def _selected(
+    stack: ExitStack, call: GrepCall, place: Place, settings: GrepSettings, hidden: Hidden | None
+) -> tuple[list[str], tuple[int, ...]]:
+    """Return how ripgrep is told which files of a folder are meant, as far as it can be, and what it needs open."""
+    fds: tuple[int, ...] = ()
+    names = call.names
+    if call.glob is not None and not call.is_glob_negated:
+        fds = _folder_rules(stack, call.glob)
+        names = names or call.glob.names
+    exclusions = _expanded(settings.exclusions)
+    options = selecting(exclusions, call.include_ignored, place.is_in_repository, fds, place.path == "/")
+    return [*options, *typed(names), *([] if hidden is None else excluding(hidden.met))], fds
+
+
+def _size_limit(settings: GrepSettings) -> str:
+    return f"--max-filesize={settings.max_file_size}"
 
 
 def speaks_json(call: GrepCall, place: Place) -> bool:

@@ -11,8 +11,14 @@ from typing import Any, ClassVar
 from amplifier_module_tool_search.answer import Answer
 from amplifier_module_tool_search.asking import GrepCall
 from amplifier_module_tool_search.child import Ended, run
-from amplifier_module_tool_search.engine import grep_command, hidden_command, large_command, speaks_json
-from amplifier_module_tool_search.findings import Findings, FoundCounts, FoundFiles, FoundLines
+from amplifier_module_tool_search.engine import (
+    grep_command,
+    hidden_command,
+    large_command,
+    listing_command,
+    speaks_json,
+)
+from amplifier_module_tool_search.findings import Counted, Findings, FoundCounts, FoundFiles, FoundLines
 from amplifier_module_tool_search.globs import name_regex
 from amplifier_module_tool_search.hidden import Hidden
 from amplifier_module_tool_search.notes import Notes
@@ -135,12 +141,29 @@ class GrepTool(SearchTool):
             if ripgrep is None or not place.is_folder or found.files or not is_done:
                 return ended
             # Nothing was found, which must not be said of files that were not searched; ripgrep does not tell.
+            if await self._is_none_too_large(call, place, ripgrep, hidden, deadline):
+                return ended
             with large_command(call, place, settings, hidden) as command:
                 told_all = await run(command, deadline - loop.time(), lambda data: False, notes.take)
             notes.close()
             if hidden is not None:
                 hidden.check()
             return ended if told_all.code == 0 else told_all
+
+    async def _is_none_too_large(
+        self, call: GrepCall, place: Place, ripgrep: str, hidden: Hidden | None, deadline: float
+    ) -> bool:
+        """Tell whether ripgrep lists as many files with the limit of their size as without it: a walk takes longer."""
+        counts: list[int] = []
+        for is_limited in (True, False):
+            names = Counted()
+            settings, seconds = self._settings.grep, deadline - asyncio.get_running_loop().time()
+            with listing_command(call, place, settings, ripgrep, hidden, is_limited=is_limited) as command:
+                ended = await run(command, seconds, names.take, lambda data: False)
+            if ended.code not in (0, 1):
+                return False
+            counts.append(names.count)
+        return counts[0] == counts[1]
 
     async def _look_for_hidden(self, call: GrepCall, place: Place, hidden: Hidden) -> Ended:
         """Find what ripgrep must not look at, which cannot ask on the way; raise SearchError when that is not known."""
