@@ -16,14 +16,6 @@ PART = "bundle: {name: part}\ntools: [{module: tool-todo}]\n"
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Home:
-    """Return an empty home."""
-    home = Home(tmp_path / "home")
-    home.path.mkdir()
-    return home
-
-
-@pytest.fixture
 def project(tmp_path: Path) -> Path:
     """Return a project with a folder for its settings."""
     folder = tmp_path / "project"

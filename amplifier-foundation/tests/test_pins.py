@@ -26,14 +26,6 @@ providers:
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Home:
-    """Return an empty home."""
-    home = Home(tmp_path / "home")
-    home.path.mkdir()
-    return home
-
-
-@pytest.fixture
 def project(tmp_path: Path) -> Path:
     """Return a project with a bundle."""
     folder = tmp_path / "project"
