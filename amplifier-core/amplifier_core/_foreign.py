@@ -10,11 +10,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import types
-from collections.abc import Callable, Coroutine, Generator
-from contextvars import Context, copy_context
+from collections.abc import Callable, Coroutine, Generator, Iterator
+from contextlib import contextmanager
+from contextvars import Context, ContextVar, copy_context
 from inspect import isawaitable
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from amplifier_core._isolation import INTERRUPTS, describe
 
@@ -28,6 +31,11 @@ FATAL = (*INTERRUPTS, GeneratorExit)
 
 
 _COROUTINE = types.CoroutineType
+
+#: Until when a person was asked on behalf of a task, by the clock of its loop; endless while they are.
+_asked_until: WeakKeyDictionary[asyncio.Task[Any], float] = WeakKeyDictionary()
+#: Whether it is a person's answer that is waited for here.
+_is_asking: ContextVar[bool] = ContextVar("is_asking", default=False)
 
 
 class ForeignCancelled(Exception):
@@ -47,6 +55,24 @@ def running_task() -> asyncio.Task[Any] | None:
         return asyncio.current_task()
     except RuntimeError:
         return None
+
+
+@contextmanager
+def unhurried(task: asyncio.Task[Any] | None) -> Iterator[None]:
+    """Let a person think for the length of a block: deadlines that run in `task` begin anew when they have answered.
+
+    Those that begin in the block are about the asking itself, and pass as ever.
+    """
+    if task is None:
+        yield
+        return
+    _asked_until[task] = math.inf
+    token = _is_asking.set(True)
+    try:
+        yield
+    finally:
+        _is_asking.reset(token)
+        _asked_until[task] = task.get_loop().time()
 
 
 @types.coroutine
@@ -184,6 +210,8 @@ class _Deadline:
         self._task = task
         self._loop = asyncio.get_running_loop()
         self._gate: asyncio.Future[None] | None = None
+        self._started = self._loop.time()
+        self._is_of_asking = _is_asking.get()
         self._timer = self._loop.call_later(seconds, self._expire)
 
     def error(self) -> DeadlineExceeded:
@@ -193,10 +221,20 @@ class _Deadline:
         self._timer.cancel()
 
     def _expire(self) -> None:
+        if not self.expired and (more := self._time_given_back()) > 0:
+            self._timer = self._loop.call_later(more, self._expire)
+            return
         self.abandoned = self.expired
         self.expired = True
         self._timer = self._loop.call_later(GRACE, self._expire)
         self._open()
+
+    def _time_given_back(self) -> float:
+        """Return for how long the deadline is put off, because a person was asked meanwhile."""
+        until = _asked_until.get(self._task) if self._task is not None else None
+        if until is None or until < self._started or self._is_of_asking:
+            return 0
+        return self.seconds if until == math.inf else until + self.seconds - self._loop.time()
 
     def _open(self, _done: object = None) -> None:
         if self._gate is not None and not self._gate.done():

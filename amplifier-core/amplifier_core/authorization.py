@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from amplifier_core._foreign import FATAL, call, running_task
+from amplifier_core._foreign import FATAL, call, running_task, unhurried
 from amplifier_core._injection import is_consent
 from amplifier_core._isolation import clean, copier, describe
 from amplifier_core.approval import ApprovalTimeoutError
@@ -100,7 +100,8 @@ async def authorize(
     verdict = decide(opinions)
     report = {"action": action, "details": cleaned}
     if verdict.verdict == "ask":
-        outcome = await _ask(coordinator, verdict, report)
+        asking = [opinion.source for opinion in opinions if opinion.verdict == "ask"]
+        outcome = await _ask(coordinator, verdict, asking, report)
     else:
         outcome = Authorization(verdict.verdict == "allow", verdict.reason, verdict.source)
     report |= {"reason": outcome.reason, "source": outcome.source}
@@ -134,9 +135,13 @@ def _understood(name: str, said: Any) -> Opinion:
     return Opinion(verdict, describe(reason) if reason else f"{verdict} by policy '{name}'", name)
 
 
-async def _ask(coordinator: Any, opinion: Opinion, report: dict[str, Any]) -> Authorization:
-    """Ask the approval system; whatever is not a clear yes is a no."""
-    asking = {**report, "reason": opinion.reason, "source": opinion.source}
+async def _ask(coordinator: Any, opinion: Opinion, sources: list[str], report: dict[str, Any]) -> Authorization:
+    """Ask the approval system; whatever is not a clear yes is a no.
+
+    The question is that of one policy, but all that ask are named: an answer that one of them would do without may be
+    one that another insists on.
+    """
+    asking = {**report, "reason": opinion.reason, "source": opinion.source, "sources": sources}
     verdict = await coordinator.hooks.emit(APPROVAL_REQUIRED, asking)
     if verdict.action == "deny":
         return Authorization(False, verdict.reason or f"a hook denied {APPROVAL_REQUIRED}", _HOOK)
@@ -147,7 +152,8 @@ async def _ask(coordinator: Any, opinion: Opinion, report: dict[str, Any]) -> Au
         timeout = coordinator._seconds("approval_timeout")
         limit = float("inf") if timeout is None else timeout
         request = coordinator.approval_system.request_approval
-        answer = await call(running_task(), timeout, request, prompt, ["Allow", "Deny"], limit, "deny")
+        with unhurried(running_task()):  # a gate that asks from inside of a hook has no deadline meanwhile
+            answer = await call(running_task(), timeout, request, prompt, ["Allow", "Deny"], limit, "deny")
     except (asyncio.CancelledError, *FATAL):
         raise
     except (ApprovalTimeoutError, TimeoutError):

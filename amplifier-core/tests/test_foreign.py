@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from amplifier_core import _foreign
-from amplifier_core._foreign import FATAL, DeadlineExceeded, ForeignCancelled, call, running_task
+from amplifier_core._foreign import FATAL, DeadlineExceeded, ForeignCancelled, call, running_task, unhurried
 
 colour: contextvars.ContextVar[str] = contextvars.ContextVar("colour", default="none")
 
@@ -130,3 +130,38 @@ async def test_nothing_is_left_on_the_loop(monkeypatch: pytest.MonkeyPatch) -> N
     await called(lambda: asyncio.sleep(0), deadline=60)
     assert len(timers) == 1
     assert timers[0].cancelled()
+
+
+async def test_person_is_not_hurried() -> None:
+    """While a person is asked no deadline passes; from their answer on, the whole time is there again."""
+    outer = running_task()
+
+    async def asks() -> str:
+        with unhurried(outer):
+            await asyncio.sleep(0.3)
+        await asyncio.sleep(0)
+        return "answered"
+
+    assert await called(asks, deadline=0.05) == "answered"
+
+    async def never_ends() -> None:
+        await asks()
+        await asyncio.Event().wait()
+
+    with pytest.raises(DeadlineExceeded):
+        await called(never_ends, deadline=0.05)
+
+
+async def test_only_what_waits_for_the_person_has_time() -> None:
+    """A deadline that began after the question, or in another task, passes as ever."""
+
+    async def hangs() -> None:
+        await asyncio.Event().wait()
+
+    with unhurried(running_task()):
+        pass
+    await asyncio.sleep(0.01)
+    with pytest.raises(DeadlineExceeded):
+        await called(hangs, deadline=0.05)
+    with unhurried(running_task()), pytest.raises(DeadlineExceeded):
+        await asyncio.ensure_future(called(hangs, deadline=0.05))

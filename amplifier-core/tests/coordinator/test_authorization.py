@@ -205,6 +205,32 @@ async def test_the_approval_timeout_denies() -> None:
     assert outcome.source == "kernel"
 
 
+@pytest.mark.parametrize(("approval_timeout", "granted"), [(None, True), (60, True), (0.05, False)])
+async def test_a_person_who_is_asked_from_a_hook_has_the_time_they_need(
+    approval_timeout: float | None, granted: bool
+) -> None:
+    """session.hook_timeout does not cut off a gate whose person thinks; session.approval_timeout does hold there."""
+    going = asyncio.Event()
+
+    async def think(*arguments: Any) -> str:
+        asyncio.get_running_loop().call_later(0.3, going.set)
+        await going.wait()
+        return "Allow"
+
+    section = {"hook_timeout": 0.1} | ({} if approval_timeout is None else {"approval_timeout": approval_timeout})
+    guarded = Guarded(SimpleNamespace(request_approval=think), **section)
+    guarded.policy("ask")
+    outcomes: list[Authorization] = []
+
+    async def gate(event: str, data: dict[str, Any]) -> None:
+        outcomes.append(await guarded.authorize())
+
+    guarded.kernel.hooks.register("tool:pre", gate, name="gate", on_error="deny")
+    assert (await guarded.kernel.hooks.emit("tool:pre", {})).action == "continue"
+    assert [outcome.granted for outcome in outcomes] == [granted]
+    assert granted or "timeout" in outcomes[0].reason
+
+
 async def test_the_approval_system_is_told_the_timeout() -> None:
     """A countdown needs to know how long there is."""
     asked: list[Any] = []
@@ -271,6 +297,20 @@ async def test_policies_may_be_sync_or_async() -> None:
     guarded.kernel.register_policy("async", decide)
 
     assert (await guarded.authorize("filesystem.read", path="a")).reason == "filesystem.read on a"
+
+
+async def test_a_question_names_every_policy_that_asks() -> None:
+    """Who asks beside the first is not lost: what one would do without, another may insist on."""
+    guarded = Guarded(approval("Allow"))
+    heard: list[Any] = []
+    guarded.kernel.hooks.register("approval:required", lambda event, data: heard.append(data["sources"]))
+    guarded.policy("ask", "last", 5)
+    guarded.policy("allow", "generous", 0)
+    guarded.policy("ask", "first", -1)
+    guarded.policy(None, "silent", 0)
+
+    assert (await guarded.authorize()).granted
+    assert heard == [["first", "last"]]
 
 
 async def test_policies_are_asked_by_priority_then_registration() -> None:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from amplifier_kit.delegation.order import Order
 from amplifier_kit.delegation.outcome import Outcome
 from amplifier_kit.delegation.settings import DelegationSettings
-from amplifier_kit.loop.waiting import bounded, drop, run_to_end
+from amplifier_kit.loop.waiting import Contained, bounded, drop, run_to_end
 
 __all__ = ["HEARTBEAT", "ChildEvents", "ChildRun"]
 
@@ -19,6 +20,8 @@ logger = logging.getLogger(__name__)
 
 #: The sign of life of every tool that waits for a child; not one of the events that tell of its life.
 HEARTBEAT: Final = "delegation:heartbeat"
+#: How long the session may take to say what a child has cost: its end is told in any case.
+_COST_SECONDS: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,8 +120,7 @@ class ChildRun:
         for entry in entries:
             if entry.get("name") == f"delegate:{self.order.session_id}":
                 try:
-                    given = entry["callback"]()
-                    cost = await given if asyncio.iscoroutine(given) else given
+                    cost = await bounded(_given_by(entry["callback"]), timeout=_COST_SECONDS)
                 except Exception as error:
                     logger.warning("What child %s has cost cannot be told: %s", self.order.session_id, error)
                     return {}
@@ -127,7 +129,7 @@ class ChildRun:
 
     def _start_beating(self, started: float) -> asyncio.Task[None] | None:
         interval = self.settings.heartbeat_interval
-        return asyncio.create_task(self._beat(interval, started)) if interval is not None else None
+        return asyncio.create_task(Contained(self._beat(interval, started))) if interval is not None else None
 
     async def _beat(self, interval: float, started: float) -> None:
         loop = asyncio.get_running_loop()
@@ -146,3 +148,8 @@ class ChildRun:
             **more,
         }
         await self.coordinator.hooks.emit(event, payload)
+
+
+async def _given_by(contributor: Callable[[], Any]) -> Any:
+    given = contributor()
+    return await given if inspect.isawaitable(given) else given

@@ -27,7 +27,7 @@ from amplifier_kit.loop.injection import with_injections
 from amplifier_kit.loop.reply import Reply, block_dict, read_reply, usage_dict
 from amplifier_kit.loop.request import Choice, build_messages, build_tools, view_of
 from amplifier_kit.loop.settings import LoopSettings
-from amplifier_kit.loop.waiting import Stopped, bounded, run_to_end
+from amplifier_kit.loop.waiting import Crashed, Stopped, bounded, run_to_end
 from amplifier_kit.loop.watch import Watch
 from amplifier_kit.pairing import Repair, repair_pairing, tool_call_ids
 from amplifier_kit.tokens import estimate_all
@@ -97,6 +97,11 @@ class Asker:
             except (asyncio.CancelledError, Stopped):
                 if not self._is_reported:
                     await run_to_end(self._report(choice, _DROPPED, status="cancelled"))
+                raise
+            except Crashed as error:
+                self.failure = error
+                if not self._is_reported:
+                    await self._report_failure(choice, error)
                 raise
 
     async def _asked(self, choice: Choice, payload: dict[str, Any]) -> Reply:

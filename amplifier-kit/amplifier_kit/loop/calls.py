@@ -24,7 +24,7 @@ from amplifier_kit.loop.edits import MOST_EDITS, EditError, edited_input, with_n
 from amplifier_kit.loop.host import Host
 from amplifier_kit.loop.reply import Call
 from amplifier_kit.loop.settings import LoopSettings
-from amplifier_kit.loop.waiting import GRACE, Expired, Stopped, bounded, drop, run_to_end
+from amplifier_kit.loop.waiting import GRACE, Contained, Expired, Stopped, bounded, drop, run_to_end
 from amplifier_kit.loop.watch import Watch
 from amplifier_kit.pairing import tool_result
 
@@ -154,7 +154,8 @@ class CallRunner:
 
     async def _run_side_by_side(self, calls: Sequence[Call], group: str, first: int = 0) -> None:
         tasks = {
-            asyncio.create_task(self._run_one(call, group, number)): call for number, call in enumerate(calls, first)
+            asyncio.create_task(Contained(self._run_one(call, group, number))): call
+            for number, call in enumerate(calls, first)
         }
         pending: set[asyncio.Future[Any]] = set(tasks)
         stop = self._watch.at_once
@@ -193,6 +194,10 @@ class CallRunner:
             except asyncio.CancelledError:
                 await run_to_end(self._report("cancelled", _CANCELLED, passage))
                 raise
+            except SystemExit as error:
+                message = f"a hook or policy ended in SystemExit: {error}"
+                await self._report("SystemExit", message, passage)
+                return Finished(call, f"Error: {message}; the call may or may not have taken effect", True)
 
     async def _carry(self, passage: Passage) -> Any:
         """Take one call through all its steps and return the content of its result; raise Refused when it has none."""

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Generator
 from typing import Any, Final, TypeVar
 
-__all__ = ["GRACE", "Expired", "ForeignCancelled", "Stopped", "bounded", "drop", "run_to_end"]
+__all__ = ["GRACE", "Contained", "Crashed", "Expired", "ForeignCancelled", "Stopped", "bounded", "drop", "run_to_end"]
 
 logger = logging.getLogger(__name__)
 
@@ -38,15 +38,56 @@ class ForeignCancelled(Exception):
     """Report work that ended in a CancelledError which nobody outside had asked for."""
 
 
+class Crashed(Exception):
+    """Report work that ended in an exception that is none of Exception: a panic of native code, or `sys.exit`."""
+
+
+class Contained(Coroutine[Any, Any, T]):
+    """Be the work of a task, and raise Crashed in the place of a SystemExit.
+
+    A task that lets a SystemExit out ends the event loop, with all that others do in it. A KeyboardInterrupt is a
+    person's, and may do that. No coroutine around the work: a task that is cancelled before its first step would
+    never await what is inside.
+    """
+
+    def __init__(self, work: Coroutine[Any, Any, T]) -> None:
+        self._work = work
+
+    def send(self, value: Any) -> Any:
+        """Go on."""
+        try:
+            return self._work.send(value)
+        except SystemExit as error:
+            raise _exited(error) from error
+
+    def throw(self, *raised: Any) -> Any:
+        """Go on with an exception."""
+        try:
+            return self._work.throw(*raised)
+        except SystemExit as error:
+            raise _exited(error) from error
+
+    def close(self) -> None:
+        """Go no further."""
+        self._work.close()
+
+    def __await__(self) -> Generator[Any, Any, T]:
+        return self._work.__await__()
+
+    def __repr__(self) -> str:
+        return repr(self._work)
+
+
 async def bounded(
     work: Coroutine[Any, Any, T], *, timeout: float | None = None, stop: asyncio.Future[None] | None = None
 ) -> T:
     """Return what `work` returns, in a task of its own.
 
     Raises what it raises; Expired after `timeout` seconds; Stopped when `stop` is done first; ForeignCancelled when it
-    was cancelled by its own doing; CancelledError when the caller was cancelled. In the last cases it is dropped.
+    was cancelled by its own doing, Crashed when it raised what few would catch; CancelledError when the caller was
+    cancelled. When it is not done by then, it is dropped.
     """
-    task = asyncio.create_task(work)
+    task = asyncio.create_task(Contained(work))
     waiting: set[asyncio.Future[Any]] = {task} if stop is None else {task, stop}
     try:
         await asyncio.wait(waiting, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
@@ -91,7 +132,7 @@ async def run_to_end(work: Coroutine[Any, Any, T]) -> T:
 
     The cancellation is raised afterwards. Once cancelled, it waits a few seconds and no longer.
     """
-    task = asyncio.create_task(work)
+    task = asyncio.create_task(Contained(work))
     loop = asyncio.get_running_loop()
     until: float | None = None
     while not task.done():
@@ -113,11 +154,18 @@ async def run_to_end(work: Coroutine[Any, Any, T]) -> T:
 
 def _outcome(task: asyncio.Task[T]) -> T:
     if not task.cancelled():
-        return task.result()
+        error = task.exception()
+        if error is None or isinstance(error, (Exception, KeyboardInterrupt)):
+            return task.result()
+        raise Crashed(f"it ended in {type(error).__name__}: {error}") from error
     current = asyncio.current_task()
     if current is not None and current.cancelling():
         raise asyncio.CancelledError  # both were cancelled, as when the event loop shuts down
     raise ForeignCancelled("it ended in a CancelledError that nobody outside had asked for")
+
+
+def _exited(error: SystemExit) -> Crashed:
+    return Crashed(f"it ended in SystemExit: {error}")
 
 
 def _forget(task: asyncio.Future[Any]) -> None:

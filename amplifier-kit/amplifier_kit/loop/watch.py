@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
 from amplifier_kit.loop.host import Host
-from amplifier_kit.loop.waiting import bounded, drop
+from amplifier_kit.loop.waiting import Contained, bounded, drop
 
 __all__ = ["Watch"]
 
@@ -25,8 +25,8 @@ class Watch:
         host: Host,
         *,
         interval: float | None,
-        on_cancel: Callable[[], Awaitable[None]],
-        on_beat: Callable[[list[dict[str, Any]]], Awaitable[None]],
+        on_cancel: Callable[[], Coroutine[Any, Any, None]],
+        on_beat: Callable[[list[dict[str, Any]]], Coroutine[Any, Any, None]],
     ) -> None:
         self._host = host
         self._interval = interval
@@ -77,7 +77,7 @@ class Watch:
 
     def _notice(self) -> None:
         if self._cancelling is None and self._host.is_cancelled:
-            self._cancelling = asyncio.ensure_future(self._on_cancel())
+            self._cancelling = asyncio.ensure_future(Contained(self._on_cancel()))
         if self._host.is_cancelled_at_once and not self.at_once.done():
             self.at_once.set_result(None)
 
@@ -94,4 +94,4 @@ class Watch:
             {"id": key, "name": name, "elapsed_ms": round((now - started) * 1000)}
             for key, (name, started) in self._running.items()
         ]
-        self._beating = asyncio.ensure_future(self._on_beat(running))
+        self._beating = asyncio.ensure_future(Contained(self._on_beat(running)))

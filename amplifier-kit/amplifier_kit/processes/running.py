@@ -212,11 +212,16 @@ class Running:
                     break
             if source in self._streams:
                 self._close_stream(source)
+        if not await self._supervisor_ends():
+            self._process.kill()
+            await self._supervisor_ends()  # so that it is no zombie, which nobody else would wait for
+
+    async def _supervisor_ends(self) -> bool:
         for _ in range(int(_SLACK / _TICK)):
             if self._process.poll() is not None:
-                return
+                return True
             await asyncio.sleep(_TICK)
-        self._process.kill()
+        return False
 
 
 def start(order: Order, stdout: Output, stderr: Output | None = None) -> Running:

@@ -9,6 +9,7 @@ from amplifier_core.content_models import TextContent
 from amplifier_core.llm_errors import ContextLengthError, RateLimitError
 from amplifier_core.message_models import ChatResponse, TextBlock
 from amplifier_kit.loop.testing import LoopRig, PlainTool, call, say
+from amplifier_kit.loop.waiting import Crashed
 
 
 async def test_the_payloads_of_a_model_call(run: Any) -> None:
@@ -80,6 +81,20 @@ async def test_other_errors_are_reported_without_retry_facts(run: Any) -> None:
     [reported] = rig.data("provider:error")
     assert reported["error"] == {"type": "OSError", "msg": "socket gone"}
     assert "retryable" not in reported
+
+
+async def test_a_provider_that_panics_is_reported(run: Any) -> None:
+    """An exception that is no Exception closes the request in the log as any other error does, once."""
+
+    class Panic(BaseException):
+        pass
+
+    rig = LoopRig(Panic("index out of bounds"))
+    with pytest.raises(Crashed, match="Panic: index out of bounds"):
+        await run(rig)
+    [reported] = rig.data("provider:error")
+    assert reported["error"] == {"type": "Crashed", "msg": "it ended in Panic: index out of bounds"}
+    assert rig.data("orchestrator:complete")[0]["status"] == "error"
 
 
 async def test_an_overflow_is_not_tried_again(run: Any) -> None:

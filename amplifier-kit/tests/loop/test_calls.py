@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import sys
 from typing import Any
 
 import pytest
@@ -96,6 +97,40 @@ async def test_a_denied_call(run: Any) -> None:
     assert work.inputs == []
     [error] = rig.data("tool:error")
     assert (error["error"], error["status"]) == ({"type": "denied", "msg": "too risky"}, "denied")
+
+
+class Panic(BaseException):
+    """What native code raises that has lost its way."""
+
+
+@pytest.mark.parametrize("kind", [Panic, SystemExit])
+async def test_a_call_whose_tool_panics_is_closed(run: Any, kind: type[BaseException]) -> None:
+    """An exception that is no Exception is a result and an event as any other, and the turn goes on."""
+
+    def panic(given: Any) -> None:
+        raise kind("index out of bounds")
+
+    rig = rig_for(PlainTool("work", panic))
+    assert await run(rig) == "done"
+    assert rig.results() == [f"Error executing tool: it ended in {kind.__name__}: index out of bounds"]
+    [error] = rig.data("tool:error")
+    assert (error["error"]["type"], error["status"]) == ("Crashed", "error")
+
+
+@pytest.mark.parametrize(("event", "ran"), [("tool:pre", 0), ("tool:post", 1)])
+async def test_a_hook_that_ends_the_program_ends_its_call(run: Any, event: str, ran: int) -> None:
+    """A hook that calls sys.exit lets nothing run that it was to judge, and the turn goes on."""
+
+    def leave(event: str, data: dict[str, Any]) -> None:
+        sys.exit(3)
+
+    work = PlainTool("work", lambda _: "seen")
+    rig = rig_for(work)
+    rig.coordinator.hooks.register(event, leave, name="test")
+    assert await run(rig) == "done"
+    [result] = rig.results()
+    assert result.startswith("Error: a hook or policy ended in SystemExit: 3")
+    assert len(work.inputs) == ran
 
 
 async def test_a_gate_on_results_withholds_them(run: Any) -> None:

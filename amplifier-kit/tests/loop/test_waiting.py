@@ -2,13 +2,14 @@
 
 import asyncio
 import gc
+import sys
 from typing import Any
 
 import pytest
 
 from amplifier_core.testing import wait_for
 from amplifier_kit.loop import waiting
-from amplifier_kit.loop.waiting import Expired, ForeignCancelled, Stopped, bounded, drop, run_to_end
+from amplifier_kit.loop.waiting import Contained, Crashed, Expired, ForeignCancelled, Stopped, bounded, drop, run_to_end
 
 
 async def value() -> str:
@@ -55,6 +56,64 @@ async def test_an_exception_comes_through() -> None:
 
     with pytest.raises(KeyError):
         await bounded(fail())
+
+
+class Panic(BaseException):
+    """What native code raises that has lost its way: no Exception, and no wish to end the process."""
+
+
+@pytest.mark.parametrize("kind", [Panic, GeneratorExit, SystemExit])
+@pytest.mark.parametrize("way", [bounded, run_to_end])
+async def test_an_exception_that_few_catch_becomes_one_that_all_do(kind: type[BaseException], way: Any) -> None:
+    """Work that panics has failed: whoever waits for it can say so, and has the panic as its cause."""
+
+    async def fail() -> None:
+        raise kind("lost its way")
+
+    with pytest.raises(Crashed, match=f"{kind.__name__}: lost its way") as caught:
+        await way(fail())
+    assert isinstance(caught.value.__cause__, kind)
+
+
+@pytest.mark.parametrize("way", [bounded, run_to_end])
+async def test_a_wish_to_end_the_program_ends_the_work_alone(way: Any) -> None:
+    """What others do in the same event loop goes on when a tool calls sys.exit, at once or when it is cancelled."""
+    others = asyncio.ensure_future(asyncio.sleep(0.05, "done"))
+
+    async def leave() -> None:
+        await asyncio.sleep(0)
+        sys.exit(2)
+
+    with pytest.raises(Crashed, match="SystemExit: 2"):
+        await way(leave())
+    assert await others == "done"
+
+
+async def test_a_wish_to_end_the_program_while_it_is_dropped() -> None:
+    """Work that answers its cancellation with sys.exit is dropped as any other."""
+
+    async def stubborn() -> None:
+        try:
+            await for_ever()
+        finally:
+            sys.exit(2)
+
+    with pytest.raises(Expired):
+        await bounded(stubborn(), timeout=0.01)
+
+
+async def test_work_that_is_dropped_before_its_first_step_is_no_loose_end() -> None:
+    """A caller that is cancelled at once leaves no coroutine that nobody has awaited (warnings are errors)."""
+    caller = asyncio.ensure_future(bounded(for_ever()))
+    await asyncio.sleep(0)
+    caller.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await caller
+    task = asyncio.create_task(Contained(for_ever()))
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    gc.collect()
 
 
 async def test_a_deadline_ends_the_wait() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -29,8 +30,8 @@ def processes_with(token: str) -> list[int]:
 @pytest.fixture(autouse=True)
 def patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let nobody be given up as unkillable because the machine stood still for some seconds."""
-    for module in ("order", "running"):
-        monkeypatch.setattr(f"amplifier_kit.processes.{module}.PATIENCE", 30.0)
+    for name in ("order.PATIENCE", "running.PATIENCE", "running._SLACK"):
+        monkeypatch.setattr(f"amplifier_kit.processes.{name}", 30.0)
 
 
 @pytest.fixture
@@ -39,7 +40,8 @@ def nap() -> Iterator[str]:
     token = f"100000.{int.from_bytes(os.urandom(6), 'big')}"
     yield f"sleep {token}"
     for pid in processes_with(token):
-        os.kill(pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
 
 
 @pytest.fixture

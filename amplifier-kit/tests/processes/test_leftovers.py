@@ -83,7 +83,7 @@ async def test_when_cancelled_at_the_start(shell: MakeOrder, nap: str, naps: Nap
         await task
     assert naps() == []
     assert marked(order.mark) == []
-    assert set(os.listdir("/proc/self/fd")) == before
+    assert set(os.listdir("/proc/self/fd")) <= before
 
 
 async def test_when_cancelled_again_and_again(shell: MakeOrder, nap: str, naps: Naps) -> None:
@@ -160,7 +160,10 @@ async def test_when_we_are_killed(nap: str, naps: Naps, tmp_path: Path) -> None:
 
 
 def _sleeps(pid: int) -> bool:
-    return Path(f"/proc/{pid}/cmdline").read_bytes().startswith(b"sleep\0")
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().startswith(b"sleep\0")
+    except OSError:
+        return False  # it has only started the one that sleeps, and is gone
 
 
 async def test_every_process_is_marked(shell: MakeOrder) -> None:

@@ -147,12 +147,12 @@ async def test_a_hundred_at_once(shell: MakeOrder, nap: str, naps: Callable[[], 
     before = set(os.listdir("/proc/self/fd"))
     outputs = [Output(100) for _ in range(100)]
     orders = [shell(f"setsid {nap} & echo {number}; exit {number}") for number in range(100)]
-    work = (run(order, output, timeout=100) for order, output in zip(orders, outputs, strict=True))
+    work = (run(order, output, timeout=500) for order, output in zip(orders, outputs, strict=True))
     outcomes = await asyncio.gather(*work)
     assert [outcome.returncode for outcome in outcomes] == list(range(100))
     assert [output.shown().text for output in outputs] == [f"{number}\n" for number in range(100)]
     assert naps() == []
-    assert set(os.listdir("/proc/self/fd")) == before
+    assert set(os.listdir("/proc/self/fd")) <= before
 
 
 async def test_too_many_open_files(shell: MakeOrder) -> None:
@@ -167,7 +167,7 @@ async def test_too_many_open_files(shell: MakeOrder) -> None:
             await run(shell("true"), Output(100), timeout=60)
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-    assert set(os.listdir("/proc/self/fd")) == before
+    assert set(os.listdir("/proc/self/fd")) <= before
 
 
 async def test_kept_processes_go_on(shell: MakeOrder, nap: str, naps: Callable[[], list[int]]) -> None:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from fnmatch import fnmatchcase
 from typing import Any
 
 from amplifier_core.events import ALL_EVENTS
+from amplifier_kit.log.unended import TELLING, Unended
+from amplifier_module_hooks_logging._kept import is_kept
 from amplifier_module_hooks_logging._own_log import OwnLog
 from amplifier_module_hooks_logging._settings import Settings
+
+logger = logging.getLogger(__name__)
 
 _NAME = "hooks-logging"
 #: Names beyond this many are decided anew each time.
@@ -23,8 +28,10 @@ class Recorder:
         self._settings = settings
         self._listed = frozenset((*ALL_EVENTS, *settings.additional_events))
         self._decided: dict[str, bool] = {}
+        self._has_told = False
         self._unregister: Callable[[], None] | None = None
         self._own_log: OwnLog | None = None
+        self._unended = Unended(_NAME, self._write_end, self._status)
 
     def start(self) -> None:
         """Register for every event; without a sink of the app's, open a log.
@@ -36,23 +43,30 @@ class Recorder:
             log = self._own_log = OwnLog(coordinator, self._settings.session_log_template)
             coordinator.add_log_sink(log)
             coordinator.register_cleanup(log.close)
+        # After session:end, and before the log is closed: the newest goes first.
+        coordinator.register_cleanup(self.end)
         self._unregister = coordinator.hooks.register("*", self.record, priority=self._settings.priority, name=_NAME)
+
+    def end(self) -> None:
+        """Write the end of everything that was begun and never heard to end."""
+        if self._unregister is not None:
+            self._unended.end()
 
     def stop(self) -> None:
         """Hear and write nothing any more."""
         if self._unregister is not None:
             self._unregister()
+            self._unregister = None
         if self._own_log is not None:
             self._own_log.retire()
 
     def record(self, event: str, data: Any) -> None:
         """Log one event; answers nothing, so that it changes nothing."""
-        wanted = self._decided.get(event)
-        if wanted is None:
-            wanted = self._decide(event)
-        if not wanted:
+        if not self._is_wanted(event):
             return
         fields = data if isinstance(data, dict) else {} if data is None else {"value": data}
+        if event in TELLING:
+            self._unended.note(event, fields)
         if self._settings.strip_raw:
             fields.pop("raw", None)
         if "event" in fields:
@@ -60,13 +74,43 @@ class Recorder:
             fields["event_"] = fields.pop("event")
         self._coordinator.log("INFO", "", event=event, **fields)
 
+    def _write_end(self, event: str, fields: dict[str, Any]) -> None:
+        if self._is_wanted(event):
+            self._coordinator.log("WARNING", event=event, **fields)
+
+    def _status(self) -> str:
+        """Return how the session stands."""
+        if self._coordinator.cancellation.is_cancelled:
+            return "cancelled"
+        return str(getattr(getattr(self._coordinator.session, "status", None), "status", "incomplete"))
+
+    def _is_wanted(self, event: str) -> bool:
+        wanted = self._decided.get(event)
+        return self._decide(event) if wanted is None else wanted
+
     def _decide(self, event: str) -> bool:
         settings = self._settings
-        excluded = any(fnmatchcase(event, pattern) for pattern in settings.exclude_events)
-        wanted = not excluded and (settings.auto_discover or event in self._listed)
+        covering = [pattern for pattern in settings.exclude_events if fnmatchcase(event, pattern)]
+        if is_kept(event):
+            wanted = True
+            if covering and not self._has_told:
+                self._tell(event, covering)
+        else:
+            wanted = not covering and (settings.auto_discover or event in self._listed)
         if len(self._decided) < _DECIDED:
             self._decided[event] = wanted
         return wanted
+
+    def _tell(self, event: str, patterns: list[str]) -> None:
+        """Say, once, that patterns cover what is recorded all the same."""
+        self._has_told = True
+        message = (
+            f"exclude_events {patterns} covers {event!r}, which is recorded nevertheless: the events are the audit; "
+            "leave out others, such as 'content_block:*'"
+        )
+        self._coordinator.log("WARNING", message, component=_NAME)
+        if not self._coordinator.parent_id:  # the config of a child is its parent's
+            logger.warning("hooks-logging: %s", message)
 
 
 def _app_writes(coordinator: Any) -> bool:

@@ -16,10 +16,10 @@ class Settings:
 
     #: When the handler runs; observers come last.
     priority: int = 100
-    #: Record every event, whoever announced it; else only the canonical ones and `additional_events`.
+    #: Record every event, whoever announced it; else the canonical ones, `additional_events` and those of the audit.
     auto_discover: bool = True
     additional_events: tuple[str, ...] = ()
-    #: Patterns of events that are not recorded.
+    #: Patterns of events that are not recorded; those of the audit always are.
     exclude_events: tuple[str, ...] = EXCLUDED
     #: Leave out the field `raw`, in which providers put what they sent and received.
     strip_raw: bool = False

@@ -105,16 +105,22 @@ def test_tokens_are_the_text(text: str) -> None:
     assert all(token.isspace() or not any(c.isspace() for c in token) for token in tokens(text))
 
 
-async def test_a_delay_per_word(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An answer in one piece is held back for as long as its words take; a stream waits piece by piece."""
-    waited: list[float] = []
+@pytest.fixture
+def waited(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Return how many seconds loops wanted to wait; they do not wait."""
+    seconds_each: list[float] = []
     sleep = asyncio.sleep
 
     async def count(seconds: float) -> None:
-        waited.append(seconds)
+        seconds_each.append(seconds)
         await sleep(0)
 
     monkeypatch.setattr("amplifier_kit.loop.watch.asyncio.sleep", count)
+    return seconds_each
+
+
+async def test_a_delay_per_word(waited: list[float]) -> None:
+    """An answer in one piece is held back for as long as its words take; a stream waits piece by piece."""
     rig = LoopRig(say("three little words"))
     await run(rig, {"stream_delay": 2.0})
     assert 6.0 in waited
@@ -125,14 +131,16 @@ async def test_a_delay_per_word(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [seconds for seconds in waited if seconds] == [2.0, 2.0]
 
 
-async def test_a_distance_between_model_calls() -> None:
+async def test_a_distance_between_model_calls(waited: list[float]) -> None:
     """Calls that come too soon wait, and an event says how long."""
     rig = LoopRig(call(("1", "work", {})), say("done"), tools=[PlainTool("work")])
-    await run(rig, {"min_delay_between_calls_ms": 40})
+    hour = 3_600_000
+    await run(rig, {"min_delay_between_calls_ms": hour})
     [delay] = rig.data("orchestrator:rate_limit_delay")
-    assert (delay["configured_ms"], delay["iteration"]) == (40, 2)
-    assert 0 < delay["delay_ms"] <= 40
-    assert delay["delay_ms"] + delay["elapsed_ms"] == pytest.approx(40)
+    assert (delay["configured_ms"], delay["iteration"]) == (hour, 2)
+    assert 0 < delay["delay_ms"] <= hour
+    assert delay["delay_ms"] + delay["elapsed_ms"] == pytest.approx(hour)
+    assert [seconds for seconds in waited if seconds] == [pytest.approx(delay["delay_ms"] / 1000)]
 
 
 async def test_a_stop_at_once_ends_the_wait() -> None:

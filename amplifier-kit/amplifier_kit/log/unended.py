@@ -1,0 +1,175 @@
+"""Know what a log has the beginning of and not the end, and write that end when nobody else will.
+
+An event reaches the log after every hook with a lower priority. When one of them hangs and the session is stopped, what
+it hung in never comes there; a hook that denies an event keeps it from everybody behind it too; and the log of a
+process that is gone ends wherever it was.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final, NamedTuple
+
+from amplifier_core.events import (
+    EXECUTION_END,
+    EXECUTION_START,
+    ORCHESTRATOR_COMPLETE,
+    PROMPT_COMPLETE,
+    PROMPT_SUBMIT,
+    SESSION_END,
+    SESSION_RESUME,
+    SESSION_START,
+    TOOL_ERROR,
+    TOOL_POST,
+    TOOL_PRE,
+)
+
+Write = Callable[[str, dict[str, Any]], None]
+
+_SESSION: Final = frozenset({SESSION_START, SESSION_RESUME})
+_TURN: Final = frozenset({EXECUTION_START, PROMPT_SUBMIT})
+_ENDS_OF_TURN: Final = (PROMPT_COMPLETE, ORCHESTRATOR_COMPLETE, EXECUTION_END)
+
+
+class _Kind(NamedTuple):
+    """Work inside a turn, of which there may be several pieces at once."""
+
+    #: What tells one from the others.
+    key: str
+    #: What is written when its end does not come.
+    end: str
+    #: What of its beginning stands in its end too.
+    kept: tuple[str, ...]
+
+
+_TOOL: Final = _Kind("tool_call_id", TOOL_ERROR, ("tool_name", "tool_call_id", "parallel_group_id"))
+_CHILD: Final = "sub_session_id"
+_CHILDREN: Final = {
+    tool: _Kind(
+        _CHILD,
+        f"{tool}:agent_cancelled",
+        ("agent", "sub_session_id", "parent_session_id", "tool_call_id", "parallel_group_id"),
+    )
+    for tool in ("delegate", "task")
+}
+_STARTS: Final = {TOOL_PRE: _TOOL} | {
+    f"{tool}:{start}": child for tool, child in _CHILDREN.items() for start in ("agent_spawned", "agent_resumed")
+}
+_ENDS: Final = {TOOL_POST: _TOOL, TOOL_ERROR: _TOOL} | {
+    f"{tool}:{end}": child
+    for tool, child in _CHILDREN.items()
+    for end in ("agent_completed", "agent_cancelled", "error")
+}
+
+#: The events that say anything here; others need not be shown.
+TELLING: Final = frozenset({*_SESSION, SESSION_END, *_TURN, *_ENDS_OF_TURN, *_STARTS, *_ENDS})
+_IDS: Final = ("session_id", "parent_id", "trace_id", "turn_id", "span_id", "parent_span_id")
+#: The key of the payload that tells an end which was never emitted, with who has written it.
+WRITTEN_BY: Final = "written_by"
+
+
+class _Begun(NamedTuple):
+    facts: dict[str, Any]
+    at: float
+
+
+class Unended:
+    """What one session has begun and not ended, as far as its log was told."""
+
+    def __init__(
+        self, by: str, write: Write, status: Callable[[], str], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """`write` writes a line in the name of `by`, `status` tells how the session stands, `clock` the seconds."""
+        self._by = by
+        self._write = write
+        self._status = status
+        self._clock = clock
+        self._session: _Begun | None = None
+        self._turn: dict[str, _Begun] = {}
+        self._ended: set[str] = set()
+        self._work: dict[tuple[_Kind, str], _Begun] = {}
+
+    def note(self, event: str, data: Mapping[str, Any]) -> None:
+        """Take in an event of `TELLING` before it is written; ends that are overdue by then are written first."""
+        if event in (EXECUTION_START, SESSION_END) or (event == PROMPT_SUBMIT and event in self._turn):
+            self.end_turn()
+        if event in _SESSION:
+            self._session = self._begun(data, ())
+        elif event == SESSION_END:
+            self._session = None
+        elif event in _TURN:
+            self._turn[event] = self._begun(data, ())
+        elif event in _ENDS_OF_TURN:
+            self._note_end_of_turn(event)
+        elif (kind := _STARTS.get(event)) is not None:
+            if isinstance(name := data.get(kind.key), str):
+                self._work[kind, name] = self._begun(data, kind.kept)
+        elif (kind := _ENDS.get(event)) is not None:
+            self._work.pop((kind, str(data.get(kind.key))), None)
+
+    def _note_end_of_turn(self, event: str) -> None:
+        self._ended.add(event)
+        if event == EXECUTION_END:
+            self._end_work()
+            self._forget_turn()
+
+    @property
+    def children(self) -> list[str]:
+        """Return the sessions below this one that are at work."""
+        return [name for kind, name in self._work if kind.key == _CHILD]
+
+    @property
+    def is_any(self) -> bool:
+        """Tell whether an end is lacking."""
+        return self._session is not None or bool(self._turn or self._work)
+
+    def end_turn(self) -> None:
+        """Write what a turn that is over lacks: the ends of its work, and its own."""
+        self._end_work()
+        for event, begun in self._lacking():
+            response = {"response": ""} if event == EXECUTION_END else {}
+            self._close(event, begun, response)
+        self._forget_turn()
+
+    def end(self) -> None:
+        """Write everything that is lacking; nothing more will come."""
+        self.end_turn()
+        begun, self._session = self._session, None
+        if begun is not None:
+            self._write(SESSION_END, {**begun.facts, "status": self._status(), **self._mark(SESSION_END)})
+
+    def _lacking(self) -> Iterator[tuple[str, _Begun]]:
+        """Yield the ends that a turn lacks; a loop that tells one of them only has told the end of its turn."""
+        execution, prompt = self._turn.get(EXECUTION_START), self._turn.get(PROMPT_SUBMIT)
+        if execution is None:
+            if prompt is not None and not self._ended:
+                yield PROMPT_COMPLETE, prompt
+            return
+        if prompt is not None:
+            yield from ((event, prompt) for event in _ENDS_OF_TURN[:2] if event not in self._ended)
+        yield EXECUTION_END, execution
+
+    def _forget_turn(self) -> None:
+        self._turn.clear()
+        self._ended.clear()
+
+    def _end_work(self) -> None:
+        work, self._work = self._work, {}
+        for (kind, _), begun in reversed(work.items()):
+            error = {"type": self._ending(), "msg": "nothing was heard of its end"}
+            self._close(kind.end, begun, {"error": error})
+
+    def _close(self, event: str, begun: _Begun, facts: dict[str, Any]) -> None:
+        duration = round((self._clock() - begun.at) * 1000, 3)
+        told = {**begun.facts, **facts, "status": self._ending(), "duration_ms": duration}
+        self._write(event, {**told, **self._mark(event)})
+
+    def _ending(self) -> str:
+        return "cancelled" if self._status() == "cancelled" else "incomplete"
+
+    def _begun(self, data: Mapping[str, Any], kept: tuple[str, ...]) -> _Begun:
+        return _Begun({key: data[key] for key in (*_IDS, *kept) if data.get(key) is not None}, self._clock())
+
+    def _mark(self, event: str) -> dict[str, Any]:
+        return {WRITTEN_BY: self._by, "message": f"{event} was not heard to its end"}

@@ -1,0 +1,97 @@
+"""What was begun has an end in the log, whoever keeps that end from it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from amplifier_kit.log.unended import TELLING, Unended
+
+#: What a turn of our loops says, in order; `c` and `d` are a tool and a child.
+TURN = (
+    ("execution:start", {"turn_id": "t"}),
+    ("prompt:submit", {"turn_id": "t"}),
+    ("tool:pre", {"tool_call_id": "c", "tool_name": "look", "turn_id": "t"}),
+    ("delegate:agent_spawned", {"sub_session_id": "d", "agent": "x", "tool_call_id": "c", "turn_id": "t"}),
+    ("delegate:agent_completed", {"sub_session_id": "d"}),
+    ("tool:post", {"tool_call_id": "c"}),
+    ("prompt:complete", {}),
+    ("orchestrator:complete", {}),
+    ("execution:end", {}),
+)
+PAIRS = (
+    ("session:start", ("session:end",)),
+    ("execution:start", ("execution:end",)),
+    ("prompt:submit", ("prompt:complete", "orchestrator:complete", "execution:end")),
+    ("tool:pre", ("tool:post", "tool:error")),
+    ("delegate:agent_spawned", ("delegate:agent_completed", "delegate:agent_cancelled", "delegate:error")),
+)
+
+
+@given(st.lists(st.sets(st.integers(0, len(TURN) - 1)), min_size=1, max_size=3), st.booleans())
+def test_whatever_is_kept_from_the_log_what_it_has_the_start_of_ends_once(
+    lost: list[set[int]], loses_end: bool
+) -> None:
+    """Any events of any turns may be missing: every start has its end, no end is there twice, the last comes last."""
+    written: list[str] = []
+    unended = Unended("x", lambda event, data: written.append(event), lambda: "cancelled")
+
+    def hear(event: str, data: dict[str, Any]) -> None:
+        unended.note(event, data)
+        written.append(event)
+
+    hear("session:start", {})
+    for place, turn in enumerate(lost):
+        for number, (event, data) in enumerate(TURN):
+            if number not in turn:
+                hear(event, {key: f"{value}{place}" for key, value in data.items()})
+    if not loses_end:
+        hear("session:end", {})
+    unended.end()
+    count = Counter(written)
+    for start, ends in PAIRS:
+        assert count[start] <= sum(count[end] for end in ends), written
+    for number, (event, _) in enumerate(TURN):
+        kept = sum(number not in turn for turn in lost)
+        assert kept <= count[event] <= len(lost), event
+    assert written[-1] == "session:end"
+    assert set(written) <= TELLING
+
+
+@given(st.integers(1, 4))
+def test_what_is_whole_is_left_alone(turns: int) -> None:
+    """Of sessions that end as they should, nothing is written."""
+    written: list[str] = []
+    unended = Unended("x", lambda event, data: written.append(event), lambda: "completed")
+    for event, data in (("session:resume", {}), *TURN * turns, ("session:end", {})):
+        unended.note(event, data)
+    unended.end()
+    assert written == []
+
+
+def test_an_end_says_whose_it_is_and_that_the_log_wrote_it() -> None:
+    """It has the ids of its beginning, a status and a time, and is told from one that was emitted."""
+    written: dict[str, dict[str, Any]] = {}
+    status = ["cancelled"]
+    unended = Unended("x", written.__setitem__, lambda: status[0])
+    for event, data in (("session:start", {}), *TURN[:4]):
+        unended.note(event, data)
+    unended.end()
+    assert list(written) == [
+        *("delegate:agent_cancelled", "tool:error", "prompt:complete", "orchestrator:complete", "execution:end"),
+        "session:end",
+    ]
+    assert all(data["written_by"] == "x" and data["status"] == "cancelled" for data in written.values())
+    assert all(
+        data["turn_id"] == "t" and data["duration_ms"] >= 0 for event, data in written.items() if event[0] != "s"
+    )
+    assert (written["tool:error"]["tool_name"], written["tool:error"]["error"]["type"]) == ("look", "cancelled")
+    assert written["delegate:agent_cancelled"]["sub_session_id"] == "d"
+    status[0] = "failed"
+    unended.note("session:start", {})
+    unended.note(*TURN[0])
+    unended.end()
+    assert (written["execution:end"]["status"], written["session:end"]["status"]) == ("incomplete", "failed")
