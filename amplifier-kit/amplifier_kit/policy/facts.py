@@ -28,7 +28,8 @@ class Facts(NamedTuple):
 
     `commands` is None when the action runs none. `paths` are real paths (links followed); `spelled` are the same as
     they were written, which only denying and asking rules see. `reads` and `writes` are files that the action touches
-    besides: redirects of a shell line, a download's file. With a `problem`, nothing allows the action.
+    besides: redirects of a shell line, a download's file. `lines` are shell lines of more than one command, as they
+    were written. With a `problem`, nothing allows the action.
     """
 
     action: str
@@ -40,6 +41,7 @@ class Facts(NamedTuple):
     reads: tuple[Path, ...] = ()
     writes: tuple[Path, ...] = ()
     spelled: tuple[Path, ...] = ()
+    lines: tuple[str, ...] = ()
 
 
 def facts(action: str, details: Mapping[str, Any], project: Path) -> Facts:
@@ -73,6 +75,7 @@ class _Finder:
         self.reads: dict[Path, None] = {}
         self.writes: dict[Path, None] = {}
         self.hosts: dict[str, None] = {}
+        self.lines: dict[str, None] = {}
 
     def look(self) -> None:
         """Look at everything that is given."""
@@ -101,6 +104,7 @@ class _Finder:
             tuple(self.reads),
             tuple(self.writes),
             tuple(self.spelled),
+            tuple(self.lines),
         )
 
     def _texts(self, name: str, value: object) -> None:
@@ -134,9 +138,12 @@ class _Finder:
         if HOLE in value or _SURROGATES.search(value):
             self.problems.append("the command contains characters that no command has")
             return
-        from amplifier_kit.policy.shell import ShellParse
+        from amplifier_kit.policy.shell import MAX_LENGTH, ShellParse
+        from amplifier_kit.policy.whole_line import spans_commands
 
         segments = ShellParse().segments(value)
+        if spans_commands(value) and len(value) <= MAX_LENGTH:
+            self.lines[value] = None
         if not segments:
             self.problems.append("it names no command")
         self.commands += [self._redirected(segment) for segment in segments]

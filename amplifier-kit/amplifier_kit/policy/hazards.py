@@ -1,26 +1,14 @@
-"""Options and variables that make a harmless program run another one."""
+"""Options that make a harmless program run another one."""
 
 from __future__ import annotations
-
-import re
 
 from amplifier_kit.policy.programs import READERS, behind_runner
 from amplifier_kit.policy.segment import HOLE
 
-#: Variables that decide which program runs, or what it loads: a command with one of them is not what it seems.
-_VARIABLES = re.compile(
-    r"PATH|IFS|ENV|SHELL|HOME|TMPDIR|CDPATH|GLOBIGNORE|PS\d|PROMPT_COMMAND|SHELLOPTS|BASHOPTS|FPATH|"
-    r"(BASH|LD|DYLD|GIT|SSH|GNUPG|PYTHON|PERL|RUBY|NODE|NPM|npm|JAVA|_JAVA|JDK|MAVEN|GRADLE|PIP|UV|CARGO|RUST|GO|CGO|"
-    r"LUA|PHP|COMPOSER|DOTNET|CURL|WGET|SSL|OPENSSL|MALLOC|GLIBC|DOCKER|KUBE|AWS|MAKE|GNUMAKE|CMAKE|LESS|MAN|XDG|"
-    r"PYTEST|MYPY|COVERAGE|AWK|TERMINFO|AMPLIFIER)\w*|"
-    r"\w*(PAGER|EDITOR|VISUAL|BROWSER|ASKPASS|PROXY|proxy|PRELOAD|OPTIONS|OPTS|FLAGS|COMMAND|CONFIG|CONFIG_PATH|RC)|"
-    r"GCONV_PATH|LOCPATH|NLSPATH|CLASSPATH|CC|CXX|LD|AR|RSYNC_RSH|CVS_RSH|TAR_OPTIONS|POSIXLY_CORRECT|HISTFILE",
-    re.ASCII,
-)
 _GIT_GLOBAL = ("-c", "-C", "--config-env", "--exec-path", "--git-dir", "--work-tree", "--namespace", "--bare", "-p",
                "--attr-source", "--super-prefix")  # fmt: skip
 #: For each program, the options with which it runs a program or writes a file of the caller's choice. Shortened long
-#: options count as well.
+#: options count as well; `@` stands for a file that holds more of them.
 _OPTIONS: dict[str, tuple[str, ...]] = {
     "git": (
         "--upload-pack", "--receive-pack", "--exec", "--exec-path", "--ext-diff", "--textconv", "--output", "--config",
@@ -28,50 +16,89 @@ _OPTIONS: dict[str, tuple[str, ...]] = {
         "--tree-filter", "--index-filter", "--msg-filter", "--commit-filter", "--env-filter", "--smtp-server",
         "--remote", "--hooks-path", "--tool", "--help", "--output-directory", "--parent-filter", "--tag-name-filter",
         "--setup", "--sendmail-cmd", "--to-cmd", "--cc-cmd", "--header-cmd", "--export-marks", "--export-pack-edges",
-        "--index-output",
+        "--index-output", "--unsafe-paths", "--build-fake-ancestor", "--access-hook", "--pid-file",
     ),
     "find": ("-delete", "-fprint", "-fprint0", "-fprintf", "-fls"),
     "tar": ("--to-command", "--checkpoint-action", "--use-compress-program", "--rsh-command", "--info-script",
             "--new-volume-script", "-I", "-F", "--rmt-command", "--index-file", "--volno-file", "-g",
-            "--listed-incremental"),
+            "--listed-incremental", "--remove-files", "--recursive-unlink"),
     "sort": ("--compress-program", "--output", "-o"),
     "rg": ("--pre", "--hostname-bin", "--search-zip"),
-    "rsync": ("-e", "--rsh", "--rsync-path", "--log-file", "--write-batch", "--only-write-batch"),
+    "rsync": ("-e", "--rsh", "--rsync-path", "--log-file", "--write-batch", "--only-write-batch", "-M",
+              "--remote-option", "--backup-dir", "--partial-dir", "--daemon", "--config", "--remove-source-files",
+              "--remove-sent-files", "--del", "--delete-before", "--delete-during", "--delete-delay",
+              "--delete-after", "--delete-excluded", "--delete-missing-args"),
     "ssh": ("-o", "-F", "-J", "-I", "-E"),
-    "scp": ("-o", "-F", "-S"),
+    "scp": ("-o", "-F", "-S", "-D", "-J"),
+    "sftp": ("-o", "-F", "-S", "-D", "-J", "-b"),
+    "ssh-add": ("-s", "-S"),
+    "ssh-copy-id": ("-o", "-F"),
+    "ssh-keygen": ("-D", "-w"),
     "sed": ("-i", "-I", "--in-place", "-f", "--file"),
-    "less": ("-o", "-O", "--log-file"),
-    "man": ("-P", "--pager", "-H", "--html", "-C", "--config-file"),
+    "less": ("-o", "-O", "--log-file", "--LOG-FILE", "-k", "--lesskey-file", "--lesskey-src", "--lesskey-content",
+             "--cmd"),
+    "man": ("-P", "--pager", "-H", "--html", "-C", "--config-file", "-X", "--gxditview"),
+    "vim": ("-c", "--cmd", "-S", "-s", "-u", "-U", "-w", "-W", "-i", "-V", "-l", "--startuptime", "--remote-send",
+            "--remote-expr", "--listen"),
+    "nano": ("-s", "--speller", "-f", "--rcfile", "-C", "--backupdir"),
+    "emacs": ("-l", "-f", "-x", "-load", "--load", "-funcall", "--funcall", "-eval", "--eval", "-execute", "--execute",
+              "-script", "--script", "-batch", "--batch"),
     "curl": ("-o", "-O", "--output", "--output-dir", "--remote-name", "-K", "--config", "-T", "--upload-file", "-D",
              "--dump-header", "-c", "--cookie-jar", "--trace", "--trace-ascii", "--stderr", "--etag-save", "--hsts",
              "--alt-svc", "--libcurl", "--remote-name-all", "--engine", "--unix-socket", "--abstract-unix-socket",
-             "--ssl-sessions"),
+             "--ssl-sessions", "-Q", "--quote", "--mail-rcpt"),
     "wget": ("-O", "--output-document", "--use-askpass", "-e", "--execute", "--post-file", "-o", "--output-file", "-a",
              "--append-output", "-P", "--directory-prefix", "--save-cookies", "--warc-file", "--rejected-log",
-             "--config", "--body-file", "--hsts-file"),
+             "--config", "--body-file", "--hsts-file", "--warc-tempdir"),
     "fd": ("-x", "--exec", "-X", "--exec-batch"),
     "fdfind": ("-x", "--exec", "-X", "--exec-batch"),
     "ag": ("--pager",),
+    "ack": ("--pager", "--ackrc"),
+    "delta": ("--pager",),
     "bat": ("--pager", "--config-file"),
     "hg": ("--config", "--config-file", "--cwd", "-R", "--repository"),
     "svn": ("--diff-cmd", "--diff3-cmd", "--editor-cmd", "--config-option", "--config-dir"),
-    "zip": ("-T", "-TT", "--unzip-command"),
-    "ip": ("-b", "-batch", "netns"),
+    "zip": ("-T", "-TT", "--test", "--unzip-command", "-m", "--move", "-lf", "--logfile-path"),
+    "unzip": ("-:",),
+    "ip": ("-b", "-batch", "netns", "vrf"),
     "tree": ("-o", "-R"),
     "yq": ("-i", "--inplace", "--in-place", "-s", "--split-exp"),
     "date": ("-s", "--set"),
     "diff": ("--to-file",),
+    "diff3": ("--diff-program",),
+    "sdiff": ("-o", "--output", "--diff-program"),
+    "patch": ("-o", "--output", "-r", "--reject-file", "-d", "--directory", "-e", "--ed"),
+    "split": ("--filter",),
+    "install": ("--strip-program",),
+    "ptx": ("-G", "--traditional"),
+    "cpio": ("--rsh-command", "-O", "-F", "--file"),
+    "fzf": ("--preview", "--bind", "--listen", "--with-shell"),
+    "gpg": ("-o", "--output", "--agent-program", "--dirmngr-program", "--keyboxd-program", "--photo-viewer",
+            "--exec-path", "--options", "--homedir", "--log-file", "--logger-file", "--status-file",
+            "--attribute-file"),
+    "nc": ("-e", "-c", "--exec", "--sh-exec", "--lua-exec", "-o", "--output"),
+    "nmap": ("--script", "-o", "--datadir", "--resume"),
+    "tcpdump": ("-w", "-z"),
+    "ss": ("-K", "--kill", "-D", "--diag"),
+    "dmesg": ("-C", "-c", "--clear", "--read-clear", "-D", "-E", "-n", "--console-off", "--console-on",
+              "--console-level"),
+    "journalctl": ("--vacuum-size", "--vacuum-time", "--vacuum-files", "--rotate", "--flush", "--cursor-file"),
+    "pip": ("--log", "--python", "--report"),
+    "xmllint": ("-o", "--output", "--shell"),
+    "xsltproc": ("-o", "--output", "--writesubtree"),
     "env": ("-S", "--split-string"),
     "shuf": ("-o", "--output"),
     "iconv": ("-o", "--output"),
     "file": ("-C", "--compile"),
     "nm": ("--plugin",),
     "ar": ("--plugin",),
-    "kubectl": ("--kubeconfig",),
-    "cargo": ("--config", "--manifest-path", "-Z", "-C"),
+    "kubectl": ("--kubeconfig", "--cache-dir", "--profile-output", "--log-file", "--log-dir"),
+    "cargo": ("--config", "--manifest-path", "-Z", "-C", "--target-dir", "--logfile"),
     "mypy": ("--python-executable", "--config-file", "--install-types", "--junit-xml", "--cache-dir", "--shadow-file",
-             "--html-report", "--xml-report", "--txt-report", "--xslt-html-report", "--linecount-report"),
-    "ruff": ("--config", "-o", "--output-file", "--cache-dir"),
+             "--html-report", "--xml-report", "--txt-report", "--xslt-html-report", "--linecount-report",
+             "--any-exprs-report", "--cobertura-xml-report", "--linecoverage-report", "--lineprecision-report",
+             "--xslt-txt-report", "@"),
+    "ruff": ("--config", "-o", "--output-file", "--cache-dir", "@"),
     "test": ("-v", "-R"),
     "compgen": ("-C", "-F", "-W"),
     "history": ("-w", "-a", "-r", "-n"),
@@ -82,13 +109,19 @@ _OPTIONS: dict[str, tuple[str, ...]] = {
 
 #: Other names of these programs.
 _ALIASES = {
-    "batcat": "bat", "bsdtar": "tar", "gawk": "awk", "mawk": "awk", "nawk": "awk", "gdate": "date", "gfind": "find",
-    "gmake": "make", "gsed": "sed", "gsort": "sort", "gtar": "tar", "py.test": "pytest",
+    "[": "test", "batcat": "bat", "bsdtar": "tar", "gawk": "awk", "mawk": "awk", "nawk": "awk", "gdate": "date",
+    "gfind": "find", "gmake": "make", "gsed": "sed", "gsort": "sort", "gtar": "tar", "py.test": "pytest",
+    "ex": "vim", "ginstall": "install", "gpg2": "gpg", "gsplit": "split", "gvim": "vim", "ncat": "nc", "netcat": "nc",
+    "nvim": "vim", "pip3": "pip", "vi": "vim", "view": "vim", "vimdiff": "vim",
 }  # fmt: skip
 #: What single letters and words mean to some commands of git alone.
 _GIT_COMMANDS: dict[str, tuple[str, ...]] = {
     "archive": ("-o",),
     "bisect": ("run",),
+    "bugreport": ("-o",),
+    "checkout-index": ("--prefix",),
+    "diagnose": ("-o",),
+    "maintenance": ("start", "stop", "register", "unregister"),
     "clone": ("-u", "-c"),
     "difftool": ("-x", "-t"),
     "format-patch": ("-o",),
@@ -97,11 +130,17 @@ _GIT_COMMANDS: dict[str, tuple[str, ...]] = {
     "rebase": ("-x",),
     "submodule": ("foreach",),
 }
-
-
-def is_hazardous_variable(name: str) -> bool:
-    """Tell whether a variable of that name may change which program runs or what it loads."""
-    return _VARIABLES.fullmatch(name) is not None
+#: Commands of git that run, or open to others, whatever their words name.
+_GIT_RUNS = frozenset({"daemon", "instaweb", "merge-index", "remote-ext", "remote-fd", "shell", "web--browse"})
+#: What `git config` may be given when it only shows something, and what says that it does.
+_GIT_SHOWS = frozenset({
+    "-l", "--list", "--get", "--get-all", "--get-regexp", "--get-urlmatch", "--get-color", "--get-colorbool", "get",
+    "list",
+})  # fmt: skip
+_GIT_PLAIN = frozenset({
+    "--global", "--local", "--system", "--worktree", "--show-origin", "--show-scope", "--name-only", "--null", "-z",
+    "--includes", "--no-includes", "--bool", "--int", "--path", "--all", "--regexp",
+})  # fmt: skip
 
 
 def hazardous_option(words: tuple[str, ...]) -> str | None:
@@ -118,6 +157,8 @@ def hazardous_option(words: tuple[str, ...]) -> str | None:
         command, found = _git_command(rest)
         if found is not None or command is None:
             return found
+        if command in _GIT_RUNS or (command == "config" and _sets(rest[rest.index(command) + 1 :])):
+            return command
         known += _GIT_COMMANDS.get(command, ())
     elif program == "tar" and rest:
         rest = (f"-{rest[0].removeprefix('-')}", *rest[1:])  # the first word is options, with or without a dash
@@ -135,13 +176,23 @@ def _git_command(rest: tuple[str, ...]) -> tuple[str | None, str | None]:
     return None, None
 
 
+def _sets(words: tuple[str, ...]) -> bool:
+    """Tell whether `git config` may set something: what it sets is run by git's next commands."""
+    given = [word for word in words if word not in _GIT_PLAIN]
+    if not given or any(HOLE in word for word in given):
+        return True
+    options = [word for word in given[1:] if word.startswith("-")]
+    is_read = given[0] in _GIT_SHOWS or (len(given) == 1 and "." in given[0] and not given[0].startswith("-"))
+    return bool(options) or not is_read
+
+
 def _told(word: str) -> str:
     return word.partition("=")[0].replace(HOLE, "…")
 
 
 def _is_one_of(word: str, known: tuple[str, ...]) -> bool:
     if not word.startswith("-"):
-        return word in known
+        return word in known or (word.startswith("@") and "@" in known)
     if word in ("-", "--"):
         return False
     name = word.partition("=")[0]
@@ -149,5 +200,5 @@ def _is_one_of(word: str, known: tuple[str, ...]) -> bool:
         return True
     if name.startswith("--"):
         return any(option.startswith(name) for option in known)
-    # A single letter may stand in a cluster, or have its value behind it; a find-like option stands alone.
-    return any(option == name or (len(option) == 2 and option[1] in name[1:]) for option in known)
+    # One or two letters may stand in a cluster, or have a value behind them; a find-like option stands alone.
+    return any(option == name or (len(option) <= 3 and option[1:] in name[1:]) for option in known)

@@ -14,6 +14,7 @@ from amplifier_kit.policy.part import Part
 from amplifier_kit.policy.places import folded, followed, path_matches, pattern_parts, prefix_of
 from amplifier_kit.policy.rule import Rule
 from amplifier_kit.policy.segment import HOLE, Segment
+from amplifier_kit.policy.whole_line import spans_commands
 
 
 class _Command(NamedTuple):
@@ -137,6 +138,8 @@ def _certain_starts(segment: Segment, lines: tuple[str, ...]) -> set[str]:
 
 
 def _is_about(rule: Rule, part: Part) -> bool:
+    if part.is_line and not spans_commands(rule.command or ""):
+        return False
     # A rule that restricts means `bash` by `Bash` as well: one that never fits protects from nothing.
     fits = _fits if rule.verdict == "allow" else _fits_by_any_case
     if rule.tool is not None and not fits(rule.tool, part.tool):

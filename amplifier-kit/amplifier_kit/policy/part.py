@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from amplifier_kit.policy.facts import Facts
 from amplifier_kit.policy.segment import Segment
+from amplifier_kit.policy.whole_line import line_forms
 
 
 class Part(NamedTuple):
@@ -16,7 +17,8 @@ class Part(NamedTuple):
     `actions` are the names under which a rule may mean it: a file that a command writes is written and run.
     `is_refused` means that nothing allows it; a `problem` on a command means that no rule allows it by its words.
     `lines` are all the spellings of a command that rules which restrict are held against.
-    With `is_spelling` it is another part's path as it was written, which only rules that restrict look at.
+    With `is_spelling` it is another part's path as it was written, or the line of several commands, which only rules
+    that restrict look at.
     """
 
     actions: tuple[str, ...]
@@ -29,6 +31,11 @@ class Part(NamedTuple):
     is_refused: bool = False
     is_spelling: bool = False
     lines: tuple[str, ...] = ()
+
+    @property
+    def is_line(self) -> bool:
+        """Whether it is a line of several commands: only rules are about it that name more than one."""
+        return self.is_spelling and self.segment is not None
 
     @property
     def is_uncertain(self) -> bool:
@@ -52,6 +59,8 @@ def _parts(facts: Facts, own: tuple[str, ...]) -> Iterator[Part]:
         if segment.words or segment.assignments or segment.is_opaque:
             problem = segment.reason if segment.is_opaque else ""
             yield Part(own, facts.tool, segment.text, segment=segment, problem=problem, lines=segment.spellings())
+    for line in facts.lines:
+        yield Part(own, facts.tool, line, segment=Segment(None, line), is_spelling=True, lines=line_forms(line))
     for path in facts.paths:
         yield Part(own, facts.tool, str(path), path=path)
     for action, paths in (("filesystem.read", facts.reads), ("filesystem.write", facts.writes)):

@@ -9,6 +9,7 @@ from typing import Final
 from amplifier_kit.policy.awk import hazardous_awk
 from amplifier_kit.policy.sed import hazardous_script
 from amplifier_kit.policy.segment import HOLE
+from amplifier_kit.policy.variables import is_hazardous_variable
 
 #: A file or a folder of the project, by a name that hides nothing.
 _PLAIN_PLACE: Final = re.compile(r"(?!.*\.\.)[A-Za-z0-9_.][\w./-]*", re.ASCII)
@@ -19,14 +20,27 @@ _MAKE_VALUE: Final = re.compile(r"[\w./,:@%+-]*", re.ASCII)
 _MAKE_DECIDES: Final = re.compile(r"\.?SHELL\w*|MAKE\w*|[A-Z]*(CC|CXX|LD|AR|RM|CMD|COMMAND|FLAGS|PYTHON)|.*[^\w].*")
 
 _PYTEST: Final = re.compile(
-    r"--(tx|px|rsyncdir|basetemp|pastebin|junit-?xml|log-file|debug|html|report-log|resultlog|config-file|cov-config)"
+    r"--(tx|px|rsyncdir|basetemp|pastebin|junit-?xml|log-file|debug|html|report-log|resultlog|config-file|cov-config|"
+    r"override-ini)"
 )
+#: A report with the file that it is written to, by an option of pytest-cov.
+_PYTEST_REPORT: Final = re.compile(r"\A(--cov-report=)?(html|xml|json|lcov|annotate|markdown\S*):")
 _PYTEST_LETTERS: Final = re.compile(r"-[vqxslhdfV]*(?P<letter>[cop])(?P<value>.*)", re.DOTALL)
 _PYTEST_SETTINGS: Final = re.compile(r"addopts=|(log_cli\w*|xfail_strict|asyncio_\w+|timeout|console_output_style)=\w*")
 
 _GO: Final = re.compile(
     r"--?(test\.)?(exec|toolexec|vettool|o|overlay|modfile|C|pkgdir|\w+profile|trace|outputdir|\w+flags|compiler)"
 )
+
+_OPENSSL: Final = re.compile(
+    r"--?(\w*engine(_impl)?|provider(-path)?|config|out|keyout|writerand|sess_out|keylogfile|msgfile|certsout"
+    r"|CAcreateserial|CAserial|rsp_?out|req_?out|module|pre|post)"
+)
+#: Where less and vim start: a line, the end, a text to look for. Everything else behind a plus is a command.
+_LESS_START: Final = re.compile(r"\+\+?([0-9]*[gGF%]?|/[^\x00-\x1f]*)")
+_VIM_START: Final = re.compile(r"\+[0-9]*")
+#: Addresses of socat that run or write.
+_SOCAT: Final = re.compile(r"(exec|system|shell|open|create|gopen|file)\b.*", re.IGNORECASE | re.DOTALL)
 
 #: Where curl reads a file to send it, and where it writes one by a format.
 _CURL_FILE: Final = re.compile(r"(\A|=|\A-[A-Za-z]+)[@<]")
@@ -37,7 +51,7 @@ def _make(words: tuple[str, ...]) -> str | None:
         following = words[at + 1] if at + 1 < len(words) else ""
         if word.startswith("--"):
             name, equals, value = word.partition("=")
-            if _shortens(name, "--file", "--makefile", "--directory"):
+            if _shortens(name, "--file", "--makefile", "--directory", "--include-dir"):
                 if not _PLAIN_PLACE.fullmatch(value if equals else following):
                     return name
             elif _shortens(name, "--eval"):
@@ -45,7 +59,7 @@ def _make(words: tuple[str, ...]) -> str | None:
         elif word.startswith("-"):
             if "E" in word:
                 return word
-            letters, letter, value = _parted(word, "fC")
+            letters, letter, value = _parted(word, "fCI")
             if letter and not _PLAIN_PLACE.fullmatch(value or following):
                 return f"-{letters}{letter}"
         elif (found := _MAKE_SET.fullmatch(word)) and not _is_plain_setting(found[1], found[2]):
@@ -54,13 +68,17 @@ def _make(words: tuple[str, ...]) -> str | None:
 
 
 def _is_plain_setting(name: str, value: str) -> bool:
-    return not _MAKE_DECIDES.fullmatch(name) and _MAKE_VALUE.fullmatch(value) is not None
+    # What is set on its line, make puts into the environment of every command.
+    decides = _MAKE_DECIDES.fullmatch(name) is not None or is_hazardous_variable(name)
+    return not decides and _MAKE_VALUE.fullmatch(value) is not None
 
 
 def _pytest(words: tuple[str, ...]) -> str | None:
     for at, word in enumerate(words):
         if _PYTEST.fullmatch(word.partition("=")[0]):
             return word.partition("=")[0]
+        if word.startswith("@") or _PYTEST_REPORT.search(word):
+            return word[:40]
         if found := _PYTEST_LETTERS.fullmatch(word):
             value = found["value"] or (words[at + 1] if at + 1 < len(words) else "")
             is_harmless = {"c": False, "o": bool(_PYTEST_SETTINGS.fullmatch(value)), "p": value.startswith("no:")}
@@ -71,6 +89,25 @@ def _pytest(words: tuple[str, ...]) -> str | None:
 
 def _go(words: tuple[str, ...]) -> str | None:
     return next((word.partition("=")[0] for word in words if _GO.fullmatch(word.partition("=")[0])), None)
+
+
+def _openssl(words: tuple[str, ...]) -> str | None:
+    return next((word for word in words if _OPENSSL.fullmatch(word.partition("=")[0])), None)
+
+
+def _starting_at(known: re.Pattern[str]) -> Callable[[tuple[str, ...]], str | None]:
+    """Return a reader for programs that take a command of their own behind a plus."""
+
+    def read(words: tuple[str, ...]) -> str | None:
+        # A line may end in any word, and what is behind it is the next command.
+        is_odd = (word for word in words if "\n" in word or (word.startswith("+") and not known.fullmatch(word)))
+        return next(is_odd, None)
+
+    return read
+
+
+def _socat(words: tuple[str, ...]) -> str | None:
+    return next((word for word in words if _SOCAT.fullmatch(word) or word in ("-lf", "-r", "-R")), None)
 
 
 def _npm(words: tuple[str, ...]) -> str | None:
@@ -84,7 +121,11 @@ def _npm(words: tuple[str, ...]) -> str | None:
 
 
 def _curl(words: tuple[str, ...]) -> str | None:
-    encodes = any(_shortens(word, "--data-urlencode") and len(word) > len("--data-") for word in words)
+    encodes = any(
+        (_shortens(word, "--data-urlencode") and len(word) > len("--data-"))
+        or (_shortens(word, "--url-query") and len(word) > len("--url"))
+        for word in words
+    )
     for word in words:
         if word.startswith("--expand-") or "%output{" in word or _CURL_FILE.search(word) or (encodes and "@" in word):
             return word.partition("=")[0][:40]
@@ -95,11 +136,14 @@ def _second_operand(valued: str) -> Callable[[tuple[str, ...]], str | None]:
     """Return a reader for programs that write to the second file they are given."""
 
     def read(words: tuple[str, ...]) -> str | None:
-        operands = [
-            word
-            for at, word in enumerate(words)
-            if (word == "-" or not word.startswith(("-", "+"))) and not (at and words[at - 1] in valued.split())
-        ]
+        if "--" in words:
+            return "--"  # a file's name behind it may look like an option
+        operands: list[str] = []
+        for at, word in enumerate(words):
+            is_option = re.match(r"-.|\+[0-9]", word) is not None
+            # Behind the first file, what looks like an option may be the second.
+            if not (at and words[at - 1] in valued.split()) and (operands or not is_option):
+                operands.append(word)
         return operands[1] if len(operands) > 1 else None
 
     return read
@@ -121,11 +165,15 @@ READERS: Final[dict[str, Callable[[tuple[str, ...]], str | None]]] = {
     "awk": hazardous_awk,
     "curl": _curl,
     "go": _go,
+    "less": _starting_at(_LESS_START),
     "make": _make,
     "npm": _npm,
+    "openssl": _openssl,
     "pytest": _pytest,
     "sed": hazardous_script,
+    "socat": _socat,
     "uniq": _second_operand("-f -s -w --skip-fields --skip-chars --check-chars"),
+    "vim": _starting_at(_VIM_START),
     "xxd": _second_operand("-c -g -l -s -o -n -R -cols -len -seek"),
 }
 

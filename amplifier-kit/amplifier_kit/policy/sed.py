@@ -36,11 +36,15 @@ def hazardous_script(words: tuple[str, ...]) -> str | None:
             continue
         if word.startswith("--"):
             name, equals, value = word.partition("=")
-            if len(name) > 3 and "--expression".startswith(name):
+            if name.startswith("--l"):
+                return name
+            if name.startswith("--e"):
                 scripts.append(value if equals else following)
                 at += not equals
             continue
-        _, is_script, value = word.partition("e")
+        letters, is_script, value = word.partition("e")
+        if "l" in letters:
+            return "-l"  # the next word is its value, also one that looks like a script, or not, as the system has it
         if is_script:
             scripts.append(value or following)
             at += not value

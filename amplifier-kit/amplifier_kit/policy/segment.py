@@ -27,7 +27,8 @@ class Segment(NamedTuple):
 
     `text` is the source as a person wrote it. `assignments` are the variables set for this command alone. With
     `is_opaque`, the words may be incomplete or not what runs: `reason` says why, and no rule that names a command
-    allows it. With `runs_rest`, any later word may be the name of a program that is run.
+    allows it. With `runs_rest`, any later word may be the name of a program that is run. `within` are the commands
+    around it that only pass on to it, as `timeout 5`: rules that restrict may mean those.
     """
 
     words: tuple[str, ...] | None
@@ -37,6 +38,7 @@ class Segment(NamedTuple):
     reason: str = ""
     assignments: tuple[str, ...] = ()
     runs_rest: bool = False
+    within: tuple[tuple[str, ...], ...] = ()
 
     def opaque(self, reason: str) -> Segment:
         """Return this segment as one that is not understood; the first reason stays."""
@@ -65,7 +67,8 @@ class Segment(NamedTuple):
         if not self.words:
             return (self.line,) if self.assignments else ()
         lines = [self.line]
-        if not self.runs_rest and not self.assignments and _SAME.fullmatch(lines[0]):
+        lines += [line for around in self.within for line in Segment(around, self.text).spellings()]
+        if len(lines) == 1 and not self.runs_rest and not self.assignments and _SAME.fullmatch(lines[0]):
             return (lines[0],)
         starts = range(min(len(self.words), MAX_STARTS)) if self.runs_rest else range(1)
         for start in starts:

@@ -97,9 +97,10 @@ class ShellParse:
             found.append(current)
         for script in wrapped.scripts:
             found += self._script(script, level + 1)
+        within = (*current.within, current.words or ())
         return [
             (
-                current._replace(words=words)
+                current._replace(words=words, within=within)
                 if passed_on
                 else Segment(words, current.text, is_opaque=current.is_opaque, reason=current.reason),
                 level + 1,

@@ -6,9 +6,9 @@ import re
 from itertools import pairwise
 from typing import TYPE_CHECKING, Literal
 
-from amplifier_kit.policy.hazards import is_hazardous_variable
 from amplifier_kit.policy.heredoc import heredoc_problem
 from amplifier_kit.policy.segment import HOLE, Redirect, Segment
+from amplifier_kit.policy.variables import is_hazardous_variable
 from amplifier_kit.policy.words import NotKnown, shell_words, source_text, word_text
 from amplifier_kit.policy.wrappers import PLAIN_NAME
 
@@ -43,7 +43,10 @@ _WORDS = _kinds(
 _LOOSE = _kinds("string heredoc_body heredoc_redirect expansion arithmetic_expansion test_command regex ERROR")
 #: A test without anything that the shell would fill in, open or write.
 _PLAIN_TEST = re.compile(r"\[ [\w\s./=!-]* \]|\[\[ [\w\s./=!&|-]* \]\]", re.ASCII)
-_NAMED_DESCRIPTOR = re.compile(rb"(?<!\$)\{\w+\}[<>]")
+#: What `[[` compares as numbers: it calculates them, and to calculate a name may run what is in the variable.
+_COMPARES_NUMBERS = frozenset({"-eq", "-ne", "-lt", "-le", "-gt", "-ge"})
+#: Also one of an array, whose subscript may be anything.
+_NAMED_DESCRIPTOR = re.compile(rb"(?<!\$)\{\w+(\[[^\n]*?\])?\}[<>]")
 MAX_SEGMENTS = 500
 _HARMLESS_FILES = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/stdin"})
 _WRITES = frozenset({">", ">>", ">|", "&>", "&>>", ">&"})
@@ -216,7 +219,7 @@ class Walk:
 
     def _on_test_command(self, node: Node) -> None:
         text = source_text(node, self.source)
-        is_plain = _PLAIN_TEST.fullmatch(text) and not re.search(r"(^|\s)-[vR]\b", text)
+        is_plain = _PLAIN_TEST.fullmatch(text) and not re.search(r"(^|\s)-[vR]\b", text) and not _calculates(text)
         reason = "" if is_plain else "a test that is not plain"
         self._add(tuple(text.split()), node, reason=reason)
 
@@ -319,6 +322,13 @@ class Walk:
         if text.startswith("~") and not (is_home and destination.type == "word"):
             return [Redirect(kind, None)]
         return [Redirect(kind, text)]
+
+
+def _calculates(test: str) -> bool:
+    """Tell whether a test compares something as a number that is none."""
+    words = test.split() if test.startswith("[[") else []
+    found = (pair for at, word in enumerate(words) if word in _COMPARES_NUMBERS for pair in words[at - 1 : at + 2 : 2])
+    return any(not re.fullmatch(r"-?[0-9]+", word, re.ASCII) for word in found)
 
 
 def _late_words(redirect: Node) -> list[Node]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from amplifier_kit.policy.hazards import is_hazardous_variable
 from amplifier_kit.policy.segment import HOLE
+from amplifier_kit.policy.variables import is_hazardous_variable
 
 
 class Wrapped(NamedTuple):
@@ -72,19 +72,23 @@ _WRAPPERS = {
         "0rtpxo",
         "InLPsdEa",
         _names("null no-run-if-empty verbose interactive exit open-tty"),
-        _names("arg-file delimiter max-args max-procs max-chars process-slot-var"),
+        _names("arg-file delimiter max-args max-procs max-chars"),
     ),
 }  # fmt: skip
+#: What these are called where another system's programs have their names.
+_WITH_G = _names("genv gfind gnice gnohup gstdbuf gtimeout gxargs")
 #: Shells whose language this is, and shells whose language is near enough for a denying rule to see inside.
 _SHELLS = _names("sh bash dash ash")
 _OTHER_SHELLS = _names("zsh ksh mksh fish csh tcsh")
 #: Programs of many forms that run what follows somewhere in their words. A rule may name them; a denying rule looks
 #: at every word.
 RUNNERS = _names(
-    "at batch bunx capsh chroot chrt conda cpulimit dbus-run-session direnv docker dotenv entr expect fakeroot "
-    "faketime firejail flock gdb guix hatch kubectl ltrace nerdctl nix nix-shell npx nsenter numactl parallel pdm perf "
-    "pipenv pipx pkexec pnpm podman poetry prlimit proot proxychains rlwrap runuser rye screen script setpriv ssh "
-    "strace su systemd-run taskset tmux torsocks unbuffer unshare uv uvx valgrind watch xvfb-run yarn bwrap"
+    "aa-exec asdf at batch bunx bwrap caffeinate capsh choom chroot chrt conda cpulimit dbus-launch dbus-run-session "
+    "direnv docker dotenv entr expect fakeroot faketime firejail flock gdb gosu guix hatch kubectl linux32 linux64 "
+    "ltrace mise nerdctl nix nix-shell npx nsenter numactl parallel pdm perf pipenv pipx pkexec pnpm podman poetry "
+    "prlimit proot proxychains rlwrap run0 runcon runuser rye screen script setarch setpriv sg ssh ssh-agent "
+    "start-stop-daemon strace su su-exec systemd-cat systemd-inhibit systemd-run taskset tmux torsocks unbuffer "
+    "unshare uv uvx valgrind watch xvfb-run yarn"
 )
 #: Builtins after which the shell is another: names, options, variables or files decide what its next commands are.
 CHANGES_SHELL = _names(
@@ -92,6 +96,8 @@ CHANGES_SHELL = _names(
     "set shopt source trap typeset unalias unset"
 )
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=", re.ASCII)
+#: What of a format writes into a variable how much was printed so far.
+_COUNTS = re.compile(r"%[^a-zA-Z%]*[hjlLqtz]*n")
 _SHELL_LONG = _names("--login --noprofile --norc --posix --noediting")
 _NICE_SET = re.compile(r"[-+](e|u|x|eu|ex|ux|eux|o|eo|uo|xo|euo|exo|uxo|euxo)|pipefail|errexit|nounset|xtrace")
 #: A shell's variable of such a name is nobody's setting.
@@ -106,13 +112,24 @@ def changes_shell(words: tuple[str, ...]) -> bool:
     if program == "read":
         return not all(word == "-r" or PLAIN_NAME.fullmatch(word) for word in rest)
     if program == "printf":
-        return any(word.startswith(("-v", HOLE)) or (word.startswith("-") and HOLE in word) for word in rest[:1])
+        return _printf_sets(rest)
     return program in CHANGES_SHELL
+
+
+def _printf_sets(words: tuple[str, ...]) -> bool:
+    """Tell whether `printf` sets a variable: behind -v, or by a %n in its format."""
+    if any(word.startswith(("-v", HOLE)) or (word.startswith("-") and HOLE in word) for word in words[:1]):
+        return True
+    at = int(words[:1] == ("--",))
+    shown = "".join(words[at : at + 1]).replace("%%", "")
+    has_values = len(words) > at + 1
+    return has_values and (HOLE in shown or _COUNTS.search(shown) is not None)
 
 
 def unwrap(words: tuple[str, ...]) -> Wrapped | None:
     """Return what a command runs besides itself, or None when it is no wrapper. The first word is a known name."""
     name = words[0].rpartition("/")[2].casefold()
+    name = name[1:] if name in _WITH_G else name
     if name in _SHELLS or name in _OTHER_SHELLS:
         return _shell(name, words)
     if name in ("eval", "trap"):
@@ -197,12 +214,13 @@ def _option_length(word: str, options: _Options) -> int | None:
 
 def _xargs(words: tuple[str, ...]) -> Wrapped:
     start = _program_at(words, _WRAPPERS["xargs"])
-    if start is None:
+    if start is None or start > len(words):
         return Wrapped(reason="`xargs` with options that are not known here")
     inner = list(words[start:])
     for index, word in enumerate(words[1:start], start=1):
-        if word.startswith("-I"):
-            mark = word[2:] or words[index + 1]
+        # The value of another option may look like it: then less is known than could be, which allows nothing.
+        if found := re.match(r"-[^-I]*I", word):
+            mark = word[found.end() :] or words[index + 1]
             inner = [part.replace(mark, HOLE) for part in inner]
     # Without anything to read, it runs the words as they stand.
     return Wrapped(words=(tuple(inner), (*inner, HOLE))) if inner else Wrapped()

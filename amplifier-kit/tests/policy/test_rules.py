@@ -47,6 +47,57 @@ def test_every_segment_must_be_allowed() -> None:
     assert (decision.verdict, decision.what) == (None, "make all")
 
 
+@pytest.mark.parametrize(
+    ("pattern", "command"),
+    [
+        ("curl * | sh*", "curl -s x | sh"),
+        ("curl * | sh*", "curl -s x|sh -x"),
+        ("curl *|sh", "curl x  |\tsh"),
+        ("*| sh*", "cat x | tee y | sh"),
+        ("*&&*", "ls && ls"),
+        ("*;*", "ls; ls"),
+        ("echo * > /dev/*", "echo x >/dev/sda"),
+        ("*>>*", "ls >> x"),
+        ("*$(*", "ls $(ls)"),
+        ("*`*", "ls `ls`"),
+    ],
+)
+@pytest.mark.parametrize("verdict", ["deny", "ask"])
+def test_rule_that_restricts_may_name_several_commands(pattern: str, command: str, verdict: Any) -> None:
+    """A line is held against it as a whole, too: each command alone would not match, and the rule would do nothing."""
+    rules = [Rule("allow", action="process.exec"), Rule(verdict, command=pattern)]
+    assert decide(rules, command=command).verdict == verdict
+    assert decide(rules, command="ls x").verdict == "allow"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "command"),
+    [
+        ("timeout *", "timeout 5 ls"),
+        ("nice *", "nice -n 5 timeout 5 ls"),
+        ("timeout *", "nice -n 5 timeout 5 ls"),
+        ("time *", "time ls"),
+        ("command *", "command ls"),
+        ("builtin *", "builtin echo x"),
+        ("stdbuf *", "sh -c 'stdbuf -o0 ls'"),
+        ("nice *", "sudo nice ls"),
+        ("nice *", "/usr/bin/nice ls $x"),
+    ],
+)
+def test_rule_that_restricts_may_name_what_only_passes_on(pattern: str, command: str) -> None:
+    """Programs that are passed over when a line is allowed are not passed over by a rule that denies them."""
+    rules = [Rule("allow", action="process.exec"), Rule("deny", command=pattern)]
+    assert decide(rules, command=command).verdict == "deny"
+    assert decide([Rule("allow", command="ls *")], command="nice -n 5 timeout 5 ls x").verdict == "allow"
+
+
+def test_rule_about_one_command_is_not_about_the_line() -> None:
+    """What stands in another command does not make it match; and no rule allows several commands by one pattern."""
+    rules = [Rule("allow", command="git *"), Rule("allow", command="echo *"), Rule("deny", command="git * push")]
+    assert decide(rules, command="git status && echo push").verdict == "allow"
+    assert decide([Rule("allow", command="ls | sh"), Rule("allow", command="*|*")], command="ls | sh").verdict is None
+
+
 def test_final_star_also_means_no_arguments() -> None:
     """`ls *` is `ls` with any arguments or none, not `lsof`."""
     rules = [Rule("allow", command="ls *")]

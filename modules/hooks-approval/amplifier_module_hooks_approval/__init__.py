@@ -11,7 +11,7 @@ from typing import Any, Final
 from amplifier_core.events import APPROVAL_DENIED, APPROVAL_GRANTED, APPROVAL_REQUIRED, TOOL_PRE
 from amplifier_module_hooks_approval._bridge import KernelBridge, with_published_keys
 from amplifier_module_hooks_approval._gate import NAME, ToolGate
-from amplifier_module_hooks_approval._policy import ApprovalPolicy
+from amplifier_module_hooks_approval._policy import MODULE, ApprovalPolicy
 from amplifier_module_hooks_approval._provider import ProviderDesk
 from amplifier_module_hooks_approval._rules import read_rules
 from amplifier_module_hooks_approval._settings import Settings
@@ -21,15 +21,17 @@ __all__ = ["mount"]
 
 logger = logging.getLogger(__name__)
 
-MODULE: Final = "hooks-approval"
 REGISTER_PROVIDER: Final = "approval.register_provider"
 RULES: Final = "approval.rules"
+#: What tells an app that no rule would spare a question: nothing is to be remembered in its place.
+ASKS_EACH_TIME: Final = "approval.asks_each_time"
 #: What tells tools which places they must not show; an app with rules of its own has it already.
 HIDDEN: Final = "policy.hidden"
 PRIORITY: Final = -10
 #: Before hooks that change what they pass on, and after them.
 _FIRST: Final = -1000
 _LAST: Final = 10_000
+_DECIDED: Final = (APPROVAL_GRANTED, APPROVAL_DENIED)
 
 
 async def mount(coordinator: Any, config: dict[str, Any] | None = None) -> Callable[[], None]:
@@ -49,10 +51,13 @@ async def mount(coordinator: Any, config: dict[str, Any] | None = None) -> Calla
     if hasattr(coordinator, "register_policy"):
         taken.append(coordinator.register_policy(MODULE, policy, PRIORITY))
         taken += _registered_bridge(coordinator, bridge)
+        register = coordinator.hooks.register
+        taken += [register(event, policy.on_decided, priority=PRIORITY, name=f"{NAME}_rule") for event in _DECIDED]
         coordinator.register_capability(REGISTER_PROVIDER, bridge.register_provider)
     else:
         coordinator.register_capability(REGISTER_PROVIDER, desk.register)
     coordinator.register_capability(RULES, tuple(rules))
+    coordinator.register_capability(ASKS_EACH_TIME, policy.asks_each_time)
     if coordinator.get_capability(HIDDEN) is None:
         coordinator.register_capability(HIDDEN, policy.hidden)
 

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from weakref import WeakKeyDictionary
 
+from amplifier_core.models import HookResult
 from amplifier_module_hooks_approval._settings import Settings
 
 if TYPE_CHECKING:
     from amplifier_kit.policy import Rule
 
+#: The name of the policy.
+MODULE: Final = "hooks-approval"
 #: Words in the name of a tool that are a reason to ask, as published.
 _WORDS: Final = frozenset({"write", "edit", "execute", "run"})
 _WORD: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
@@ -34,6 +39,8 @@ class Opinion(NamedTuple):
     reason: str = ""
     #: Whether it is about what kind of tool it is, and nobody has said it of this one.
     is_by_kind: bool = False
+    #: The rule that it comes from, if it does.
+    rule: Rule | None = None
 
 
 class ApprovalPolicy:
@@ -49,11 +56,24 @@ class ApprovalPolicy:
         self._project = project
         self._given = tuple(rules)
         self._rules = self._compiled(rules) if rules else None
+        #: What was said last, in the task that the kernel decides in.
+        self._said: WeakKeyDictionary[asyncio.Task[Any], Opinion] = WeakKeyDictionary()
 
     def __call__(self, action: str, details: Mapping[str, Any]) -> tuple[str, str] | None:
         """Answer as a policy of the kernel does."""
         opinion = self.judge(action, details)
+        if (task := asyncio.current_task()) is not None:
+            self._said[task] = opinion
         return None if opinion.verdict is None else (opinion.verdict, opinion.reason)
+
+    def on_decided(self, event: str, data: dict[str, Any]) -> HookResult | None:
+        """Let the log say which rule it was, where a rule of this config has decided by itself."""
+        task = asyncio.current_task()
+        said = self._said.pop(task, None) if task is not None else None
+        if said is None or said.rule is None or data.get("source") != MODULE:
+            return None
+        told = {"kind": "rule", "rule": str(said.rule), "scope": "bundle", "where": said.rule.where}
+        return HookResult(action="modify", data={**data, "answered_by": told})
 
     def judge(self, action: str, details: Mapping[str, Any]) -> Opinion:
         """Return the verdict: of a rule that denies or asks, else of the session, else of a rule that allows."""
@@ -71,6 +91,11 @@ class ApprovalPolicy:
         if needed.verdict == "ask" and needed.is_by_kind and self._is_remembered(action, details):
             return Opinion(None)
         return needed
+
+    def asks_each_time(self, action: str, details: Mapping[str, Any]) -> bool:
+        """Tell whether it asks for an action whatever a person has allowed for good."""
+        opinion = self.judge(action, details)
+        return opinion.verdict == "ask" and not opinion.is_by_kind
 
     def hidden(self, tool: str) -> Callable[[str], bool] | None:
         """Return what tells which real paths a tool that looks at many must leave out; None when there are none."""
@@ -93,7 +118,7 @@ class ApprovalPolicy:
         from amplifier_kit.policy import facts
 
         decision = self._rules.decide(facts(action, details, self._project))
-        return Opinion(decision.verdict, decision.reason or "a rule of hooks-approval")
+        return Opinion(decision.verdict, decision.reason or "a rule of hooks-approval", rule=decision.rule)
 
     def _is_in_state(self, name: str) -> bool:
         state = getattr(self._coordinator, "session_state", None)

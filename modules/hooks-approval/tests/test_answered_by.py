@@ -64,4 +64,16 @@ async def test_a_hooks_own_question_is_not_the_answer_to_the_next(run: Any, kern
     somebody = person(yes)
     outcome = await run(kernel, {"rules": rules}, MAKE, person=somebody, prepare=asking)
     assert len(somebody.asked) == 1
-    assert kinds(outcome) == [("granted", None)]
+    assert [(name, by["kind"]) for name, by in kinds(outcome)] == [("granted", "rule")]
+
+
+@pytest.mark.parametrize("kernel", KERNEL_WORLDS)
+@pytest.mark.parametrize(("action", "decided"), [("auto_approve", "granted"), ("auto_deny", "denied")])
+async def test_a_rule_of_the_config(run: Any, kernel: str, person: Any, yes: Any, action: str, decided: str) -> None:
+    """What a rule decides by itself names the rule and where it stands, whatever its reason says."""
+    rules = [{"pattern": "ls", "action": "auto_approve"}, {"pattern": "make*", "action": action, "description": "so"}]
+    outcome = await run(kernel, {"rules": rules}, MAKE, person=person(yes))
+    ((name, by),) = kinds(outcome)
+    assert name == decided
+    assert (by["kind"], by["scope"], by["where"]) == ("rule", "bundle", "hooks-approval: rules[1]")
+    assert 'command "make*"' in by["rule"]

@@ -42,6 +42,21 @@ async def test_the_rules_are_offered_to_the_app() -> None:
     assert [str(rule) for rule in coordinator.get_capability("approval.rules")] == ['deny command "rm *"']
 
 
+async def test_the_app_is_told_which_questions_no_rule_spares() -> None:
+    """The capability `approval.asks_each_time` is true of what rules, config and session want."""
+    coordinator: MockCoordinator = MockCoordinator()
+    config = {"rules": [{"verdict": "ask", "command": "git push *"}], "tools": {"mail": {"require_approval": True}}}
+    await mount(coordinator, config)
+    coordinator.session_state["require_approval_tools"] = ["deploy"]
+    asks = coordinator.get_capability("approval.asks_each_time")
+    command = {"tool_name": "bash", "tool_input": {"command": "make"}}
+    assert not asks("process.exec", command)
+    assert asks("process.exec", {**command, "tool_input": {"command": "make; git push"}})
+    assert [asks(f"tool.{name}", {"tool_name": name, "tool_input": {}}) for name in ("mail", "deploy", "look")] == [
+        True, True, False,
+    ]  # fmt: skip
+
+
 async def test_rules_that_cannot_be_read_at_all_deny_everything(monkeypatch: pytest.MonkeyPatch) -> None:
     """When the reader itself fails, the module is there and says no: without it nothing would be asked."""
 

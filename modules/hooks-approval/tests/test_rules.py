@@ -22,6 +22,15 @@ from amplifier_module_hooks_approval._settings import DEFAULT_RULES
             ['allow tool "bash" command "ls*"', 'allow process.exec command "ls*"'],
         ),
         ({"pattern": "*.md", "tool": "write_file", "action": "auto_approve"}, ['allow tool "write_file" path "*.md"']),
+        (
+            {"pattern": "*.env", "tool": "read_file", "action": "auto_deny"},
+            ['deny tool "read_file" path "*.env"', 'deny tool "read_file" path "**/*.env"'],
+        ),
+        (
+            {"pattern": "key*", "tool": "read_file", "action": "require_approval"},
+            [f'ask tool "read_file" path "{path}"' for path in ("key*", "**/key*", "**/key*/**")],
+        ),
+        ({"pattern": "/etc/*", "tool": "read_file", "action": "deny"}, ['deny tool "read_file" path "/etc/*"']),
         ({"tool": "look", "action": "auto_approve"}, ['allow tool "look"']),
         ({"tool_name": "mail", "action": "auto_deny"}, ['deny tool "mail"']),
         ({"verdict": "deny", "action": "network.fetch", "host": "*"}, ['deny network.fetch host "*"']),
