@@ -7,9 +7,9 @@ read. Every round runs each of them once, so that whatever else the machine does
 the rounds counts. glob answers newest first, with sizes, which takes a look at every file that matches. The same work
 is ripgrep's list (`rg --files`) sent through `stat` and `sort`; ripgrep's own `--sortr modified` is the same too, but
 it does that with one thread. Beside the bare list there is a target only where few files match. A grep that finds
-nothing walks once more, to name the files that were too large: it has no target. Without ripgrep only the walk is
-measured. Prints a table, or with --json one object `{"rows": [{"what", "ms", "other",
-"other_ms", "ratio", "target", "met"}]}`; exits 1 when a target is missed, 2 when an answer is wrong.
+nothing lists the files once more, to know whether one was too large. Without ripgrep only the walk is measured. Prints
+a table, or with --json one object `{"rows": [{"what", "ms", "other", "other_ms", "ratio", "target", "met"}]}`; exits
+1 when a target is missed, 2 when an answer is wrong.
 """
 
 from __future__ import annotations
@@ -190,6 +190,13 @@ def grep_races(root: Path, tools: dict[str, Any], plain: list[str]) -> list[Race
             tool(tools, "grep", "total_matches", pattern="haystack"),
             "rg -l",
             program(root, *plain, "-l", "haystack"),
+            2.0,
+        ),
+        Race(
+            "grep, lines, nothing there",
+            tool(tools, "grep", "total_matches", pattern="haystack", output_mode="content"),
+            "rg -n",
+            program(root, *plain, "-n", "haystack"),
             2.0,
         ),
     ]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+TYPE_CHECKING = False  # see worker.py
+if TYPE_CHECKING:
+    from typing import Any
 
 __amplifier_module_type__ = "tool"
 __all__ = ["mount"]

@@ -43,7 +43,7 @@ class Answer:
         counts: dict[str, int] = {}
         total = 0
         for number, (path, value) in enumerate(found.in_order()):
-            count = value if isinstance(value, int) else self._count(value)
+            count = value if isinstance(value, int) else count_entries(value, has_context=False)[0]
             total += count
             if self._is_wanted(number) and self._fits(shown := self._place.shown(path)):
                 counts[shown] = count
@@ -52,28 +52,29 @@ class Answer:
     def _lines(self, found: Findings) -> dict[str, Any]:
         results: list[dict[str, Any]] = []
         number = total = matches = 0
-        for path, messages in found.in_order():
-            count, count_of_matches = count_entries(messages, self._call.multiline)
+        for path, lines in found.in_order():
+            count, count_of_matches = count_entries(lines, self._has_context)
             total += count_of_matches
-            # Understanding messages takes time, and most of very many are never shown.
+            # Understanding lines takes time, and most of very many are never shown.
             if not self.is_capped and self._has_wanted(number, count):
                 shown = self._place.shown(path)
-                for entry in self._wanted(shown, messages, number):
+                for entry in self._wanted(shown, lines, number):
                     results.append(self._result(shown, entry))
                     matches += entry.is_match
             number += count
         return {"total_matches": total, "matches_count": matches, "results": results}
 
-    def _wanted(self, file: str, messages: bytes, first: int) -> Iterator[Entry]:
+    def _wanted(self, file: str, lines: bytes, first: int) -> Iterator[Entry]:
         """Yield the lines of one file that are in the part asked for, and fit in; the first has this number."""
-        for number, entry in enumerate(entries(messages), first):
+        for number, entry in enumerate(entries(lines), first):
             if self._is_wanted(number) and self._fits(file + entry.text[:LONGEST_LINE]):
                 yield entry
             elif self.is_capped:
                 return
 
-    def _count(self, messages: bytes) -> int:
-        return count_entries(messages, self._call.multiline)[1]
+    @property
+    def _has_context(self) -> bool:
+        return bool(self._call.before or self._call.after)
 
     def _result(self, file: str, entry: Entry) -> dict[str, Any]:
         text = entry.text

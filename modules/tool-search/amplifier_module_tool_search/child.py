@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import os
 import signal
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import IO, Any, Final, Literal
+from typing import IO, Any, Final, Literal, cast
 
 #: How long a killed process may take to go; one that hangs in the system (a dead network share) is left to it.
 _GRACE: Final = 1.0
+#: A process that says very much in small pieces is listened to in turns: each piece would cost more than what it says.
+_FREE_PIECES: Final = 16
+_SMALL_PIECE: Final = 32 * 1024
+_TURN: Final = 0.004
+#: What a pipe holds meanwhile, where the system allows it.
+_PIPE_SIZE: Final = 1024 * 1024
 
 Take = Callable[[bytes], bool]
 How = Literal["ended", "late", "enough"]
@@ -62,10 +70,19 @@ class _Reader(asyncio.SubprocessProtocol):
         self.gone = gone
         self._output = output
         self._errors = errors
+        self._pieces = 0
+        self._transport: asyncio.SubprocessTransport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.SubprocessTransport, transport)
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
         if self.settled.done():
             return
+        if fd == 1 and len(data) < _SMALL_PIECE:
+            self._pieces += 1
+            if self._pieces > _FREE_PIECES:
+                self._wait_a_turn()
         try:
             has_enough = self._errors(data) if fd == 2 else self._output(data)
         except Exception as error:
@@ -74,11 +91,27 @@ class _Reader(asyncio.SubprocessProtocol):
         if has_enough:
             self.settled.set_result("enough")
 
+    def _wait_a_turn(self) -> None:
+        pipe = None if self._transport is None else self._transport.get_pipe_transport(1)
+        if pipe is None or pipe.is_closing():
+            return
+        reading = cast(asyncio.ReadTransport, pipe)
+        if self._pieces == _FREE_PIECES + 1:
+            _widen(reading.get_extra_info("pipe").fileno())
+        reading.pause_reading()
+        self.settled.get_loop().call_later(_TURN, reading.resume_reading)
+
     def connection_lost(self, exc: Exception | None) -> None:
         if not self.settled.done():
             self.settled.set_result("ended")
         if not self.gone.done():
             self.gone.set_result(None)
+
+
+def _widen(fd: int) -> None:
+    """Let a pipe hold more; where that is not allowed, who writes waits sooner."""
+    with suppress(OSError, AttributeError):  # refused to whoever has many pipes; unknown but to Linux
+        fcntl.fcntl(fd, fcntl.F_SETPIPE_SZ, _PIPE_SIZE)
 
 
 _Running = tuple[asyncio.SubprocessTransport, _Reader]

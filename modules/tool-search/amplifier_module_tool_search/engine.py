@@ -38,24 +38,23 @@ def grep_command(
         if ripgrep is None:
             yield _own_grep(stack, call, place, settings, hidden)
             return
-        options = _grep_options(call, place.is_folder)
+        options = _grep_options(call, place)
         if not place.is_folder:
             yield Command([ripgrep, *options, "-e", call.pattern, "-"], "/", stack.enter_context(_opened(place)))
             return
         selected, fds = _selected(stack, call, place, settings, hidden)
         # What is too large goes unsaid: only the log has it, and writing that takes longer than many a search.
-        options += [*selected, _size_limit(settings)]
+        options += [*selected, _size_limit(settings), "--stats"]
         yield Command([ripgrep, *options, "-e", call.pattern, "./"], place.entrance, fds=fds)
 
 
 @contextmanager
 def listing_command(
-    call: GrepCall, place: Place, settings: GrepSettings, ripgrep: str, hidden: Hidden | None, *, is_limited: bool
+    call: GrepCall, place: Place, settings: GrepSettings, ripgrep: str, hidden: Hidden | None
 ) -> Iterator[Command]:
-    """Give the command that lists the files of a grep, those that are too large among them unless `is_limited`."""
+    """Give the command that lists the files of a grep, those that are too large among them."""
     with ExitStack() as stack:
         options, fds = _selected(stack, call, place, settings, hidden)
-        options += [_size_limit(settings)] if is_limited else []
         yield Command([ripgrep, "--no-config", "--files", "--null", *options, "./"], place.entrance, fds=fds)
 
 
@@ -104,20 +103,20 @@ def glob_command(
         yield _own(stack, asked, place.entrance, fds, hidden, argv)
 
 
-def _grep_options(call: GrepCall, is_folder: bool) -> list[str]:
+def _grep_options(call: GrepCall, place: Place) -> list[str]:
     options = ["--no-config", "--no-mmap", "--engine=auto"]
     options += ["--multiline", "--multiline-dotall"] if call.multiline else ["--crlf"]
     if call.ignore_case:
         options.append("--ignore-case")
     else:
         options.append("--case-sensitive")
-    if is_folder and call.mode == "files_with_matches":
-        return [*options, "--files-with-matches", "--null"]
-    if is_folder and call.mode == "count" and not call.multiline:
-        return [*options, "--count", "--null", "--with-filename"]
+    options += ["--null", "--with-filename"]
+    if not tells_lines(call, place):
+        return [*options, "--count" if call.mode == "count" else "--files-with-matches"]
+    options += ["--heading", "--line-number", "--no-context-separator"]
     if call.mode == "content":
         options += [f"--before-context={call.before}", f"--after-context={call.after}"]
-    return [*options, "--json"]
+    return options
 
 
 def _selected(
@@ -138,8 +137,8 @@ def _size_limit(settings: GrepSettings) -> str:
     return f"--max-filesize={settings.max_file_size}"
 
 
-def speaks_json(call: GrepCall, place: Place) -> bool:
-    """Tell whether the answer comes as messages: for lines, and where only they tell what must be known."""
+def tells_lines(call: GrepCall, place: Place) -> bool:
+    """Tell whether the answer has lines in it: when they are asked for, and where only they tell what must be known."""
     return call.mode == "content" or not place.is_folder or (call.mode == "count" and call.multiline)
 
 
@@ -151,7 +150,7 @@ def _own_grep(
     hidden: Hidden | None,
     mode: str | None = None,
 ) -> Command:
-    mode = mode or ("content" if speaks_json(call, place) else call.mode)
+    mode = mode or ("content" if tells_lines(call, place) else call.mode)
     file = None if place.is_folder else stack.enter_context(_opened(place))
     folders = None if call.glob is None or call.is_glob_negated else call.glob.folders
     asked = {

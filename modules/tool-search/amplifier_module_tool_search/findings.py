@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import re
 from abc import ABC, abstractmethod
-from base64 import b64decode
 from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple
 
 #: More than this is not read: whoever finds that much must search for something else.
 MOST_BYTES: Final = 64 * 1024 * 1024
 
-_BEGIN: Final = b'{"type":"begin","data":{"path":'
-_MATCH: Final = b'{"type":"match"'
-_CONTEXT: Final = b'{"type":"context"'
-_END: Final = b'{"type":"end"'
-_NOT_BINARY: Final = b'"binary_offset":null'
+_BLANK: Final = b"\n\n"
+#: A line of an answer: its number, whether it matches, what it says.
+_LINE: Final = re.compile(rb"(\d+)([:-])(.*)", re.DOTALL)
+_LINES: Final = re.compile(rb"(?:\d+[:-][^\n]*\n)*+")
+_MATCH: Final = re.compile(rb"^\d+:", re.MULTILINE)
+_SEARCHED: Final = re.compile(rb"^(\d+) files searched$", re.MULTILINE)
 
 Fits = Callable[[str], bool]
 
@@ -49,6 +48,11 @@ class Findings(ABC):
         if self.mark in data:
             self._pieces = [self._parse(b"".join(self._pieces))]
         return self._read > MOST_BYTES
+
+    def searched(self) -> int | None:
+        """Return how many files were searched; None where that was not told."""
+        told = _SEARCHED.search(b"".join(self._pieces))
+        return None if told is None else int(told[1])
 
     @abstractmethod
     def _parse(self, data: bytes) -> bytes:
@@ -90,72 +94,78 @@ class FoundCounts(Findings):
 
 
 class FoundLines(Findings):
-    """Messages in JSON, kept by file and understood when they are needed. A binary file is left out."""
+    """Paths, each followed by a NUL, its lines and a blank line. Lines begin with their number; none has a NUL in it.
 
-    mark = _BEGIN
+    They are kept by file, and understood when they are needed. A binary file is left out: among its lines is one
+    without a number, which begins with its path.
+    """
+
+    mark = b"\0"
 
     def __init__(self, fits: Fits | None, single: bool = False) -> None:
         super().__init__(fits, single)
         #: Whether a file was left out because it is binary.
         self.has_binary = False
+        #: The file whose lines come next.
+        self._path: bytes | None = None
 
     def _parse(self, data: bytes) -> bytes:
-        first, *blocks = data.split(_BEGIN)
-        if not blocks:
-            return first
-        for block in blocks[:-1]:
-            self._keep(block)
-        return _BEGIN + blocks[-1]
+        *parts, rest = data.split(b"\0")
+        for part in parts:
+            self._path = self._after_lines(part)
+        return rest
 
-    def _keep(self, block: bytes) -> None:
-        head, _, body = block.partition(b"\n")
-        end = body.rfind(_END)
-        if end >= 0 and _NOT_BINARY not in body[end:]:
+    def _after_lines(self, part: bytes) -> bytes:
+        """Keep the lines of the present file, and return what comes behind them: the path of the next."""
+        path = self._path
+        if path is None:
+            return part
+        if b"\n" in path:
+            end, is_binary = _end_of_lines(part, path)
+        elif (end := part.find(_BLANK) + 1) == 0:
+            return part
+        else:
+            is_binary = not part[part.rfind(b"\n", 0, end - 1) + 1 : end][:1].isdigit()
+        if is_binary:
             self.has_binary = True
-            return
-        # Of a file that was not read to its end the last message may be a part of one.
-        body = body[: end if end >= 0 else body.rfind(b"\n") + 1]
-        if body:
-            self._add(_path(head), body)
+        elif end:
+            self._add(path, part[:end])
+        return part[end:].lstrip(b"\n")
 
     def close(self) -> None:
         """Keep what is known of the last file."""
-        _, *blocks = b"".join(self._pieces).split(_BEGIN)
-        self._pieces = []
-        for block in blocks:
-            self._keep(block)
+        rest = b"".join(self._pieces)
+        if self._path is not None:
+            # Of a file that was not read to its end the last line may be a part of one.
+            whole = rest if _BLANK in rest else rest[: rest.rfind(b"\n") + 1] + b"\n"
+            self._pieces = [self._after_lines(whole)]
+            self._path = None
+        elif self._single and rest:
+            self.has_binary = True
 
 
-def count_entries(messages: bytes, multiline: bool) -> tuple[int, int]:
-    """Return how many lines messages are about, and how many of them match."""
-    if multiline:
-        kinds = [entry.is_match for entry in entries(messages)]
-        return len(kinds), sum(kinds)
-    matches = messages.count(_MATCH)
-    return matches + messages.count(_CONTEXT), matches
+def _end_of_lines(part: bytes, path: bytes) -> tuple[int, bool]:
+    """Return where the lines of a file end whose path has line breaks, and whether the file is binary."""
+    lines = _LINES.match(part)
+    end = 0 if lines is None else lines.end()
+    if not part.startswith(path + b": ", end):
+        return end, False
+    return part.find(b"\n", end + len(path)) + 1, True
 
 
-def entries(messages: bytes) -> Iterator[Entry]:
-    """Yield the lines that messages are about; a match may span several."""
-    for message in messages.splitlines():
-        is_match = message.startswith(_MATCH)
-        if not is_match and not message.startswith(_CONTEXT):
-            continue
-        data = json.loads(message)["data"]
-        text = _bytes(data["lines"]).decode("utf-8", "replace")
-        for place, line in enumerate(text.removesuffix("\n").split("\n"), data["line_number"]):
-            yield Entry(place, line.removesuffix("\r"), is_match)
+def count_entries(lines: bytes, has_context: bool) -> tuple[int, int]:
+    """Return how many lines there are, and how many of them match."""
+    count = lines.count(b"\n")
+    return count, len(_MATCH.findall(lines)) if has_context else count
 
 
-def _path(head: bytes) -> bytes:
-    """Return the path in the rest of a message that begins a file; the usual ones without understanding all of it."""
-    if head.startswith(b'{"text":"') and head.endswith(b'"}}}') and b"\\" not in head:
-        return head[9:-4]
-    return _bytes(json.loads(_BEGIN + head)["data"]["path"])
-
-
-def _bytes(value: dict[str, str]) -> bytes:
-    return value["text"].encode("utf-8", "surrogateescape") if "text" in value else b64decode(value["bytes"])
+def entries(lines: bytes) -> Iterator[Entry]:
+    """Yield the lines of a file."""
+    for line in lines.split(b"\n"):
+        if found := _LINE.fullmatch(line):
+            # All of them: ripgrep adds one to a last line that no line feed ends.
+            text = found[3].decode("utf-8", "replace").rstrip("\r")
+            yield Entry(int(found[1]), text, found[2] == b":")
 
 
 class Counted:

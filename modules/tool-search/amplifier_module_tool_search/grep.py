@@ -16,7 +16,7 @@ from amplifier_module_tool_search.engine import (
     hidden_command,
     large_command,
     listing_command,
-    speaks_json,
+    tells_lines,
 )
 from amplifier_module_tool_search.findings import Counted, Findings, FoundCounts, FoundFiles, FoundLines
 from amplifier_module_tool_search.globs import name_regex
@@ -141,7 +141,7 @@ class GrepTool(SearchTool):
             if ripgrep is None or not place.is_folder or found.files or not is_done:
                 return ended
             # Nothing was found, which must not be said of files that were not searched; ripgrep does not tell.
-            if await self._is_none_too_large(call, place, ripgrep, hidden, deadline):
+            if await self._is_all_searched(found.searched(), call, place, ripgrep, hidden, deadline):
                 return ended
             with large_command(call, place, settings, hidden) as command:
                 told_all = await run(command, deadline - loop.time(), lambda data: False, notes.take)
@@ -150,20 +150,15 @@ class GrepTool(SearchTool):
                 hidden.check()
             return ended if told_all.code == 0 else told_all
 
-    async def _is_none_too_large(
-        self, call: GrepCall, place: Place, ripgrep: str, hidden: Hidden | None, deadline: float
+    async def _is_all_searched(
+        self, searched: int | None, call: GrepCall, place: Place, ripgrep: str, hidden: Hidden | None, deadline: float
     ) -> bool:
-        """Tell whether ripgrep lists as many files with the limit of their size as without it: a walk takes longer."""
-        counts: list[int] = []
-        for is_limited in (True, False):
-            names = Counted()
-            settings, seconds = self._settings.grep, deadline - asyncio.get_running_loop().time()
-            with listing_command(call, place, settings, ripgrep, hidden, is_limited=is_limited) as command:
-                ended = await run(command, seconds, names.take, lambda data: False)
-            if ended.code not in (0, 1):
-                return False
-            counts.append(names.count)
-        return counts[0] == counts[1]
+        """Tell whether ripgrep lists as many files as it has searched: a list takes less time than a walk."""
+        names = Counted()
+        with listing_command(call, place, self._settings.grep, ripgrep, hidden) as command:
+            seconds = deadline - asyncio.get_running_loop().time()
+            ended = await run(command, seconds, names.take, lambda data: False)
+        return ended.code in (0, 1) and names.count == searched
 
     async def _look_for_hidden(self, call: GrepCall, place: Place, hidden: Hidden) -> Ended:
         """Find what ripgrep must not look at, which cannot ask on the way; raise SearchError when that is not known."""
@@ -179,7 +174,7 @@ class GrepTool(SearchTool):
 
 def _findings(call: GrepCall, place: Place, hidden: Hidden | None) -> Findings:
     fits = _shown(_fits(call), hidden) if place.is_folder else None
-    if speaks_json(call, place):
+    if tells_lines(call, place):
         return FoundLines(fits, single=not place.is_folder)
     return FoundCounts(fits) if call.mode == "count" else FoundFiles(fits)
 

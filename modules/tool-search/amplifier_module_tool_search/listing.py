@@ -8,11 +8,14 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Generator
 from contextlib import closing
-from typing import Any, Final
 
-from amplifier_module_tool_search.walk import Hiding, Problem, Selection, Walk
+TYPE_CHECKING = False  # see worker.py
+if TYPE_CHECKING:
+    from collections.abc import Generator
+    from typing import Any, Final
+
+    from amplifier_module_tool_search.walk import Hiding
 
 #: How long before it is killed the listing stops by itself and tells what it has, as a part of its time.
 _EARLY: Final = 0.1
@@ -44,13 +47,7 @@ class Listing:
         self.found.append((-found.st_mtime_ns, path, "dir" if is_folder else "file", found.st_size))
 
 
-def list_files(
-    asked: dict[str, Any],
-    selection: Selection,
-    problem: Problem,
-    running: tuple[int, int] | None,
-    hiding: Hiding | None = None,
-) -> int:
+def list_files(asked: dict[str, Any], running: tuple[int, int] | None, hiding: Hiding | None) -> int:
     """List what is asked for, and write one object to stdout; what the time did not suffice for is left out.
 
     `running` is ripgrep's process and where to read what it lists; without it the folders are walked.
@@ -68,10 +65,7 @@ def list_files(
                     listing.take(path, False)
             code = listed.code
         else:
-            kinds = {"file": (False,), "dir": (True,), "any": (False, True)}[asked["type"]]
-            for path, _, is_folder in Walk(selection, problem, hiding):
-                if is_folder in kinds:
-                    listing.take(path, is_folder)
+            _walk(asked, listing, hiding)
         signal.setitimer(signal.ITIMER_REAL, 0)
     except _LateError:
         is_late = True
@@ -81,6 +75,17 @@ def list_files(
     matches = [entry[1:] for entry in heapq.nsmallest(asked["limit"], found)]
     json.dump({"total": len(found), "is_late": is_late, "matches": matches}, sys.stdout)
     return code if code not in (0, 1) else 0 if found else 1
+
+
+def _walk(asked: dict[str, Any], listing: Listing, hiding: Hiding | None) -> None:
+    """Take what a walk of our own meets."""
+    from amplifier_module_tool_search.telling import problem
+    from amplifier_module_tool_search.walk import Selection, Walk
+
+    kinds = {"file": (False,), "dir": (True,), "any": (False, True)}[asked["type"]]
+    for path, _, is_folder in Walk(Selection(**asked["selection"]), problem, hiding):
+        if is_folder in kinds:
+            listing.take(path, is_folder)
 
 
 def _raise_late(*_: Any) -> None:

@@ -23,7 +23,7 @@ _SPECIAL: Final = re.compile(r"[\\*?\[\]{}!]|(\s)")
 
 #: What the machine, the home folder or a repository says about searching does not count; .gitignore files do.
 _QUIET: Final = (
-    *("--no-config", "--color=never", "--hidden", "--no-follow", "--no-require-git"),
+    *("--no-config", "--color=never", "--hidden", "--no-follow"),
     *("--no-ignore-global", "--no-ignore-exclude", "--no-ignore-dot", "--no-ignore-messages"),
 )
 
@@ -90,7 +90,8 @@ def selecting(
     else:
         options += [part for name in exclusions for part in ("--glob", f"!**/{name}/")]
     if not is_in_repository:
-        options.append("--no-ignore-parent")
+        # Only here: some versions take it to mean that repositories have no rules of their own.
+        options += ["--no-require-git", "--no-ignore-parent"]
     options += [f"--ignore-file=/dev/fd/{fd}" for fd in fds]
     if is_root:
         options += ["--glob", "!/proc/", "--glob", "!/sys/", "--glob", "!/dev/"]

@@ -190,6 +190,21 @@ async def test_names_that_are_no_utf8(grep: Call, write: Write) -> None:
     result.model_dump_json()
 
 
+async def test_names_that_look_like_what_is_said_of_files(grep: Call, write: Write) -> None:
+    """A line is told of the file it is in, however its name is made; nothing is told of the lines of a binary file."""
+    late = "foo late\n" + "x\n" * 60_000 + "\0"
+    odd = ["a\n\n", "a: WARNING: stopped searching binary file after match\n\n", "7:foo\n", "b\n--\n2-"]
+    write({name + "z": f"foo {number}\nbar\n" for number, name in enumerate(odd)} | {"a": "foo a\n", "b": late})
+    write({name + "late": late for name in odd})
+    result = await grep("foo", output_mode="content", **{"-A": 1, "path": "."})
+    told = [(entry["file"], entry["content"]) for entry in result.output["results"]]
+    expected = [
+        ("a", "foo a"),
+        *((name + "z", text) for number, name in enumerate(odd) for text in (f"foo {number}", "bar")),
+    ]
+    assert sorted(told) == sorted(expected)
+
+
 async def test_large_files_are_skipped_with_a_note(grep: Call, write: Write) -> None:
     """Files over the size limit are not searched; where nothing was found in others, those that count are named."""
     large = "foo\n" * 100
@@ -199,9 +214,10 @@ async def test_large_files_are_skipped_with_a_note(grep: Call, write: Write) -> 
     result = await grep("bar", config)
     assert (result.output["files"], "notes" in result.output) == (["small.txt"], False)
     for given in ({"glob": "*.txt"}, {"glob": "!*.md"}, {"type": "txt"}, {"path": ".", "glob": "{l,s}*.txt"}):
-        result = await grep("foo", config, **given)
-        assert result.output["files"] == []
-        assert result.output["notes"] == ["larger than 100 bytes, not searched: large.txt (400 bytes)"]
+        for mode in ("files_with_matches", "content", "count"):
+            result = await grep("foo", config, output_mode=mode, **given)
+            assert result.output["total_matches"] == 0
+            assert result.output["notes"] == ["larger than 100 bytes, not searched: large.txt (400 bytes)"]
     named = await grep("foo", config, path="large.txt")
     assert (named.output["files"], len(named.output["notes"])) == ([], 1)
 

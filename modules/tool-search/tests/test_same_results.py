@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import os
+import re
 import shutil
+import subprocess
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -185,6 +188,14 @@ globs = st.fixed_dictionaries(
 )
 
 
+@functools.cache
+def _ripgrep_version() -> int:
+    said = subprocess.run(["rg", "--version"], capture_output=True, text=True, check=True).stdout
+    version = re.match(r"ripgrep (\d+)\.", said)
+    assert version is not None, said
+    return int(version[1])
+
+
 class Both:
     """The tools of both engines over one tree; file times are set, so that there is one order of age."""
 
@@ -192,6 +203,9 @@ class Both:
         self.folder = folder
         self.rules = [Rule("deny", path=pattern) for pattern in hidden]
         self.sessions: dict[str, MockCoordinator] = {}
+        if _ripgrep_version() >= 15:
+            # Where the folder is in no repository, it passes over the borders of those inside.
+            os.mkdir(os.path.join(folder, ".git"))
         for number, (name, content) in enumerate(tree.items()):
             path = os.path.join(os.fsencode(folder), name.encode("utf-8", "surrogateescape"))
             try:

@@ -71,7 +71,7 @@ async def test_a_regular_expression_that_takes_for_ever(make_tools: MakeTools, w
     result = await tools["grep"].execute({"pattern": HANGING})
     assert result.error is not None
     assert result.error["code"] == "timeout"
-    assert searching(project) == []
+    assert await comes(lambda: searching(project) == [])
 
 
 async def test_what_was_found_in_time_is_the_answer(make_tools: MakeTools, write: Write, fake_rg: Any) -> None:
@@ -118,7 +118,7 @@ async def test_cancelling_at_any_moment(make_tools: MakeTools, write: Write, pro
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-    assert searching(project) == []
+    assert await comes(lambda: searching(project) == [])
 
 
 @linux
@@ -187,12 +187,12 @@ async def test_a_flood_is_stopped(
     make_tools: MakeTools, write: Write, engine: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """More matches than anyone can read are not read; the answer says so."""
-    write({f"{number}": "foo\n" * 1000 for number in range(20)})
+    write({f"{number}": "foo\n" * 1000 for number in range(200)})
     monkeypatch.setattr(findings, "MOST_BYTES", 100_000)
     tools = await make_tools({"engine": engine})
     result = await tools["grep"].execute({"pattern": "foo", "output_mode": "content", "head_limit": 5})
     assert result.output["matches_count"] == 5
-    assert result.output["total_matches"] < 20_000
+    assert result.output["total_matches"] < 200_000
     assert result.output["results_capped"] is True
     assert "too much" in result.output["notes"][0]
 

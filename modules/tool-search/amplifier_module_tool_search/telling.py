@@ -1,0 +1,15 @@
+"""Say what goes wrong in the process that searches, in the words of ripgrep."""
+
+from __future__ import annotations
+
+import os
+
+
+def problem(path: str, error: OSError) -> None:
+    """Say what cannot be read."""
+    say(f"./{path}: {error.strerror} (os error {error.errno})")
+
+
+def say(text: str) -> None:
+    """Write one line to stderr."""
+    os.write(2, text.replace("\n", " ").encode("utf-8", "replace") + b"\n")
