@@ -24,7 +24,7 @@ async def mount(coordinator: Any, config: dict[str, Any] | None = None) -> Calla
     Raises ValueError that names the config key that is wrong.
     """
     settings = Settings.from_config(config)
-    hooks = ShellHooks(coordinator, settings)
+    hooks = ShellHooks(coordinator, settings, config)
     if coordinator.get_capability(CAPABILITY) is None:
         coordinator.register_capability(CAPABILITY, hooks.library)
     coordinator.register_contributor("observability.events", NAME, lambda: list(EVENTS))

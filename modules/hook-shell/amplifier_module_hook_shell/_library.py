@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -38,9 +38,12 @@ class Opened(NamedTuple):
 class Library:
     """The hooks of one session; `close` removes what was made for them."""
 
-    def __init__(self, coordinator: Any, settings: Settings, reports: Reports) -> None:
+    def __init__(
+        self, coordinator: Any, settings: Settings, reports: Reports, config: Mapping[str, Any] | None = None
+    ) -> None:
         self._coordinator = coordinator
         self._settings = settings
+        self._config = config
         self._reports = reports
         self._opening = asyncio.Lock()
         self._opened: Opened | None = None
@@ -97,9 +100,11 @@ class Library:
         """Ask whose hooks may run. Without an app that knows of trust, the config is the app's own."""
         is_known = self._coordinator.get_capability("project.is_trusted") is not None
         project = self._said("project.is_trusted")
-        return Trust(project, not is_known or project or self._said("plan.is_trusted", NAME))
+        # Mounted more than once, as in a child whose agent has hooks of its own, one config may be trusted and one not.
+        is_ours = self._said("plan.is_trusted", NAME) or self._said("plan.is_hook_trusted", NAME, self._config)
+        return Trust(project, not is_known or project or is_ours)
 
-    def _said(self, capability: str, *arguments: str) -> bool:
+    def _said(self, capability: str, *arguments: Any) -> bool:
         ask = self._coordinator.get_capability(capability)
         try:
             return callable(ask) and ask(*arguments) is True

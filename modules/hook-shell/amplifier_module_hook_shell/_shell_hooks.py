@@ -49,13 +49,13 @@ _WAITING: Final = (TOOL_PRE, TOOL_POST, PROMPT_SUBMIT, APPROVAL_REQUIRED, CONTEX
 class ShellHooks:
     """The hooks of one session."""
 
-    def __init__(self, coordinator: Any, settings: Settings) -> None:
+    def __init__(self, coordinator: Any, settings: Settings, config: Mapping[str, Any] | None = None) -> None:
         self._coordinator = coordinator
         self._settings = settings
         self._reports = Reports(coordinator)
         self._question = Question(coordinator)
         self.notes = Notes(coordinator)
-        self.library = Library(coordinator, settings, self._reports)
+        self.library = Library(coordinator, settings, self._reports, config)
         #: Moments that come once in a session, and have come.
         self._had: set[str] = set()
         #: Inputs that hooks have changed, by the id of the call, until the call is over: what was there before.

@@ -209,8 +209,13 @@ async def test_hook_output_keeps_event_lineage(make_rig: Any, group: Group) -> N
     ] * 2
 
 
-async def test_long_session_memory_is_flat(make_rig: Any, group: Group) -> None:
+async def test_long_session_memory_is_flat(
+    make_rig: Any, group: Group, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Many runs with much output leave neither memory, nor files, nor processes, nor open files behind."""
+    place = tmp_path / "temporary"
+    place.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(place))
     command = "head -c 300000 /dev/zero | tr '\\0' x | tee /dev/stderr"
     rig = await make_rig({"PostToolUse": group(command), "Notification": group("exit 2")})
     coordinator = rig.session.coordinator
@@ -236,5 +241,5 @@ async def test_long_session_memory_is_flat(make_rig: Any, group: Group) -> None:
         tracemalloc.stop()
     assert after - before < 60_000, "the output of one run kept would be more than that"
     assert len(os.listdir("/proc/self/fd")) <= opened
-    notes = Path(tempfile.gettempdir()).glob("amplifier-hook-*.json")
+    notes = place.glob("amplifier-hook-*.json")
     assert [path for path in notes if "mmmm" in path.read_text(encoding="utf-8", errors="replace")] == []

@@ -42,12 +42,16 @@ HANGING = {
 @pytest.mark.parametrize("kind", sorted(HANGING))
 async def test_hook_hang_ends_at_its_deadline(make_rig: Any, group: Group, project: Path, kind: str) -> None:
     """Whatever a hook does instead of ending, it is ended with all it started, and the call is refused."""
-    rig = await make_rig({"PreToolUse": group(f"echo $$ >>pids; {HANGING[kind]}", timeout=0.3)})
-    async with asyncio.timeout(60):
-        assert await rig.run() == "done"
-    assert rig.tools["bash"].inputs == []
-    assert rig.reports() == [("hook-shell:timeout", "timeout", "deny")]
-    assert [pid for pid in _pids(project / "pids") if not _is_gone(pid)] == []
+    for seconds in (0.3, 8, 64):  # more than once only on a machine that is very busy
+        rig = await make_rig({"PreToolUse": group(f"echo $$ >>pids; {HANGING[kind]}", timeout=seconds)})
+        async with asyncio.timeout(60 + seconds):
+            assert await rig.run() == "done"
+        assert rig.tools["bash"].inputs == []
+        assert rig.reports() == [("hook-shell:timeout", "timeout", "deny")]
+        if pids := _pids(project / "pids") if (project / "pids").exists() else []:
+            break
+    assert pids
+    assert [pid for pid in pids if not _is_gone(pid)] == []
 
 
 async def test_hook_hang_on_input_is_none(make_rig: Any, group: Group) -> None:

@@ -124,10 +124,8 @@ class Draft:
         file = self._file(place)
         if file.data is None:
             raise FileError("not_found", f"{place.named} does not exist; create it instead of updating it")
-        source = decode(file.data, place.named)
-        data = file.data
-        if operation.hunks:
-            data = self._patched(source, step)
+        # What is only moved need not be text.
+        data = self._patched(decode(file.data, place.named), step) if operation.hunks else file.data
         target = step.target
         if target is None or target.path == place.path:
             if data == file.data:
@@ -139,8 +137,8 @@ class Draft:
         if moved.data is not None:
             raise _current(moved).exists()
         file.data, moved.data = None, data
-        if file.before.status is not None:
-            moved.mode = stat.S_IMODE(file.before.status.st_mode)
+        # A file that this patch has moved before has the mode it came with.
+        moved.mode = file.mode if file.before.status is None else stat.S_IMODE(file.before.status.st_mode)
         assert operation.move_to is not None
         self._tell("D", step, operation.path, place)
         self._tell("A", step, operation.move_to, target)

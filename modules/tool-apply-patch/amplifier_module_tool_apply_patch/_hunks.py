@@ -54,36 +54,43 @@ class _File:
             pieces.pop()
         self.lines: list[str] = []
         self.ends: list[str] = []
-        for piece in pieces:
-            is_windows = self.newline != "\r" and piece.endswith("\r")
+        for number, piece in enumerate(pieces, 1):
+            # A carriage return at the very end, with no line feed behind it, is a character of the last line.
+            has_end = number < len(pieces) or not self.ends_open
+            is_windows = has_end and self.newline != "\r" and piece.endswith("\r")
             self.lines.append(piece[:-1] if is_windows else piece)
             self.ends.append("\r\n" if is_windows else "\r" if self.newline == "\r" else "\n")
         if self.ends_open and self.ends:
             self.ends[-1] = self.newline
 
     def with_edits(self, edits: Sequence[_Edit], ends_open: bool | None) -> str:
-        result: list[str] = []
+        result: list[tuple[str, str]] = []
         position = 0
         for edit in edits:
             result += self._kept(position, edit.start)
             end = self.ends[edit.start] if edit.start < len(self.ends) else self.newline
             for line in edit.lines:
-                result.append(self.lines[line] + self.ends[line] if isinstance(line, int) else line + end)
+                result.append((self.lines[line], self.ends[line]) if isinstance(line, int) else (line, end))
             position = edit.end
         result += self._kept(position, len(self.lines))
-        text = "".join(result)
         is_open = self.ends_open if ends_open is None else ends_open
-        if is_open and self.lines:
-            return text.removesuffix("\n").removesuffix("\r")
-        return text
+        if is_open and self.lines and result:
+            result[-1] = (result[-1][0], "")
+        return "".join(line + end for line, end in result)
 
-    def _kept(self, start: int, end: int) -> list[str]:
-        return [line + ending for line, ending in zip(self.lines[start:end], self.ends[start:end], strict=True)]
+    def _kept(self, start: int, end: int) -> list[tuple[str, str]]:
+        return list(zip(self.lines[start:end], self.ends[start:end], strict=True))
 
 
 def _placed(lines: Sequence[str], hunk: Hunk, cursor: int, current: Current) -> tuple[_Edit, str]:
     anchored = _after_anchors(lines, hunk, cursor, current)
     if not hunk.old:
+        if hunk.is_numbered and anchored is None and not hunk.is_at_end and lines:
+            raise current.mismatch(
+                f"the hunk at line {hunk.line} of the patch adds lines without any around them, and line numbers of a "
+                "diff are not used. Give lines of context, or '@@' with the line that stands before",
+                [],
+            )
         at = len(lines) if anchored is None or hunk.is_at_end else anchored
         return _Edit(at, at, [text for _, text in hunk.lines]), ""
     match = _found(lines, hunk, cursor if anchored is None else anchored, current, is_anchored=anchored is not None)

@@ -43,6 +43,8 @@ class Hunk:
     ends_open: bool | None = None
     #: Line of the patch where it begins.
     line: int = 0
+    #: Whether its place was given by the line numbers of a unified diff, which say nothing.
+    is_numbered: bool = False
 
     @property
     def old(self) -> list[str]:
@@ -133,8 +135,11 @@ def _without_headers(body: Sequence[tuple[int, str]]) -> Sequence[tuple[int, str
 
 
 def _created(path: str, body: Sequence[tuple[int, str]]) -> Operation:
-    ends_open = bool(body) and body[-1][1].startswith("\\ ")
-    body = [one for one in body if not _UNIFIED.match(one[1]) and not one[1].startswith("\\ ")]
+    body, ends_open = list(body), False
+    # In lines that are no diff, what a diff would mean by them means nothing: they are all of the file.
+    if any(text.startswith("+") or _UNIFIED.match(text) for _, text in body):
+        ends_open = body[-1][1].startswith("\\ ")
+        body = [one for one in body if not _UNIFIED.match(one[1]) and not one[1].startswith("\\ ")]
     while body and not body[-1][1]:
         body.pop()
     plain = [text for _, text in body]
@@ -156,13 +161,15 @@ class _Begun:
         #: How many lines at the end are empty, without even the space of context.
         self.blanks = 0
         self.is_at_end = False
+        self.is_numbered = False
         self.ends_open: bool | None = None
 
     def finished(self) -> Hunk:
         """Return the hunk."""
         # Empty lines at the end are air between hunks as often as context, and the hunk is found without them.
         lines = self.lines[: len(self.lines) - self.blanks] or self.lines
-        return Hunk(tuple(self.anchors), tuple(lines), self.is_at_end, self.ends_open, self.line)
+        anchors = tuple(self.anchors)
+        return Hunk(anchors, tuple(lines), self.is_at_end, self.ends_open, self.line, self.is_numbered)
 
 
 def _hunks(body: Sequence[tuple[int, str]]) -> list[Hunk]:
@@ -173,7 +180,9 @@ def _hunks(body: Sequence[tuple[int, str]]) -> list[Hunk]:
             if begun is None or begun.lines:
                 hunks += [begun.finished()] if begun is not None else []
                 begun = _Begun(number)
-            anchor = "" if _UNIFIED.match(line) else line[3:]
+            is_numbered = _UNIFIED.match(line) is not None
+            begun.is_numbered = begun.is_numbered or is_numbered
+            anchor = "" if is_numbered else line[3:]
             begun.anchors += [anchor] if anchor.strip() else []
             continue
         begun = begun or _Begun(number)

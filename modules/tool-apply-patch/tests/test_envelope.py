@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import stat
 import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -151,6 +152,24 @@ async def test_moving_without_a_change(desk: Any, project: Path) -> None:
     (project / "a").write_bytes(b"x\r\ny")
     assert await desk.done(patch=_patch("*** Update File: a", "*** Move to: b/c")) == "D a\nA b/c"
     assert desk.tree() == {"b/c": b"x\r\ny"}
+
+
+async def test_moving_what_is_no_text(desk: Any, project: Path) -> None:
+    """A binary file can be moved, byte by byte; with lines to change, it is refused as ever."""
+    (project / "a.png").write_bytes(b"\x89PNG\0\xff")
+    await desk.done(patch=_patch("*** Update File: a.png", "*** Move to: img/b.png"))
+    assert desk.tree() == {"img/b.png": b"\x89PNG\0\xff"}
+    patch = _patch("*** Update File: img/b.png", "*** Move to: c.png", "-a", "+b")
+    assert (await desk.refused(patch=patch))[0] == "binary_file"
+
+
+async def test_moving_twice_keeps_the_mode(desk: Any, project: Path) -> None:
+    """A file that a patch moves on and on has the mode that it came with."""
+    (project / "a").write_text("x\n", encoding="utf-8")
+    (project / "a").chmod(0o750)
+    first, second = ("*** Update File: a", "*** Move to: b"), ("*** Update File: b", "*** Move to: c")
+    await desk.done(patch=_patch(*first, *second))
+    assert stat.S_IMODE((project / "c").stat().st_mode) == 0o750
 
 
 @pytest.mark.parametrize(

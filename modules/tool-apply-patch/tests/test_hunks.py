@@ -77,6 +77,20 @@ def test_mixed_line_ends_stay() -> None:
     assert _applied("a\nb\r\nc\n", "@@", " b", "-c") == "a\nb\r\n"
 
 
+@pytest.mark.parametrize("text", ["a\nb\r", "a\r\nb\r", "a\nb\r\r", "a\r\nb", "a\n\r"])
+def test_a_carriage_return_at_the_very_end_stays(text: str) -> None:
+    """A last line without a line feed keeps its carriage returns: they end no line."""
+    assert _applied(text, "@@", "-a", "+A") == text.replace("a", "A")
+
+
+def test_line_numbers_alone_are_no_place() -> None:
+    """Lines that a unified diff adds without context are refused, not put elsewhere; an empty file has one place."""
+    for header in ("@@ -2,0 +3 @@", "@@ -0,0 +1 @@ def f():"):
+        assert _refused("a\nb\nc\n", header, "+new") == "context_mismatch"
+    assert _applied("", "@@ -0,0 +1 @@", "+new") == "new\n"
+    assert _applied("a\nb\nc\n", "@@ -2 +2 @@", "-b", "+B") == "a\nB\nc\n"
+
+
 def test_the_mark_of_git_for_no_line_end() -> None:
     """A diff can take the last line end away, and give it."""
     assert _applied("a\nb\n", " a", "-b", "+B", "\\ No newline at end of file") == "a\nB"

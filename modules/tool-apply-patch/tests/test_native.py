@@ -37,6 +37,12 @@ async def test_create_from_plain_lines(desk: Any) -> None:
     assert (code, "line 2" in message) == ("invalid_patch", True)
 
 
+async def test_create_from_plain_lines_loses_none(desk: Any) -> None:
+    """Lines that are no diff are all of the file, also one that would be git's word about the last line."""
+    await desk.done(type="create_file", path="a.tex", diff="x\n\\ y\n\\ z\n")
+    assert desk.tree() == {"a.tex": b"x\n\\ y\n\\ z\n"}
+
+
 async def test_create_an_empty_file(desk: Any) -> None:
     """No lines make an empty file."""
     await desk.done(type="create_file", path="x", diff="")

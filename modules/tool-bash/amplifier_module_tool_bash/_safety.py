@@ -13,7 +13,10 @@ from typing import Final
 from amplifier_module_tool_bash._settings import Settings
 from amplifier_module_tool_bash._shell import Simple, TooDeep, simple_commands
 
-_FORK_BOMB: Final = re.compile(r"([\w:.]{1,50})\(\)\{(?:\1\|\1&?|\1&\1?)[^}]*\};?\1")
+# What stands between the brackets has a bound: one that is not closed is not looked for to the end, again and again.
+_FORK_BOMB: Final = re.compile(r"([\w:.]{1,50})\(\)\{(?:\1\|\1&?|\1&\1?)[^}]{0,200}\};?\1")
+#: More commands around a command are nothing that anybody writes.
+_MOST_WRAPPERS: Final = 20
 _ASSIGNMENT: Final = re.compile(r"\w+\+?=")
 #: What may stand before a command without being one.
 _KEYWORDS: Final = frozenset(
@@ -150,7 +153,11 @@ def _unwrapped(commands: list[Simple], depth: int = 0) -> Iterator[tuple[Simple,
     for command in commands:
         words = command.words
         yield command, _bare(words)
+        wrappers = 0
         while (words := _bare(words)) and os.path.basename(words[0]) in _WRAPPERS:
+            wrappers += 1
+            if wrappers > _MOST_WRAPPERS:
+                raise TooDeep
             words = _after_options(words[1:])
             yield command, words
         inner = list(_inner_texts(words, command))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -31,13 +32,22 @@ def processes_with(token: str) -> list[int]:
     return found
 
 
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let nobody be given up because the machine stood still for some seconds."""
+    for name in ("order.PATIENCE", "running.PATIENCE", "running._SLACK"):
+        monkeypatch.setattr(f"amplifier_kit.processes.{name}", 30.0)
+    monkeypatch.setattr("amplifier_kit.sandbox.bubblewrap.TRIAL_SECONDS", 60.0)
+
+
 @pytest.fixture
 def nap() -> Iterator[str]:
     """Return a command that hangs and is told from all others by its text; what is left of it fails nobody else."""
     token = f"100000.{int.from_bytes(os.urandom(6), 'big')}"
     yield f"sleep {token}"
     for pid in processes_with(token):
-        os.kill(pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
 
 
 @pytest.fixture

@@ -113,7 +113,7 @@ async def test_a_job_that_cannot_be_started(tool: BashTool, tmp_path: Path) -> N
     result = await tool.execute({"command": "true", "run_in_background": True})
     assert result.error is not None
     assert result.error["code"] == "working_dir_missing"
-    assert set(os.listdir("/proc/self/fd")) == before
+    assert set(os.listdir("/proc/self/fd")) <= before
 
 
 async def test_no_place_for_the_output(tool: BashTool, tmp_path: Path) -> None:

@@ -167,13 +167,20 @@ def test_nested_beyond_reason() -> None:
     assert not _refusal(deep, safety_profile="unrestricted")
 
 
+def test_wrapped_beyond_reason() -> None:
+    """Commands that run commands are looked through; a chain of them that nobody writes is refused, and at once."""
+    assert "sudo asks" in _refusal("env nice nohup timeout 5 " * 4 + "sudo ls")
+    assert _refusal("env " * 30_000 + "ls") == "it is nested too deeply to be looked at"
+    assert not _refusal("env " * 30_000 + "ls", safety_profile="unrestricted")
+
+
 @given(st.text(alphabet="ab'\"`$(){};|&<>\\\n #EOF-/*=~:x"))
 def test_any_text_is_looked_at(text: str) -> None:
     """No text makes the look at it fail."""
     assert isinstance(_refusal(text), str)
 
 
-@pytest.mark.parametrize("piece", ["a", "(", "$(", "`", "'", '"', "<<E ", "${", ":(){", "\\", "\n", "{ "])
+@pytest.mark.parametrize("piece", ["a", "(", "$(", "`", "'", '"', "<<E ", "${", ":(){", "\\", "\n", "{ ", "f(){f|f&"])
 def test_long_texts_are_looked_at_soon(piece: str) -> None:
     """The time grows with the length, not with its square: else this would not end before the test is stopped."""
     assert isinstance(_refusal(piece * (130_000 // len(piece))), str)

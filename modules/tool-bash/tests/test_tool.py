@@ -247,7 +247,7 @@ async def test_odd_beginnings(tool: BashTool, command: str) -> None:
 
 async def test_a_hundred_at_once(make_tool: MakeTool) -> None:
     """A hundred calls side by side each get their own result."""
-    tool = make_tool(timeout=100)
+    tool = make_tool(timeout=500)
     results = await asyncio.gather(*(tool.execute({"command": f"echo {number}"}) for number in range(100)))
     assert [result.output["stdout"] for result in results] == [f"{number}\n" for number in range(100)]
 
@@ -279,4 +279,4 @@ async def test_no_files_stay_open(tool: BashTool, nap: str) -> None:
     await tool.execute({"command": "true"})
     await tool.execute({"command": nap, "timeout": 1})
     await tool.execute({"command": "sudo true"})
-    assert set(os.listdir("/proc/self/fd")) == before
+    assert set(os.listdir("/proc/self/fd")) <= before

@@ -14,7 +14,7 @@ __all__ = ["LONGEST_LINE", "MOST_CHARACTERS", "Window", "read_window"]
 
 #: Characters of a line that are shown.
 LONGEST_LINE: Final = 2000
-#: Characters that are shown at once.
+#: Characters that are shown at once, the numbers of the lines among them.
 MOST_CHARACTERS: Final = 256_000
 #: Bytes of a file that are looked at.
 MOST_BYTES: Final = 256 * 1024 * 1024
@@ -34,7 +34,7 @@ class Window:
     @property
     def content(self) -> str:
         """Return the lines with their numbers."""
-        return "\n".join(f"{number:6d}\t{line}" for number, line in enumerate(self.lines, self.offset))
+        return "\n".join(_numbered(number, line) for number, line in enumerate(self.lines, self.offset))
 
 
 def read_window(file: BinaryIO, name: str, offset: int, limit: int, stop: threading.Event) -> Window:
@@ -124,11 +124,17 @@ class _Taking:
         if len(line) > LONGEST_LINE:
             line = line[:LONGEST_LINE]
             self._cut.append(window.total)
-        if window.lines and self._characters + len(line) > MOST_CHARACTERS:
+        # With its number and its end: of lines that are empty, there would be no end otherwise.
+        size = len(_numbered(window.total, line)) + 1
+        if window.lines and self._characters + size > MOST_CHARACTERS:
             self._is_full = True
             return
-        self._characters += len(line)
+        self._characters += size
         window.lines.append(line)
+
+
+def _numbered(number: int, line: str) -> str:
+    return f"{number:6d}\t{line}"
 
 
 def _eight_bit(sample: bytes, window: Window) -> str:

@@ -9,12 +9,14 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from amplifier_kit.files import FileError, LineMatch, Text, find_lines
+from amplifier_kit.files import LARGEST_TEXT, FileError, LineMatch, Text, find_lines
 from amplifier_module_tool_filesystem._nearest import nearest
 
 __all__ = ["Edited", "edit"]
 
 _MOST_NAMED: Final = 10
+#: Places that are counted where one alone is wanted.
+_MOST_COUNTED: Final = 1000
 
 
 class Edited(NamedTuple):
@@ -39,23 +41,60 @@ def edit(source: Text, name: str, old: str, new: str, *, replace_all: bool) -> E
     With `replace_all`, every place is changed. Without, and when `old` is nowhere, whole lines that differ only in
     white space at their ends or in a common indentation count, if there is exactly one such place.
     """
-    lines = _Lines(source)
     plain_old = old.replace("\r\n", "\n")
-    starts = _occurrences(lines.plain, plain_old, overlapping=not replace_all)
+    if replace_all and (everywhere := _everywhere(source, name, old, plain_old, new)) is not None:
+        return everywhere
+    lines = _Lines(source)
+    starts = _occurrences(lines.plain, plain_old, is_one_wanted=not replace_all)
     if len(starts) > 1 and not replace_all:
         starts = _told_apart(lines, old, starts)
     if len(starts) > 1 and not replace_all:
         raise _ambiguous(lines, name, starts)
     notes: list[str] = []
     if starts:
+        _check_growth(source, name, len(starts), len(new) - len(plain_old))
         spans = [_Span(start, start + len(plain_old), new) for start in starts]
         if any(lines.raw(span) != old for span in spans):
-            ends = {"\n": "LF", "\r\n": "CRLF", "\r": "CR"}[source.format.newline]
-            notes.append(f"The line ends of the file ({ends}) were kept; old_string has others.")
+            notes.append(_ends_kept(source))
     else:
         span, note = _nearly(lines, name, old, plain_old, new, replace_all=replace_all)
         spans, notes = [span], [note]
     return Edited(lines.with_spans(spans, keeps_ends="\r\n" in old or "\r" in source.text), len(spans), notes)
+
+
+def _everywhere(source: Text, name: str, old: str, plain_old: str, new: str) -> Edited | None:
+    """Replace in one go where all lines end alike, or none is touched; None otherwise, and for nothing to replace.
+
+    Millions of places cost neither memory nor time then.
+    """
+    newline = source.format.newline
+    touches_ends = "\n" in plain_old or "\n" in new
+    if (source.format.is_mixed and touches_ends) or "\r" in plain_old:
+        return None
+    there = plain_old.replace("\n", newline)
+    count = source.text.count(there)
+    if not count:
+        return None
+    if "\r\n" in old or "\r" in source.text:
+        new = new.replace("\r\n", "\n").replace("\n", newline)
+    _check_growth(source, name, count, len(new) - len(there))
+    return Edited(source.text.replace(there, new), count, [] if there == old else [_ends_kept(source)])
+
+
+def _check_growth(source: Text, name: str, count: int, growth: int) -> None:
+    """Raise FileError before a text comes to be that no edit could ever take up again."""
+    size = len(source.text) + count * growth
+    if growth > 0 and size > LARGEST_TEXT:
+        raise FileError(
+            "too_large",
+            f"{name} would have {size:,} characters, with {count:,} replacements; up to {LARGEST_TEXT:,} can be edited "
+            "as text. Nothing was changed; use a command",
+        )
+
+
+def _ends_kept(source: Text) -> str:
+    ends = {"\n": "LF", "\r\n": "CRLF", "\r": "CR"}[source.format.newline]
+    return f"The line ends of the file ({ends}) were kept; old_string has others."
 
 
 class _Lines:
@@ -106,11 +145,12 @@ class _Lines:
         return new.replace("\r\n", "\n").replace("\n", newline)
 
 
-def _occurrences(text: str, part: str, *, overlapping: bool) -> list[int]:
-    step = 1 if overlapping else len(part)
+def _occurrences(text: str, part: str, *, is_one_wanted: bool) -> list[int]:
+    """Return where a part stands; where one place is wanted, also those that overlap, and only the first of many."""
+    step = 1 if is_one_wanted else len(part)
     found: list[int] = []
     position = text.find(part)
-    while position >= 0:
+    while position >= 0 and not (is_one_wanted and len(found) > _MOST_COUNTED):
         found.append(position)
         position = text.find(part, position + step)
     return found
@@ -118,7 +158,7 @@ def _occurrences(text: str, part: str, *, overlapping: bool) -> list[int]:
 
 def _told_apart(lines: _Lines, old: str, starts: list[int]) -> list[int]:
     """Return the one place whose line ends are those of `old` too, if the model has written any on purpose."""
-    if "\r" not in old:
+    if "\r" not in old or len(starts) > _MOST_COUNTED:
         return starts
     length = len(old.replace("\r\n", "\n"))
     exact = [start for start in starts if lines.raw(_Span(start, start + length, "")) == old]
@@ -128,9 +168,12 @@ def _told_apart(lines: _Lines, old: str, starts: list[int]) -> list[int]:
 def _ambiguous(lines: _Lines, name: str, starts: list[int]) -> FileError:
     numbers = [str(lines.line_of(start)) for start in starts[:_MOST_NAMED]]
     more = f" and {len(starts) - _MOST_NAMED} more" if len(starts) > _MOST_NAMED else ""
+    times = str(len(starts))
+    if len(starts) > _MOST_COUNTED:
+        times, more = f"more than {_MOST_COUNTED}", " and many more"
     return FileError(
         "not_unique",
-        f"old_string is found {len(starts)} times in {name}, at lines {', '.join(numbers)}{more}. Add lines around it "
+        f"old_string is found {times} times in {name}, at lines {', '.join(numbers)}{more}. Add lines around it "
         "until it is unique, or set replace_all",
     )
 

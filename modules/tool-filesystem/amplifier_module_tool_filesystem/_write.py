@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import threading
 from typing import Any, ClassVar, NamedTuple
 
@@ -68,7 +69,7 @@ class WriteFile:
         try:
             path = _inputs.path(input)
             content = _inputs.text(input, "content")
-            if path.endswith("/"):
+            if path.rpartition("/")[2] in ("", "."):
                 raise FileError("is_directory", f"{path} names a folder, not a file")
             call = self._workspace.call(self.name, self.action, input)
             place = await self._workspace.reach(call, path)
@@ -107,7 +108,18 @@ def _formed(place: Place, before: Snapshot, content: str) -> _Form:
     if mark:
         content = content.removeprefix("\ufeff")
         notes.append(f"The encoding of the file ({encoding.upper()} with byte order mark) was kept.")
-    if form.is_crlf and "\n" in content and "\r" not in content:
-        content = content.replace("\n", "\r\n")
-        notes.append("The line ends of the file (CRLF) were kept.")
+    elif not content.isascii() and not _can_be_utf8(sample):
+        notes.append("The file was not UTF-8 but of an older encoding, which is not known; it is UTF-8 now.")
+    if newline != "\n" and not is_mixed and "\n" in content and "\r" not in content:
+        content = content.replace("\n", newline)
+        name = "CRLF" if form.is_crlf else "CR"
+        notes.append(f"The line ends of the file ({name}) were kept.")
     return _Form(encode(content, form, place.named), notes)
+
+
+def _can_be_utf8(sample: bytes) -> bool:
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(sample)  # the last character may be cut
+    except UnicodeDecodeError:
+        return False
+    return True

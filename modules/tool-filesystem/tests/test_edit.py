@@ -13,6 +13,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from amplifier_kit.files import FileError, decode, encode
+from amplifier_module_tool_filesystem import _matching
 from amplifier_module_tool_filesystem._matching import edit
 
 
@@ -203,3 +204,51 @@ def test_only_what_was_found_changes(text: str, old: str, new: str, replace_all:
     elif "\r" not in text and "\r" not in new:
         assert "\r" not in edited.text
     assert encode(edited.text, source.format, "f").decode() == edited.text
+
+
+PARTS = st.lists(st.sampled_from(["a", "b", "\n", "\r\n", "\r", " ", "ü"]), max_size=12).map("".join)
+
+
+@given(text=PARTS, old=PARTS.filter(bool), new=PARTS, end=st.sampled_from([None, "\n", "\r\n", "\r"]))
+def test_replacing_in_one_go_is_replacing_one_by_one(text: str, old: str, new: str, end: str | None) -> None:
+    """Replacing everywhere at once gives what replacing place by place does, whatever ends the lines."""
+    assume(old != new)
+    source = decode((text if end is None else end.join(text.splitlines())).encode(), "f")
+    outcomes: list[Any] = []
+    for is_at_once in (True, False):
+        with pytest.MonkeyPatch.context() as patch:
+            if not is_at_once:
+                patch.setattr(_matching, "_everywhere", lambda *_: None)
+            try:
+                outcomes.append(edit(source, "f", old, new, replace_all=True))
+            except FileError as error:
+                outcomes.append(error.message)
+    assert outcomes[0] == outcomes[1]
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r\na,b\n"])
+def test_countless_places_take_little_memory(end: str) -> None:
+    """Replacing half a million places takes a few times the size of the text, and refusing them takes no more."""
+    import tracemalloc
+
+    source = decode(f"a,b,c,d,e{end}".encode() * 125_000, "f")
+    places = source.text.count(",")
+    tracemalloc.start()
+    try:
+        assert edit(source, "f", ",", ";", replace_all=True).replacements == places
+        with pytest.raises(FileError, match=r"more than 1000 times in f, at lines 1, 1, 1, 1, 2, .* and many more"):
+            edit(source, "f", ",", ";", replace_all=False)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 12 * len(source.text)
+
+
+@pytest.mark.parametrize("text", ["a,\n" * 1000, "a,\r\nb,\n" * 500])
+async def test_a_text_that_would_grow_without_bounds_is_refused(desk: Any, project: Path, text: str) -> None:
+    """Replacements that make more than can ever be edited again are refused before they take any memory."""
+    (project / "a").write_bytes(text.encode())
+    change = {"old_string": ",", "new_string": "x" * 100_000, "replace_all": True}
+    code, message = await desk.refused("edit_file", file_path="a", **change)
+    assert (code, "1,000 replacements" in message) == ("too_large", True)
+    assert (project / "a").read_bytes() == text.encode()

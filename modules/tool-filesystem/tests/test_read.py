@@ -61,8 +61,21 @@ async def test_much_text_is_cut(desk: Any, project: Path) -> None:
     """However many lines are asked for, the answer has bounds and says how to go on."""
     (project / "a.txt").write_text(f"{'x' * 1000}\n" * 1000, encoding="utf-8")
     result = await desk.done("read_file", file_path="a.txt", limit=10**9)
-    assert (result["lines_read"], result["total_lines"]) == (256, 1000)
-    assert "offset 257" in result["warning"]
+    assert (result["lines_read"], result["total_lines"]) == (253, 1000)
+    assert "offset 254" in result["warning"]
+
+
+@pytest.mark.parametrize("line", ["", "x"])
+async def test_many_short_lines_are_cut(desk: Any, project: Path, line: str) -> None:
+    """The bound counts the numbers of lines too: a million empty lines are no way around it."""
+    (project / "a.txt").write_text(f"{line}\n" * 1_000_000, encoding="utf-8")
+    result = await desk.done("read_file", file_path="a.txt", limit=10**9)
+    assert len(result["content"]) <= _lines.MOST_CHARACTERS
+    assert result["total_lines"] == 1_000_000
+    following = result["lines_read"] + 1
+    assert f"offset {following}" in result["warning"]
+    rest = await desk.done("read_file", file_path="a.txt", offset=following, limit=1)
+    assert rest["content"] == f"{following:6d}\t{line}"
 
 
 async def test_huge_files_are_bounded(desk: Any, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -39,13 +39,14 @@ async def test_an_existing_file_is_replaced(desk: Any, project: Path) -> None:
     assert stat.S_IMODE(file.stat().st_mode) == 0o750
 
 
-async def test_line_ends_are_kept(desk: Any, project: Path) -> None:
-    """A file whose lines all end with CRLF keeps that, and the result says so."""
-    (project / "a.txt").write_bytes(b"a\r\nb\r\n")
+@pytest.mark.parametrize(("end", "name"), [("\r\n", "CRLF"), ("\r", "CR")])
+async def test_line_ends_are_kept(desk: Any, project: Path, end: str, name: str) -> None:
+    """A file whose lines all end with CRLF, or all with CR, keeps that, and the result says so."""
+    (project / "a.txt").write_bytes(f"a{end}b{end}".encode())
     result = await desk.done("write_file", file_path="a.txt", content="x\ny\n")
-    assert (project / "a.txt").read_bytes() == b"x\r\ny\r\n"
-    assert result["bytes"] == 6
-    assert "CRLF" in result["warning"]
+    assert (project / "a.txt").read_bytes() == f"x{end}y{end}".encode()
+    assert result["bytes"] == 2 + 2 * len(end)
+    assert f"({name})" in result["warning"]
 
 
 @pytest.mark.parametrize(("old", "new"), [(b"a\r\nb\n", "x\ny\n"), (b"a\nb\n", "x\ny\n"), (b"a\r\n", "x\r\ny\n")])
@@ -67,6 +68,16 @@ async def test_the_encoding_is_kept(desk: Any, project: Path, mark: bytes, encod
         result = await desk.done("write_file", file_path="a.txt", content=content)
         assert (project / "a.txt").read_bytes() == mark + "Grüße\r\n".encode(encoding)
         assert encoding.upper() in result["warning"]
+
+
+async def test_an_older_encoding_that_changes_is_told(desk: Any, project: Path) -> None:
+    """A file that was not UTF-8 and becomes it is said to; one that was, or gets nothing but ASCII, needs no word."""
+    (project / "old").write_bytes("Grüße".encode("latin-1"))
+    assert "warning" not in await desk.done("write_file", file_path="old", content="Hello")
+    (project / "old").write_bytes("Grüße".encode("latin-1"))
+    assert "UTF-8 now" in (await desk.done("write_file", file_path="old", content="Grüße"))["warning"]
+    assert (project / "old").read_bytes() == "Grüße".encode()
+    assert "warning" not in await desk.done("write_file", file_path="old", content="Größe")
 
 
 async def test_a_binary_file_is_replaced_with_a_word(desk: Any, project: Path) -> None:
@@ -102,7 +113,7 @@ async def test_a_refused_link_is_not_written(desk: Any, project: Path) -> None:
     assert desk.events == []
 
 
-@pytest.mark.parametrize("path", ["folder", "folder/", "new/", "."])
+@pytest.mark.parametrize("path", ["folder", "folder/", "folder/.", "new/", "new/.", "."])
 async def test_folders_are_not_written(desk: Any, project: Path, path: str) -> None:
     """A path that is a folder, or says so, is refused."""
     (project / "folder").mkdir()

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -154,7 +155,8 @@ def token() -> Iterator[str]:
     made = f"100000.{int.from_bytes(os.urandom(6), 'big')}"
     yield made
     for pid in processes_with(made):
-        os.kill(pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
 
 
 @pytest.fixture
@@ -167,9 +169,11 @@ class WebServer:
     """The sample server on a port of its own, to be started, stopped and started again."""
 
     def __init__(self) -> None:
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = int(free.getsockname()[1])
+        # Held without listening: nobody else is given the port before the server is there, or between two of them.
+        self._held = socket.socket()
+        self._held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self._held.bind(("127.0.0.1", 0))
+        self.port = int(self._held.getsockname()[1])
         self.url = f"http://127.0.0.1:{self.port}/mcp"
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -194,10 +198,15 @@ class WebServer:
             self._process.wait()
             self._process = None
 
+    def close(self) -> None:
+        """End it for good."""
+        self.stop()
+        self._held.close()
+
 
 @pytest.fixture
 def web() -> Iterator[WebServer]:
     """Return a server for streamable HTTP that is not started yet."""
     made = WebServer()
     yield made
-    made.stop()
+    made.close()

@@ -6,6 +6,7 @@ What is said never quotes the file: a link may have led to one that nobody meant
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import isfinite
 from typing import Any, Final, NamedTuple
 
 #: As far as the end of the front matter is looked for.
@@ -120,3 +121,16 @@ def _checked(node: Any) -> dict[str, int]:
 def value_of(data: Mapping[str, Any], key: str) -> Any:
     """Return what stands under a key, which may be written with hyphens or underscores; None when nothing does."""
     return data.get(key, data.get(key.replace("-", "_")))
+
+
+def plain(value: Any) -> Any:
+    """Return a value of YAML in the words of JSON: dates, bytes and numbers that are none become text, sets lists."""
+    if isinstance(value, Mapping):
+        return {str(key): plain(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple | set):
+        return [plain(inner) for inner in value]
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    if value is None or isinstance(value, str | bool | int):
+        return value
+    return value if isinstance(value, float) and isfinite(value) else str(value)

@@ -33,16 +33,21 @@ def read_head(path: Path, limit: int, within: Sequence[Path] | None = None) -> C
         descriptor = os.open(path, _FLAGS)
     except OSError as error:
         raise ReadingError(f"cannot be read: {error.strerror or error}") from error
-    with os.fdopen(descriptor, "rb") as file:
+    try:
         found = os.fstat(descriptor)
+        # Before a file object is made of it: there is none of a folder.
         if not stat.S_ISREG(found.st_mode):
             raise ReadingError("is no regular file")
         if within is not None:
             _check_place(path, found, within)
-        try:
+        with os.fdopen(descriptor, "rb", closefd=False) as file:
             return Content(file.read(limit), found.st_size)
-        except OSError as error:
-            raise ReadingError(f"cannot be read: {error.strerror or error}") from error
+    except ReadingError:
+        raise
+    except OSError as error:
+        raise ReadingError(f"cannot be read: {error.strerror or error}") from error
+    finally:
+        os.close(descriptor)
 
 
 def _check_place(path: Path, opened: os.stat_result, within: Sequence[Path]) -> None:

@@ -6,10 +6,11 @@ import re
 import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import date
 from pathlib import Path
 from typing import Any, Final
 
-from amplifier_module_tool_skills._front_matter import FrontMatter, FrontMatterError, value_of
+from amplifier_module_tool_skills._front_matter import FrontMatter, FrontMatterError, plain, value_of
 
 FILE: Final = "SKILL.md"
 _LONGEST_NAME: Final = 128
@@ -91,7 +92,7 @@ def read_skill(front: FrontMatter, file: Path, source: Path) -> Skill:
         is_for_model=flags["disable-model-invocation"] is None or flags["disable-model-invocation"] is False,
         is_for_user=flags["user-invocable"] is not False,
         is_auto=flags["auto-load"] is True,
-        metadata=metadata if isinstance(metadata, dict) else {},
+        metadata=plain(metadata) if isinstance(metadata, dict) else {},
         ignored=tuple(key for key in ("hooks", *FORK_KEYS) if value_of(data, key) is not None),
     )
 
@@ -107,10 +108,10 @@ def _required(front: FrontMatter, key: str) -> str:
 
 
 def _text(value: Any) -> str | None:
-    """Return a plain value as text: a version 1.0 without quotes is a number."""
+    """Return a plain value as text: a version 1.0 without quotes is a number, and 2026-01-31 is a date."""
     if isinstance(value, str):
         return value
-    return str(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+    return str(value) if isinstance(value, (int, float, date)) and not isinstance(value, bool) else None
 
 
 def _flag(front: FrontMatter, key: str) -> Any:

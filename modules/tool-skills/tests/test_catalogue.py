@@ -193,6 +193,18 @@ def test_a_pipe_is_no_skill(project: Path) -> None:
     assert "is no regular file" in problem
 
 
+def test_a_folder_of_that_name_is_no_skill(project: Path, skill: Any) -> None:
+    """A folder called SKILL.md is reported, hides no other skill, and leaves no file open."""
+    skill(project / ".amplifier/skills", "good")
+    folder = project / ".amplifier/skills/odd/SKILL.md"
+    folder.mkdir(parents=True)
+    before = len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0
+    catalogue = scanned(project)
+    assert list(catalogue.skills) == ["good"]
+    assert catalogue.problems == [f"{folder}:1: is no regular file"]
+    assert not before or len(os.listdir("/proc/self/fd")) <= before
+
+
 def test_a_file_in_place_of_a_folder_is_reported(project: Path) -> None:
     """A folder that is none does not stop the others."""
     (project / ".amplifier").mkdir()

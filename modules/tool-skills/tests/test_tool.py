@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -121,6 +122,26 @@ async def test_info_tells_everything_but_the_text(start: Any, skill: Any, folder
         "context": "fork",
         "metadata": {"author": "me"},
         "ignored": ["hooks", "agent"],
+    }
+
+
+async def test_what_yaml_knows_and_json_does_not_is_told_as_text(start: Any, skill: Any, folder: Path) -> None:
+    """Dates, bytes, sets and infinities of a front matter come out as plain data, so that every loop can send them."""
+    metadata = (
+        "{made: 2026-01-31, at: 2026-01-31 10:00:00, raw: !!binary aGk=, tags: !!set {a}, most: .inf, 1: {2: .nan}}"
+    )
+    skill(folder, "dated", version="2026-01-31", metadata=metadata)
+    tool = await start()
+    told = await tool.execute({"info": "dated"})
+    assert json.loads(told.get_serialized_output()) == told.output
+    assert told.output["version"] == "2026-01-31"
+    assert told.output["metadata"] == {
+        "made": "2026-01-31",
+        "at": "2026-01-31 10:00:00",
+        "raw": "hi",
+        "tags": ["a"],
+        "most": "inf",
+        "1": {"2": "nan"},
     }
 
 

@@ -48,9 +48,10 @@ def decode(data: bytes, content_type: str) -> str:
     return data.decode(_guessed(data[:_SAMPLE]), "replace")
 
 
-def is_binary(data: bytes) -> bool:
-    """Tell whether bytes cannot be text: there is a NUL, which only UTF-16 and UTF-32 have."""
-    if any(data.startswith(bom) for bom, _ in _BOMS[1:]):
+def is_binary(data: bytes, content_type: str = "") -> bool:
+    """Tell whether bytes cannot be text: there is a NUL, which only UTF-16 and UTF-32 have, marked or declared."""
+    declared = _known(_PARAMETER.search(content_type)) or ""
+    if any(data.startswith(bom) for bom, _ in _BOMS[1:]) or declared.startswith(("utf-16", "utf-32")):
         return False
     return b"\0" in data[:_SAMPLE]
 

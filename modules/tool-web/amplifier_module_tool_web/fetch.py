@@ -128,7 +128,7 @@ class WebFetchTool:
             return await self._save(request, await fetching.run(target, to_save), file)
 
     async def _read(self, request: _Request, fetched: _Fetched) -> dict[str, Any]:
-        if is_binary(fetched.body.data):
+        if is_binary(fetched.body.data, fetched.content_type):
             raise _binary(fetched.answer)
         part = part_of(await self._text(fetched), request.offset, request.limit)
         output = {
@@ -146,7 +146,7 @@ class WebFetchTool:
 
     async def _save(self, request: _Request, fetched: _Fetched, file: SavedFile) -> dict[str, Any]:
         content, text = fetched.body.data, ""
-        if not is_binary_type(fetched.content_type) and not is_binary(content):
+        if not is_binary_type(fetched.content_type) and not is_binary(content, fetched.content_type):
             text = await asyncio.to_thread(decode, content[: self._settings.max_bytes], fetched.content_type)
             if not file.is_page and len(content) <= self._settings.max_bytes and self._is_extracted(fetched, text):
                 text = await read(text, str(fetched.answer.target))

@@ -53,11 +53,12 @@ class SavedFile:
                 return self._workspace.write(self._call, [change], written, stop)
 
         try:
-            warnings = await in_thread(work)
+            return await in_thread(work)
         except FileError as error:
             raise Failure(error.code, f"nothing was saved: {error.message}") from error
-        await self._workspace.announce_written(written)
-        return warnings
+        finally:
+            # Also when the call was cancelled just after the file had changed.
+            await self._workspace.announce_written(written)
 
     def close(self) -> None:
         """Let go of the file's folder."""

@@ -30,6 +30,7 @@ JAPANESE = "これは日本語の文章です。文字コードを当てる試�
         (codecs.BOM_UTF8 + "ß".encode(), "text/plain; charset=latin-1", "ß"),
         ("ß".encode("utf-16"), "text/plain; charset=utf-8", "ß"),
         ("ß".encode("utf-32"), "text/plain", "ß"),
+        ("ß".encode("utf-16-be"), "text/plain; charset=utf-16be", "ß"),
         ('<meta charset="utf-16">ß'.encode(), "text/html", '<meta charset="utf-16">ß'),
         ("Grüße aus Köln an die Straße".encode("cp1252"), "text/plain", "Grüße aus Köln an die Straße"),
         (JAPANESE.encode("euc_jp"), "text/plain", JAPANESE),
@@ -70,3 +71,5 @@ def test_binary() -> None:
     assert is_binary(b"a\0b")
     assert not is_binary("ab".encode("utf-16"))
     assert not is_binary(b"ab\xff")
+    assert not is_binary("ab".encode("utf-16-le"), "text/plain; charset=UTF-16LE")
+    assert is_binary(b"a\0b", "text/plain; charset=utf-8")

@@ -180,3 +180,11 @@ def _with_cookie(handler: Any) -> None:
     for name, value in (("Location", "/b"), ("Set-Cookie", "id=1"), ("Content-Length", "0")):
         handler.send_header(name, value)
     handler.end_headers()
+
+
+async def test_a_declared_character_set_with_zeros_is_text(world: Any, site: Any) -> None:
+    """A text in UTF-16 without a mark is read, and saved with a preview, when its header says what it is."""
+    site.text("/x", "Grüße".encode("utf-16-le"), "text/plain; charset=utf-16le")
+    assert (await world.fetch(site.url("/x"))).output["content"] == "Grüße"
+    saved = (await world.fetch(site.url("/x"), save_to_file="x.txt")).output
+    assert (saved["content"], saved["saved_bytes"]) == ("Grüße", 10)

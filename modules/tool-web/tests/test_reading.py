@@ -21,7 +21,8 @@ ARTICLE = (
 
 @pytest.fixture
 def reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
-    """Give `reader(code)`: a program that stands for the reader."""
+    """Give `reader(code)`: a program that stands for the reader, with all the time a busy machine needs for it."""
+    monkeypatch.setattr(reading, "DEADLINE", 60)
 
     def make(code: str) -> None:
         path = tmp_path / "reader.py"

@@ -176,6 +176,44 @@ async def test_a_cancelled_download_leaves_nothing(world: Any, site: Any) -> Non
     assert list(world.folder.iterdir()) == []
 
 
+class _SlowCheckpoints:
+    """Wait, once the file is written, until the test goes on."""
+
+    def __init__(self) -> None:
+        self.reached = threading.Event()
+        self.may_go_on = threading.Event()
+
+    def before_write(self, path: Path, *, tool: str, tool_call_id: str | None) -> None:
+        """Keep nothing."""
+
+    def after_write(self, path: Path) -> None:
+        """Note nothing, slowly."""
+        self.reached.set()
+        self.may_go_on.wait(60)
+
+
+async def test_a_file_that_is_there_when_the_call_is_cancelled_is_announced(world: Any, site: Any) -> None:
+    """Cancelled when the file is written already, the call announces it all the same: the log has every write."""
+    site.text("/x", "new")
+    checkpoints = _SlowCheckpoints()
+    world.coordinator.register_capability("session.checkpoint", checkpoints)
+    heard: list[str] = []
+
+    async def hear(event: str, data: dict[str, Any]) -> None:
+        heard.append(data["path"])
+
+    world.coordinator.hooks.register("artifact:write", hear)
+    task = asyncio.create_task(world.fetch(site.url("/x"), save_to_file="x.txt"))
+    assert await asyncio.to_thread(checkpoints.reached.wait, 60)
+    task.cancel()
+    await asyncio.sleep(0)
+    checkpoints.may_go_on.set()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert (world.folder / "x.txt").read_text(encoding="utf-8") == "new"
+    assert heard == [str(world.folder / "x.txt")]
+
+
 async def test_a_file_that_changes_meanwhile_is_not_overwritten(world: Any, site: Any) -> None:
     """What somebody else wrote during the download is not lost."""
     file = world.folder / "x.txt"
