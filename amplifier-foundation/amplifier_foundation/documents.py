@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from amplifier_foundation.errors import DocumentError
 
@@ -12,6 +13,15 @@ _FENCE = "---"
 #: How deep values may be nested, and how many there may be in one file.
 _MAX_DEPTH = 100
 _MAX_VALUES = 1_000_000
+#: How the library says that a text is not the date, number or truth value its form or tag promises.
+_NOT_AS_PROMISED = (ValueError, LookupError, AttributeError, TypeError, ArithmeticError)
+
+
+class Unreadable(NamedTuple):
+    """What stands in a list in place of an entry that cannot be read: where it is wrong, and why."""
+
+    line: int
+    message: str
 
 
 @dataclass(frozen=True)
@@ -58,15 +68,19 @@ def read_document(path: Path) -> Document:
     return parse_document(path, content)
 
 
-def parse_document(path: Path, content: bytes) -> Document:
-    """Return the document that `content` holds; `path` tells its kind and is named in errors. Raises DocumentError."""
+def parse_document(path: Path, content: bytes, *, each_of: str | None = None) -> Document:
+    """Return the document that `content` holds; `path` tells its kind and is named in errors.
+
+    Entries of the list under the key `each_of` are read one by one: one that cannot be is `Unreadable`, and the others
+    are as they are. Raises DocumentError for everything else.
+    """
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise DocumentError(f"{path}:{line}: not UTF-8 ({error.reason}): save the file as UTF-8") from error
     front, body, first_line = _split(path, text) if path.suffix.lower() == ".md" else (text, "", 1)
-    data, node = _parse(path, front, first_line)
+    data, node = _parse(path, front, first_line, each_of)
     return Document(path, data, body.strip(), node, first_line, _line_of_body(text, body))
 
 
@@ -87,17 +101,20 @@ def _split(path: Path, text: str) -> tuple[str, str, int]:
     raise DocumentError(f"{path}:1: the front matter opened by '---' is never closed: add a line '---' after it")
 
 
-def _parse(path: Path, text: str, first_line: int) -> tuple[dict[str, Any], Any]:
+def _parse(path: Path, text: str, first_line: int, each_of: str | None) -> tuple[dict[str, Any], Any]:
     import yaml
 
-    loader = None
+    data, loader = None, None
+    unreadable: dict[int, Unreadable] = {}
     try:
         _check_depth(text)
         loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)(text)
         node = loader.get_single_node()
         if node is not None:
+            entries = _Entries(node, each_of)
+            entries.check()
             _check_nodes(node, set(), {})
-        data = loader.construct_document(node) if node is not None else None
+            data, unreadable = entries.construct(loader), entries.unreadable
     except _Fault as fault:
         raise DocumentError(f"{path}:{first_line + fault.line}: {fault}") from None
     except yaml.YAMLError as error:
@@ -105,8 +122,7 @@ def _parse(path: Path, text: str, first_line: int) -> tuple[dict[str, Any], Any]
         line = first_line + (mark.line if mark is not None else 0)
         problem = getattr(error, "problem", None) or str(error).partition("\n")[0]
         raise DocumentError(f"{path}:{line}: malformed YAML: {problem}") from error
-    except (ValueError, LookupError, AttributeError, TypeError, ArithmeticError) as error:
-        # How the library says that a text is not the date, number or truth value its form or tag promises.
+    except _NOT_AS_PROMISED as error:
         raise DocumentError(f"{path}:{first_line}: malformed YAML: {type(error).__name__}: {error}") from error
     finally:
         if loader is not None:
@@ -115,7 +131,56 @@ def _parse(path: Path, text: str, first_line: int) -> tuple[dict[str, Any], Any]
         return {}, None
     if not isinstance(data, dict):
         raise DocumentError(f"{path}:{first_line}: must be a mapping of keys, got {type(data).__name__}")
+    for index, wrong in unreadable.items():
+        data[each_of][index] = wrong._replace(line=first_line + wrong.line)
     return data, node
+
+
+class _Entries:
+    """The entries of a list of a file; one that cannot be read is taken out, and the others are as they are."""
+
+    def __init__(self, root: Any, key: str | None) -> None:
+        child = _child(root, key) if key is not None else None
+        is_list = child is not None and child[1].id == "sequence"
+        self._root = root
+        self._nodes: list[Any] = child[1].value if child is not None and is_list else []
+        #: By their index; lines count from 0.
+        self.unreadable: dict[int, Unreadable] = {}
+
+    def check(self) -> None:
+        """Take out what YAML lets pass and nobody means."""
+        sizes: dict[int, int] = {}
+        self._try_each(lambda node: _check_nodes(node, {id(self._root)}, sizes))
+
+    def construct(self, loader: Any) -> Any:
+        """Return the values of the whole file; only when that fails, look for the entries it fails at."""
+        import yaml
+        from yaml.constructor import SafeConstructor
+
+        try:
+            return loader.construct_document(self._root)
+        except (yaml.YAMLError, *_NOT_AS_PROMISED):
+            # One that has failed keeps what it was at.
+            self._try_each(lambda node: SafeConstructor().construct_document(node))
+            return SafeConstructor().construct_document(self._root)
+
+    def _try_each(self, read: Callable[[Any], object]) -> None:
+        import yaml
+
+        for index, node in enumerate(self._nodes):
+            line, message = node.start_mark.line, ""
+            try:
+                read(node)
+            except _Fault as fault:
+                line, message = fault.line, str(fault)
+            except yaml.YAMLError as error:
+                line = getattr(getattr(error, "problem_mark", None), "line", line)
+                message = f"malformed YAML: {getattr(error, 'problem', None) or error}"
+            except _NOT_AS_PROMISED as error:
+                message = f"malformed YAML: {type(error).__name__}: {error}"
+            if message:
+                self.unreadable[index] = Unreadable(line, message)
+                self._nodes[index] = yaml.ScalarNode("tag:yaml.org,2002:null", "", node.start_mark, node.end_mark)
 
 
 class _Fault(Exception):
@@ -167,6 +232,8 @@ def _check_nodes(node: Any, above: set[int], sizes: dict[int, int]) -> int:
         if key is not None:
             if isinstance(key.value, list):
                 raise _Fault("a list or a mapping cannot be a key", key.start_mark)
+            if key.tag.endswith(":merge") and not _is_mergeable(value):
+                raise _Fault("`<<` takes the keys of a mapping, or of a list of mappings", key.start_mark)
             name = (key.tag, key.value)
             if name in seen and not key.tag.endswith(":merge"):
                 raise _Fault(f"the key {key.value!r} is given twice: keep one of them", key.start_mark)
@@ -177,6 +244,11 @@ def _check_nodes(node: Any, above: set[int], sizes: dict[int, int]) -> int:
     above.discard(id(node))
     sizes[id(node)] = size
     return size
+
+
+def _is_mergeable(node: Any) -> bool:
+    each = node.value if node.id == "sequence" else [node]
+    return all(one.id == "mapping" for one in each)
 
 
 def _child(node: Any, key: str | int) -> tuple[Any, Any] | None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from amplifier_foundation.composed import PACKAGES, Composed, ModuleUse
+from amplifier_foundation.composed import PACKAGES, Composed, ModuleUse, ValueUse
 from amplifier_foundation.lock import Pin
 from amplifier_foundation.module_uses import AgentFiles, module_uses, named_modules, package_uses
 from amplifier_foundation.paths import Home
@@ -18,7 +18,7 @@ from amplifier_foundation.prepared import Prepared
 from amplifier_foundation.settings import Settings
 from amplifier_foundation.settings.places import Key, find, parts_of
 from amplifier_foundation.trust import Refusal, TrustCheck, TrustStore, UntrustedError
-from amplifier_foundation.value_uses import value_uses
+from amplifier_foundation.value_uses import bundles_of_user, value_uses
 
 if TYPE_CHECKING:
     from amplifier_foundation.bundles.bundle import Bundle
@@ -120,6 +120,7 @@ async def compose(options: Options, *, given_by_user: bool = True) -> Compositio
     """
     from amplifier_foundation.bundles.loader import BundleLoader, locate
     from amplifier_foundation.settings.layers import settings_layers
+    from amplifier_foundation.settings.misnamed import misnamed_overrides
     from amplifier_foundation.settings.plan import apply_settings
 
     settings = Settings() if options.bare else Settings.load(options.home, options.project, options.session_folder)
@@ -143,17 +144,18 @@ async def compose(options: Options, *, given_by_user: bool = True) -> Compositio
     with _told_where(settings, ("bundle", "active"), reference if options.bundle is None else ""):
         alone = await loader.load(reference, named_by=named_by, given_by_user=is_given)
     heard: list[str] = [*settings.warnings, *_shadowed(reference, alone)]
-    bundle = await _with_app_bundles(alone, loader, settings)
+    bundle, slipped_in = await _with_app_bundles(alone, loader, settings)
     heard += [*registry.warnings, *bundle.warnings, *fetcher.warnings]
     agents = AgentFiles({}, {}, loader.is_projects) if options.bare else _agents(bundle, loader, options, heard)
     plan = apply_settings(_with_agents(bundle.mount_plan(), agents), settings.data)
+    heard += await misnamed_overrides(settings, plan)
     of_settings = settings_layers(settings, plan)
     layers = (*bundle.layers, *of_settings)
     uses = [] if options.bare else module_uses(plan, layers, settings, agents, *_places(options))
     uses += package_uses(bundle.packages, layers)
     added = added_sources(alone, agents.definitions, {*(use.source for use in uses), *fetcher.fetched})
     values = value_uses(bundle.layers, of_settings, settings, agents, options.project)
-    values += known.chosen_by_project(added, options.home)
+    values += [*slipped_in, *known.chosen_by_project(added, options.home)]
     locks = LockPaths.of(bundle, options.home, options.project)
     composed = replace(
         _without_modules(reference, bundle),
@@ -318,16 +320,22 @@ def _shadowed(reference: str, bundle: Bundle) -> list[str]:
     ]
 
 
-async def _with_app_bundles(bundle: Bundle, loader: BundleLoader, settings: Settings) -> Bundle:
-    """Compose the bundles that settings want in every session; the instruction stays the one of the bundle itself."""
+async def _with_app_bundles(bundle: Bundle, loader: BundleLoader, settings: Settings) -> tuple[Bundle, list[ValueUse]]:
+    """Compose the bundles that settings want in every session; the instruction stays the one of the bundle itself.
+
+    Return what the project has put in the place of the user's, too.
+    """
     from amplifier_foundation.bundles.composition import compose as compose_bundles
 
-    named_by = _namer(settings, "bundle.app")
+    named_by, mine = _namer(settings, "bundle.app"), bundles_of_user(settings)
+    slipped_in: list[ValueUse] = []
     for index, reference in enumerate(settings.get("bundle.app") or []):
         with _told_where(settings, ("bundle", "app", index), str(reference)):
-            added = await loader.load(str(reference), named_by=named_by)
+            added = await loader.load(str(reference), named_by="user" if str(reference) in mine else named_by)
+        if str(reference) in mine and added.layers[-1].named_by == "project":
+            slipped_in.append(ValueUse("guard", f"bundle {reference!r}", str(added.file)))
         bundle = compose_bundles(bundle, added, as_behavior=True)
-    return bundle
+    return bundle, slipped_in
 
 
 @contextmanager

@@ -7,13 +7,14 @@
 
 A matrix is a file `routing/<name>.yaml`, of the user's home or the product, with `roles: {role: {description,
 candidates: [{provider, model, config?}]}}`. The roles `general` and `fast` are always there: what no file says of them
-is that the session's own model is for everything, and that small models of known families are fast.
+is that the session's own model, as it is at that time, is for everything, and that small models of known families are
+fast.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -36,6 +37,9 @@ _SMALL: Final = (
 
 Candidate = dict[str, Any]
 
+#: Stands for what the session itself answers with.
+_OWN: Final[Candidate] = {}
+
 
 class RoutingError(FoundationError):
     """The settings `routing`, or the file they name, cannot be used."""
@@ -50,8 +54,8 @@ class ModelRoles:
     is a wish.
     """
 
-    def __init__(self, home: Home, project: Path | None, own: Candidate | None = None) -> None:
-        """Look at the settings of a home and a project; `own` is the provider and model that a session has."""
+    def __init__(self, home: Home, project: Path | None, own: Callable[[], Candidate | None] = lambda: None) -> None:
+        """Look at the settings of a home and a project; `own` tells what a session answers with at that time."""
         self._home, self._project, self._own = home, project, own
         self._roles: dict[str, list[Candidate]] | None = None
         #: Why the settings say nothing, None while they do.
@@ -67,7 +71,8 @@ class ModelRoles:
 
         Models may be patterns.
         """
-        return [dict(candidate) for candidate in self._known().get(role, ())]
+        known = (self._own() if candidate is _OWN else candidate for candidate in self._known().get(role, ()))
+        return [dict(candidate) for candidate in known if candidate is not None]
 
     def _known(self) -> dict[str, list[Candidate]]:
         if self._roles is None:
@@ -77,9 +82,8 @@ class ModelRoles:
                 self.problem = str(error)
                 logger.warning("Models for roles are not known: %s", error)
                 said = {}
-            own = [self._own] if self._own is not None else []
             small = [{"provider": provider, "model": model} for provider, model in _SMALL]
-            self._roles = {GENERAL: own, FAST: [*small, *own], **said}
+            self._roles = {GENERAL: [_OWN], FAST: [*small, _OWN], **said}
         return self._roles
 
 

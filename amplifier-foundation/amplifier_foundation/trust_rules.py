@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 #: Names of settings, in small letters and with `_`, that say where a provider sends what it sends, or whom it believes.
 _EXACT: Final = re.compile(
-    "address|api_base|authority|base|baseurl|cafile|capath|insecure|port|region|resource|server|transport"
+    "address|api_base|authority|base|baseurl|cafile|capath|extra_body|insecure|port|region|resource|server|transport"
 )
 _PARTS: Final = re.compile(
     r"(^|_)(api_?keys?|auth|bearer|ca|cacert|certs?|certificates?|credentials?|endpoints?|headers?|hosts?|hostname"
-    r"|password|prox(y|ies)|secrets?|ssl|tls|token|ur[il]s?|verify)(_|$)"
+    r"|identity|password|prox(y|ies)|secrets?|ssl|tls|token|ur[il]s?|verify)(_|$)"
 )
 #: Settings that look like the above by their name and are harmless: they count tokens.
 _HARMLESS: Final = frozenset({"token_limit", "token_budget", "max_token"})

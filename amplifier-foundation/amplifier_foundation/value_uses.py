@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 from amplifier_foundation.bundles.layer import Layer
 from amplifier_foundation.composed import ValueUse
 from amplifier_foundation.documents import Document
+from amplifier_foundation.guards import Guards, Setting
 from amplifier_foundation.merge import module_key
 from amplifier_foundation.module_uses import AgentFiles
 from amplifier_foundation.settings import Settings
@@ -17,19 +18,14 @@ from amplifier_foundation.settings.variables import VARIABLE
 
 _SECTIONS: Final = ("providers", "tools", "hooks")
 #: What of an agent configures modules; the rest is text for models.
-_AGENT_PARTS: Final = ("session", "provider_preferences", *_SECTIONS)
+_AGENT_PARTS: Final = ("session", "orchestrator", "spawn", "provider_preferences", *_SECTIONS)
 _PLAN_PARTS: Final = ("session", "orchestrator", "spawn", *_SECTIONS)
 #: Places of settings that end up in a plan.
 _SETTINGS: Final = (("config", "providers"), ("modules",), ("overrides",))
 #: Names of settings that say where a module reads or writes.
 _PATHS: Final = re.compile(
-    r"(^|_)(cwd|dirs?|director(y|ies)|files?|folders?|paths?|record|roots?|scenario|template)(_|$)"
+    r"(^|_)(cwd|dirs?|director(y|ies)|files?|folders?|paths?|record|roots?|scenario|skills|template)(_|$)"
 )
-
-#: Names of settings that keep things from happening; bundles add to lists of them, settings and agents replace those.
-_KEEPS: Final = re.compile(r"denied_(?!write_paths)\w+|require_approval|safety_\w+")
-#: Where a list takes the place of the one before.
-_REPLACING: Final = ("overrides", "modules", "agents")
 
 Place = tuple[str | int, ...]
 
@@ -61,7 +57,8 @@ def value_uses(
     parts = [*_of_layers(layers), *_of_settings(settings), *_of_agents(layers, agents)]
     found = [use for part in parts for use in _uses(part, project)]
     found += _endpoints([*layers, *of_settings])
-    found += _guards(parts, [*layers, *of_settings])
+    found += _guards(parts, [*layers, *of_settings], agents)
+    found += _left_out_bundles(settings)
     return list(dict.fromkeys(found))
 
 
@@ -83,15 +80,19 @@ def _of_settings(settings: Settings) -> Iterator[_Part]:
 
 
 def _of_agents(layers: Sequence[Layer], agents: AgentFiles) -> Iterator[_Part]:
-    for name, agent in agents.definitions.items():
-        spoken = agents.spoken_for(name, layers)
-        # When nobody knows who put it on the roster, it is taken for the project's.
-        if spoken is not None and (spoken[0].named_by != "project" or spoken[0].given_by_user):
-            continue
-        where = spoken[1] if spoken is not None else f"agents.{name}"
+    for name, agent, where in _agents_of_project(layers, agents):
         folder = agents.files.get(name, Path(where)).parent
         for section in _AGENT_PARTS:
             yield _Part(("agents", name, section), agent.get(section), folder, None, (), where)
+
+
+def _agents_of_project(layers: Sequence[Layer], agents: AgentFiles) -> Iterator[tuple[str, Mapping[str, Any], str]]:
+    """Yield the agents that the project speaks for: the name, what it is, and where that stands."""
+    for name, agent in agents.definitions.items():
+        spoken = agents.spoken_for(name, layers)
+        # When nobody knows who put it on the roster, it is taken for the project's.
+        if spoken is None or (spoken[0].named_by == "project" and not spoken[0].given_by_user):
+            yield name, agent, spoken[1] if spoken is not None else f"agents.{name}"
 
 
 def _uses(part: _Part, project: Path) -> Iterator[ValueUse]:
@@ -100,40 +101,45 @@ def _uses(part: _Part, project: Path) -> Iterator[ValueUse]:
         shown = ".".join((*part.prefix, *names))
         if isinstance(value, str) and _has_variable(value):
             yield ValueUse("variable", shown, part.at(keys))
-        if isinstance(value, str) and _names_a_path(names) and _leads_out(value, part, project):
+        if isinstance(value, str) and _names_a_path(_inner(keys, names)) and _leads_out(value, part, project):
             yield ValueUse("path", shown, part.at(keys))
     if part.prefix[0] == "agents":
         yield from _endpoints_in(part)
 
 
-def _guards(parts: Sequence[_Part], layers: Sequence[Layer]) -> Iterator[ValueUse]:
-    """Yield what takes the place of something that keeps things from happening, or hands out your variables."""
-    from amplifier_foundation.permissions.plan_trust import mentions, said_of
-
+def _guards(parts: Sequence[_Part], layers: Sequence[Layer], agents: AgentFiles) -> Iterator[ValueUse]:
+    """Yield what loosens something that keeps things from happening, or hands out your variables."""
     mine = [layer.document.data for layer in layers if layer.named_by != "project" or layer.given_by_user]
-    has_hooks = any(
-        said.get("config") or said.get("hook-shell")
-        for one in mine
-        for said in said_of(one, "hook-shell")
-        if isinstance(said, Mapping)
-    )
-    has_walls = any(mentions(one, "sandbox") for one in mine)
+    theirs = {name for name, _, _ in _agents_of_project(layers, agents)}
+    others = [agent for name, agent in agents.definitions.items() if name not in theirs]
+    guards = Guards(mine, others, [part.data for part in parts])
     for part in parts:
         for keys, names, value in _values(part.data):
-            if not isinstance(value, Mapping) and _takes_away(part, names, value, has_hooks, has_walls):
+            inner = names if part.prefix[-1] == "spawn" and "config" not in keys else _inner(keys, names)
+            setting = Setting(part.prefix, names, inner, value)
+            if not isinstance(value, Mapping) and guards.is_loosened_by(setting):
                 yield ValueUse("guard", ".".join((*part.prefix, *names)), part.at(keys))
 
 
-def _takes_away(part: _Part, names: tuple[str, ...], value: Any, has_hooks: bool, has_walls: bool) -> bool:
-    inner = names[names.index("config") + 1 :] if "config" in names else ()
-    first, is_replaced = inner[0] if inner else "", part.prefix[0] in _REPLACING
-    if "sandbox" in (*names, *part.prefix):
-        return has_walls and value != "required" and part.prefix[0] != "agents"  # those can only tighten it
-    if "hook-shell" in names or value == "hook-shell":
-        return has_hooks or (bool(first) and first not in ("hooks", "files"))
-    if first == "pass_env" or ("hooks-approval" in names and first and is_replaced):
-        return True
-    return _KEEPS.fullmatch(first) is not None and (is_replaced or (not isinstance(value, list) and len(inner) == 1))
+def bundles_of_user(settings: Settings) -> set[str]:
+    """Return the bundles that the user wants in every session; they may hold what guards them."""
+    return {name for scope, _, names in _app_bundles(settings) if scope not in ("project", "local") for name in names}
+
+
+def _left_out_bundles(settings: Settings) -> Iterator[ValueUse]:
+    """Yield a list of bundles for every session that lacks one of the user's."""
+    mine = bundles_of_user(settings)
+    for scope, document, names in _app_bundles(settings):
+        if scope in ("project", "local") and not mine.issubset(names):
+            yield ValueUse("guard", "bundle.app", document.where("bundle", "app"))
+
+
+def _app_bundles(settings: Settings) -> Iterator[tuple[str, Document, list[str]]]:
+    for scope, document in settings.documents:
+        section = document.data.get("bundle")
+        named = section.get("app") if isinstance(section, Mapping) else None
+        if isinstance(named, list):
+            yield scope, document, [str(name) for name in named]
 
 
 def _endpoints(layers: Sequence[Layer]) -> Iterator[ValueUse]:
@@ -172,9 +178,13 @@ def _has_variable(text: str) -> bool:
     return "${" in text and any(not found["escape"] for found in re.finditer(VARIABLE, text))
 
 
-def _names_a_path(names: tuple[str, ...]) -> bool:
+def _inner(keys: Place, names: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the names behind `config`, which the module itself reads; an id that is `config` is no such key."""
+    return names[keys.index("config") + 1 :] if "config" in keys else ()
+
+
+def _names_a_path(inner: tuple[str, ...]) -> bool:
     """Tell whether a module's setting, or one around it, says where it reads or writes; what it denies harms nobody."""
-    inner = names[names.index("config") + 1 :] if "config" in names else ()
     return any(_PATHS.search(name) for name in inner) and not any(name.startswith("denied") for name in inner)
 
 

@@ -175,6 +175,25 @@ def test_shared_anchors_are_no_circle() -> None:
     assert document.line("c") == 2
 
 
+def test_entries_of_a_list_are_read_one_by_one() -> None:
+    """One that cannot be read is told with its line in its place; the others, and their lines, are as without it."""
+    text = "a:\n  - {b: 1}\n  - {b: 1, b: 2}\n  - &x {c: 3}\n  - b: !!int x\n  - {<<: *x, d: 4}\n"
+    document = parse_document(_YAML, text.encode(), each_of="a")
+    first, twice, third, number, last = document.data["a"]
+    assert (first, third, last) == ({"b": 1}, {"c": 3}, {"c": 3, "d": 4})
+    assert (twice.line, number.line) == (3, 5)
+    assert "given twice" in twice.message
+    assert "invalid literal" in number.message
+    assert [document.line("a", index) for index in range(5)] == [2, 3, 4, 5, 6]
+
+
+@pytest.mark.parametrize("text", ["a: [1]\nb: 1\nb: 2\n", "a: [{}\n", "a: !!int x\n", "a: [1]\nb: !!int x\n"])
+def test_what_is_wrong_beside_the_entries_is_an_error(text: str) -> None:
+    """Only the entries of the list are read one by one."""
+    with pytest.raises(DocumentError, match=r"f\.yaml:\d"):
+        parse_document(_YAML, text.encode(), each_of="a")
+
+
 def test_deep_but_sane_values_are_read() -> None:
     """A hundred levels are as good as one, in either style."""
     depth = 98

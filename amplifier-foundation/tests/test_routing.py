@@ -30,7 +30,7 @@ def _home(tmp_path: Path, settings: str = "", **matrices: str) -> Home:
 
 def test_general_and_fast_are_always_known(tmp_path: Path) -> None:
     """Without settings the session's own model is for everything, and small models of known families are fast."""
-    roles = ModelRoles(_home(tmp_path), None, {"provider": "mock", "model": "m"})
+    roles = ModelRoles(_home(tmp_path), None, lambda: {"provider": "mock", "model": "m"})
     assert roles.known_roles == ("general", "fast")
     assert roles.resolve("general") == [{"provider": "mock", "model": "m"}]
     assert roles.resolve("fast")[0] == {"provider": "anthropic", "model": "claude-haiku-*"}
@@ -50,7 +50,7 @@ def test_a_matrix_says_what_roles_are_and_overrides_say_more(tmp_path: Path) -> 
 
 def test_what_a_caller_changes_is_its_own(tmp_path: Path) -> None:
     """Every answer is a copy."""
-    roles = ModelRoles(_home(tmp_path), None, {"provider": "mock"})
+    roles = ModelRoles(_home(tmp_path), None, lambda: {"provider": "mock"})
     roles.resolve("general")[0]["provider"] = "other"
     assert roles.resolve("general") == [{"provider": "mock"}]
 
@@ -81,7 +81,7 @@ def test_settings_that_make_no_sense_are_told_with_their_place(tmp_path: Path, s
 
 def test_a_broken_file_costs_no_session(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """A role is a wish: it is said once that it cannot be looked up, and the roles that are always there remain."""
-    roles = ModelRoles(_home(tmp_path, "routing: {matrix: gone}"), None, {"provider": "mock"})
+    roles = ModelRoles(_home(tmp_path, "routing: {matrix: gone}"), None, lambda: {"provider": "mock"})
     with caplog.at_level(logging.WARNING):
         assert roles.resolve("general") == roles.resolve("general") == [{"provider": "mock"}]
     assert len(caplog.records) == 1
@@ -98,4 +98,4 @@ async def test_every_session_has_the_capability(tmp_path: Path) -> None:
     async with SessionRuntime(Prepared.from_plan(plan, tmp_path / "home", tmp_path), environ={}) as runtime:
         resolver = runtime.session.coordinator.get_capability("model_role_resolver")
         assert resolver.known_roles == ("general", "fast")
-        assert resolver.resolve("general") == [{"provider": "provider-mock", "model": "m"}]
+        assert resolver.resolve("general") == [{"provider": "mock", "model": "m"}]

@@ -91,7 +91,7 @@ async def test_settings_of_a_project_need_trust(home: Home, project: Path, setti
     "settings",
     [
         "overrides: {tool-inner: {config: {a: '$${SECRET}'}}}\n",
-        "overrides: {hooks-logging: {config: {session_log_template: ./logs/x, exclude_events: [/, ../x]}}}\n",
+        "overrides: {provider-mock: {config: {record: ./logs/x, responses: [/, ../x]}}}\n",
         "modules: {tools: [{module: tool-filesystem, config: {denied_write_paths: [/etc]}}]}\n",
     ],
 )

@@ -21,6 +21,24 @@ class Spender(NamedTuple):
     source: str
 
 
+#: Failures of a question that cost nothing: no answer was begun. Whatever else breaks one off may have cost something.
+_FREE: Final = frozenset(
+    {
+        "AccessDeniedError",
+        "AuthenticationError",
+        "BudgetExhaustedError",
+        "ConfigurationError",
+        "ContextLengthError",
+        "InvalidRequestError",
+        "NetworkError",
+        "NotFoundError",
+        "ProviderUnavailableError",
+        "QuotaExceededError",
+        "RateLimitError",
+    }
+)
+
+
 class Spent(NamedTuple):
     """Say how much was used by questions to models: `unpriced` of them may have cost what nobody knows."""
 
@@ -52,6 +70,20 @@ class Spent(NamedTuple):
         except (KeyError, InvalidOperation):
             return cls(1, tokens, unpriced=1)
         return cls(1, tokens, price) if price.is_finite() and price >= 0 else cls(1, tokens, unpriced=1)
+
+    @classmethod
+    def of_response(cls, data: Mapping[str, Any]) -> Spent:
+        """Return what a question took that an event `llm:response` tells of, with attempts that were broken off."""
+        usage, broken = data.get("usage"), data.get("unpriced_attempts")
+        if data.get("status") != "error" or usage is not None:
+            spent = cls.of_usage(usage)
+        else:
+            spent = cls(calls=1)
+            if not isinstance(broken, int):
+                error = data.get("error")
+                kind = error.get("type") if isinstance(error, Mapping) else None
+                broken = 0 if kind in _FREE else 1
+        return spent + cls(unpriced=broken) if isinstance(broken, int) and broken > 0 else spent
 
 
 def _count(usage: Mapping[str, Any], key: str) -> int:

@@ -18,22 +18,6 @@ from amplifier_foundation.budget.spending import Spent
 
 #: Before other hooks have their say: what may not be done need not be asked for.
 _FIRST: Final = -1000
-#: Failures of a question that cost nothing: no answer was begun. Whatever else breaks one off may have cost something.
-_FREE: Final = frozenset(
-    {
-        "AccessDeniedError",
-        "AuthenticationError",
-        "BudgetExhaustedError",
-        "ConfigurationError",
-        "ContextLengthError",
-        "InvalidRequestError",
-        "NetworkError",
-        "NotFoundError",
-        "ProviderUnavailableError",
-        "QuotaExceededError",
-        "RateLimitError",
-    }
-)
 
 
 class BudgetWatch:
@@ -89,7 +73,7 @@ class BudgetWatch:
         request = self._requests.get(data.get("span_id"))
         if request is not None:
             request.is_answered = True
-        self._budget.add_spent(_spent(data), source_of_call(self._coordinator))
+        self._budget.add_spent(Spent.of_response(data), source_of_call(self._coordinator))
         await self._tell()
 
     def _on_request_ended(self, event: str, data: dict[str, Any]) -> None:
@@ -115,17 +99,3 @@ class _Request:
     def __init__(self) -> None:
         self.is_asked = False
         self.is_answered = False
-
-
-def _spent(data: dict[str, Any]) -> Spent:
-    """Return what a question has used, with attempts at it that were broken off."""
-    usage, broken = data.get("usage"), data.get("unpriced_attempts")
-    if data.get("status") != "error" or usage is not None:
-        spent = Spent.of_usage(usage)
-    else:
-        spent = Spent(calls=1)
-        if not isinstance(broken, int):
-            error = data.get("error")
-            kind = error.get("type") if isinstance(error, dict) else None
-            broken = 0 if kind in _FREE else 1
-    return spent + Spent(unpriced=broken) if isinstance(broken, int) and broken > 0 else spent

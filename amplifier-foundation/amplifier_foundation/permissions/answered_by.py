@@ -97,7 +97,8 @@ def _on_required(event: str, data: dict[str, Any]) -> None:
 def _on_decided(event: str, data: dict[str, Any]) -> HookResult:
     task = _task()
     rules = _rules.pop(task, {}) if task is not None else {}
-    by = _decider(str(data.get("source")), str(data.get("reason")), take_answer(), rules)
+    source = data.get("source", "hooks")  # a module that tells of a decision of its own names none
+    by = _decider(str(source), str(data.get("reason")), take_answer(), rules)
     return HookResult(action="modify", data={**data, KEY: dict(by)})
 
 

@@ -79,7 +79,7 @@ class Permissions:
         folder = project / ".amplifier"
         own = user_file or home.path / POLICY_FILE
         # Before they are read: what changes meanwhile is noticed later.
-        stamps = {path: _stamp(path) for path in (own, *policy_files(home, project, session)[1:])}
+        stamps = {path: _stamp(path) for path in (own, *policy_files(home, project, session)[1:], home.trust)}
         found = [
             read_policy_file(session / POLICY_FILE, "session") if session is not None else None,
             read_policy_file(own, "user"),
@@ -97,7 +97,7 @@ class Permissions:
 
     @property
     def is_stale(self) -> bool:
-        """Whether a policy file came, changed or went since the rules were loaded: load them again then."""
+        """Whether a policy file or the record of trust came, changed or went since: load the rules again then."""
         return any(_stamp(path) != stamp for path, stamp in self._stamps.items())
 
     def with_sources(self, sources: Iterable[PolicySource]) -> Permissions:

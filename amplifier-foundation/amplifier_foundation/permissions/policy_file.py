@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
-from amplifier_foundation.documents import Document, parse_document
+from amplifier_foundation.documents import Document, Unreadable, parse_document
 from amplifier_foundation.errors import DocumentError, did_you_mean
 from amplifier_kit.policy import Problem, Rule, parse_rules
 
@@ -50,7 +50,7 @@ def read_policy_file(path: Path, scope: Scope, *, may_allow: bool = True) -> Pol
         content = _content(path)
         if content is None:
             return None
-        document = parse_document(path, content)
+        document = parse_document(path, content, each_of="rules")
     except DocumentError as error:
         floor = Rule("ask", reason="a policy file cannot be read", where=str(path))
         where, message = _told(error, path)
@@ -69,7 +69,9 @@ def _told(error: DocumentError, path: Path) -> tuple[str, str]:
 def source_of(document: Document, scope: Scope, *, may_allow: bool = True) -> PolicySource:
     """Return the rules of a policy file that is read already; never raises."""
     given = document.data.get("rules")
-    rules, floors, problems = _separated(given, lambda index, key: _place(document, index, key))
+    rules, floors, problems = _separated(
+        given, lambda index, key: _place(document, index, key), lambda line: f"{document.path}:{line}"
+    )
     for key, value in document.data.items():
         if key in _KEYS:
             continue
@@ -179,7 +181,9 @@ def _content(path: Path) -> bytes | None:
         raise DocumentError(f"{path}: cannot be read: {error.strerror or error}") from error
 
 
-def _separated(data: object, where: Callable[[int, str | None], str]) -> tuple[list[Rule], list[Rule], list[Problem]]:
+def _separated(
+    data: object, where: Callable[[int, str | None], str], at_line: Callable[[int], str] = str
+) -> tuple[list[Rule], list[Rule], list[Problem]]:
     """Return the rules that are as their author wrote them, what stands in for the others, and what is wrong."""
     if not isinstance(data, list):
         floors, problems = parse_rules(data, where)
@@ -188,6 +192,11 @@ def _separated(data: object, where: Callable[[int, str | None], str]) -> tuple[l
     stand_ins: list[Rule] = []
     wrong: list[Problem] = []
     for index, entry in enumerate(data):
+        if isinstance(entry, Unreadable):
+            floor = Rule("ask", reason="a rule that should be here cannot be read", where=at_line(entry.line))
+            stand_ins.append(floor)
+            wrong.append(Problem(floor.where, f"{entry.message}; until it is mended, `{floor}` takes its place"))
+            continue
         found, problems = parse_rules([entry], lambda _, key, index=index: where(index, key))  # type: ignore[misc]
         (stand_ins if problems else rules).extend(found)
         wrong += problems

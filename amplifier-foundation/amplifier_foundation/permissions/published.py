@@ -40,11 +40,19 @@ def translated(entry: Any) -> list[Any]:
     if "pattern" not in entry:
         return [rule]
     if tool is not None and tool != "bash":
-        return [{**rule, "path": entry["pattern"]}]
+        return [{**rule, "path": path} for path in _paths(entry["pattern"], rule["verdict"])]
     rule["command"] = entry["pattern"]
     if rule["verdict"] != "allow":
         return [rule]
     return [{**rule, "tool": "bash"}, {**rule, "action": "process.exec"}]
+
+
+def _paths(pattern: Any, verdict: Any) -> list[Any]:
+    """Return the paths of a published pattern, whose `*` knows no folders: one that restricts means any depth."""
+    is_text = isinstance(pattern, str) and bool(pattern.strip())
+    if verdict == "allow" or not is_text or pattern.startswith(("/", "~", "**", "..")):
+        return [pattern]
+    return [pattern, f"**/{pattern}", *([f"**/{pattern}/**"] if pattern.endswith("*") else [])]
 
 
 def _is_published(entry: Mapping[Any, Any]) -> bool:

@@ -100,6 +100,11 @@ class SessionPermissions:
         judged = self.current.judge(action, self._located(details))
         return of_rule(judged) if judged.verdict == "allow" else None
 
+    def denying_rule(self, action: str, details: Mapping[str, Any]) -> AnsweredBy | None:
+        """Return who denies an action as the rules are now, as the log tells it; None when nobody does."""
+        judged = self.current.judge(action, self._located(details))
+        return of_rule(judged) if judged.verdict == "deny" else None
+
     def verdict(self, action: str, details: Mapping[str, Any]) -> str:
         """Return what the rules say of an action as they are now."""
         return self.current.judge(action, self._located(details)).verdict

@@ -16,13 +16,14 @@ as possible of the prompt in their cache.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from amplifier_foundation.prompt.instructions import find_instructions
 from amplifier_foundation.prompt.mention_files import MentionDeduplicator, MentionFiles, load_mentions
 from amplifier_foundation.prompt.mention_resolver import MentionResolver
+from amplifier_foundation.prompt.mentions import find_mentions
 from amplifier_foundation.prompt.text_files import TextFiles, readable_name
 
 __all__ = ["OnResolved", "SystemPrompt"]
@@ -39,9 +40,9 @@ class SystemPrompt:
     As long as nothing it consists of changes it is the same to the last byte. An edited, new or deleted file shows at
     the next call. Only changed files are read again, and in a thread: a slow disk holds up nothing else.
 
-    A file that cannot be used is left out and reported to `on_resolved`, once for each reason; so is every content that
-    is new to the session. Contexts find out that a call must be awaited by looking at a function: give them
-    `prompt.__call__`.
+    A file that cannot be used is left out and reported to `on_resolved`: once for each reason, and for every prompt
+    that names it itself. So is every content that is new to the session. Contexts find out that a call must be awaited
+    by looking at a function: give them `prompt.__call__`.
     """
 
     def __init__(
@@ -78,7 +79,8 @@ class SystemPrompt:
         if "@" not in text:
             return text
         found = await asyncio.to_thread(load_mentions, text, self.resolver, typed=typed)
-        await self._report("prompt", found)
+        named = {mention.text for mention in find_mentions(text)} - {one.mention for one in found.resolutions}
+        await self._report("prompt", found, named)
         return "\n\n".join(part for part in (found.blocks.render(), text) if part)
 
     def _collect(self) -> MentionFiles:
@@ -93,22 +95,32 @@ class SystemPrompt:
         found.follow()
         return found
 
-    async def _report(self, source: str, found: MentionFiles) -> None:
-        """Tell of contents that are new and of failures that were not told yet."""
+    async def _report(self, source: str, found: MentionFiles, named: Collection[str] = ()) -> None:
+        """Tell of contents that are new and of failures that were not told yet; `named` are those of a prompt itself.
+
+        They are told each time: whoever has written the prompt may have written the name wrongly again.
+        """
         resolutions = []
         for resolution in found.resolutions:
             is_new = self.deduplicator.add_hash(resolution.path, resolution.sha256)
             resolutions.append(resolution.payload(is_new=is_new))
         failures = {(source, name, reason) for name, reason in found.failed.items()}
-        is_worth_telling = any(item["is_new"] for item in resolutions) or not failures <= self._reported
+        is_news = not failures <= self._reported or any(name in found.failed for name in named)
+        is_worth_telling = is_news or any(item["is_new"] for item in resolutions)
         # What was mended may break again, and is told again then.
         self._reported = {known for known in self._reported if known[0] != source} | failures
         if is_worth_telling and self._on_resolved is not None:
             payload = {
                 "source": source,
                 "resolutions": resolutions,
-                "failed": [{"mention": name, "reason": readable_name(reason)} for name, reason in found.failed.items()],
+                "failed": [_failure(name, reason, name in named) for name, reason in found.failed.items()],
                 "deduplicated_count": found.deduplicated_count,
                 "turn": self._turn,
             }
             await self._on_resolved(payload)
+
+
+def _failure(name: str, reason: str, is_named: bool) -> dict[str, Any]:
+    """Return a failure as an event tells it; `in_prompt` marks what stands in the prompt, and not in a file of it."""
+    failure = {"mention": name, "reason": readable_name(reason)}
+    return {**failure, "in_prompt": True} if is_named else failure

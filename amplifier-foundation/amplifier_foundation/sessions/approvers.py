@@ -68,6 +68,19 @@ class Approvers:
         return "Deny: nobody decided"
 
 
+def offer_provider(coordinator: Any) -> None:
+    """Let who answers the kernel answer a module too that wants an approval provider, when there is one."""
+    system, register = coordinator.approval_system, coordinator.get_capability("approval.register_provider")
+    if system is None or not callable(register):
+        return
+    from amplifier_foundation.sessions.approval_provider import AskedOnce
+
+    try:
+        AskedOnce(coordinator, system).connect(register)
+    except Exception as error:  # without a provider such a module denies
+        coordinator.log("WARNING", f"approval.register_provider takes no provider: {type(error).__name__}: {error}")
+
+
 def escalation(answer: object) -> str | None:
     """Return why an answer leaves the decision to the next approver, empty for no reason; None when it does not."""
     if not isinstance(answer, str):

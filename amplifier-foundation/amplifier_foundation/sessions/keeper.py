@@ -6,7 +6,7 @@ import asyncio
 import json
 import logging
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -92,9 +92,16 @@ class SessionKeeper:
         except OSError as error:
             self._tell(RECORD, error)
 
-    def keep_facts(self) -> None:
-        """Write the metadata as they are."""
+    def keep_facts(self, composed: Composed, said: Sequence[Mapping[str, Any]] = ()) -> None:
+        """Write the metadata as they are; with what was said to it, also all else that the session needs to go on."""
         self._write({})
+        if not said:
+            return
+        self.keep_record(composed)
+        try:
+            self.transcript.update(said)
+        except OSError as error:
+            self._tell("transcript.jsonl", error)
 
     def open_turn(self, prompt: str) -> None:
         """Note that a turn runs: a session whose notes say so tomorrow was cut off."""

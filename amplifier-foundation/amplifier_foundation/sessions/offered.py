@@ -31,6 +31,7 @@ def capabilities_of(runtime: SessionRuntime) -> dict[str, Any]:
         ),
         "project.is_trusted": lambda: is_place_trusted(runtime),
         "plan.is_trusted": lambda module: is_part_trusted(runtime, module),
+        "plan.is_hook_trusted": lambda module, config: is_hook_trusted(runtime, module, config),
         "session.spawn": SpawnCapability(lambda: runtime.children),
         "session.resume": ResumeCapability(lambda: runtime.children),
         "self_delegation_depth": origin.self_delegation_depth if origin else 0,
@@ -57,6 +58,22 @@ def is_part_trusted(runtime: SessionRuntime, module: str) -> bool:
     if is_judged and not (runtime.rules and adds_nothing(runtime.prepared.composed.plan, runtime.rules[0], module)):
         return False
     return is_config_trusted(runtime.prepared, module, is_trusted=trusted, overlay=overlay)
+
+
+def is_hook_trusted(runtime: SessionRuntime, module: str, config: Any) -> bool:
+    """Tell the same of one hook of a module by its config: what agents say beside it takes nothing from it."""
+    from amplifier_foundation.permissions.plan_trust import is_config_trusted
+
+    if runtime.origin is None or not runtime.rules or is_part_trusted(runtime, module):
+        return is_part_trusted(runtime, module)
+    planned, live = runtime.prepared.composed.plan.get("hooks"), runtime.session.config.get("hooks")
+    meant = [
+        entry
+        for entry, filled in zip(planned or (), live or (), strict=False)
+        if filled.get("module") == module and (filled.get("config") or {}) == (config or {})
+    ]
+    is_known = bool(meant) and all(entry in (runtime.rules[0].get("hooks") or ()) for entry in meant)
+    return is_known and is_config_trusted(runtime.prepared, module, is_trusted=False)
 
 
 def hidden_by_all(runtime: SessionRuntime, tool: str) -> Callable[[str], bool] | None:

@@ -32,14 +32,6 @@ def provider_and_model(plan: Mapping[str, Any]) -> tuple[str | None, str | None]
     return name, f"{name}/{model}" if model else None
 
 
-def own_model(plan: Mapping[str, Any]) -> dict[str, str] | None:
-    """Return the plan's first choice as `{provider, model}`, the model only when it is named; None without any."""
-    name, model = provider_and_model(plan)
-    if name is None:
-        return None
-    return {"provider": name} | ({"model": model.removeprefix(f"{name}/")} if model else {})
-
-
 def is_trusted(prepared: Prepared) -> bool:
     """Tell whether the user has recorded that the project of a session is to be trusted."""
     from amplifier_foundation.trust import TrustStore

@@ -19,6 +19,7 @@ from amplifier_core.events import (
 )
 from amplifier_foundation.sessions.event_cut import message_time, milliseconds
 from amplifier_foundation.sessions.turns import count_turns, message_text, turn_boundaries
+from amplifier_kit.log.unended import WRITTEN_BY
 from amplifier_kit.pairing import tool_call_ids, tool_call_names, tool_result
 
 if TYPE_CHECKING:
@@ -79,8 +80,10 @@ class _Turn:
         return self.was_asked or not self.is_over
 
     def note(self, line: LogLine) -> None:
-        """Take in a line of the turn."""
+        """Take in a line of the turn; an end that was never emitted tells nothing of what was done."""
         event = line.event
+        if WRITTEN_BY in line.data:
+            return
         if event in (TOOL_POST, TOOL_ERROR):
             self.results[str(line.data.get("tool_call_id"))] = line
         elif event == PROVIDER_REQUEST:

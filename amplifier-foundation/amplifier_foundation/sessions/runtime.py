@@ -22,12 +22,12 @@ from amplifier_foundation.permissions.places import policy_files
 from amplifier_foundation.prepared import Prepared
 from amplifier_foundation.prompt.system_prompt import SystemPrompt
 from amplifier_foundation.sessions.answered_calls import APPROVAL_ANSWERED, run_answered
+from amplifier_foundation.sessions.approvers import offer_provider
 from amplifier_foundation.sessions.keeper import SessionKeeper
 from amplifier_foundation.sessions.live_plan import live_plan
 from amplifier_foundation.sessions.offered import capabilities_of, cost_of_past_children
 from amplifier_foundation.sessions.plan_facts import (
     has_own_rules,
-    own_model,
     planned_budget,
     provider_and_model,
 )
@@ -92,7 +92,9 @@ class SessionRuntime:
         session below this one. Raises BudgetError for limits that are none.
         """
         if saved is not None:
-            saved = _with_children(saved)
+            from amplifier_foundation.spawn.recovered import with_children
+
+            saved = with_children(saved)
         self.prepared = prepared
         self.session_id = saved.session_id if saved else session_id or str(uuid.uuid4())
         self.origin = origin
@@ -185,8 +187,9 @@ class SessionRuntime:
     def routing(self) -> ModelRoles:
         """Return which models stand for a role."""
         from amplifier_foundation.routing import ModelRoles
+        from amplifier_foundation.spawn.switched import answering
 
-        return ModelRoles(self.prepared.home, self.prepared.project, own_model(self.session.config))
+        return ModelRoles(self.prepared.home, self.prepared.project, lambda: answering(self.session.coordinator))
 
     @property
     def root_id(self) -> str:
@@ -227,6 +230,7 @@ class SessionRuntime:
         try:
             await self._connect(self._log)
             await self._initialize()
+            offer_provider(self.session.coordinator)
             if self.origin is not None:
                 self.origin.switched.apply(self.session.coordinator)
             self.mounted = Mounted.of(self.session.coordinator)
@@ -261,9 +265,9 @@ class SessionRuntime:
         finally:
             await self._keeper.close_turn(self.session.coordinator.get("context"))
 
-    def keep_facts(self) -> None:
-        """Keep what is known of the session although it has had no turn."""
-        self._keeper.keep_facts()
+    def keep_facts(self, said: Sequence[Mapping[str, Any]] = ()) -> None:
+        """Keep what is known of the session although it has had no turn; a new one to which was `said` can go on."""
+        self._keeper.keep_facts(self.prepared.composed, said if self.saved is None else ())
 
     async def keep(self) -> None:
         """Keep the conversation as it is now, for apps that change it between turns."""
@@ -392,9 +396,3 @@ def _secrets(plan: Mapping[str, Any], environ: Mapping[str, str], origin: Origin
 
 def _budget(plan: Mapping[str, Any], given: Mapping[str, Any] | None) -> SessionBudget:
     return SessionBudget({**planned_budget(plan), **(given or {})})
-
-
-def _with_children(saved: SavedSession) -> SavedSession:
-    from amplifier_foundation.spawn.recovered import with_children
-
-    return with_children(saved)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -28,6 +28,8 @@ logger = logging.getLogger(__name__)
 
 #: How long a child that has its answer may take to end. Hooks have a deadline of their own, what modules clean up not.
 _CLOSE_SECONDS: Final = 60.0
+#: How long those may take who tell what a child costs; then it is what its budget has counted.
+_COST_SECONDS: Final = 2.0
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,8 @@ class Surroundings:
     allow_missing_modules: bool = False
     trust: bool = False
     on_child_event: OnChildEvent | None = None
+    #: What takes down in the parent's log what the child cannot say any more.
+    warn: Callable[[str], None] | None = None
 
     @classmethod
     def of(cls, parent: SessionRuntime) -> Surroundings:
@@ -65,6 +69,7 @@ class Surroundings:
             parent.allow_missing_modules,
             parent.trust,
             parent.on_child_event,
+            lambda text: coordinator.log("WARNING", text),
         )
 
 
@@ -75,8 +80,10 @@ class Child:
         self, surroundings: Surroundings, origin: Origin, prepared: Prepared, saved: SavedSession | None = None
     ) -> None:
         """Prepare the session; raises what SessionRuntime raises."""
-        self._origin = origin
+        self._origin, self._surroundings = origin, surroundings
         self._ended: dict[str, Any] = {}
+        #: Whether somebody who was to tell what the child costs did not answer: nobody is asked again.
+        self._is_cost_untold = False
         #: What the child and all below it had cost when it ended.
         self.spent: str | None = None
         self.runtime = SessionRuntime(
@@ -108,14 +115,15 @@ class Child:
         try:
             await runtime.__aenter__()
         except asyncio.CancelledError:
-            runtime.keep_facts()
+            # Whoever stopped it is told that it goes on by its id: then it must know what it was asked for.
+            runtime.keep_facts([*_without_instructions(task.messages), {"role": "user", "content": task.prompt}])
             self._keep(task, self._facts("", "cancelled"))
             raise
         except SessionLogBusy as error:
             raise ChildBusyError(f"the session {identity} is running already: wait for it, or start another") from error
         except ModulesMissingError as error:
             raise self._not_started(task, ChildRefusedError(identity, error.failures)) from error
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             text = f"the session {identity} could not be started: {_said(error)}"
             raise self._not_started(task, ChildFailedError(identity, text)) from error
         try:
@@ -134,12 +142,26 @@ class Child:
         return error
 
     async def _close_in_time(self) -> None:
-        """Take the session down; what its modules do not let go of in time is left behind, for its answer is there."""
+        """Take the session down; what its modules do on the way costs no answer.
+
+        What they do not let go of in time is left behind.
+        """
+        identity = self._origin.facts.session_id
         try:
             await bounded(self._close(), timeout=_CLOSE_SECONDS)
         except Expired:
-            text = "The session %s was not down after %g s: a module does not end what it has begun, and is left behind"
-            logger.warning(text, self._origin.facts.session_id, _CLOSE_SECONDS)
+            self._warn(
+                f"the session {identity} was not down after {_CLOSE_SECONDS:g} s: a module does not end what it has "
+                "begun, and is left behind"
+            )
+        except Exception as error:
+            self._warn(f"the session {identity} could not be taken down in order: {_said(error)}", error)
+
+    def _warn(self, text: str, error: BaseException | None = None) -> None:
+        """Tell what went wrong in the end: in the program's log, and in that of the parent, for this one is closed."""
+        logger.warning("%s", text, exc_info=error)
+        if self._surroundings.warn is not None:
+            self._surroundings.warn(text)
 
     async def _close(self) -> None:
         try:
@@ -148,8 +170,19 @@ class Child:
             await self.runtime.__aexit__(None, None, None)
 
     async def cost(self) -> str | None:
-        """Return what the child and all below it cost so far; None when nobody knows."""
-        return total_cost(await self.runtime.session.coordinator.collect_contributions("session.cost"))
+        """Return what the child and all below it cost so far; None when nobody knows.
+
+        A module that does not answer holds nobody up: then it is what this process has counted for the child's budget.
+        """
+        coordinator = self.runtime.session.coordinator
+        if not self._is_cost_untold:
+            try:
+                asked = coordinator.collect_contributions("session.cost")
+                return total_cost(await bounded(asked, timeout=_COST_SECONDS))
+            except Expired:
+                self._is_cost_untold = True
+                coordinator.log("WARNING", f"who tells session.cost did not answer in {_COST_SECONDS:g} s")
+        return str(self.runtime.budget.used()["usd"])
 
     async def _work(self, task: Task, started: float) -> Result:
         runtime, identity = self.runtime, self._origin.facts.session_id
@@ -164,7 +197,7 @@ class Child:
             # Whoever waited for it has given up; the kernel takes that for a failure when nobody asked it to stop.
             runtime.session.status.status = "cancelled"
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:  # a module that wants to end the program ends its own session
             failure = ChildFailedError(identity, f"the session {identity} failed: {_said(error)}")
             failure.metadata = await self._spent(started)
             raise failure from error
@@ -180,10 +213,9 @@ class Child:
         if not messages:
             return
         from amplifier_foundation.sessions.history import repaired
-        from amplifier_foundation.sessions.resume import conversation
 
         context = self.runtime.session.coordinator.get("context")
-        for message in repaired(conversation([dict(message) for message in messages])).messages:
+        for message in repaired(_without_instructions(messages)).messages:
             await context.add_message(message)
 
     async def _result(self, answer: Any, task: Task, started: float) -> Result:
@@ -227,6 +259,12 @@ class Child:
         except OSError as error:
             # The answer is worth more than its copy; a call that is made again finds it in the conversation.
             runtime.session.coordinator.log("WARNING", f"the result of {runtime.folder} cannot be kept: {error}")
+
+
+def _without_instructions(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    from amplifier_foundation.sessions.resume import conversation
+
+    return conversation([dict(message) for message in messages])
 
 
 def _said(error: BaseException) -> str:

@@ -70,6 +70,7 @@ class ChildParts:
             hook_inheritance=request.hook_inheritance,
             orchestrator_config=request.orchestrator_config,
             metadata={key: value for key, value in metadata.items() if value is not None},
+            above=self._parent.rules,
         )
         preferred = await self._preferred(plan, request, agent)
         composed, warnings = replace(parent.composed, plan=preferred.plan), preferred.warnings
@@ -148,6 +149,7 @@ class ChildParts:
 
     async def _preferred(self, plan: dict[str, Any], request: SpawnRequest, agent: Mapping[str, Any]) -> Preferred:
         """Return the plan with the provider that the caller wishes, else the one that the agent does."""
+        unknown: list[str] = []
         for wished, role in (
             (request.provider_preferences, request.model_role),
             (agent.get("provider_preferences"), agent.get("model_role")),
@@ -155,9 +157,12 @@ class ChildParts:
             preferences = wished if isinstance(wished, list | tuple) and wished else ()
             if not preferences and isinstance(role, str):
                 preferences = self._parent.routing.resolve(role)
+                if role not in (known := self._parent.routing.known_roles):
+                    unknown.append(f"model_role {role!r:.100} is not known and counts as not said: {', '.join(known)}")
             if preferences:
-                return await with_preference(plan, preferences, self._models)
-        return Preferred(plan)
+                preferred = await with_preference(plan, preferences, self._models)
+                return preferred._replace(warnings=(*unknown, *preferred.warnings))
+        return Preferred(plan, warnings=tuple(unknown))
 
     async def _models(self, entry: Mapping[str, Any]) -> Sequence[str]:
         """Return the models of a provider that this session has; raises LookupError when it has it not."""

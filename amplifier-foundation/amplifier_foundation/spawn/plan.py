@@ -7,7 +7,8 @@
 | everything else | key by key, lists replaced, the agent's value counts |
 | agents | all the parent has, none, or those that the agent names |
 | inheritance | `exclude_*` takes away, `inherit_*` keeps nothing else; what the agent itself declares always stays |
-| sandbox | a child may ask for a tighter one, never for a looser one |
+| guards | hooks that watch over a session or record it stay, and an agent can only make them stricter (`guards`) |
+| sandbox | a child may ask for a tighter one, never for a looser one (`tight_sandbox`) |
 """
 
 from __future__ import annotations
@@ -17,15 +18,13 @@ from typing import Any, Final
 
 from amplifier_foundation.merge import OVERLAY, copied, merge, module_key
 from amplifier_foundation.spawn.errors import AgentUnusableError, SpawnError
+from amplifier_foundation.spawn.guards import GUARDS, keep_guards, set_apart
+from amplifier_foundation.spawn.tight_sandbox import tighten_sandbox
 
 #: The parts of an agent that are laid over its parent's plan; the rest says who it is.
 _PLANNED: Final = ("session", "providers", "tools", "hooks", "spawn", "orchestrator")
-#: What watches over a session or records it is not taken away from a child.
-GUARDS: Final = ("hooks-approval", "hooks-redaction", "hooks-logging")
 #: What says who a session is, and so never who its child is.
 _IDENTITY: Final = ("agent_name", "parent_id", "tool_call_id", "parallel_group_id")
-#: From loose to tight.
-_MODES: Final = ("off", "auto", "required")
 
 Plan = dict[str, Any]
 
@@ -38,12 +37,16 @@ def child_plan(
     hook_inheritance: Mapping[str, Any] | None = None,
     orchestrator_config: Mapping[str, Any] | None = None,
     metadata: Mapping[str, Any] | None = None,
+    above: Sequence[Mapping[str, Any]] = (),
 ) -> Plan:
     """Return the plan of a child; nothing of it is shared with what goes in.
 
-    Raises AgentUnusableError for an agent whose parts have the wrong shape, SpawnError for an inheritance that does.
+    `above` are plans further up, which count for tools that the parent has not. Raises AgentUnusableError for an agent
+    whose parts have the wrong shape, SpawnError for an inheritance that does.
     """
     _check_agent(agent)
+    if agent.get("hooks"):
+        agent = {**agent, "hooks": set_apart(agent["hooks"], parent.get("hooks"))}
     base = {key: value for key, value in parent.items() if key != "agents"}
     base["tools"] = _passed_on(parent)
     overlay = {key: agent[key] for key in _PLANNED if agent.get(key) is not None}
@@ -51,7 +54,7 @@ def child_plan(
     plan["agents"] = visible_agents(parent.get("agents"), agent.get("agents"))
     _inherit(plan, "tools", agent, tool_inheritance or {}, ())
     _inherit(plan, "hooks", agent, hook_inheritance or {}, GUARDS)
-    _tighten_sandbox(plan, parent)
+    tighten(plan, parent, above)
     if orchestrator_config:
         configure_orchestrator(plan, orchestrator_config)
     if metadata:
@@ -59,6 +62,12 @@ def child_plan(
         inherited = {key: value for key, value in _mapping(session.get("metadata")).items() if key not in _IDENTITY}
         session["metadata"] = {**inherited, **copied(metadata)}
     return {key: value for key, value in plan.items() if value not in ({}, [], None)}
+
+
+def tighten(plan: Plan, parent: Mapping[str, Any], above: Sequence[Mapping[str, Any]] = ()) -> None:
+    """Let nothing that guards the parent be looser in the plan of its child, or missing there."""
+    keep_guards(plan, parent.get("hooks"))
+    tighten_sandbox(plan, parent, above)
 
 
 def visible_agents(known: Any, access: Any) -> dict[str, Any]:
@@ -93,9 +102,22 @@ def _check_agent(agent: Mapping[str, Any]) -> None:
         entries = agent.get(key)
         if entries is not None and (not isinstance(entries, list) or not all(map(module_key, entries))):
             raise AgentUnusableError(f"the agent's {key!r} must be a list of modules, got {entries!r}")
+        for entry in entries or ():
+            if "${" in f"{entry.get('module')} {entry.get('id')}":  # nobody could tell what it would be laid over
+                raise AgentUnusableError(f"the agent's {key!r} must name modules without variables, got {entry!r}")
     access = agent.get("agents")
     if access is not None and not isinstance(access, list | Mapping) and access not in ("all", "none"):
         raise AgentUnusableError(f"the agent's 'agents' must be 'all', 'none' or a list of names, got {access!r}")
+    preferences = agent.get("provider_preferences")
+    if preferences is not None and (not isinstance(preferences, list) or not all(map(_is_preference, preferences))):
+        wanted = "a list of {provider, model?, config?}"
+        raise AgentUnusableError(f"the agent's 'provider_preferences' must be {wanted}, got {preferences!r}")
+
+
+def _is_preference(entry: Any) -> bool:
+    if not isinstance(entry, Mapping) or not isinstance(entry.get("provider"), str):
+        return False
+    return isinstance(entry.get("model"), str | None) and isinstance(entry.get("config"), Mapping | None)
 
 
 def _passed_on(parent: Mapping[str, Any]) -> list[Any]:
@@ -127,40 +149,6 @@ def _inherit(
         return not _is_named(entry, exclude or ()) and (inherit is None or _is_named(entry, inherit))
 
     plan[section] = [entry for entry in _list(plan.get(section)) if stays(entry)]
-
-
-def _tighten_sandbox(plan: Plan, parent: Mapping[str, Any]) -> None:
-    """Let nothing of a child be looser than what its parent has; where that says nothing, it is `auto`."""
-    above, session = _mapping(parent.get("session")).get("sandbox"), plan.get("session")
-    if isinstance(session, dict) and session.get("sandbox") != above:
-        session["sandbox"] = _tightened(above, session.get("sandbox"))
-    known = {module_key(entry): entry for entry in _list(parent.get("tools"))}
-    for entry in _list(plan.get("tools")):
-        config = entry.get("config") if isinstance(entry, dict) else None
-        if not isinstance(config, dict) or "sandbox" not in config:
-            continue
-        own = _mapping(_mapping(known.get(module_key(entry))).get("config")).get("sandbox")
-        if config["sandbox"] != own:
-            config["sandbox"] = _tightened({**_sandbox(above), **_sandbox(own)}, config["sandbox"])
-
-
-def _tightened(above: Any, wish: Any) -> Plan:
-    loose, wished = _sandbox(above), _sandbox(wish)
-    tight = {**loose, **wished}
-    modes = [str(one.get("mode", "auto")) for one in (loose, wished)]
-    tight["mode"] = max(modes, key=lambda mode: _MODES.index(mode) if mode in _MODES else len(_MODES))
-    tight["network"] = bool(loose.get("network")) and bool(wished.get("network", True))
-    for name in ("writable", "readable", "environment"):
-        allowed = _list(loose.get(name))
-        tight[name] = [item for item in _list(wished.get(name, allowed)) if item in allowed]
-    return {key: value for key, value in tight.items() if value not in ([], False)}
-
-
-def _sandbox(value: Any) -> dict[str, Any]:
-    if isinstance(value, Mapping):
-        return dict(value)
-    # YAML takes a bare `off` for false.
-    return {"mode": "off" if value is False else value} if value is not None else {}
 
 
 def _is_named(entry: Any, names: Sequence[Any]) -> bool:

@@ -20,9 +20,11 @@ _GLOB: Final = frozenset("*?[")
 #: Words in the name of a setting that decides where requests go, how they are secured, and with whose word.
 _PROTECTED: Final = re.compile(
     r"""(?x)
-    auth | authorization | bearer | oauth | login | user | username | identity | credentials? | cookies? | headers?
+    account | auth | authorization | bearer | client | oauth | login | profile | user | username | identity
+    | credentials? | cookies? | headers?
     | key | keys | keyfile | secrets? | token | passphrase | passwd | password | env | environment
-    | host | hosts | hostname | port | servers? | domain | endpoints? | ur[il]s? | proxy | proxies | transport | source
+    | address | base | callback | gateway | host | hosts | hostname | port | servers? | socket | domain | endpoints?
+    | ur[il]s? | proxy | proxies | transport | source | webhook | command | executable
     | deployment | region | tenant | subscription | project | org | organization
     | ca | cafile | certs? | certificates? | insecure | ssl | tls | verify
     | priority | session
@@ -50,7 +52,9 @@ async def with_preference(plan: dict[str, Any], preferences: Sequence[Mapping[st
     absent: list[str] = []  # one of several is enough: of interest only when none fits
     for preference in preferences:
         named = str(preference.get("provider"))
-        fitting = [entry for entry in entries if names_provider(entry, named)]
+        fitting = sorted(
+            (entry for entry in entries if names_provider(entry, named)), key=lambda e: _distance(e, named)
+        )
         if not fitting:
             absent.append(f"{_said(preference)}: the plan has no provider {named!r}")
             continue
@@ -146,6 +150,12 @@ def _behind(entry: Any) -> Any:
 
 def _name(entry: Mapping[str, Any]) -> str:
     return str(entry.get("id") or entry.get("module"))
+
+
+def _distance(entry: Mapping[str, Any], name: str) -> int:
+    """Return how far a name is from meaning just this provider: one of several of a module has an id of its own."""
+    ids = (entry.get("id"), entry.get("instance_id"))
+    return 0 if name in ids else 1 if ids == (None, None) else 2
 
 
 def _said(preference: Mapping[str, Any]) -> str:

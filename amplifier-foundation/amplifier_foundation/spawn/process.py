@@ -14,6 +14,7 @@ from typing import Any
 
 from amplifier_core.events import LLM_RESPONSE, TOOL_POST
 from amplifier_foundation.budget import HomeLine, SessionBudget
+from amplifier_foundation.budget.home_line import Asked
 from amplifier_foundation.errors import FoundationError
 from amplifier_foundation.import_path import hold
 from amplifier_foundation.permissions.answered_by import note_answer
@@ -138,12 +139,13 @@ async def _run(job: Mapping[str, Any], line: Line) -> Frame:
     async def tell_use(event: str, data: dict[str, Any]) -> None:
         line.send({"kind": "used", "report": budget.report(), "cost_usd": await child.cost()})
 
-    if budget.is_limited:  # others draw on it too, so what was left at the start is not enough to know
-        budget.home = HomeLine(
-            lambda name: line.reserve(name, budget.report()),
-            lambda: line.send({"kind": "left"}),
-            lambda: line.send({"kind": "used", "report": budget.report(), "cost_usd": None}),
-        )
+    budget.home = HomeLine(
+        # Others draw on a limit too, so what was left at the start is not enough to know.
+        (lambda name: line.reserve(name, budget.report())) if budget.is_limited else _granted,
+        lambda: line.send({"kind": "left"}),
+        # What sessions below this one spend is told at once as well: the process may not live to tell it later.
+        lambda: line.send({"kind": "used", "report": budget.report(), "cost_usd": None}),
+    )
     hooks = child.runtime.session.coordinator.hooks
     for event in (LLM_RESPONSE, TOOL_POST):
         hooks.register(event, tell_use, priority=1000, name="app-process")
@@ -154,6 +156,11 @@ async def _run(job: Mapping[str, Any], line: Line) -> Frame:
     finally:
         line.send({"kind": "used", "report": budget.report(), "cost_usd": child.spent})
         listening.cancel()
+
+
+async def _granted(name: Asked) -> str:
+    """Ask nobody where nothing is limited."""
+    return ""
 
 
 def _environ() -> Mapping[str, str]:

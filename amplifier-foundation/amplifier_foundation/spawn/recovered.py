@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from amplifier_foundation.spawn.ids import call_begins_with
+from amplifier_foundation.spawn.ids import call_begins_with, children_begin_with
 
 if TYPE_CHECKING:
     from amplifier_foundation.sessions.resume import SavedSession
@@ -17,6 +17,9 @@ Message = dict[str, Any]
 
 #: Marks results that were taken from a child.
 FROM_CHILD: Final = "recovered_from_child"
+#: Tools whose result is what their one child answered; others may have been about to do more.
+_HANDING_OVER: Final = frozenset({"delegate", "task"})
+_INTERRUPTED: Final = "The call was interrupted before it had a result. These are the agents that it had started:"
 
 
 def with_children(saved: SavedSession) -> SavedSession:
@@ -34,16 +37,32 @@ def with_children(saved: SavedSession) -> SavedSession:
     found: dict[int, Message] = {}
     notes: list[str] = []
     for message in lost:
-        call = str(message["tool_call_id"])
-        begins = call_begins_with(saved.session_id, call)
-        told = [_told(place / name, saved.session_id, notes) for name in names if name.startswith(begins)]
-        if any(told):
-            content = "\n".join(text for text in told if text)
+        call, is_handed_over = str(message["tool_call_id"]), message.get("name") in _HANDING_OVER
+        begun = _children_of(call, saved.session_id, place, names, is_only_one=is_handed_over)
+        told = [text for text in (_told(folder, saved.session_id, notes) for folder in begun) if text]
+        if told:
+            content = "\n".join(told if is_handed_over else (_INTERRUPTED, *told))
             found[id(message)] = {**message, "content": content, "metadata": {FROM_CHILD: True}}
     if not found:
         return saved
     messages = [found.get(id(message), message) for message in saved.messages]
     return replace(saved, messages=messages, notes=(*saved.notes, *notes))
+
+
+def _children_of(call: str, parent_id: str, place: Path, names: Sequence[str], *, is_only_one: bool) -> list[Path]:
+    """Return the folders of the children that a call has started.
+
+    The first has the id of the call. Of others that one call starts the notes alone say whose they are.
+    """
+    begins = call_begins_with(parent_id, call)
+    first = [place / name for name in names if name.startswith(begins)]
+    if is_only_one or not first:
+        return first
+    from amplifier_foundation.sessions.metadata import load_metadata
+
+    others = [place / name for name in names if name.startswith(children_begin_with(parent_id))]
+    others = [folder for folder in others if folder not in first]
+    return [*first, *(folder for folder in others if load_metadata(folder).data.get("tool_call_id") == call)]
 
 
 def _is_lost(message: Message) -> bool:

@@ -7,8 +7,9 @@ import logging
 import os
 import sys
 import tempfile
-from collections.abc import Coroutine, Iterator
+from collections.abc import Coroutine, Iterator, Mapping
 from contextlib import contextmanager
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,6 +20,7 @@ from amplifier_foundation.spawn.child import Surroundings, Task
 from amplifier_foundation.spawn.errors import ChildBusyError, ChildError, ChildFailedError, ChildRefusedError
 from amplifier_foundation.spawn.frames import Frame, read_frame, write_frame
 from amplifier_foundation.spawn.job import environment_for, write_job
+from amplifier_foundation.spawn.left_log import end_left_log
 from amplifier_foundation.spawn.origin import ChildFacts, Origin
 from amplifier_foundation.spawn.stored import Result
 from amplifier_kit.loop.waiting import drop, run_to_end
@@ -105,15 +107,23 @@ class RemoteChild:
         folder = Path(tempfile.mkdtemp(prefix="amplifier-"))
         server: asyncio.Server | None = None
         running: Running | None = None
+        status = "crashed"
         try:
             met: asyncio.Future[_Ends] = asyncio.get_running_loop().create_future()
             server = await asyncio.start_unix_server(self._on_meeting(met), folder / "s")
             running = start(self._order(folder / "s"), self._output)
             return await self._converse(task, met, running)
+        except asyncio.CancelledError:
+            status = "cancelled"
+            raise
         except (OSError, StartError) as error:
             raise ChildFailedError(identity, f"the process of session {identity} cannot be run: {error}") from error
         finally:
             await run_to_end(self._close(server, running, folder))
+            if self._result is None:
+                # A process that was ended, or has died, could not close its log. In a thread: it may be a long one.
+                own, blobs = self._origin.folder, self._origin.root_folder / "blobs"
+                await run_to_end(asyncio.to_thread(end_left_log, own, blobs, status))
 
     def tell(self, frame: Frame) -> None:
         """Send something to the child; before it is there and after it is gone, nothing."""
@@ -195,9 +205,7 @@ class RemoteChild:
         """Do what a frame says; return the result when it is one, raise when it says that there will be none."""
         kind, surroundings = frame.get("kind"), self._surroundings
         if kind == "used":
-            self.spent = frame["cost_usd"] if frame["cost_usd"] is not None else self.spent
-            if self._origin.budget is not None:
-                self._origin.budget.absorb(frame["report"])
+            self._absorb(frame["report"], frame["cost_usd"])
         elif kind == "event" and surroundings.on_child_event is not None:
             with _unharmed("what is told of a child"):
                 surroundings.on_child_event(ChildFacts(*frame["facts"]), frame["event"], frame["data"])
@@ -205,7 +213,7 @@ class RemoteChild:
             with _unharmed("a message"):
                 surroundings.display_system.show_message(frame["message"], frame["level"], frame["source"])
         elif kind == "reserve" and self._origin.budget is not None:
-            self._origin.budget.absorb(frame["report"])
+            self._absorb(frame["report"])
             self._see_to(self._reserve(frame, self._origin.budget))
         elif kind == "left" and self._origin.budget is not None:
             self._origin.budget.place_left()
@@ -219,6 +227,16 @@ class RemoteChild:
             self._result = frame["result"]
             return self._result
         return None
+
+    def _absorb(self, report: Mapping[str, Any], cost_usd: str | None = None) -> None:
+        """Count here what the child has used; when it does not say what it has cost by now, what is new is added."""
+        if (budget := self._origin.budget) is not None:
+            before = budget.used()["usd"]
+            budget.absorb(report)
+            if more := budget.used()["usd"] - before:
+                self.spent = str(Decimal(self.spent or 0) + more)
+        if cost_usd is not None:
+            self.spent = cost_usd
 
     def _see_to(self, work: Coroutine[Any, Any, None]) -> None:
         asking = asyncio.ensure_future(work)

@@ -9,11 +9,13 @@ from typing import Any, Final
 
 from amplifier_foundation.composed import masked_keys, with_secrets_of
 from amplifier_foundation.errors import did_you_mean
+from amplifier_foundation.merge import copied
 from amplifier_foundation.prepared import Prepared
 from amplifier_foundation.sessions.resume import SavedSession, load_session
 from amplifier_foundation.sessions.turns import message_text
 from amplifier_foundation.spawn.errors import ChildUnknownError
 from amplifier_foundation.spawn.ids import is_plain
+from amplifier_foundation.spawn.plan import tighten
 from amplifier_foundation.spawn.stored import Result, end_of
 from amplifier_kit.pairing import tool_call_ids
 
@@ -48,12 +50,18 @@ async def cut_off(folder: Path, parent_id: str) -> SavedSession | None:
 
 
 def prepared_again(saved: SavedSession, parent: Prepared) -> tuple[Prepared, tuple[str, ...]]:
-    """Return what a child was made of, with secrets as its parent has them now; raises ChildUnknownError without it."""
+    """Return what a child was made of, with secrets as its parent has them now, and guarded as that is now.
+
+    Raises ChildUnknownError when nobody knows.
+    """
     if saved.recorded is None:
         raise ChildUnknownError(
             f"the session {saved.session_id} cannot go on: what it was made of is not known ({'; '.join(saved.notes)})"
         )
     composed = with_secrets_of(saved.recorded, parent.composed)
+    plan = copied(composed.plan)
+    tighten(plan, parent.composed.plan)
+    composed = replace(composed, plan=plan)
     lost = [
         f"{key}: a secret that the record does not hold, and that is not known here" for key in masked_keys(composed)
     ]

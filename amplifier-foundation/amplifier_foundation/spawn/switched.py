@@ -1,15 +1,18 @@
 """What a person has switched in a running session holds for its children: tools and providers that were taken out, the
-provider that was pinned, the model that was chosen.
+provider that was pinned, the model that was chosen, the tools that are to be confirmed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 #: Where apps keep the provider that a person has chosen.
 _PINNED: Final = "pinned_provider"
+#: Where modules keep the names of tools that a person wants to confirm.
+_CONFIRMED: Final = "require_approval_tools"
+_EVERY: Final = "every tool"
 #: Where providers keep the model that they ask for when a request names none.
 _MODELS: Final = ("default_model", "model")
 
@@ -37,6 +40,8 @@ class Switched:
     providers: tuple[str, ...] = ()
     pinned: str | None = None
     models: Mapping[str, str] = field(default_factory=dict)
+    #: Tools that are to be confirmed; None for all, since nobody can tell which were meant.
+    confirmed: tuple[str, ...] | None = ()
 
     @classmethod
     def since(cls, before: Mounted, coordinator: Any, above: Switched | None = None) -> Switched:
@@ -53,12 +58,13 @@ class Switched:
             tuple(sorted({*above.tools, *(before.tools - now.tools)})),
             tuple(sorted({*above.providers, *(before.providers.keys() - now.providers.keys())})),
             pinned if isinstance(pinned, str) else None,
-            chosen,
+            {**above.models, **chosen},
+            _both(above.confirmed, _named(coordinator.session_state.get(_CONFIRMED))),
         )
 
     def without_choice(self) -> Switched:
         """Return the same for a child that was given a provider of its own."""
-        return Switched(self.tools, self.providers)
+        return Switched(self.tools, self.providers, confirmed=self.confirmed)
 
     def apply(self, coordinator: Any) -> None:
         """Switch a child that is ready; the last provider stays."""
@@ -73,8 +79,36 @@ class Switched:
                 setattr(providers[name], _model_at(providers[name]), model)
         if self.pinned in providers:
             coordinator.session_state[_PINNED] = self.pinned
+        confirmed = _both(self.confirmed, _named(coordinator.session_state.get(_CONFIRMED)))
+        if confirmed != ():
+            # What is no list of names stands for every tool.
+            coordinator.session_state[_CONFIRMED] = set(confirmed) if confirmed is not None else _EVERY
+
+
+def answering(coordinator: Any) -> dict[str, str] | None:
+    """Return the provider that answers now, by its name, with its model where it tells one; None without any."""
+    from amplifier_kit.loop.request import choose_provider
+
+    providers = coordinator.get("providers")
+    if not providers:
+        return None
+    pinned = coordinator.session_state.get(_PINNED)
+    choice = choose_provider(providers, pinned if isinstance(pinned, str) else None)
+    model = getattr(choice.provider, _model_at(choice.provider), None)
+    return {"provider": choice.name} | ({"model": model} if isinstance(model, str) and model else {})
 
 
 def _model_at(provider: Any) -> str:
     """Return the attribute in which a provider keeps its model."""
     return next((name for name in _MODELS if isinstance(getattr(provider, name, None), str)), _MODELS[0])
+
+
+def _named(state: Any) -> tuple[str, ...] | None:
+    """Return the names of tools in a state; None for all, as hooks-approval takes what is no list of names."""
+    if state is None:
+        return ()
+    return tuple(state) if isinstance(state, list | tuple | set | frozenset | dict) else None
+
+
+def _both(above: Sequence[str] | None, own: Sequence[str] | None) -> tuple[str, ...] | None:
+    return None if above is None or own is None else tuple(sorted({str(name) for name in (*above, *own)}))

@@ -41,6 +41,36 @@ def test_a_bad_entry_is_reported_alone(load: Load, files: dict[str, Path]) -> No
 
 
 @pytest.mark.parametrize(
+    ("entry", "said"),
+    [
+        ('{verdict: allow, command: "ls", command: "ls *"}', "the key 'command' is given twice"),
+        ("{verdict: allow, command: 2020-13-45}", "month must be in 1..12"),
+        ("{verdict: !!int allow}", "invalid literal"),
+        ("{verdict: !!python/name:os.system x}", "could not determine a constructor"),
+        ("{[verdict]: allow}", "cannot be a key"),
+        ("&a {verdict: allow, match: [*a]}", "contains itself"),
+        ("{<<: [*first, 5], verdict: allow}", "`<<` takes"),
+        ("{<<: 5, verdict: allow}", "`<<` takes"),
+    ],
+)
+def test_an_entry_that_yaml_cannot_read_leaves_the_others(
+    load: Load, files: dict[str, Path], entry: str, said: str
+) -> None:
+    """What is denied beside it stays denied, whoever would say yes; only the entry is reported, with its line."""
+    denied = '  - {command: "git push *", verdict: deny}\n'
+    text = f'rules:\n  - &first {{command: "rm *", verdict: deny}}\n  - {entry}\n  - {{<<: *first}}\n{denied}'
+    permissions = load(user=text)
+    (problem,) = permissions.problems
+    assert problem.where == f"{files['user']}:3"
+    assert said in problem.message
+    verdicts = {
+        line: permissions.judge("process.exec", {"command": line}).verdict for line in ("rm x", "git push", "ls")
+    }
+    assert verdicts == {"rm x": "deny", "git push": "deny", "ls": "ask"}
+    assert permissions.judge("filesystem.read", {"path": "a"}).verdict == "ask"
+
+
+@pytest.mark.parametrize(
     "text",
     [
         "rules: [\n",
@@ -177,6 +207,22 @@ def test_published_rules_allow_what_they_say(home: Any, project: Path) -> None:
 def test_plans_without_rules(plan: dict[str, Any]) -> None:
     """A plan that has no such rules has no source."""
     assert rules_of_bundle(plan, "bundle") is None
+
+
+def test_published_rules_of_a_bundle_hold_as_they_were_written(home: Any, project: Path) -> None:
+    """A pattern that denies is held against the whole line, and against files at any depth."""
+    rules = [
+        {"pattern": "curl*|*sh*", "action": "auto_deny"},
+        {"pattern": "*.env", "tool": "read_file", "action": "auto_deny"},
+        {"pattern": "*", "action": "auto_approve"},
+    ]
+    plan = {"hooks": [{"module": "hooks-approval", "config": {"rules": rules}}]}
+    permissions = Permissions.load(home, project, plan=plan)
+    for command, verdict in {"curl x | sh": "deny", "curl x|sh -s": "deny", "curl x": "allow"}.items():
+        assert permissions.judge("process.exec", {"tool_input": {"command": command}}).verdict == verdict
+    for path, verdict in {"a.env": "deny", "deep/down/a.env": "deny", "a.md": "allow"}.items():
+        details = {"tool_name": "read_file", "tool_input": {"file_path": path}}
+        assert permissions.judge("filesystem.read", details).verdict == verdict
 
 
 def test_bundle_rules_that_are_no_list(home: Any, project: Path) -> None:

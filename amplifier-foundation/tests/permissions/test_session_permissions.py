@@ -71,6 +71,17 @@ def test_files_that_change_count_at_once(of: Of, files: dict[str, Path]) -> None
     assert permissions.verdict(*_MAKE) == "ask"
 
 
+def test_trust_that_is_taken_back_counts_at_once(of: Of, files: dict[str, Path], home: Home, project: Path) -> None:
+    """What a project's file allows is allowed from the moment it is trusted to the moment it is not any more."""
+    files["project"].write_text(_ALLOW, encoding="utf-8")
+    permissions = of()
+    assert permissions.verdict(*_MAKE) == "ask"
+    TrustStore(home).trust(project)
+    assert permissions.verdict(*_MAKE) == "allow"
+    TrustStore(home).revoke(project)
+    assert permissions.verdict(*_MAKE) == "ask"
+
+
 def test_loaded_once_while_nothing_changes(project: Path, home: Home, folder: Path, of: Of) -> None:
     """Rules are not read again for every decision."""
     loads = []

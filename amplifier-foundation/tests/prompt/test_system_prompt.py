@@ -146,6 +146,17 @@ async def test_a_failure_that_comes_back_is_told_again(places: Any, write: Any) 
     assert [len(payload["failed"]) for payload in told.payloads] == [1, 0, 1]
 
 
+async def test_a_name_in_a_prompt_that_leads_nowhere_is_told_each_time(places: Any, write: Any) -> None:
+    """What the prompt itself names is told with every prompt, and marked apart from what its files name."""
+    told = Told()
+    write("notes.md", "see @gone.md and @never.md")
+    prompt = SystemPrompt("", {}, places.resolver, on_resolved=told)
+    for _ in range(2):
+        await prompt.expand_prompt("read @notes.md and @never.md")
+    marked = [{one["mention"]: one.get("in_prompt", False) for one in payload["failed"]} for payload in told.payloads]
+    assert marked == [{"@gone.md": False, "@never.md": True}] * 2
+
+
 @pytest.mark.parametrize("content", [b"caf\xe9", b"\0", None])
 async def test_an_unusable_agents_md_is_told_and_not_fatal(places: Any, write: Any, content: bytes | None) -> None:
     """The rest of the prompt stands; CLAUDE.md does not stand in for a broken AGENTS.md."""

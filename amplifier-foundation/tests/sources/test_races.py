@@ -55,6 +55,13 @@ def real_git() -> str:
     return found
 
 
+def first_clone(fake: Path, until: Until) -> int:
+    """Return the process of the clone that began first; a shell makes the file before it writes into it."""
+    clones = fake / "clones"
+    assert until(lambda: clones.exists() and "\n" in clones.read_text(encoding="utf-8"))
+    return int(clones.read_text(encoding="utf-8").partition("\n")[0])
+
+
 def kept(home: Home) -> list[str]:
     return [path.name for path in home.cache.iterdir() if not path.name.endswith(".lock")]
 
@@ -92,11 +99,10 @@ async def test_a_killed_fetch_is_never_used(
     fake = fake_git(WAITING.format(git=real_git()))
     killed = start(home, repository.uri, environ)
     try:
-        assert until((fake / "clones").exists)
+        orphan = first_clone(fake, until)
     finally:
         killed.send_signal(signal.SIGKILL)
         killed.communicate()
-    orphan = int((fake / "clones").read_text(encoding="utf-8"))
     left = kept(home)
     os.kill(orphan, signal.SIGKILL)
     assert is_gone(orphan)
@@ -118,8 +124,7 @@ def test_the_waiting_process_goes_on_when_the_fetching_one_is_killed(
     first = start(home, repository.uri, environ)
     second = None
     try:
-        assert until((fake / "clones").exists)
-        orphan = int((fake / "clones").read_text(encoding="utf-8"))
+        orphan = first_clone(fake, until)
         second = start(home, repository.uri, environ)
         assert second.stdout is not None
         assert second.stdout.readline().startswith("waiting")

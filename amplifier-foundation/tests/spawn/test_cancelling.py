@@ -2,12 +2,14 @@
 
 import asyncio
 import os
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from amplifier_foundation.spawn import child as child_module
 from amplifier_kit.loop.testing import PlainTool
 
 _CALLS = [{"name": "call", "arguments": {"agent": "builder", "task": f"Part {n}."}, "id": f"c{n}"} for n in range(3)]
@@ -75,6 +77,64 @@ async def test_an_immediate_stop_reaches_the_tools_of_all_grandchildren(
     _ends(tree)
 
 
+@pytest.mark.parametrize("is_asked", [True, False])
+@pytest.mark.parametrize(
+    "event",
+    [
+        *("execution:start", "prompt:submit", "llm:response", "tool:pre", "tool:post", "prompt:complete"),
+        *("orchestrator:complete", "execution:end", "session:end"),
+    ],
+)
+async def test_a_child_that_is_stopped_in_a_hook_has_a_whole_log(
+    tree: Any,
+    spawn_in: Any,
+    add_tools: Callable[..., str],
+    monkeypatch: pytest.MonkeyPatch,
+    eventually: Any,
+    event: str,
+    is_asked: bool,
+) -> None:
+    """What hangs before the log has heard of an end does not keep that end out of it, however the child is stopped."""
+    monkeypatch.setattr(child_module, "_CLOSE_SECONDS", 10.0)
+    hanging, late = list[str](), list[str]()
+    # Later than a child may be with its end, and sooner than a hook.
+    monkeypatch.setattr(asyncio.get_running_loop(), "time", lambda: time.monotonic() + 15 * len(late))
+
+    def make(coordinator: Any) -> list[PlainTool]:
+        async def hang(event: str, data: Any) -> None:
+            hanging.append(event)
+            await asyncio.sleep(3600)
+
+        if coordinator.parent_id is not None:
+            coordinator.hooks.register(event, hang, priority=1, name="hanging")
+        return [PlainTool("look")]
+
+    tree.plan["tools"] = [{"module": add_tools(make)}]
+    look = {"tool_calls": [{"name": "look", "arguments": {}, "id": "l"}]}
+    tree.script([], {"builder": [look, {"text": "done"}]})
+    async with tree.run() as runtime:
+        task = asyncio.ensure_future(spawn_in(runtime)("builder", "Go.", tool_call_id="c"))
+        await eventually(lambda: hanging)
+        if is_asked:
+            await runtime.session.coordinator.request_cancel(immediate=True)
+        task.cancel()
+        if event == "session:end":  # it is being closed already: by the loop's clock its time for that is up now
+            late.append(event)
+        async with asyncio.timeout(60):
+            await asyncio.wait([task])
+        child = spawn_in(runtime).child_id("builder", "c")
+    events = [name for name, _ in tree.events(child)]
+    turn = ("prompt:complete", "orchestrator:complete")
+    for start, ends in (("tool:pre", ("tool:post", "tool:error")), ("execution:start", ("execution:end",))):
+        # A start that the log has not heard of has an end all the same.
+        assert events.count(start) <= sum(map(events.count, ends)) <= 1, events
+    assert all(events.count("prompt:submit") <= events.count(end) <= 1 for end in turn), events
+    assert (events.count("session:end"), events[-1]) == (1, "session:end")
+    statuses = {name: data["status"] for name, data in tree.events(child)}
+    assert statuses["execution:end"] == ("completed" if event == "session:end" else "cancelled")
+    assert statuses["session:end"] == ("completed" if event == "session:end" and not is_asked else "cancelled")
+
+
 async def test_a_graceful_stop_lets_running_tools_finish_and_begins_nothing_more(
     tree: Any, delegating: str, add_tools: Callable[..., str], eventually: Any
 ) -> None:
@@ -130,19 +190,23 @@ async def test_a_child_is_stopped_with_the_task_that_waits_for_it(
         assert not runtime.session.coordinator.cancellation.is_cancelled
 
 
-async def test_a_child_that_is_stopped_while_it_starts_is_in_the_tree(tree: Any, spawn_in: Any, add_tools: Any) -> None:
-    """Its notes say whose it was and that it was cancelled; called again, it does its task."""
+@pytest.fixture
+def starting(add_tools: Callable[..., str]) -> tuple[str, asyncio.Event, asyncio.Event]:
+    """Return a module that keeps children from getting ready: its id, what says that one waits, what lets it go."""
     mounting, going = asyncio.Event(), asyncio.Event()
-
-    def make(coordinator: Any) -> list[PlainTool]:
-        return [PlainTool("look")]
 
     async def on_ready(coordinator: Any) -> None:
         if coordinator.parent_id is not None and not going.is_set():
             mounting.set()
             await going.wait()
 
-    tree.plan["tools"] = [{"module": add_tools(make, on_ready)}]
+    return add_tools(lambda coordinator: [PlainTool("look")], on_ready), mounting, going
+
+
+async def test_a_child_that_is_stopped_while_it_starts_is_in_the_tree(tree: Any, spawn_in: Any, starting: Any) -> None:
+    """Its notes say whose it was and that it was cancelled; called again, it does its task."""
+    module, mounting, going = starting
+    tree.plan["tools"] = [{"module": module}]
     async with tree.run() as runtime:
         task = asyncio.ensure_future(spawn_in(runtime)("explorer", "Go.", tool_call_id="c"))
         await mounting.wait()
@@ -154,6 +218,29 @@ async def test_a_child_that_is_stopped_while_it_starts_is_in_the_tree(tree: Any,
         assert '"status": "cancelled"' in (tree.place / child / "results.json").read_text()
         going.set()
         assert (await spawn_in(runtime)("explorer", "Go.", tool_call_id="c"))["status"] == "success"
+
+
+async def test_a_child_that_was_too_slow_to_start_goes_on_by_its_id(
+    tree: Any, starting: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As its caller is told: it is resumed as the agent it is, and knows what it was asked for."""
+    module, mounting, going = starting
+    loop = asyncio.get_running_loop()
+    # By the loop's clock its time is up when it waits for its module, and not before.
+    monkeypatch.setattr(loop, "time", lambda: time.monotonic() + 1000 * mounting.is_set())
+    tree.plan["tools"] = [{"module": module}, {"module": "tool-delegate", "config": {"settings": {"timeout": 100}}}]
+    tree.script([], {"explorer": [{"text": "Found.", "expect": {"contains": "Find the tests."}}]})
+    async with tree.run() as runtime:
+        delegate = runtime.session.coordinator.get("tools")["delegate"]
+        late = await delegate.execute({"agent": "explorer", "instruction": "Find the tests.", "context_depth": "none"})
+        assert late.error["code"] == "timeout"
+        going.set()
+        again = await delegate.execute({"session_id": late.error["session_id"], "instruction": "Go on."})
+    assert (again.output["response"], again.output["agent"]) == ("Found.", "explorer")
+    said = tree.said(late.error["session_id"])
+    assert said[0] == ("user", "Find the tests.")
+    assert ("user", "Go on.") in said
+    assert tree.metadata(late.error["session_id"])["turn_count"] == 1
 
 
 async def test_a_child_that_is_started_after_the_wish_to_stop_does_nothing(tree: Any, spawn_in: Any) -> None:
@@ -214,5 +301,7 @@ def _is_alive(pid: int) -> bool:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
-    stat = Path(f"/proc/{pid}/stat")
-    return not (stat.is_file() and stat.read_text().rpartition(")")[2].split()[0] == "Z")
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:  # gone since, or there is no /proc: whoever asks again learns it
+        return True

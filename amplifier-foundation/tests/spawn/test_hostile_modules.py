@@ -1,6 +1,7 @@
 """Children whose modules cannot be had, or do not let go: what their parent gets, and what their log says."""
 
 import asyncio
+import time
 from typing import Any
 
 import pytest
@@ -31,8 +32,10 @@ async def test_a_child_that_hangs_while_it_is_taken_down_gives_its_answer(
     tree: Any, spawn_in: Any, add_tools: Any, monkeypatch: pytest.MonkeyPatch, listens: bool
 ) -> None:
     """Its answer is there: whoever started it has it, and goes on, whether the module heeds its end or not."""
-    monkeypatch.setattr(child_module, "_CLOSE_SECONDS", 0.1)
+    monkeypatch.setattr(child_module, "_CLOSE_SECONDS", 100.0)
     hanging, going = asyncio.Event(), asyncio.Event()
+    # By the loop's clock its time to end is up when its module hangs, and not before.
+    monkeypatch.setattr(asyncio.get_running_loop(), "time", lambda: time.monotonic() + 1000 * hanging.is_set())
 
     def make(coordinator: Any) -> list[PlainTool]:
         async def clean_up() -> None:
@@ -51,7 +54,7 @@ async def test_a_child_that_hangs_while_it_is_taken_down_gives_its_answer(
     tree.plan["tools"] = [{"module": add_tools(make)}]
     tree.script([{"text": "I go on."}], {"explorer": [{"text": "Seen."}]})
     async with tree.run() as runtime:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(1060):
             result = await spawn_in(runtime)("explorer", "Go.")
         assert hanging.is_set()
         assert await runtime.execute("And now?") == "I go on."
@@ -60,3 +63,66 @@ async def test_a_child_that_hangs_while_it_is_taken_down_gives_its_answer(
         going.set()
     assert (result["status"], result["output"]) == ("success", "Seen.")
     assert _ends(tree, result["session_id"]) == ["completed"]
+    told = [data["message"] for event, data in tree.events(runtime.session_id) if event == "log:entry"]
+    assert [text for text in told if result["session_id"] in text and "is left behind" in text]
+
+
+async def test_a_child_whose_module_panics_while_it_is_taken_down_gives_its_answer(
+    tree: Any, spawn_in: Any, add_tools: Any
+) -> None:
+    """What goes wrong after the answer costs no answer, and its log is closed."""
+
+    class Panic(BaseException):
+        pass
+
+    def make(coordinator: Any) -> list[PlainTool]:
+        async def clean_up() -> None:
+            raise Panic("index out of bounds")
+
+        if coordinator.parent_id is not None:
+            coordinator.register_cleanup(clean_up)
+        return [PlainTool("look")]
+
+    tree.plan["tools"] = [{"module": add_tools(make)}]
+    tree.script([], {"explorer": [{"text": "Seen."}]})
+    async with tree.run() as runtime:
+        result = await spawn_in(runtime)("explorer", "Go.")
+    assert (result["status"], result["output"]) == ("success", "Seen.")
+    assert _ends(tree, result["session_id"]) == ["completed"]
+
+
+@pytest.mark.parametrize("is_stopped", [False, True])
+async def test_a_child_of_which_nobody_tells_the_cost_ends(
+    tree: Any, spawn_in: Any, add_tools: Any, eventually: Any, monkeypatch: pytest.MonkeyPatch, is_stopped: bool
+) -> None:
+    """A module that hangs when it is asked what the child costs holds up neither its end nor its parent's.
+
+    What the child has used is counted all the same.
+    """
+    monkeypatch.setattr(child_module, "_COST_SECONDS", 0.05)
+    asked = asyncio.Event()
+
+    def make(coordinator: Any) -> list[PlainTool]:
+        async def tell() -> None:
+            asked.set()
+            await asyncio.Event().wait()
+
+        if coordinator.parent_id is not None:
+            coordinator.register_contributor("session.cost", "hangs", tell)
+        return [PlainTool("look")]
+
+    used = {"input_tokens": 3, "output_tokens": 2, "cost_usd": "0.5"}
+    tree.plan["tools"] = [{"module": add_tools(make)}]
+    tree.script([], {"explorer": [{"text": "Seen.", "usage": used}]})
+    async with tree.run() as runtime:
+        spawning = asyncio.ensure_future(spawn_in(runtime)("explorer", "Go.", tool_call_id="c"))
+        await eventually(asked.is_set)
+        if is_stopped:
+            spawning.cancel()
+        async with asyncio.timeout(60):
+            await asyncio.wait([spawning])
+        child = spawn_in(runtime).child_id("explorer", "c")
+        assert {"cost_usd": "0.5"} in await runtime.session.coordinator.collect_contributions("session.cost")
+        assert is_stopped or spawning.result()["metadata"]["cost_usd"] == "0.5"
+        assert not runtime.children._running
+    assert [event for event, _ in tree.events(child)][-1] == "session:end"

@@ -158,7 +158,9 @@ async def test_children_that_are_gone_are_gone(tree: Any, spawn_in: Any) -> None
             await spawn("explorer", "Go.")
         await asyncio.gather(*(spawn("builder", "Go.") for _ in range(10)))
         gc.collect()
-        assert (len(asyncio.all_tasks()), len(os.listdir("/proc/self/fd")), _count(AmplifierSession)) == before
+        after = len(asyncio.all_tasks()), len(os.listdir("/proc/self/fd")), _count(AmplifierSession)
+        # What an earlier test had left may end meanwhile.
+        assert all(now <= then for now, then in zip(after, before, strict=True)), (before, after)
 
 
 def _count(kind: type) -> int:

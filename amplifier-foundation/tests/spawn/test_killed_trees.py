@@ -40,6 +40,8 @@ module = types.ModuleType("amplifier_module_tool_calling")
 async def mount(coordinator, config=None):
     async def call(given):
         spawn = coordinator.get_capability("session.spawn")
+        for agent, task in given.get("before", []):
+            await spawn(agent_name=agent, instruction=task)
         return (await spawn(agent_name=given["agent"], instruction=given["task"]))["output"]
     await coordinator.mount("tools", PlainTool("call", call))
     return {"name": "tool-calling"}
@@ -76,25 +78,34 @@ def _agents(tree: Any) -> dict[str, str]:
 
 
 def _has(tree: Any, identity: str | None, name: str) -> bool:
-    return identity is not None and (tree.place / identity / name).is_file()
+    """Tell whether a session has a file with something in it: it is made before it is written."""
+    path = tree.place / str(identity) / name
+    return path.is_file() and path.stat().st_size > 0
+
+
+def _start(tree: Any, calls: list[Any]) -> subprocess.Popen[bytes]:
+    """Start a tree in a process of its own."""
+    script = tree.folder / "killed.json"
+    script.write_text(json.dumps({"turns": [{"tool_calls": calls}], "agents": _AGENTS}), encoding="utf-8")
+    tree.plan["providers"] = [{"module": "provider-mock", "config": {"scenario": str(script)}}]
+    tree.plan["tools"] = [{"module": "tool-calling"}]
+    tree.plan["agents"] = {name: {"description": name, "instruction": f"You are {name}."} for name in _AGENTS}
+    job = {"plan": tree.plan, "home": str(tree.home), "project": str(tree.project), "id": "the-root"}
+    return subprocess.Popen([sys.executable, "-c", _PROGRAM, json.dumps(job)])
 
 
 @pytest.fixture
 def killed(tree: Any) -> Any:
     """Return a tree that was killed while one child was done, one at work, and one had a finished child itself."""
-    script = tree.folder / "killed.json"
-    script.write_text(json.dumps({"turns": [{"tool_calls": _CALLS}], "agents": _AGENTS}), encoding="utf-8")
-    tree.plan["providers"] = [{"module": "provider-mock", "config": {"scenario": str(script)}}]
-    tree.plan["tools"] = [{"module": "tool-calling"}]
-    tree.plan["agents"] = {name: {"description": name, "instruction": f"You are {name}."} for name in _AGENTS}
-    job = {"plan": tree.plan, "home": str(tree.home), "project": str(tree.project), "id": "the-root"}
-    process = subprocess.Popen([sys.executable, "-c", _PROGRAM, json.dumps(job)])
+    process = _start(tree, _CALLS)
 
     def is_time() -> bool:
         if not tree.place.is_dir():
             return False
         done = [path for path in tree.place.iterdir() if (path / "results.json").is_file()]
-        return len(done) == 2 and _has(tree, _agents(tree).get("slow"), "transcript.jsonl") and _asked_twice(tree)
+        if len(done) != 2 or not _has(tree, _agents(tree).get("slow"), "transcript.jsonl"):
+            return False
+        return _asked_twice(tree) and _count(tree, "the-root", "tool:post") == 1
 
     _kill_when(process, is_time)
     return tree
@@ -124,7 +135,12 @@ async def test_finished_children_are_not_run_again(killed: Any, delegating: str,
     tree.plan["tools"] = [{"module": delegating}]
     runtime = SessionRuntime(tree.prepared(), saved=saved, environ={})
     results = {message["tool_call_id"]: message["content"] for message in _tools(runtime.saved)}
-    assert (json.loads(results["quick"])["response"] if not is_told else results["quick"]) == "Quick is done."
+    if is_told:
+        assert results["quick"] == "Quick is done."
+    else:  # what the tool would have made of it nobody knows
+        opening, told = results["quick"].splitlines()
+        assert "interrupted" in opening
+        assert json.loads(told)["response"] == "Quick is done."
     for name in ("slow", "nested"):
         assert f"of agent {name}" in results[name]
         assert _agents(tree)[name] in results[name]
@@ -148,6 +164,30 @@ async def test_finished_children_are_not_run_again(killed: Any, delegating: str,
     assert after.keys() == before.keys()
     changed = {name for name in after if after[name] != before[name]}
     assert changed == {_agents(tree)["slow"], _agents(tree)["nested"]}
+
+
+async def test_every_child_of_a_call_that_was_interrupted_is_named(tree: Any) -> None:
+    """A tool that starts several is not done with the first: the model reads what each has answered, or how it goes on.
+
+    One agent that got two tasks in one call has two sessions.
+    """
+    before = [["quick", "One."], ["quick", "Two."]]
+    arguments = {"agent": "slow", "task": "Three.", "before": before}
+    process = _start(tree, [{"name": "call", "arguments": arguments, "id": "several"}])
+
+    def is_time() -> bool:
+        return tree.place.is_dir() and _has(tree, _agents(tree).get("slow"), "transcript.jsonl")
+
+    _kill_when(process, is_time)
+    runtime = SessionRuntime(tree.prepared(), saved=load_session(tree.place / "the-root"), environ={})
+    [message] = _tools(runtime.saved)
+    opening, *told = message["content"].splitlines()
+    assert "interrupted" in opening
+    quick = {path.name for path in tree.place.iterdir() if path.name.endswith("_quick")}
+    answers = [json.loads(line) for line in told if line.startswith("{")]
+    assert {answer["session_id"] for answer in answers} == quick
+    assert (len(quick), {answer["response"] for answer in answers}) == (2, {"Quick is done."})
+    assert sum(_agents(tree)["slow"] in line and "not done" in line for line in told) == 1
 
 
 def _forget_results(log: Path) -> None:

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from amplifier_foundation.spawn import SpawnError, child_plan
 from amplifier_foundation.spawn.errors import AgentUnusableError
-from amplifier_foundation.spawn.plan import GUARDS, visible_agents
+from amplifier_foundation.spawn.guards import GUARDS
+from amplifier_foundation.spawn.plan import visible_agents
 
 PARENT: dict[str, Any] = {
     "session": {
@@ -88,8 +89,8 @@ def test_what_is_passed_on_is_exactly_what_the_rules_say(
 
 
 def test_hooks_that_guard_or_record_a_session_stay() -> None:
-    """A caller can take away a reminder, and neither the rules nor the log nor the masking of secrets."""
-    parent = {**PARENT, "hooks": [*PARENT["hooks"], {"module": "hooks-redaction"}]}
+    """A caller can take away a reminder, and no rules, no shell hooks, no log and no masking of secrets."""
+    parent = {**PARENT, "hooks": [*PARENT["hooks"], {"module": "hooks-redaction"}, {"module": "hook-shell"}]}
     everything = _modules(parent, "hooks")
     wishes: list[dict[str, list[str]]] = [{"exclude_hooks": everything}, {"inherit_hooks": []}]
     for wish in wishes:
@@ -122,6 +123,11 @@ def test_an_agent_sees_the_agents_it_may_call(access: Any, expected: list[str]) 
         {"agents": "some"},
         {"hooks": [None]},
         {"providers": {}},
+        {"provider_preferences": "anthropic"},
+        {"provider_preferences": ["anthropic"]},
+        {"provider_preferences": [{"model": "m"}]},
+        {"provider_preferences": [{"provider": "anthropic", "model": 5}]},
+        {"provider_preferences": [{"provider": "anthropic", "config": []}]},
     ],
 )
 def test_an_agent_of_the_wrong_shape_is_refused(agent: Any) -> None:

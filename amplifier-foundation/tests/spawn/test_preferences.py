@@ -106,6 +106,12 @@ async def test_a_preference_cannot_set_where_requests_go_or_with_whose_key() -> 
         "api_token",
         "use_managed_identity",
         "accessKeyId",
+        "api_base",
+        "inference_gateway",
+        "unix_socket",
+        "http_client",
+        "aws_profile",
+        "command",
     ],
 )
 def test_protected_settings_are_known_by_their_words(name: str) -> None:

@@ -3,13 +3,14 @@
 import asyncio
 import logging
 import os
+import signal
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from amplifier_foundation.spawn import remote
+from amplifier_foundation.spawn import ChildFailedError, remote
 
 _BASH = [{"module": "tool-bash", "config": {"sandbox": "off"}}]
 _USED = {"input_tokens": 3, "output_tokens": 2, "cost_usd": "0.5"}
@@ -58,6 +59,39 @@ async def test_the_last_words_of_a_stopped_process_count(
     assert (last.count("execution:end"), last.count("session:end")) == (1, 1)
     assert commanding.events(child)[-1][1]["status"] == "cancelled"
     assert '"status": "cancelled"' in (commanding.place / child / "results.json").read_text(encoding="utf-8")
+
+
+#: Writes the number of the process above a command that is that of a child session, and waits.
+_WAIT_BELOW = (
+    "p=$$; until tr '\\0' ' ' < /proc/$p/cmdline | grep -q 'spawn[.]process'; do "
+    "p=$(sed -n 's/^PPid:[[:space:]]*//p' /proc/$p/status); done; echo $p > pid; sleep 600"
+)
+
+
+@pytest.mark.parametrize("budget", [{}, {"usd": 100}])
+async def test_what_was_used_below_a_process_that_is_killed_is_counted(
+    commanding: Any, spawn_in: Any, eventually: Any, budget: dict[str, Any]
+) -> None:
+    """A child that was started by one in a process of its own has spent what it has, however that process ends."""
+    (commanding.home / "policy.yaml").write_text(
+        "rules: [{action: process.exec, verdict: allow}, {action: session.spawn, verdict: allow}]", encoding="utf-8"
+    )
+    commanding.plan["tools"] = [*_BASH, {"module": "tool-delegate"}]
+    below = {"name": "delegate", "arguments": {"agent": "builder", "instruction": "Go.", "context_depth": "none"}}
+    commanding.script(
+        [],
+        {"explorer": [{"tool_calls": [below], "usage": _USED}], "builder": [_run(_WAIT_BELOW, usage=_USED)]},
+    )
+    mark = commanding.project / "pid"
+    async with commanding.run(environ=_environ(), budget=budget) as runtime:
+        task = asyncio.ensure_future(spawn_in(runtime)("explorer", "Go.", use_subprocess=True))
+        await eventually(lambda: mark.is_file() and bool(mark.read_text().strip()))
+        os.kill(int(mark.read_text()), signal.SIGKILL)
+        async with asyncio.timeout(60):
+            with pytest.raises(ChildFailedError, match="ended without an answer"):
+                await task
+        assert {"cost_usd": "1.0"} in await runtime.session.coordinator.collect_contributions("session.cost")
+        assert (runtime.budget.used()["usd"], runtime.budget.used()["tokens"]) == (1, 10)
 
 
 @pytest.mark.parametrize("is_own_process", [True, False])

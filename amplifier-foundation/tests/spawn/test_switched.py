@@ -60,6 +60,56 @@ async def test_the_chosen_provider_and_model_hold_unless_the_child_has_its_own(t
     assert [model for _, model in used] == ["second", "wished"]
 
 
+@pytest.mark.parametrize("role", [None, "general", "fast"])
+async def test_the_model_chosen_in_a_session_is_that_of_its_agents(
+    tree: Any, spawn_in: Any, delegating: str, role: str | None
+) -> None:
+    """A role that the settings leave to the session's own model means the one that it has now, grandchildren too."""
+    tree.plan["tools"] = [{"module": delegating}]
+    call = {"name": "call", "arguments": {"agent": "builder", "task": "Go."}}
+    tree.script([], {"explorer": [{"tool_calls": [call]}, {"text": "Done."}], "builder": [{"text": "Built."}]})
+    tree.plan["providers"][0]["config"]["default_model"] = "planned"
+    for agent in tree.plan["agents"].values():
+        agent["model_role"] = role
+    models: list[tuple[int, str]] = []
+
+    def hear(facts: ChildFacts, event: str, data: dict[str, Any]) -> None:
+        if event == "llm:request":
+            models.append((facts.depth, data["model"]))
+
+    async with tree.run(on_child_event=hear) as runtime:
+        provider = next(iter(runtime.session.coordinator.get("providers").values()))
+        provider.default_model = "chosen"
+        await spawn_in(runtime)("explorer", "Go.")
+    assert models == [(1, "chosen"), (2, "chosen"), (1, "chosen")]
+
+
+@pytest.mark.parametrize("role", [None, "general", "fast"])
+async def test_the_provider_pinned_in_a_session_is_that_of_its_agents(
+    tree: Any, spawn_in: Any, role: str | None
+) -> None:
+    """A role that the settings leave to the session's own model means the provider that answers now."""
+    other = {"module": "provider-mock", "id": "other", "instance_id": "other", "config": {"responses": ["The other."]}}
+    tree.plan["providers"].append(other)
+    tree.plan["session"]["orchestrator"] = {"module": "loop-streaming"}
+    tree.plan["agents"]["explorer"]["model_role"] = role
+    async with tree.run() as runtime:
+        assert (await spawn_in(runtime)("explorer", "Go."))["output"] == "The answer."
+        runtime.session.coordinator.session_state["pinned_provider"] = "other"
+        assert (await spawn_in(runtime)("explorer", "Go."))["output"] == "The other."
+
+
+async def test_a_role_that_nobody_knows_is_told(tree: Any, spawn_in: Any) -> None:
+    """No other model without a word: the result and the child's log say that the role counts as not said."""
+    tree.plan["agents"]["explorer"]["model_role"] = "wizard"
+    async with tree.run() as runtime:
+        result = await spawn_in(runtime)("explorer", "Go.")
+    (told,) = result["metadata"]["warnings"]
+    assert told == "model_role 'wizard' is not known and counts as not said: general, fast"
+    logged = [data["message"] for event, data in tree.events(result["session_id"]) if event == "log:entry"]
+    assert told in logged
+
+
 async def test_a_provider_that_was_taken_out_answers_no_child_and_the_last_one_stays(tree: Any, spawn_in: Any) -> None:
     """Somebody has to answer."""
     tree.plan["providers"].append(

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from amplifier_kit.delegation import child_run
 from amplifier_kit.delegation.lineage import child_session_id
 
 CHILD = child_session_id("test-session", "call-1", "amplifier:explorer")
@@ -333,3 +334,36 @@ async def test_cost_of_a_child_that_failed(world: Any) -> None:
     world.behaviour = spend_and_fail
     await world.call(agent="explorer", instruction="x")
     assert world.events[-1][1]["cost_usd"] == "0.5"
+
+
+async def test_cost_that_is_never_told(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever was to say what a child has cost and hangs does not hold up the call: its end is told without."""
+    monkeypatch.setattr(child_run, "_COST_SECONDS", 0.01)
+
+    async def hang() -> None:
+        await asyncio.Event().wait()
+
+    await world.open()
+    world.coordinator.register_contributor("session.cost", f"delegate:{CHILD}", hang)
+    world.behaviour = lambda: 1 / 0
+    async with asyncio.timeout(60):
+        result = await world.call(agent="explorer", instruction="x")
+    assert not result.success
+    assert world.names == ["delegate:agent_spawned", "delegate:error"]
+    assert "cost_usd" not in world.events[-1][1]
+
+
+async def test_a_child_that_panics(world: Any) -> None:
+    """An exception that is no Exception ends the child, and neither the call nor the session."""
+
+    class Panic(BaseException):
+        pass
+
+    async def panic() -> None:
+        raise Panic("index out of bounds")
+
+    await world.open()
+    world.behaviour = panic
+    result = await world.call(agent="explorer", instruction="x")
+    assert "Panic: index out of bounds" in result.output
+    assert world.names == ["delegate:agent_spawned", "delegate:error"]
