@@ -182,6 +182,23 @@ def find_entry(name: str, entries: Sequence[Entry]) -> Entry | None:
     return None
 
 
+def unset_of(entry: Entry, environ: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the variables without which an entry cannot answer; none when that is not certain.
+
+    It is certain for modules of the program whose key is one variable: another source may need none, and a provider
+    with an endpoint besides has other ways to sign in.
+    """
+    known = known_provider(str(entry["module"]))
+    if known is None or entry.get("source") or any(len(group) > 1 for group in known.keys):
+        return ()
+    missing = known.missing(environ)
+    key = str((entry.get("config") or {}).get("api_key") or "").strip()
+    if not missing or not key:
+        return missing
+    name = key[2:-1] if key.startswith("${") and key.endswith("}") else ""
+    return (name,) if name.isidentifier() and not environ.get(name, "").strip() else ()
+
+
 def _asked_for(
     name: str, entries: Sequence[Entry], model: str | None, environ: Mapping[str, str], installed: Installed
 ) -> Choice:
@@ -285,24 +302,7 @@ def _from_entry(
 ) -> Choice:
     given = (entry.get("config") or {}).get("default_model")
     named = model or (str(given) if given else None)
-    return Choice(_name(entry), named, why, how, str(entry["module"]), unset=_unset(entry, environ))
-
-
-def _unset(entry: Entry, environ: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the variables without which an entry cannot answer; none when that is not certain.
-
-    It is certain for modules of the program whose key is one variable: another source may need none, and a provider
-    with an endpoint besides has other ways to sign in.
-    """
-    known = known_provider(str(entry["module"]))
-    if known is None or entry.get("source") or any(len(group) > 1 for group in known.keys):
-        return ()
-    missing = known.missing(environ)
-    key = str((entry.get("config") or {}).get("api_key") or "").strip()
-    if not missing or not key:
-        return missing
-    name = key[2:-1] if key.startswith("${") and key.endswith("}") else ""
-    return (name,) if name.isidentifier() and not environ.get(name, "").strip() else ()
+    return Choice(_name(entry), named, why, how, str(entry["module"]), unset=unset_of(entry, environ))
 
 
 def _not_there(known: KnownProvider) -> str:

@@ -48,7 +48,7 @@ def test_stopped_while_fetching(
         while not started.exists():
             assert process.poll() is None
         process.send_signal(number)
-        out, error = process.communicate(timeout=30)
+        out, error = process.communicate(timeout=60)
     finally:
         process.kill()
         process.wait()

@@ -202,7 +202,7 @@ def test_signals_close_the_session(
 
 
 def _wait_for(condition: Callable[[], bool]) -> None:
-    for _ in range(600):
+    for _ in range(1200):
         if condition():
             return
         time.sleep(0.05)

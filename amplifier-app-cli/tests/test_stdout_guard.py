@@ -122,7 +122,7 @@ def test_interrupted_commands_have_their_exit_code(project: Path, environment: d
         while not _is_asleep(process.pid):
             assert process.poll() is None
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=30)
+        out, err = process.communicate(timeout=60)
     finally:
         os.close(holder)
     assert (process.returncode, out) == (130, ""), err

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from amplifier_app_cli.chat.choices import WORDS_FOR_HELP, Choices, explanation, keys
 from amplifier_app_cli.chat.editor import EditorError, edited, editor_of
+from amplifier_app_cli.chat.ink import Tone
 from amplifier_app_cli.chat.json_input import InputProblem, difference, read, written
 from amplifier_app_cli.chat.layout import wrapped
 from amplifier_app_cli.chat.preview import preview
@@ -29,6 +30,7 @@ from amplifier_app_cli.chat.question import (
     later,
     refusal,
 )
+from amplifier_app_cli.chat.sparing import can_be_spared, unless_denied
 from amplifier_app_cli.ui.plain import plain, visible
 from amplifier_foundation.permissions.answered_by import KEY, SOMEBODY, AnsweredBy, note_answer, person_at
 
@@ -154,21 +156,23 @@ class TerminalApproval:
             finally:
                 # Also when the deadline of the session is the first to pass, or the session is stopped.
                 if not answering.done():
-                    self._person.show(self._person.ink("bad", "not answered, so not allowed"))
+                    self._say("bad", "not answered, so not allowed")
                 answering.cancel()
             if done:
-                return answering.result()
+                return unless_denied(asked, answering.result(), self._permissions)
             await asyncio.wait({answering})
             raise ApprovalTimeoutError(f"nobody answered within {timeout:g} s")
 
     # -- what it is about --
 
     def _on_required(self, event: str, data: dict[str, Any]) -> None:
-        prompt = f"Allow {data.get('action')}? {data.get('reason')}"
         details = data.get("details")
-        action, about = str(data.get("action")), details if isinstance(details, dict) else {}
-        verdict = self._permissions.verdict(action, about) if self._permissions is not None else ""
-        asked = Asked(action, about, verdict)
+        if not isinstance(details, dict):
+            return  # not the kernel: a module tells of a question that it will put itself, about a call in its hooks
+        prompt = f"Allow {data.get('action')}? {data.get('reason')}"
+        action = str(data.get("action"))
+        verdict = self._permissions.verdict(action, details) if self._permissions is not None else ""
+        asked = Asked(action, details, verdict, sources=_sources(data))
         self._asked[str(data.get("span_id")), prompt] = asked
         self._in_hooks.discard(str(data.get("span_id")))
 
@@ -211,11 +215,15 @@ class TerminalApproval:
         """Return the rule of an earlier answer that allows this: it was not there when it was asked."""
         if asked is None or asked.verdict != "ask" or self._permissions is None:
             return None
+        if not can_be_spared(asked, self._coordinators):
+            return None
         return self._permissions.allowing_rule(asked.action, asked.details)
 
     def _suggested(self, asked: Asked | None) -> tuple[Rule, ...]:
         # What a hook asks, the hook may ask again: nothing is remembered in its place.
         if asked is None or not asked.action or self._permissions is None:
+            return ()
+        if not can_be_spared(asked, self._coordinators):
             return ()
         rules = self._permissions.suggest(asked.action, asked.details)
         # A rule is shown and written down as it is: one that holds a secret is neither.
@@ -233,13 +241,13 @@ class TerminalApproval:
         try:
             kept = self._permissions.remember(question.rules, scope, self.answered_by.get("user", ""))
         except (FoundationError, OSError) as error:
-            self._person.show(self._person.ink("bad", plain(str(self._scrub(f"not remembered: {error}")))))
+            self._say("bad", plain(str(self._scrub(f"not remembered: {error}"))))
             return False
         for each in kept:
             told = {"rule": str(each.rule), "rule_id": each.id, "scope": each.scope, "file": str(each.file)}
             await self._coordinators[-1].hooks.emit(REMEMBERED, {**told, KEY: dict(self.answered_by)})
             ends = f"until `amplifier policy revoke {each.id}`"
-            self._person.show(self._person.ink("dim", f"allowed {_HOW_LONG[each.scope]}, {ends}"))
+            self._say("dim", f"allowed {_HOW_LONG[each.scope]}, {ends}")
         return True
 
     # -- the question --
@@ -324,7 +332,7 @@ class TerminalApproval:
             question.draft = await self._changed_text(before, question.draft)
             after = read(question.draft) if question.draft.strip() else before
         except (EditorError, InputProblem) as problem:
-            show(self._person.ink("bad", plain(str(self._scrub(f"not changed: {problem}")))))
+            self._say("bad", plain(str(self._scrub(f"not changed: {problem}"))))
             return False
         question.draft = None
         if after == before:
@@ -348,10 +356,10 @@ class TerminalApproval:
 
     def _put(self, question: Question) -> None:
         person, ink = self._person, self._person.ink
-        person.show(ink("bold", "\n".join(wrapped(visible(str(self._scrub(question.prompt))), person.width - 1))))
+        self._say("bold", visible(str(self._scrub(question.prompt))))
         if question.asked is not None:
             if question.asked.asker:
-                person.show(visible(f"asked by the agent {question.asked.asker}"))
+                person.show("\n".join(wrapped(visible(f"asked by the agent {question.asked.asker}"), person.width - 1)))
             tool = question.asked.details.get("tool_name")
             about = question.asked.details.get("tool_input", question.asked.details)
             shown = "\n".join(preview(about, self._project))
@@ -372,6 +380,10 @@ class TerminalApproval:
             )
         self._explain(self._choices.told(question))
 
+    def _say(self, tone: Tone, text: str) -> None:
+        """Show a text, broken between words where the terminal is too narrow for it."""
+        self._person.show(self._person.ink(tone, "\n".join(wrapped(text, self._person.width - 1))))
+
     def _explain(self, lines: Sequence[str]) -> None:
         for line in lines:
             self._person.show(self._person.ink("dim", "\n".join(wrapped(line, self._person.width))))
@@ -386,3 +398,9 @@ class TerminalApproval:
         if line.startswith("-"):
             return ink("bad", line)
         return ink("note", line) if line.startswith("@@") else line
+
+
+def _sources(data: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return who wants to have it asked; a module that puts a question by itself names only itself."""
+    named = data.get("sources")
+    return tuple(map(str, named)) if isinstance(named, list) and named else (str(data.get("source")),)

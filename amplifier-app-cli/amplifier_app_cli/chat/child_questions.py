@@ -86,7 +86,8 @@ class ChildQuestions:
             if (asking := self._asked.get((span, prompt))) is not None:
                 return _told([asking])
             if (asking := self._calls.get(span)) is None:
-                return Asked("", {}, asker="an agent")
+                facts = self._running.get(str(scope.owner.session_id))
+                return Asked("", {}, asker=_named(facts) if facts is not None else "an agent")
             # A child of another process asks from inside this call, which is not what would run.
             call = asking.details.get("tool_call_id")
             below = {
@@ -142,7 +143,11 @@ class ChildQuestions:
 
 def _told(asking: list[_Asking]) -> Asked:
     """Return one question, or all that may be meant, without a rule that could come of it."""
-    askers = ", ".join(dict.fromkeys(f"{one.facts.agent} (session {one.facts.session_id})" for one in asking))
+    askers = ", ".join(dict.fromkeys(_named(one.facts) for one in asking))
     if len(asking) == 1:
         return Asked(asking[0].action, asking[0].details, asker=askers)
     return Asked("", {"one of": [one.details for one in asking]}, asker=f"one of {askers}")
+
+
+def _named(facts: ChildFacts) -> str:
+    return f"{facts.agent} (session {facts.session_id})"

@@ -5,8 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from amplifier_app_cli.chat.layout import duration, one_line
+from amplifier_app_cli.chat.layout import duration, few_lines, named, one_line
 from amplifier_app_cli.chat.screen import Screen
+from amplifier_app_cli.children.ending import Ending
 from amplifier_app_cli.children.live import LiveChild, LiveTree
 from amplifier_app_cli.ui.table import columns
 
@@ -14,6 +15,8 @@ from amplifier_app_cli.ui.table import columns
 _MOST_SHOWN = 10
 #: Terminals narrower than this have thin branches.
 _NARROW = 60
+#: So much of a name tells who it is.
+_NAME = 16
 
 
 class ChildView:
@@ -32,7 +35,7 @@ class ChildView:
             return ""
         now = time.monotonic()
         lines = [
-            self._line(branch, f"{child.name}: {child.doing}", [*_price(child), duration(now - child.since)])
+            self._line(branch, child.name, child.doing, [*_price(child), duration(now - child.since)])
             for branch, child in self._branches(children[:_MOST_SHOWN])
         ]
         if len(children) > _MOST_SHOWN:
@@ -55,25 +58,45 @@ class ChildView:
         mark = "✔" if ending.is_well else "✘"
         indent = self._indent(child)
         end = [*_price(child), duration(time.monotonic() - child.since)]
-        text = f"{child.name}: {ending.word}"
-        while end and len(indent) + columns(text) + sum(len(part) + 3 for part in end) > self._screen.width - 3:
-            end.pop()  # how it ended counts more than what it took
-        line = self._line(f"{indent}{mark} ", text, end)
+        # Of a name as much as tells who it was; how it ended counts more than what it took.
+        needed = min(columns(child.name), _NAME) + 2 + len(ending.word)
+        while end and len(indent) + needed + sum(len(part) + 3 for part in end) > self._screen.width - 3:
+            end.pop()
+        line = self._line(f"{indent}{mark} ", child.name, ending.word, end)
         shown = indent + self._screen.ink("good" if ending.is_well else "bad", mark) + line[len(indent) + len(mark) :]
-        if ending.reason and ending.word not in ("completed", "cancelled"):  # who stopped it knows why
-            reason = one_line(str(self._tree.scrub(ending.reason)), self._screen.width - 3 - len(indent))
+        for reason in self._reason(child, ending, self._screen.width - 3 - len(indent)):
             shown += f"\n{indent}  {reason}"
         self._screen.show(shown)
         self._screen.refresh()
 
+    def on_refusal(self, asker: LiveChild, agent: str, ending: Ending) -> None:
+        """Show whom a child asked for in vain, and why; of the session itself the line of its call tells that."""
+        indent = self._indent(asker, 1)
+        line = self._line(f"{indent}✘ ", agent, "refused", [])
+        shown = indent + self._screen.ink("bad", "✘") + line[len(indent) + 1 :]
+        for reason in few_lines(str(self._tree.scrub(ending.reason)), self._screen.width - 3 - len(indent)):
+            shown += f"\n{indent}  {reason}"
+        self._screen.show(shown)
+
+    def _reason(self, child: LiveChild, ending: Ending, width: int) -> list[str]:
+        """Return why it did not end well; not of a stop, whose reason is known to who made it.
+
+        Nor of a child of the session itself whose call has failed with it: the line of the call has the same.
+        """
+        is_of_call = child.facts.depth == 1 and child.facts.tool_call_id is not None
+        is_told_by_call = is_of_call and ending.word != "incomplete"
+        if not ending.reason or ending.word in ("completed", "cancelled") or is_told_by_call:
+            return []
+        return few_lines(str(self._tree.scrub(ending.reason)), width)
+
     def _tell(self, child: LiveChild, what: str) -> None:
         """Say what a child begins, where nothing can be drawn again."""
         if not self._screen.has_live_part:
-            self._screen.show(self._line(f"{self._indent(child)}… ", f"{child.name}: {what}", []))
+            self._screen.show(self._line(f"{self._indent(child)}… ", child.name, what, []))
 
-    def _indent(self, child: LiveChild) -> str:
+    def _indent(self, child: LiveChild, below: int = 0) -> str:
         step = 1 if self._screen.width < _NARROW else 2
-        return " " * min(step * child.facts.depth, self._screen.width // 3)
+        return " " * min(step * (child.facts.depth + below), self._screen.width // 3)
 
     def _branches(self, children: Sequence[LiveChild]) -> list[tuple[str, LiveChild]]:
         """Return each child with the branches that lead to it; what is too deep for the terminal begins later."""
@@ -91,13 +114,13 @@ class ChildView:
             found.append((branch[-max(self._screen.width // 3, 1) :], child))
         return found
 
-    def _line(self, start: str, text: str, end: Sequence[str]) -> str:
+    def _line(self, start: str, name: str, what: str, end: Sequence[str]) -> str:
         """Return a line that fits, of which what stands at its end is not what is cut, as far as there is room."""
         room = self._screen.width - 1 - len(start)
         tail = "".join(f" · {part}" for part in end if part)
         if len(tail) > room // 2:  # a very narrow terminal: what it does counts more than what it takes
             tail = ""
-        return start + one_line(text, room - len(tail)) + tail
+        return start + named(name, what, room - len(tail)) + tail
 
 
 def _price(child: LiveChild) -> list[str]:

@@ -30,7 +30,49 @@ def wrapped(text: str, width: int) -> list[str]:
 
 def one_line(text: str, width: int) -> str:
     """Return a text on one line that fits into `width`."""
-    return shortened(" ".join(plain(text).split()), max(width, 1))
+    return shortened(_plainly(text), max(width, 1))
+
+
+def _plainly(text: str) -> str:
+    return " ".join(plain(text).split())
+
+
+def named(name: str, what: str, width: int) -> str:
+    """Return `name: what` on one line that fits into `width`; where it does not, it is the name that is cut first.
+
+    A name loses what stands before its colon, then, when it takes more than half, its end, but not the number behind it
+    that tells it from others.
+    """
+    name, what = _plainly(name), _plainly(what)
+    text = f"{name}: {what}"
+    if columns(text) > width:
+        own = name.rpartition(":")[2].strip() or name
+        room = max(width - columns(what) - 2, width // 2 if columns(own) <= width // 2 else width // 3)
+        text = f"{_cut_name(own, room)}: {what}"
+    return one_line(text, width)
+
+
+def _cut_name(name: str, width: int) -> str:
+    first, _, number = name.rpartition(" ")
+    if columns(name) <= width or not first or not number.isdecimal() or len(number) + 2 > width:
+        return shortened(name, width)
+    return f"{shortened(first, width - len(number) - 1)} {number}"
+
+
+def few_lines(text: str, width: int, most: int = 4) -> list[str]:
+    """Return a text on a few lines of at most `width` columns; of one that is too long the middle is left out.
+
+    What went wrong often stands at the end of a message, behind who says so.
+    """
+    from amplifier_app_cli.ui.folding import folded
+
+    width = max(width, 1)
+    lines = [shortened(line, width) for line in folded(_plainly(text), width).split("\n")]
+    if len(lines) <= most:
+        return lines
+    first = lines[: most // 2]
+    last = lines[len(first) - most :]
+    return [*first, shortened(f"… {last[0]}", width), *last[1:]]
 
 
 def telling(tool_input: Any, width: int) -> str:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from amplifier_app_cli.chat.layout import duration, one_line, telling
+from amplifier_app_cli.chat.layout import duration, few_lines, one_line, telling
 from amplifier_app_cli.chat.screen import Screen
 
 _PRIORITY = 950
@@ -110,7 +110,7 @@ class ToolProgress:
         took = float(data.get("duration_ms") or 0) / 1000
         line = self._line(mark, tool, duration(max(took - self._waited(_key(data), now - took, now), 0.0)))
         if message:
-            line += "\n  " + one_line(str(self._scrub(message)), self._screen.width - 3)
+            line += "".join(f"\n  {part}" for part in few_lines(str(self._scrub(message)), self._screen.width - 3))
         self._screen.show(self._screen.ink(tone, mark) + line.removeprefix(mark))
 
     def _line(self, mark: str, tool: RunningTool, time_taken: str) -> str:

@@ -62,6 +62,8 @@ class Asked(NamedTuple):
     verdict: str = ""
     #: The agent that wants to do it, when it is not the session itself but one that it started.
     asker: str = ""
+    #: The policies that want somebody to be asked.
+    sources: tuple[str, ...] = ()
 
 
 @dataclass
@@ -113,6 +115,11 @@ def later(reason: str) -> str:
 def consent(options: Sequence[str]) -> str:
     """Return the option that means yes."""
     return next((option for option in options if option.strip().lower() in _CONSENT), ALLOW)
+
+
+def is_consent(answer: str) -> bool:
+    """Tell whether the kernel takes an answer for a yes."""
+    return answer.strip().lower() in _CONSENT
 
 
 def refusal(options: Sequence[str]) -> str:

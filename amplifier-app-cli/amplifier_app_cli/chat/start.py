@@ -143,17 +143,19 @@ class _Talk:
         from amplifier_app_cli.chat.commands import Commands
         from amplifier_app_cli.chat.display import TerminalDisplay
         from amplifier_app_cli.ui.folding import folded
+        from amplifier_app_cli.ui.lost_mentions import LostMentions
         from amplifier_app_cli.ui.plain import plain
         from amplifier_app_cli.ui.sandbox_line import SandboxLine
+
+        def tell(text: str) -> None:
+            conversation.show(conversation.ink("dim", folded(plain(text), conversation.width - 1)))
 
         coordinator = runtime.session.coordinator
         conversation.connect()
         conversation.commands = Commands(conversation)
         if not self._app.is_quiet:
-            width = conversation.width
-            SandboxLine(lambda text: conversation.show(conversation.ink("dim", folded(plain(text), width)))).connect(
-                coordinator.hooks
-            )
+            SandboxLine(tell).connect(coordinator.hooks)
+            LostMentions(tell).connect(coordinator.hooks)
         coordinator.display_system = TerminalDisplay(conversation.screen, conversation.scrub)
         if self._app.no_input or not conversation.screen.is_interactive:
             return  # nobody may be asked, or nobody is there: the kernel denies what would be asked
@@ -220,11 +222,12 @@ class _Talk:
 
     def _greet(self, runtime: SessionRuntime, screen: Screen) -> None:
         from amplifier_app_cli.chat.banner import banner
+        from amplifier_app_cli.ui.folding import folded
         from amplifier_app_cli.ui.plain import plain
 
         if not self._app.is_quiet:
             for line in dict.fromkeys((*self._told, *runtime.warnings)):
-                screen.show(plain(f"note: {line}"))
+                screen.show(folded(plain(f"note: {line}"), screen.width - 1))
             screen.show(
                 banner(
                     runtime,

@@ -46,7 +46,10 @@ class Steering:
             except (RuntimeError, ValueError) as error:
                 return f"not taken: {error}"
         self._waiting.append(text)
-        return "goes to the model before its next step"
+        from amplifier_foundation.prompt.mentions import find_mentions
+
+        is_bare = "; its words alone, without the files that it names" if find_mentions(text) else ""
+        return f"goes to the model before its next step{is_bare}"
 
     def start_turn(self) -> None:
         """Hold back what is said until the turn is under way."""

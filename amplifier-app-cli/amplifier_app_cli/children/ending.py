@@ -76,12 +76,12 @@ def told_ending(event: str, data: Mapping[str, Any]) -> Ending:
 def settled(own: Ending | None, told: Ending | None, *, is_begun: bool, is_running: bool = False) -> Ending:
     """Return how a child ended, from its own last word and from what was told of it, either of which may be missing.
 
-    One that began and has no last word has crashed, unless it still runs, or whoever started it knows better: it was
-    stopped, or came back with an answer.
+    One that began and has no last word, or one that was written for it, has crashed, unless it still runs, or whoever
+    started it knows better: it was stopped, or came back with an answer.
     """
     if own is None and is_running:
         return Ending("running")
-    if own is None and is_begun and (told is None or told.word == "failed"):
+    if (own is None or own.word == "crashed") and is_begun and (told is None or told.word == "failed"):
         return Ending("crashed", told.reason if told is not None else "")
     if told is None:
         return own or Ending("crashed", "it never began")

@@ -86,6 +86,10 @@ class Watcher(Protocol):
         """Take that a child is over."""
         ...
 
+    def on_refusal(self, asker: LiveChild, agent: str, ending: Ending) -> None:
+        """Take that a child asked in vain for an agent: there is no session that could tell its end."""
+        ...
+
 
 class LiveTree:
     """Keep the children that run. They are told by `take`, and the session that has them by `connect`.
@@ -190,6 +194,9 @@ class LiveTree:
         """Take what a session says of those that it started; None is the one at the top."""
         if event in CLOSED:
             told = self._open.get(child_of(data) or "")
+            if child_of(data) is None and (asker := self._open.get(teller or "")) is not None:
+                for watcher in self.watchers:
+                    watcher.on_refusal(asker, str(data.get("agent") or "agent"), told_ending(event, data))
             if told is not None and _is_about(told, data):
                 told.told_end = told_ending(event, data)
                 self._close(told)

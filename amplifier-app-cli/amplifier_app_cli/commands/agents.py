@@ -56,7 +56,7 @@ def list_agents(bundle: str | None, output_format: str) -> None:
         current_app().inform(f"there are none: {hint}")
     else:
         cells = [(row["name"], row["model_role"] or "-", row["description"]) for row in rows]
-        click.echo(table(("NAME", "MODEL", "DESCRIPTION"), cells, terminal_width()))
+        click.echo(table(("NAME", "MODEL", "DESCRIPTION"), cells, terminal_width(), whole=("NAME",)))
 
 
 @agents.command()
@@ -67,21 +67,20 @@ def list_agents(bundle: str | None, output_format: str) -> None:
 def show(name: str, bundle: str | None, output_format: str) -> None:
     """Print the agent NAME: what it is told, and what it may use.
 
+    What stands before the colon of a name may be left out where only one agent is called so.
+
     \b
     Examples:
+      amplifier agents show explorer
       amplifier agents show amplifier:explorer
     """
     from amplifier_app_cli.commands.bundle.composing import compose_bundle
     from amplifier_app_cli.commands.bundle.masking import safe
     from amplifier_app_cli.ui.plain import plain
-    from amplifier_foundation.bundles.agents import AgentError
-    from amplifier_foundation.errors import did_you_mean
 
     composition = compose_bundle(bundle)
     roster = _roster(composition)
-    if name not in roster:
-        hint = did_you_mean(name, list(roster)) if roster else "there are none"
-        raise AgentError(f"the bundle {composition.bundle.name!r} has no agent {name!r}: {hint}")
+    name = _found(composition, roster, name)
     definition = safe(f"agents.{name}", roster[name])
     row = _row(composition, name, roster[name])
     if output_format == "json":
@@ -123,6 +122,23 @@ def dirs(output_format: str) -> None:
 def _roster(composition: Composition) -> dict[str, Any]:
     agents: dict[str, Any] = composition.composed.plan.get("agents") or {}
     return agents
+
+
+def _found(composition: Composition, roster: Mapping[str, Any], name: str) -> str:
+    """Return the whole name of an agent, as `delegate` finds it; raises AgentError with a hint."""
+    from amplifier_foundation.bundles.agents import AgentError
+    from amplifier_foundation.errors import did_you_mean
+
+    ends = [known for known in roster if known.rpartition(":")[2] == name]
+    if name in roster or len(ends) == 1:
+        return name if name in roster else ends[0]
+    if ends:
+        hint = f"say which of {', '.join(map(repr, ends))} you mean"
+    elif ":" in name or not roster:
+        hint = did_you_mean(name, list(roster)) if roster else "there are none"
+    else:
+        hint = did_you_mean(name, [known.rpartition(":")[2] for known in roster])
+    raise AgentError(f"the bundle {composition.bundle.name!r} has no agent {name!r}: {hint}")
 
 
 def _row(composition: Composition, name: str, agent: Mapping[str, Any]) -> dict[str, Any]:

@@ -27,7 +27,7 @@ def approval() -> None:
     """
 
 
-@approval.command(name="list")
+@approval.command(name="list", short_help="List the calls that wait.")
 @click.argument("session", required=False)
 @format_option
 @told
@@ -69,7 +69,7 @@ def list_calls(session: str | None, output_format: str) -> None:
         click.echo(visible(f"  {call.tool_name}: {_text(call)}"))
 
 
-@approval.command()
+@approval.command(short_help="Allow calls that wait, once.")
 @click.argument("session")
 @click.argument("calls", nargs=-1, metavar="[CALL]...")
 @format_option
@@ -87,7 +87,7 @@ def allow(session: str, calls: tuple[str, ...], output_format: str) -> None:
     _answer(session, calls, "allow", "", output_format)
 
 
-@approval.command()
+@approval.command(short_help="Deny calls that wait.")
 @click.argument("session")
 @click.argument("calls", nargs=-1, metavar="[CALL]...")
 @click.option("--reason", default="", help="Why, for the model to read.")

@@ -176,20 +176,22 @@ def read_prompt(given: str | None, *, is_optional: bool = False) -> str:
 
 def run_to_exit(work: Callable[[], Coroutine[Any, Any, int]]) -> NoReturn:
     """Run the coroutine that `work` makes, and leave the program with its exit code."""
-    import asyncio
-
     from amplifier_app_cli import exits
     from amplifier_app_cli.collector import collect_nothing, collect_what_is_new
+    from amplifier_app_cli.running.event_loop import EventLoop, leave_now
     from amplifier_app_cli.ui.diagnostics import show_warnings
     from amplifier_app_cli.ui.say import complain
 
     show_warnings()
     collect_nothing()
+    loop = EventLoop()
     try:
-        code = asyncio.run(work())
+        code = loop.run(work())
     except SystemExit as error:
         # Nothing of ours ends the process from in there: its exit code would be taken for that of the run.
         code = complain(exits.FAILURE, f"a module tried to end the program with exit code {error.code!r}")
     finally:
         collect_what_is_new()
+    if not loop.is_over:
+        leave_now(code)
     sys.exit(code)

@@ -20,6 +20,7 @@ from amplifier_app_cli.running.printers import Printer, printer_for
 from amplifier_app_cli.running.request import Parts, RunRequest, make_parts
 from amplifier_app_cli.running.tally import Tally
 from amplifier_app_cli.signals import Signals
+from amplifier_app_cli.ui.lost_mentions import LostMentions
 from amplifier_app_cli.ui.sandbox_line import SandboxLine
 from amplifier_app_cli.ui.say import complain, say
 from amplifier_foundation.errors import FoundationError
@@ -140,6 +141,7 @@ class _Run:
         coordinator = runtime.session.coordinator
         self._tally.connect(coordinator.hooks)
         SandboxLine(self._tell_aside).connect(coordinator.hooks)
+        LostMentions(self._tell_aside).connect(coordinator.hooks)
         self._absent_servers.connect(coordinator.hooks)
         coordinator.display_system = RunDisplay(self._app.inform, lambda value: runtime.redactor.scrub(value).value)
         prepared = runtime.prepared

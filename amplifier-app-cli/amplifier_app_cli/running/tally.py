@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -113,21 +113,16 @@ class Tally:
         self._add(data)
 
     def _add(self, answer: Mapping[str, Any]) -> None:
-        self._counted += 1
-        # Attempts that broke off may have cost what nobody has counted.
-        broken = answer.get("unpriced_attempts")
-        self._unpriced += broken if isinstance(broken, int) else 0
-        usage = answer.get("usage")
-        if not isinstance(usage, Mapping):
-            self._unpriced += 1
-            return
+        """Count an answer, or that there is none: a question that was refused at once has cost nothing."""
+        from amplifier_foundation.budget.spending import Spent
+
+        spent, usage = Spent.of_response(answer), answer.get("usage")
+        self._counted += spent.calls
+        self._unpriced += spent.unpriced
+        self._cost += spent.usd
         for key in _TOKENS:
-            if isinstance(usage.get(key), int):
+            if isinstance(usage, Mapping) and isinstance(usage.get(key), int):
                 self._usage[key] = self._usage.get(key, 0) + usage[key]
-        try:
-            self._cost += Decimal(str(usage["cost_usd"]))
-        except (KeyError, InvalidOperation):
-            self._unpriced += 1
 
     def _on_agent(self, event: str, data: dict[str, Any]) -> None:
         self.agents += 1

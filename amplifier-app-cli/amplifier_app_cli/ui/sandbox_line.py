@@ -49,7 +49,7 @@ class SandboxLine:
 def _subject(data: dict[str, Any]) -> str:
     details = data.get("details")
     call = details.get("tool_call_id") if isinstance(details, dict) else None
-    return str(call or data.get("action"))
+    return str(call or data.get("tool_name") or data.get("action"))
 
 
 def sandbox_text(data: dict[str, Any]) -> str:

@@ -97,9 +97,11 @@ def _shrink(widths: list[int], room: int, kept: Collection[int]) -> None:
     free = [index for index in range(len(widths)) if index not in kept]
     while (too_much := sum(widths) - room) > 0 and (widest := max((widths[one] for one in free), default=0)) > _LEAST:
         next_widest = max([_LEAST, *(widths[one] for one in free if widths[one] < widest)])
-        index = next(one for one in free if widths[one] == widest)
-        # Down to the next one at once, then one by one.
-        widths[index] -= max(1, min(too_much, widest - next_widest))
+        # All that are as wide give alike, down to the next one at most.
+        alike = [one for one in free if widths[one] == widest]
+        share = max(1, min(too_much // len(alike), widest - next_widest))
+        for index in alike[: max(1, min(len(alike), too_much))]:
+            widths[index] -= share
 
 
 def _stacked(headings: Sequence[str], rows: Sequence[Sequence[str]], width: int, kept: Collection[int]) -> str:

@@ -6,6 +6,7 @@ import codecs
 import json
 import os
 import re
+import signal
 import sys
 import textwrap
 import time
@@ -240,6 +241,20 @@ class Chat:
         """Wait until all of this can be seen, and `absent` cannot."""
         self.wait_until(lambda: all(part in self.text for part in wanted) and (absent or "\0") not in self.text)
 
+    def wait_for_question(self, *wanted: str, times: int = 1) -> None:
+        """Wait until all of this can be seen, the last of it so many times, and a question stands behind it.
+
+        What is typed before that is no answer: a question that was answered may still be on the screen.
+        """
+        last = wanted[-1]
+        self.wait_until(
+            lambda: (
+                all(part in self.text for part in wanted)
+                and self.text.count(last) >= times
+                and "Allow? [" in self.text.rsplit(last, 1)[-1]
+            )
+        )
+
     def wait_for_prompt(self, after: str = "") -> None:
         """Wait until the chat waits for the next prompt, behind a text, and nothing runs."""
         self.wait_until(
@@ -363,4 +378,7 @@ def start(project: Path, environment: dict[str, str]) -> Iterator[Callable[..., 
     yield begin
     for chat in started:
         if not chat.child.terminated and chat.child.isalive():
-            chat.child.close(force=True)
+            # Waited for: `close()` alone gives up when a busy machine takes a tenth of a second to end it.
+            chat.child.kill(signal.SIGKILL)
+            chat.child.wait()
+            chat.child.close()

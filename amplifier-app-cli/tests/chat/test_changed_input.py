@@ -286,7 +286,7 @@ async def test_a_cancelled_edit_leaves_nothing(tmp_path: Path, monkeypatch: pyte
         encoding="utf-8",
     )
     editing = asyncio.create_task(edited("{}", f"{sys.executable} '{script}'", _Person()))
-    assert await wait_for((tmp_path / "started").exists, timeout=30)
+    assert await wait_for((tmp_path / "started").exists, timeout=60)
     editing.cancel()
     await asyncio.wait({editing})
     assert editing.cancelled()

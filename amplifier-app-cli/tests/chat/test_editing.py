@@ -52,7 +52,8 @@ def begin(start: Callable[..., Any], scripted: Callable[..., str], project: Path
         named = {"EDITOR": f"{sys.executable} editor.py", **more}
         chat = start("--bundle", scripted(_RUN, tools=True), "--trust", **named)
         chat.line("go")
-        chat.wait_for("make clean", "e = change the input", "Allow? [y/n/a/e/l]")
+        chat.wait_for_question("Allow process.exec?", "make clean", "e = change the input")
+        assert "Allow? [y/n/a/e/l]" in chat.text
         return chat
 
     return go
@@ -73,9 +74,8 @@ def test_what_the_editor_leaves_is_what_runs(begin: Callable[..., Any], project:
     chat = begin(_REPLACING)
     chat.line("e")
     chat.wait_for('+  "command": "make check"', absent="Traceback")
-    chat.wait_until(lambda: chat.text.count("Allow process.exec?") == 2)
+    chat.wait_for_question("Allow process.exec?", times=2)
     assert not (project / "ran").exists()
-    chat.wait_for("Allow? [y/n/a/e/l]")
     chat.line("y")
     chat.wait_for_prompt("Done.")
     assert (project / "ran").read_text(encoding="utf-8") == "make check\n"
@@ -94,7 +94,7 @@ def test_the_file_is_private_and_goes_away(begin: Callable[..., Any], project: P
     """Nobody else can read the file that the editor gets, and it is gone when the editor is."""
     chat = begin(_REPLACING)
     chat.line("edit")
-    chat.wait_until(lambda: chat.text.count("Allow process.exec?") == 2)
+    chat.wait_for_question("Allow process.exec?", times=2)
     chat.line("n")
     chat.wait_for_prompt("Done.")
     file, *modes, text = json.loads((project / "seen.json").read_text(encoding="utf-8"))
@@ -113,7 +113,7 @@ def test_the_editor_has_the_terminal(begin: Callable[..., Any], project: Path) -
     chat.wait_for("what instead?")
     chat.send("everything\n")
     chat.wait_for('+  "command": "make everything"')
-    chat.wait_until(lambda: chat.text.count("Allow process.exec?") == 2)
+    chat.wait_for_question("Allow process.exec?", times=2)
     chat.line("y")
     chat.wait_for_prompt("Done.")
     assert (project / "ran").read_text(encoding="utf-8") == "make everything\n"
@@ -126,10 +126,10 @@ def test_what_is_no_json_is_asked_again(begin: Callable[..., Any], project: Path
     """A mistake is told with its line, nothing runs, and the next edit begins where the last one ended."""
     chat = begin(_BREAKING)
     chat.line("e")
-    chat.wait_for("not changed: line 2, column 3", "Allow? [y/n/a/e/l]")
+    chat.wait_for_question("not changed: line 2, column 3")
     chat.line("e")
     chat.wait_for('+  "command": "make check"')
-    chat.wait_until(lambda: chat.text.count("Allow process.exec?") == 2)
+    chat.wait_for_question("Allow process.exec?", times=2)
     chat.line("y")
     chat.wait_for_prompt("Done.")
     assert (project / "ran").read_text(encoding="utf-8") == "make check\n"
@@ -149,7 +149,7 @@ def test_an_edit_that_comes_to_nothing(begin: Callable[..., Any], project: Path,
     """An editor that changes nothing or fails brings the question back; it is answered as if it had not been run."""
     chat = begin(editor)
     chat.line("e")
-    chat.wait_for(told, "Allow? [y/n/a/e/l]")
+    chat.wait_for_question(told)
     chat.line("y")
     chat.wait_for_prompt("Done.")
     assert (project / "ran").read_text(encoding="utf-8") == "make clean\n"
@@ -161,7 +161,7 @@ def test_an_editor_that_is_not_there(begin: Callable[..., Any], project: Path) -
     """An editor that cannot be started is told, and the question comes back."""
     chat = begin("", EDITOR="no-such-editor-anywhere")
     chat.line("e")
-    chat.wait_for("cannot be started", "Allow? [y/n/a/e/l]")
+    chat.wait_for_question("cannot be started")
     chat.line("n")
     chat.wait_for_prompt("Done.")
     assert not (project / "ran").exists()
@@ -180,7 +180,7 @@ def test_one_line_without_an_editor(begin: Callable[..., Any], project: Path, te
         chat.wait_for('as it is): {"command": "make clean"}')
         chat.send("\x7f" * len('clean"}'))
         chat.line('check"}')
-    chat.wait_until(lambda: chat.text.count("Allow process.exec?") == 2)
+    chat.wait_for_question("Allow process.exec?", times=2)
     chat.line("y")
     chat.wait_until((project / "ran").exists)
     chat.wait_for_prompt("Done.")

@@ -33,6 +33,22 @@ def test_typing_steers_the_turn(start: Callable[..., Any], scripted: Callable[..
     assert [text for role, text in chat.transcript if role == "user"] == ["paint it", "in blue, please"]
 
 
+def test_files_do_not_come_along_meanwhile(
+    start: Callable[..., Any], scripted: Callable[..., str], project: Path
+) -> None:
+    """A file that is named during a turn is not brought to the model, and that is said."""
+    (project / "notes.md").write_text("a secret of the notes", encoding="utf-8")
+    chat = start("--bundle", scripted(_STEERED, tools=True), "--trust")
+    chat.line("paint it")
+    chat.wait_until((project / "waiting").exists)
+    chat.line("in blue, please, see @notes.md")
+    chat.wait_for("before its next step; its words alone, without the files")
+    (project / "go").touch()
+    chat.wait_for_prompt("I heard it.")
+    _end(chat)
+    assert "a secret of the notes" not in str(chat.transcript)
+
+
 def test_half_a_line_survives_the_answer(
     start: Callable[..., Any], scripted: Callable[..., str], project: Path
 ) -> None:

@@ -125,8 +125,8 @@ def test_history_search(start: Callable[..., Any], scripted: Callable[..., str])
     chat.send("\x12quick")
     chat.wait_for("the quick fox\n", "quick")
     chat.send("\r\r")
-    chat.wait_until(lambda: len(_users(chat)) == 3)
-    chat.wait_for_prompt("Yes.")
+    chat.wait_until(lambda: chat.text.count("out ·") == 3)
+    chat.wait_for_prompt("out ·")
     _end(chat)
     assert _users(chat) == ["the quick fox", "a lazy dog", "the quick fox"]
 

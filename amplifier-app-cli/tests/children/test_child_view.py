@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -53,6 +54,76 @@ def test_the_end_stays(screen: Callable[..., Any], child: Make) -> None:
     assert shown.shown[1] == "      late"
     tree.clear()
     assert shown.shown[2].startswith("  ✔ one: completed · $0.5000 · ")
+
+
+_LONG = "amplifier:a-very-long-name-that-fits-nowhere-日本"
+
+
+@pytest.mark.parametrize("width", [24, 30, 44, 60])
+def test_a_long_name_leaves_room(screen: Callable[..., Any], child: Make, width: int) -> None:
+    """In a narrow terminal it is the name that is cut, not what a child does, nor how it ended, nor its number."""
+    tree = LiveTree()
+    shown = screen(width=width)
+    view = ChildView(shown, tree)
+    for number in range(2):
+        tree.take(child(f"s{number}", agent=_LONG), "tool:pre", {"tool_name": "bash", "tool_input": {"command": "ls"}})
+    assert all(": bash ls" in line for line in view.live.split("\n"))
+    assert "… 2: " in view.live
+    tree.clear()
+    assert [line.partition(": ")[2][:7] for line in shown.shown] == ["crashed"] * 2
+
+
+def test_a_name_is_shown_without_its_bundle_where_that_helps(screen: Callable[..., Any], child: Make) -> None:
+    """What stands before the colon is the first to go."""
+    tree = LiveTree()
+    view = ChildView(screen(width=40), tree)
+    tree.take(child("one", agent="amplifier:explorer"), "provider:request", {})
+    assert _lively(view) == ["└explorer: waits for the model"]
+
+
+def test_why_it_failed_can_be_read(screen: Callable[..., Any], child: Make) -> None:
+    """A long reason takes a few lines, and its end, where the cause stands, is never what is left out."""
+    tree = LiveTree()
+    shown = screen(width=50)
+    ChildView(shown, tree)
+    reason = (
+        f"The agent 'amplifier:reviewer' failed: the session {'0' * 40} failed: InvalidRequestError: too many words"
+    )
+    tree.take(child("deep", parent="one", depth=2), "session:start", {})
+    tree.take(child("one"), "delegate:error", {"sub_session_id": "deep", "error": {"msg": reason}})
+    told = [line.strip() for line in shown.shown[1:]]
+    assert 1 < len(told) <= 4
+    assert " ".join(told).endswith("InvalidRequestError: too many words")
+
+
+@pytest.mark.parametrize(
+    ("event", "told", "lines"),
+    [("delegate:error", {"error": {"msg": "why"}}, 1), ("delegate:agent_completed", {"status": "incomplete"}, 2)],
+)
+def test_the_reason_is_told_once(
+    screen: Callable[..., Any], child: Make, event: str, told: dict[str, Any], lines: int
+) -> None:
+    """The line of a call that failed tells why; of one that came back with half an answer the child's own line does."""
+    tree = LiveTree()
+    shown = screen()
+    ChildView(shown, tree)
+    facts = child("one", call="c1")
+    tree.take(facts, "session:start", {})
+    tree._on_top(event, {"sub_session_id": "one", "tool_call_id": "c1", "reason": "no budget", **told})
+    assert len(shown.shown) == lines
+
+
+def test_whom_a_child_asked_for_in_vain(screen: Callable[..., Any], child: Make) -> None:
+    """An agent that a child did not get is shown below it, once, though no session of it ever was."""
+    tree = LiveTree()
+    shown = screen()
+    ChildView(shown, tree)
+    refusal = {"sub_session_id": "", "agent": "nobody", "error": {"msg": "There is no agent 'nobody'"}}
+    tree._on_top("delegate:error", refusal)
+    assert shown.shown == []
+    tree.take(child("one"), "session:start", {})
+    tree.take(child("one"), "delegate:error", refusal)
+    assert shown.shown == ["    ✘ nobody: refused", "      There is no agent 'nobody'"]
 
 
 def test_without_a_live_part_there_are_lines(screen: Callable[..., Any], child: Make) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from amplifier_app_cli.children.ending import Ending
 from amplifier_app_cli.children.live import LiveChild, LiveTree
 from amplifier_core.testing import MockCoordinator
 from amplifier_foundation.spawn import ChildFacts
@@ -33,6 +34,10 @@ class Kept:
     def on_end(self, child: LiveChild) -> None:
         """Keep name and end."""
         self.ended.append((child.name, child.ending.word))
+
+    def on_refusal(self, asker: LiveChild, agent: str, ending: Ending) -> None:
+        """Keep who was asked for in vain."""
+        self.ended.append((agent, "refused"))
 
 
 def _tree() -> tuple[LiveTree, Kept, MockCoordinator]:

@@ -88,6 +88,23 @@ def test_unknown_agent_gets_a_hint(run: Run) -> None:
     assert "did you mean 'amplifier:explorer'?" in result.stderr
 
 
+def test_short_name_is_enough(run: Run) -> None:
+    """An agent is found by the end of its name, as a model finds it, and a slip in that gets a hint."""
+    short, whole = (run("show", name, "--format", "json").stdout for name in ("explorer", "amplifier:explorer"))
+    assert json.loads(short) == json.loads(whole)
+    result = run("show", "explorr")
+    assert result.exit_code == 1
+    assert "did you mean 'explorer'?" in result.stderr
+
+
+def test_names_are_whole_on_a_narrow_terminal(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What has to be typed again is not cut: the description gives way."""
+    monkeypatch.setattr("amplifier_app_cli.ui.table.terminal_width", lambda: 60)
+    lines = run("list").stdout.splitlines()
+    assert all(len(line) <= 60 for line in lines)
+    assert any(line.startswith("amplifier:session-analyst ") for line in lines)
+
+
 def test_dirs_lists_the_places(run: Run, project: Path) -> None:
     """The folders of project, user and namespaces are listed with what is in them."""
     folder = project / ".amplifier" / "agents"

@@ -147,6 +147,21 @@ def test_invoked_call_is_logged_and_can_be_taken_up(amplifier: Amplifier) -> Non
     assert amplifier("run", "--resume", record["session_id"], "go on").returncode == 0
 
 
+@pytest.mark.parametrize("providers", ["[{module: provider-anthropic}]", "[]"])
+def test_tool_needs_no_key_of_a_model(amplifier: Amplifier, project: Path, providers: str) -> None:
+    """A call by hand asks no model, so it runs where the provider has no key, and where there is none at all."""
+    modules = "session: {orchestrator: {module: loop-basic}, context: {module: context-simple}}"
+    bundle = f"bundle: {{name: keyless}}\nincludes: [{{bundle: 'amplifier:behaviors/logging'}}]\n{modules}\n"
+    (project / "keyless.yaml").write_text(f"{bundle}providers: {providers}\n", encoding="utf-8")
+    result = amplifier("tool", "invoke", "census", "path=.", "-b", "keyless.yaml", "-o", "json")
+    assert result.returncode == 0, result.stderr
+    assert "KEY" not in result.stderr
+    record = json.loads(result.stdout)
+    assert record["result"]["output"]["given"] == {"path": "."}
+    kept = json.loads(Path(record["log"]).with_name("record.json").read_text(encoding="utf-8"))
+    assert ("provider-anthropic" in json.dumps(kept)) is (providers != "[]")
+
+
 def test_arguments_bring_no_files(amplifier: Amplifier, project: Path) -> None:
     """An @ in a value is text for the tool: it mentions nothing."""
     (project / "notes.md").write_text("the secret of the notes", encoding="utf-8")

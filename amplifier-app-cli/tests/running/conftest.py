@@ -56,6 +56,8 @@ class Echo:
 async def mount(coordinator, config=None):
     shout("mount")
     await coordinator.mount("tools", Echo())
+    if config and config.get("leaves_at"):
+        coordinator.hooks.register(config["leaves_at"], lambda event, data: sys.exit(0))
     async def cleanup():
         shout("cleanup")
     return cleanup
@@ -75,11 +77,21 @@ def scripted(project: Path) -> Callable[..., str]:
 
 
 @pytest.fixture
-def noisy(project: Path, environment: dict[str, str], free_tools: None) -> str:
-    """Return the lines of a bundle that add the noisy tool, and make it importable for the program."""
-    package = project / "tool-noisy" / "amplifier_module_tool_noisy"
-    package.mkdir(parents=True)
-    (package / "__init__.py").write_text(NOISY, encoding="utf-8")
-    given = [str(project / "tool-noisy"), *filter(None, [os.environ.get("PYTHONPATH")])]
-    environment["PYTHONPATH"] = os.pathsep.join(given)
+def add_module(project: Path, environment: dict[str, str]) -> Callable[[str, str], None]:
+    """Return a function that writes a module of that id, and makes it importable for the program."""
+
+    def add(name: str, code: str) -> None:
+        package = project / name / f"amplifier_module_{name.replace('-', '_')}"
+        package.mkdir(parents=True)
+        (package / "__init__.py").write_text(code, encoding="utf-8")
+        given = [str(project / name), *filter(None, [os.environ.get("PYTHONPATH")])]
+        environment["PYTHONPATH"] = os.pathsep.join(given)
+
+    return add
+
+
+@pytest.fixture
+def noisy(add_module: Callable[[str, str], None], free_tools: None) -> str:
+    """Return the lines of a bundle that add the noisy tool."""
+    add_module("tool-noisy", NOISY)
     return "tools:\n  - {module: tool-noisy}\n"

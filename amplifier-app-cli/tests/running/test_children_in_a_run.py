@@ -196,6 +196,67 @@ def test_a_tree_that_was_killed(
     assert "[explorer] crashed" in amplifier("session", "list", "--tree").stdout
 
 
+_INTERRUPTING = """\
+import asyncio
+from amplifier_core import ToolResult
+
+class Look:
+    name = "look"
+    description = "Look for a long time, or interrupt the program"
+    input_schema = {"type": "object", "properties": {}}
+    action = "test.free"
+    looking = 0
+    async def execute(self, input):
+        Look.looking += 1
+        while Look.looking < 2:
+            await asyncio.sleep(0.01)
+        if input["interrupts"]:
+            raise KeyboardInterrupt
+        await asyncio.sleep(3600)
+
+async def mount(coordinator, config=None):
+    await coordinator.mount("tools", Look())
+"""
+
+
+def test_a_child_that_interrupts_the_program(
+    amplifier: Amplifier,
+    family: Callable[..., str],
+    add_module: Callable[[str, str], None],
+    environment: dict[str, str],
+) -> None:
+    """A KeyboardInterrupt out of a module stops the run as Ctrl-C does, and the log of the tree is whole."""
+    add_module("tool-look", _INTERRUPTING)
+    turns = """
+        turns:
+          - tool_calls:
+              - {id: c1, name: delegate, arguments: {agent: explorer, instruction: Look.}}
+              - {id: c2, name: delegate, arguments: {agent: helper, instruction: Look.}}
+          - text: unreachable
+        agents:
+          explorer: [{tool_calls: [{id: c9, name: look, arguments: {interrupts: true}}]}, {text: unreachable}]
+          helper: [{tool_calls: [{id: c9, name: look, arguments: {interrupts: false}}]}, {text: unreachable}]
+    """
+    bundle = Path(family(turns))
+    text = bundle.read_text(encoding="utf-8").replace("tools:\n", "tools:\n  - {module: tool-look}\n")
+    bundle.write_text(text, encoding="utf-8")
+    policy = Path(environment["HOME"]) / ".amplifier" / "policy.yaml"
+    rules = "rules: [{action: session.spawn, verdict: allow}, {action: test.free, verdict: allow}]\n"
+    policy.write_text(rules, encoding="utf-8")
+    result = amplifier("run", "go", "--bundle", str(bundle))
+    assert result.returncode == 130, result.stderr
+    root = json.loads(amplifier("logs", "--tree", "--format", "json").stdout)
+    assert {child["agent"]: child["end"] for child in root["children"]} == dict.fromkeys(
+        ("explorer", "helper"), "cancelled"
+    )
+    logs = [log.read_text(encoding="utf-8") for log in Path(environment["HOME"]).rglob("events.jsonl")]
+    lasts = [json.loads(log.splitlines()[-1])["event"] for log in logs]
+    assert lasts == ["session:end"] * 3
+    told = Counter(json.loads(line)["event"] for log in logs for line in log.splitlines())
+    assert (told["delegate:agent_spawned"], told["delegate:agent_cancelled"], told["tool:pre"]) == (2, 2, 4)
+    assert told["tool:error"] == 4
+
+
 def test_a_child_asks_and_nobody_is_there(
     amplifier: Amplifier, family: Callable[..., str], project: Path, environment: dict[str, str]
 ) -> None:

@@ -160,7 +160,7 @@ def _start(project: Path, environment: dict[str, str], *arguments: str) -> subpr
 
 
 def _wait_for(condition: Callable[[], bool]) -> None:
-    for _ in range(600):
+    for _ in range(1200):
         if condition():
             return
         time.sleep(0.05)
@@ -181,7 +181,7 @@ def test_a_reader_that_leaves(
     process.stdout.close()
     err = process.stderr.read()
     process.stderr.close()
-    assert process.wait(timeout=30) == 0, err
+    assert process.wait(timeout=60) == 0, err
     assert "Traceback" not in err
     assert "Exception ignored" not in err
     logged = [record["event"] for record in _records(amplifier("logs", "--json").stdout)]

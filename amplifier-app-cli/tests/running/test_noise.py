@@ -52,9 +52,21 @@ def test_other_commands_that_load_modules(
 
 
 def test_a_tool_that_ends_the_program(amplifier: Amplifier, scripted: Callable[..., str], noisy: str) -> None:
-    """A module that calls sys.exit(0) does not turn a run without an answer into a success."""
-    turns = "turns: [{tool_calls: [{id: c1, name: echo, arguments: {leave: true}}]}, {text: unreachable}]"
-    result = amplifier("run", "go", "--bundle", scripted(turns, noisy), "--json")
+    """A tool that calls sys.exit, as many a parser of arguments does, has failed; the turn goes on."""
+    turns = "turns: [{tool_calls: [{id: c1, name: echo, arguments: {leave: true}}]}, {text: I go on.}]"
+    result = amplifier("run", "go", "--bundle", scripted(turns, noisy))
+    assert (result.returncode, result.stdout) == (0, "I go on.\n"), result.stderr
+    logged = [json.loads(line) for line in amplifier("logs", "--json").stdout.splitlines()]
+    (error,) = (line for line in logged if line["event"] == "tool:error")
+    assert "SystemExit: 0" in json.dumps(error)
+    assert logged[-1]["event"] == "session:end"
+
+
+def test_a_hook_that_ends_the_program(amplifier: Amplifier, scripted: Callable[..., str], noisy: str) -> None:
+    """A hook that calls sys.exit(0) does not turn a run without an answer into a success."""
+    leaving = noisy.replace("tool-noisy}", "tool-noisy, config: {leaves_at: 'provider:request'}}")
+    assert leaving != noisy
+    result = amplifier("run", "go", "--bundle", scripted("turns: [{text: unreachable}]", leaving), "--json")
     assert result.returncode == 1, result.stderr
     records = [json.loads(line) for line in result.stdout.splitlines()]
     assert records[0]["type"] == "session"

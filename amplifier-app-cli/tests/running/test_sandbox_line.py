@@ -66,6 +66,18 @@ async def test_it_does_not_break_a_question() -> None:
     assert told == ["one", "two"]
 
 
+async def test_question_of_a_module() -> None:
+    """A module that asks by itself names the tool alone; what waited for the answer is told then."""
+    told: list[str] = []
+    coordinator = MockCoordinator()
+    SandboxLine(told.append).connect(coordinator.hooks)
+    await coordinator.hooks.emit("approval:required", {"tool_name": "bash", "action": "run", "risk_level": "high"})
+    await coordinator.hooks.emit("sandbox:status", {"summary": "one"})
+    assert told == []
+    await coordinator.hooks.emit("approval:granted", {"tool_name": "bash", "reason": "yes"})
+    assert told == ["one"]
+
+
 @pytest.mark.parametrize(
     ("data", "text"),
     [

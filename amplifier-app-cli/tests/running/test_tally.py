@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from amplifier_app_cli.running.tally import Tally
 from amplifier_core.hooks import HookRegistry
 
@@ -32,3 +34,29 @@ async def test_an_attempt_that_broke_off_makes_the_cost_unknown() -> None:
     assert tally.cost == "0.5"
     await hooks.emit("llm:response", {**paid, "unpriced_attempts": 1})
     assert (tally.cost, tally.usage) == (None, {"input_tokens": 6})
+
+
+@pytest.mark.parametrize(
+    ("failure", "cost"),
+    [
+        ({"error": {"type": "RateLimitError"}}, "0.5"),
+        ({"error": {"type": "StreamError"}, "unpriced_attempts": 0}, "0.5"),
+        ({"error": {"type": "StreamError"}, "unpriced_attempts": 1}, None),
+        ({"error": {"type": "StreamError"}}, None),
+    ],
+)
+async def test_a_question_that_was_refused_costs_nothing(failure: dict[str, Any], cost: str | None) -> None:
+    """A failure before an answer began leaves the cost known, as the budget counts it; any other may have cost more."""
+    hooks, tally = HookRegistry(), Tally()
+    tally.connect(hooks)
+    await hooks.emit("llm:response", {"usage": {"input_tokens": 3, "cost_usd": "0.5"}})
+    await hooks.emit("llm:response", {"status": "error", **failure})
+    assert (tally.cost, tally.usage) == (cost, {"input_tokens": 3})
+
+
+async def test_an_answer_without_a_price_makes_the_cost_unknown() -> None:
+    """What a service does not count is unknown, not free."""
+    hooks, tally = HookRegistry(), Tally()
+    tally.connect(hooks)
+    await hooks.emit("llm:response", {"status": "ok"})
+    assert tally.cost is None

@@ -36,6 +36,12 @@ def test_the_widest_column_gives_way() -> None:
     assert columns(shown[1]) == 40
 
 
+def test_columns_of_one_width_give_alike() -> None:
+    """Of two columns that are too wide none is cut to nothing while the other keeps its room."""
+    first, second = table(["A", "B"], [["a" * 31, "b" * 43]], 40).splitlines()[1].split()
+    assert (len(first), len(second)) == (19, 19)
+
+
 def test_columns_that_are_never_cut() -> None:
     """What has to be typed again stays whole, in its column or on lines of its own, and others give way."""
     rows = [["m" * 30, "text " * 10, "2"]]

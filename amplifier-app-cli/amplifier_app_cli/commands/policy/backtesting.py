@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from amplifier_app_cli.app import current_app
+from amplifier_app_cli.commands.policy.options import days_option
 from amplifier_app_cli.failures import told
 from amplifier_app_cli.ui.records import format_option, print_json
 
@@ -23,7 +24,7 @@ _EXAMPLES: Final = 10
 
 @click.command()
 @click.option("--rules", "file", type=click.Path(path_type=Path), help="Rules to try in the place of your policy.yaml.")
-@click.option("--days", type=click.FloatRange(min=0, min_open=True, max=36500), default=30, show_default=True)
+@days_option
 @click.option("-a", "--all-projects", is_flag=True, help="Look at the sessions of all projects.")
 @format_option
 @told

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from amplifier_foundation.permissions.explanation import Explanation
     from amplifier_foundation.permissions.permissions import Judgement
 
-_ACTION = re.compile(r"(filesystem|process|network|session|tool)\.[A-Za-z0-9_.-]+")
+_ACTION = re.compile(r"(filesystem|process|network|session|mcp|tool)\.[A-Za-z0-9_.-]+")
+#: Those that rules are usually about; a word that is nearly one of them is rather a slip than a command.
+_KNOWN = ("filesystem.read", "filesystem.write", "process.exec", "network.fetch", "session.spawn", "mcp.call")
 
 
 @click.command()
@@ -54,14 +56,14 @@ def explain(
 
     action, details = _asked(words, {"command": command, "read": read, "write": write, "fetch": fetch}, tool)
     app = current_app()
+    if (hint := _slip(words)) is not None:
+        app.inform(f"note: {words[0]!r} is taken for a command; did you mean the action {hint!r}?")
     permissions = permissions_in(app, app.project)
     explanation = explain_action(permissions, action, details)
     if output_format == "json":
         print_json(_record(explanation))
     else:
-        from amplifier_app_cli.ui.plain import plain
-
-        click.echo("\n".join(plain(line) for line in _lines(explanation)))
+        _print(explanation)
     for problem in permissions.problems:
         app.inform(f"problem: {problem.where}: {problem.message}")
 
@@ -88,12 +90,31 @@ def _asked(words: tuple[str, ...], given: dict[str, str | None], tool: str | Non
     raise click.UsageError("say what: an action, a command, --read PATH, --write PATH, --fetch URL or --tool NAME")
 
 
+def _slip(words: tuple[str, ...]) -> str | None:
+    """Return the action that one word may have been meant for, None when it is one, or a command like any other."""
+    import difflib
+
+    if len(words) != 1 or _ACTION.fullmatch(words[0]):
+        return None
+    return next(iter(difflib.get_close_matches(words[0], _KNOWN, n=1, cutoff=0.8)), None)
+
+
 _MEANT = {
     "command": ("process.exec", "command"),
     "read": ("filesystem.read", "path"),
     "write": ("filesystem.write", "path"),
     "fetch": ("network.fetch", "url"),
 }
+
+
+def _print(explanation: Explanation) -> None:
+    """Print an explanation; a terminal gets its lines broken between words."""
+    from amplifier_app_cli.ui.folding import folded
+    from amplifier_app_cli.ui.plain import plain
+    from amplifier_app_cli.ui.table import terminal_width
+
+    text, width = "\n".join(plain(line) for line in _lines(explanation)), terminal_width()
+    click.echo(text if width is None else folded(text, width))
 
 
 def _record(explanation: Explanation) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from amplifier_app_cli.app import App, current_app
+from amplifier_app_cli.commands.policy.options import days_option
 from amplifier_app_cli.failures import told
 from amplifier_app_cli.ui.records import format_option, print_json
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option("--days", type=click.FloatRange(min=0, min_open=True, max=36500), default=30, show_default=True)
+@days_option
 @click.option("--least", type=click.IntRange(min=1), default=2, show_default=True, help="Questions a rule must spare.")
 @click.option("--write", "scope", type=click.Choice(["user", "local"]), help="Put the rules into your policy file.")
 @click.option("-y", "--yes", "is_sure", is_flag=True, help="Do not ask before writing.")

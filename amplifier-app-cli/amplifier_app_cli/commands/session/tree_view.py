@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 #: So many columns of what was said are shown, if need be in place of what follows.
 _LEAST_SAID = 16
+#: Of the name of an agent so many columns are shown in a terminal: how it ended stands behind it.
+_MOST_NAMED = 24
 
 
 def roots_of(sessions: Sequence[SessionSummary]) -> list[SessionSummary]:
@@ -55,20 +57,31 @@ def print_tree(roots: Sequence[SessionSummary], sessions: Sequence[SessionSummar
     for root in roots:
         for branch, session in _walk(root, below):
             if width is None:
-                before, said, after = _described(session, session.id, words, is_short=False)
-                click.echo(branch + " ".join(part for part in (before, said, after) if part))
+                told = _described(session, session.id, words, is_short=False)
+                click.echo(branch + " ".join(part for part in (told.before, told.said, told.after[0]) if part))
             else:
                 click.echo(_fitted(branch, _described(session, ids[session.id], words, is_short=True), width))
 
 
-def _fitted(branch: str, parts: tuple[str, str, str], width: int) -> str:
-    """Return a line that fits: of its three parts the one in the middle gives way, as long as it says something."""
+class _Told(NamedTuple):
+    """What is told of a session: what comes before its words, those words, and what follows, at length or in short."""
+
+    before: str
+    said: str
+    after: tuple[str, ...] = ("",)
+
+
+def _fitted(branch: str, told: _Told, width: int) -> str:
+    """Return a line that fits: the words give way as long as they say something, then what follows them."""
     from amplifier_app_cli.ui.table import columns, shortened
 
-    before, said, after = parts
-    room = width - columns(branch) - columns(before) - columns(after) - 2
-    said = shortened(said, max(room, _LEAST_SAID))
-    return shortened(branch + " ".join(part for part in (before, said, after) if part), width)
+    def room(after: str) -> int:
+        return width - columns(branch) - columns(told.before) - columns(after) - 2
+
+    least = min(_LEAST_SAID, columns(told.said))
+    after = next((one for one in told.after if room(one) >= least), "")
+    said = shortened(told.said, max(room(after), 0))
+    return shortened(branch + " ".join(part for part in (told.before, said, after) if part), width)
 
 
 def _below(sessions: Sequence[SessionSummary]) -> dict[_Key, list[SessionSummary]]:
@@ -108,13 +121,14 @@ def _ending(session: SessionSummary, words: LastWords) -> str | None:
     return ending.word if ending is not None else None
 
 
-def _described(session: SessionSummary, shown: str, words: LastWords, *, is_short: bool) -> tuple[str, str, str]:
-    """Return what comes before the words of a session, those words, and what follows; `shown` stands for its id.
+def _described(session: SessionSummary, shown: str, words: LastWords, *, is_short: bool) -> _Told:
+    """Return what is told of a session; `shown` stands for its id.
 
     Of a child the agent and its task come first; for a person its id is last, since it says the least.
     """
     from amplifier_app_cli.commands.session.facts import cost_text, is_fork, title, when, when_short
     from amplifier_app_cli.ui.counting import counted
+    from amplifier_app_cli.ui.table import shortened
     from amplifier_foundation.sessions.metadata import load_metadata
 
     facts = load_metadata(session.folder).data
@@ -125,11 +139,12 @@ def _described(session: SessionSummary, shown: str, words: LastWords, *, is_shor
     said = _one_line(f'"{task.strip()}' if is_told else title(session))
     if not session.is_child:
         kind = "[fork] " if is_fork(session) else ""
-        return _one_line(f"{shown} {kind}{numbers}"), said, ""
-    about = f"[{session.agent_name or 'agent'}] {_ending(session, words) or ''}"
+        return _Told(_one_line(f"{shown} {kind}{numbers}"), said)
+    agent, ending = _one_line(session.agent_name or "agent"), _ending(session, words) or ""
     if is_short:
-        return _one_line(about), said, _one_line(f"{numbers} {shown}")
-    return _one_line(f"{shown} {about}"), said, numbers
+        after = (_one_line(f"{numbers} {shown}"), _one_line(numbers), cost_text(facts))
+        return _Told(_one_line(f"[{shortened(agent, _MOST_NAMED)}] {ending}"), said, after)
+    return _Told(_one_line(f"{shown} [{agent}] {ending}"), said, (numbers,))
 
 
 def _one_line(text: str) -> str:

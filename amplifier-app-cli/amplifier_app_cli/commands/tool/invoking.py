@@ -38,7 +38,8 @@ def invoke(name: str, arguments: Sequence[str], bundle: str | None, trust: bool,
     """Run the tool NAME once and print what it answers.
 
     A VALUE is JSON where it can be, else text. What a model would need permission for needs it here too: it is asked
-    for, and without a terminal refused with exit code 3. The session is logged like any other.
+    for, and without a terminal refused with exit code 3. No model is asked, so none is needed, nor its key. The session
+    is logged like any other.
 
     \b
     Examples:
@@ -87,17 +88,21 @@ async def _invoked(
 ) -> tuple[int, dict[str, Any]]:
     """Run the tool in a session of its own, which is closed whatever happens; return exit code and result."""
     from amplifier_app_cli.commands.tool.mounting import prepared_bundle
+    from amplifier_app_cli.commands.tool.no_model import leave_out_keyless
     from amplifier_foundation.sessions import SessionRuntime
 
     prepared = await prepared_bundle(bundle, trust=trust)
     approval = _AtTerminal() if app.can_ask else None
-    return await _run(SessionRuntime(prepared, approval_system=approval), name, arguments)
+    runtime = SessionRuntime(prepared, approval_system=approval)
+    leave_out_keyless(runtime.session.config)
+    return await _run(runtime, name, arguments)
 
 
 async def _run(runtime: SessionRuntime, name: str, arguments: dict[str, Any]) -> tuple[int, dict[str, Any]]:
     import asyncio
 
     from amplifier_app_cli.commands.tool.mounting import find_tool, running
+    from amplifier_app_cli.commands.tool.no_model import stand_in
     from amplifier_app_cli.commands.tool.turn import Hearing, InvokeLoop
     from amplifier_app_cli.signals import Signals
 
@@ -109,6 +114,7 @@ async def _run(runtime: SessionRuntime, name: str, arguments: dict[str, Any]) ->
         try:
             async with running(runtime):
                 find_tool(dict(coordinator.get("tools") or {}), name)
+                await stand_in(coordinator)
                 await coordinator.mount("orchestrator", InvokeLoop(name, arguments))
                 content = await _executed(runtime, name)
                 signals.closing = True
@@ -124,7 +130,7 @@ async def _executed(runtime: SessionRuntime, name: str) -> str:
     try:
         # The arguments are in the call: in a prompt, an @ in them would bring files.
         return str(await runtime.execute(f"Run the tool {name}."))
-    except RuntimeError as error:  # no provider is mounted: the kernel has no turn without one
+    except RuntimeError as error:  # the plan has no memory: the kernel has no turn without one
         raise SessionFailedError(str(error)) from error
 
 

@@ -36,7 +36,7 @@ def list_tools(bundle: str | None, trust: bool, output_format: str) -> None:
         current_app().inform("the bundle has no tools: add one with `amplifier module add`, or name some in the bundle")
     else:
         rows = [(one["name"], one["action"], one["description"]) for one in tools]
-        click.echo(table(("NAME", "NEEDS", "DESCRIPTION"), rows, terminal_width()))
+        click.echo(table(("NAME", "NEEDS", "DESCRIPTION"), rows, terminal_width(), whole=("NAME",)))
 
 
 @click.command()

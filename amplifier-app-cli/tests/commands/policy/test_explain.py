@@ -28,6 +28,7 @@ _USER = "rules:\n  - {command: 'git push *', verdict: deny, reason: people push}
         (["--write", "/etc/passwd"], "deny: filesystem.write"),
         (["--fetch", "https://example.com/"], "ask: network.fetch"),
         (["session.spawn"], "ask: session.spawn"),
+        (["mcp.call"], "ask: mcp.call"),
         (["tool.bash"], "ask: process.exec"),
         (["--tool", "todo"], "allow: tool.todo"),
         (["--tool", "launch"], "deny: tool.launch"),
@@ -39,6 +40,17 @@ def test_ways_to_ask(give: Give, wrote: Wrote, arguments: list[str], first: str)
     result = give("explain", *arguments)
     assert result.exit_code == 0
     assert result.stdout.splitlines()[0] == first
+
+
+@pytest.mark.parametrize(
+    ("word", "meant"), [("sesion.spawn", "session.spawn"), ("mcpcall", "mcp.call"), ("network.fetch", ""), ("ls", "")]
+)
+def test_a_mistyped_action_is_not_taken_in_silence(give: Give, word: str, meant: str) -> None:
+    """A word that is nearly an action is explained as the command that it is, and the action is named."""
+    result = give("explain", word)
+    said = f"note: {word!r} is taken for a command; did you mean the action {meant!r}?"
+    assert (said in result.stderr) is bool(meant)
+    assert meant or "did you mean" not in result.stderr
 
 
 def test_parts_rules_and_remedies(give: Give, wrote: Wrote) -> None:

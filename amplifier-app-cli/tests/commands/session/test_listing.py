@@ -69,21 +69,21 @@ def test_a_model_that_nobody_named(give: Give, made: Made) -> None:
 
 @pytest.fixture
 def seen(project: Path, environment: dict[str, str]) -> Callable[..., list[str]]:
-    """Return a function that gives the lines that `session` prints on a terminal of 80 columns."""
+    """Return a function that gives the lines that `session` prints on a terminal, of 80 columns unless told."""
     code = "from amplifier_app_cli.commands.session import session; session(prog_name='amplifier session')"
 
-    def run(*arguments: str) -> list[str]:
+    def run(*arguments: str, width: int = 80) -> list[str]:
         output, status = pexpect.run(
             f'{sys.executable} -c "{code}" {" ".join(arguments)}',
             cwd=str(project),
-            env={**environment, "COLUMNS": "80"},
+            env={**environment, "COLUMNS": str(width)},
             encoding="utf-8",
             withexitstatus=True,
             timeout=60,
         )
         assert status == 0, output
         assert "\x1b" not in output
-        assert max(columns(line) for line in output.splitlines()) <= 80
+        assert max(columns(line) for line in output.splitlines()) <= width
         return list(output.splitlines())
 
     return run
@@ -135,6 +135,20 @@ def test_children_on_a_terminal(seen: Callable[..., list[str]], made: Made, give
         assert re.search(r" 1 turn - 0000000000000000-1111[12]$", line)
         assert give("show", line.split()[-1]).exit_code == 0
     assert sum("everything" in line and "…" in line for line in children) == 1
+
+
+def test_children_on_a_narrow_terminal(seen: Callable[..., list[str]], made: Made) -> None:
+    """However long an agent's name and task are, one sees how it ended and what it cost, and nothing is cut twice."""
+    made(ONE, "root")
+    usage = {"cost_usd": "0.25"}
+    folder = made(CHILD, "be brief " * 20, parent_id=ONE, agent_name="amplifier:a-name-for-wide-ones", usage=usage)
+    begun, ended = ('{"event": "session:start", "data": {}}', '{"event": "session:end", "status": "completed"}')
+    (folder / "events.jsonl").write_text(f"{begun}\n{ended}\n", encoding="utf-8")
+    for width in (60, 72, 80, 100):
+        _, child = seen("list", "--tree", width=width)
+        assert child.startswith("└─ [amplifier:a-name-for-wi…] completed ")
+        assert "$0.2500" in child or width < 72
+        assert "……" not in child
 
 
 @pytest.mark.parametrize(
