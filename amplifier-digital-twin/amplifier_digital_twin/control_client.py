@@ -8,14 +8,18 @@ from __future__ import annotations
 import base64
 import json
 import socket
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import Any, Final
 
 from amplifier_digital_twin.errors import TwinError
 from amplifier_digital_twin.socket_path import with_short_path
 
 _CONNECT_SECONDS: Final = 10.0
+#: How long one wait for the keeper lasts at most. A signal that comes just before Python begins to wait is handled when
+#: the wait is over: Ctrl-C would be lost until the keeper says something.
+_LOOK: Final = 0.5
 
 Progress = Callable[[str], None]
 Output = Callable[[str, bytes], None]
@@ -53,12 +57,12 @@ def ask(
     The connection is closed in the end. Whatever interrupts this makes the keeper end what was asked for.
     """
     connection.settimeout(patience)
-    with connection, connection.makefile("rb") as lines:
+    with connection:
         try:
             connection.sendall(json.dumps({"op": op, **(arguments or {})}).encode() + b"\n")
         except (ConnectionError, TimeoutError) as error:
             raise fallen_silent(str(error)) from error
-        while (record := _next(lines)) is not None:
+        for record in _records(connection, patience):
             if "progress" in record:
                 if progress is not None:
                     progress(record["progress"])
@@ -70,13 +74,39 @@ def ask(
     raise fallen_silent("the connection ended")
 
 
-def _next(lines: BinaryIO) -> dict[str, Any] | None:
+def _records(connection: socket.socket, patience: float | None) -> Iterator[dict[str, Any]]:
+    """Yield what the keeper says until it says no more; raise TwinError when it falls silent or talks nonsense."""
     try:
-        line = lines.readline()
-        record: dict[str, Any] | None = json.loads(line) if line else None
+        for line in _lines(connection, patience):
+            yield json.loads(line)
     except (ConnectionError, TimeoutError, ValueError) as error:
         raise fallen_silent(str(error)) from error
-    return record
+
+
+def _lines(connection: socket.socket, patience: float | None) -> Iterator[bytes]:
+    """Yield lines without their ends, the last one also when it has none."""
+    begun = bytearray()
+    while received := _received(connection, patience):
+        *ended, rest = received.split(b"\n")
+        for piece in ended:
+            yield bytes(begun + piece)
+            begun.clear()
+        begun += rest
+    if begun:
+        yield bytes(begun)
+
+
+def _received(connection: socket.socket, patience: float | None) -> bytes:
+    """Return the next bytes, none at the end; raise TimeoutError after `patience` seconds without any."""
+    until = None if patience is None else time.monotonic() + patience
+    while True:
+        left = _LOOK if until is None else min(_LOOK, max(until - time.monotonic(), 0.001))
+        connection.settimeout(left)
+        try:
+            return connection.recv(65_536)
+        except TimeoutError:
+            if until is not None and time.monotonic() >= until:
+                raise
 
 
 def _answer(record: dict[str, Any]) -> dict[str, Any]:

@@ -95,7 +95,7 @@ async def test_cancelling_ends_the_command(place: Any, shell: Shell, text: Shell
     began = asyncio.Event()
     run = Run(["/bin/sh", "-c", "echo on; sleep 4041 & sleep 4042"], {"PATH": "/usr/bin:/bin"}, USER)
     task = asyncio.ensure_future(twin.run(run, lambda name, data: began.set()))
-    await asyncio.wait_for(began.wait(), 30)
+    await asyncio.wait_for(began.wait(), 60)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task

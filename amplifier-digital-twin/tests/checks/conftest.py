@@ -65,16 +65,7 @@ class LocalTwin:
         if not self.is_running:
             raise TwinError("not_running", "the twin does not run", "launch it")
         begin = time.monotonic()
-        process = await asyncio.to_thread(
-            subprocess.Popen,
-            [word.replace("/tmp/", f"{self.root}/tmp/") for word in run.argv],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            stdin=subprocess.DEVNULL,
-            cwd=str(self.root) + run.cwd,
-            env={**run.environment, "HOME": str(self.root) + run.user.home},
-            start_new_session=True,
-        )
+        process = self._started(run)
         is_timed_out = False
         work = asyncio.ensure_future(asyncio.to_thread(process.communicate))
         try:
@@ -86,6 +77,18 @@ class LocalTwin:
             out, err = await work
         code = 124 if is_timed_out else process.returncode
         return Finished(code, out, err, is_timed_out, False, time.monotonic() - begin)
+
+    def _started(self, run: Run) -> subprocess.Popen[bytes]:
+        """Start a command; not in a thread, which would go on when its caller is cancelled, and leave it to nobody."""
+        return subprocess.Popen(
+            [word.replace("/tmp/", f"{self.root}/tmp/") for word in run.argv],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            stdin=subprocess.DEVNULL,
+            cwd=str(self.root) + run.cwd,
+            env={**run.environment, "HOME": str(self.root) + run.user.home},
+            start_new_session=True,
+        )
 
     async def get(self, paths: Sequence[str], user: User, archive: BinaryIO, max_bytes: int) -> None:
         if not self.is_running:

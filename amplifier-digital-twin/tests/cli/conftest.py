@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import pytest
 
 _HERE = Path(__file__).parent
+_SIGNALS = (signal.SIGINT, signal.SIGHUP)
 PROFILE = """\
 dtu: 1
 name: pretend
@@ -57,6 +58,8 @@ class Program:
     def start(self, *arguments: str, **options: Any) -> subprocess.Popen[str]:
         """Start the program."""
         options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "env": self.environ, **options}
+        # Tests that a shell runs in the background ignore SIGINT, under nohup SIGHUP, and so would the program.
+        options.setdefault("preexec_fn", lambda: [signal.signal(one, signal.SIG_DFL) for one in _SIGNALS] and None)
         return subprocess.Popen(
             [sys.executable, "-m", "amplifier_digital_twin", *arguments],
             stdin=subprocess.DEVNULL,

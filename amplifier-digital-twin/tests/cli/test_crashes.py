@@ -52,9 +52,10 @@ def test_keeper_killed_while_launching_leaves_nothing_after_prune(
     process = twin.start("launch", str(twin.profile), "--var", "MODE=stray")
     wait_until(lambda: "slow" in twin.notes)
     stray = int(twin.notes.split()[2])
-    process.kill()  # so that it cannot clean up itself
     [identifier] = twin.universes()
+    process.send_signal(signal.SIGSTOP)  # so that it cannot clean up itself; and killed first, its keeper would
     os.kill(twin.state(identifier)["holder"]["pid"], signal.SIGKILL)
+    process.kill()
     process.communicate(timeout=60)
     assert runs(stray)
     assert twin.run("prune", "--mine").code == 0

@@ -137,7 +137,7 @@ def test_keeper_that_cannot_start_tells_its_last_words(twin: Any) -> None:
 
 def test_lease_ends_the_universe(twin: Any, wait_until: Wait) -> None:
     """A universe whose lease is over is destroyed by its keeper."""
-    identifier = twin.launch("--lease", "1s")
+    identifier = twin.launch("--lease", "8s")  # it counts from the start: the launch has to fit into it
     wait_until(lambda: not twin.universes())
     assert f"{identifier} destroyed" in twin.notes
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import subprocess
 import sys
+import uuid
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -87,18 +89,20 @@ def _command_lines() -> list[bytes]:
 
 async def test_secrets_are_in_no_arguments(entry: Entry, user: User) -> None:
     """On the host, a secret is in no process's arguments and in no environment but the command's own."""
+    # All processes of the machine are looked at: nobody else who runs this test has the same secret.
+    seconds, secret = f"1001{os.getpid()}", f"hunter3-{uuid.uuid4().hex}".encode()
     command = asyncio.create_task(
-        entry.run(Run(["/bin/sleep", "1001"], {"SECRET": "hunter3-value"}, user, stdin=b"hunter3-value"))
+        entry.run(Run(["/bin/sleep", seconds], {"SECRET": secret.decode()}, user, stdin=secret))
     )
-    sleeping = b"/bin/sleep\x001001\x00"
+    sleeping = f"/bin/sleep\0{seconds}\0".encode()
     while sleeping not in _command_lines():  # noqa: ASYNC110 - another process
         await asyncio.sleep(0.05)
     holders = []
     for folder in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             arguments = (folder / "cmdline").read_bytes()
-            assert b"hunter3-value" not in arguments
-            if b"hunter3-value" in (folder / "environ").read_bytes():
+            assert secret not in arguments
+            if secret in (folder / "environ").read_bytes():
                 holders.append(arguments)
     command.cancel()
     with contextlib.suppress(asyncio.CancelledError):

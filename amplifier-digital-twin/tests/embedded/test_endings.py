@@ -65,10 +65,14 @@ def eventually(is_true: Callable[[], bool]) -> bool:
 
 def children() -> set[int]:
     """Return the processes that this one has started and that have not been waited for."""
-    found = set()
-    for thread in Path("/proc/self/task").iterdir():
-        found |= {int(pid) for pid in (thread / "children").read_text(encoding="ascii").split()}
-    return found
+    while True:
+        found = set()
+        try:
+            for thread in Path("/proc/self/task").iterdir():
+                found |= {int(pid) for pid in (thread / "children").read_text(encoding="ascii").split()}
+        except (FileNotFoundError, ProcessLookupError):
+            continue  # a thread has ended meanwhile: what it had started is another one's now
+        return found
 
 
 def groups_of(universe: str) -> list[Path]:
@@ -138,7 +142,7 @@ def test_a_universe_whose_holder_is_killed_says_so(keeper: Any) -> None:
 async def test_a_cancelled_create_leaves_nothing(tmp_path: Path) -> None:
     """Cancelled at any point where it waits, a launch leaves no process, no folder and no control group."""
     backend = EmbeddedBackend()
-    await (await backend.create(spec_of(tmp_path, "warm"), lambda _: None)).destroy()
+    await (await backend.create(spec_of(tmp_path, f"warm-{os.getpid()}"), lambda _: None)).destroy()
     before = children()
     steps = 0
     while True:
@@ -194,7 +198,7 @@ async def test_a_universe_that_cannot_start_says_why(tmp_path: Path, monkeypatch
 
     monkeypatch.setattr(anchor_module, "universe_arguments", arguments)
     with pytest.raises(TwinError, match="the walls are down") as caught:
-        await EmbeddedBackend().create(spec_of(tmp_path, "never"), lambda _: None)
+        await EmbeddedBackend().create(spec_of(tmp_path, f"never-{os.getpid()}"), lambda _: None)
     assert caught.value.code == "start_failed"
 
 

@@ -77,8 +77,8 @@ def test_a_file_is_no_larger_than_the_disk_limit(keeper: Any) -> None:
 def test_many_files_beyond_the_disk_limit_end_what_runs(keeper: Any) -> None:
     """Files that are larger together than the limit end the processes inside, and the universe says so."""
     keeper.order("create", limits={"disk": 20 * MIB})
-    text = "for i in 1 2 3 4 5; do head -c 8M /dev/zero > ~/file$i; done; sleep 60"
-    done = keeper.order("run", shell=text, timeout=50)
+    text = "for i in 1 2 3 4 5; do head -c 8M /dev/zero > ~/file$i; done; sleep 600"
+    done = keeper.order("run", shell=text, timeout=300)
     assert done["code"] != 0
     assert not done["is_timed_out"]
     state = keeper.order("state")
@@ -90,8 +90,8 @@ def test_many_files_beyond_the_disk_limit_end_what_runs(keeper: Any) -> None:
 def test_a_closed_folder_hides_nothing_from_the_disk_limit(keeper: Any) -> None:
     """What lies in a folder that its owner has closed counts all the same."""
     keeper.order("create", limits={"disk": 20 * MIB})
-    text = "mkdir ~/closed; cd ~/closed; for i in 1 2 3 4; do head -c 8M /dev/zero > $i; done; chmod 0 .; sleep 60"
-    assert not keeper.order("run", shell=text, timeout=50)["is_timed_out"]
+    text = "mkdir ~/closed; cd ~/closed; for i in 1 2 3 4; do head -c 8M /dev/zero > $i; done; chmod 0 .; sleep 600"
+    assert not keeper.order("run", shell=text, timeout=300)["is_timed_out"]
     assert [note for note in keeper.order("state")["notes"] if "disk limit" in note]
 
 

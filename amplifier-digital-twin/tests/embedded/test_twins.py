@@ -140,7 +140,7 @@ async def test_sockets_inside_are_served_by_the_host(twin: EmbeddedTwin) -> None
         server = await sockets.listen("127.0.0.2", 80)
         try:
             text = 'import socket; socket.create_connection(("127.0.0.2", 80), 5); print("reached")'
-            done = await twin.run(Run(["/usr/bin/python3", "-c", text], {}, User(), timeout=30))
+            done = await twin.run(Run(["/usr/bin/python3", "-c", text], {}, User(), timeout=60))
             assert done.stdout == b"reached\n", done.stderr
         finally:
             server.close()

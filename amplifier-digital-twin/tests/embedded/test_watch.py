@@ -34,7 +34,7 @@ HOARDS = {
     ),
     "several processes": (
         "for _ in range(4):\n"
-        " if os.fork() == 0:\n  own = bytearray(os.urandom(1 << 20) * 80); time.sleep(60); os._exit(0)\n"
+        " if os.fork() == 0:\n  own = bytearray(os.urandom(1 << 20) * 80); time.sleep(600); os._exit(0)\n"
     ),
 }
 
@@ -45,8 +45,8 @@ def test_memory_of_all_together_is_limited(keeper: Any, means: str) -> None:
     if keeper.order("probe")[2]["cgroups"] == "yes":
         pytest.skip("the kernel itself limits the memory of all together")
     keeper.order("create", limits={"memory": 200 * MIB, "disk": None})
-    text = f"import mmap, os, time\n{_FILL}{HOARDS[means]}time.sleep(60)\n"
-    done = keeper.order("run", shell=f"exec /usr/bin/python3 -c '{text}'", timeout=50)
+    text = f"import mmap, os, time\n{_FILL}{HOARDS[means]}time.sleep(600)\n"
+    done = keeper.order("run", shell=f"exec /usr/bin/python3 -c '{text}'", timeout=300)
     assert not done["is_timed_out"]
     assert done["code"] != 0
     assert [note for note in keeper.order("state")["notes"] if "memory limit" in note]
@@ -88,9 +88,9 @@ def test_files_without_a_name_count_as_disk(keeper: Any, how: str) -> None:
     text = (
         'import mmap, os, time\nos.chdir("/var/tmp")\nfiles = []\nfor n in range(5):\n'
         ' file = os.open(f"file{n}", os.O_RDWR | os.O_CREAT)\n os.unlink(f"file{n}")\n'
-        " for _ in range(8): os.write(file, os.urandom(1 << 20))\n" + _indented(NAMELESS[how]) + "time.sleep(60)\n"
+        " for _ in range(8): os.write(file, os.urandom(1 << 20))\n" + _indented(NAMELESS[how]) + "time.sleep(600)\n"
     )
-    done = keeper.order("run", shell=f"exec /usr/bin/python3 -c '{text}'", timeout=50)
+    done = keeper.order("run", shell=f"exec /usr/bin/python3 -c '{text}'", timeout=300)
     assert not done["is_timed_out"]
     assert [note for note in keeper.order("state")["notes"] if "disk limit" in note]
     assert keeper.shell("echo works") == "works\n"
@@ -103,8 +103,8 @@ def _indented(text: str) -> str:
 def test_empty_files_count_as_disk(keeper: Any) -> None:
     """Files without content take names and inodes: a loop that makes them is ended."""
     keeper.order("create", limits={"disk": 4 * MIB})
-    text = "mkdir ~/many; cd ~/many; seq 1 3000 | xargs touch; sleep 60"
-    assert not keeper.order("run", shell=text, timeout=50)["is_timed_out"]
+    text = "mkdir ~/many; cd ~/many; seq 1 3000 | xargs touch; sleep 600"
+    assert not keeper.order("run", shell=text, timeout=300)["is_timed_out"]
     assert [note for note in keeper.order("state")["notes"] if "disk limit" in note]
 
 

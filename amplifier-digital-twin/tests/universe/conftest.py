@@ -31,6 +31,7 @@ from amplifier_digital_twin.registry import Registry, Wish
 from amplifier_digital_twin.universe import Universe
 
 OTHER = 1001
+_SIGNALS = (signal.SIGINT, signal.SIGHUP)
 _PACKAGES = (amplifier_digital_twin, amplifier_foundation, amplifier_core, amplifier_kit)
 
 #: A service that answers with what it was asked, and counts.
@@ -169,7 +170,9 @@ class Program:
         argv = [sys.executable if own else "/usr/bin/python3", "-P", "-m", "amplifier_digital_twin", *arguments]
         user = {} if own else {"user": self.uid, "group": self.uid, "extra_groups": []}
         pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        return subprocess.Popen(argv, text=True, cwd="/", env=self.environ, **{**pipes, **user, **options})
+        # Tests that a shell runs in the background ignore SIGINT, under nohup SIGHUP, and so would the program.
+        heeding = {"preexec_fn": lambda: [signal.signal(one, signal.SIG_DFL) for one in _SIGNALS] and None}
+        return subprocess.Popen(argv, text=True, cwd="/", env=self.environ, **{**pipes, **user, **heeding, **options})
 
     def run(self, *arguments: str) -> Ended:
         """Run the program to its end."""

@@ -26,7 +26,7 @@ async def ask(port: int, host: str = "127.0.0.1") -> bytes:
     """Return what a plain request is answered with."""
     reader, writer = await asyncio.open_connection(host, port)
     writer.write(b"GET /from-the-host HTTP/1.0\r\n\r\n")
-    answer = await asyncio.wait_for(reader.read(), 20)
+    answer = await asyncio.wait_for(reader.read(), 60)
     writer.close()
     return answer
 

@@ -85,4 +85,4 @@ async def test_reset_is_not_the_end(here: Any, monkeypatch: pytest.MonkeyPatch) 
             await universe.reset(None)
         assert not watch.done()
         await universe.twin.destroy()
-        assert await asyncio.wait_for(watch, 20) == "its twin has ended"
+        assert await asyncio.wait_for(watch, 60) == "its twin has ended"

@@ -110,8 +110,7 @@ def test_secret_is_in_no_file_and_no_argument(program: Any) -> None:
     identifier = program.launch(program.profile(PROFILE))["id"]
     process = program.start("exec", identifier, "--stream", "--", "echo $TWIN_TEST_KEY; sleep 600")
     assert process.stdout.readline() == f"{value}\n"
-    lines = [path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline") if path.exists()]
-    assert not any(value.encode() in line for line in lines)
+    assert not any(value.encode() in line for line in _command_lines())
     for path in program.home.rglob("*"):
         if path.is_file() and not path.is_symlink():
             assert value.encode() not in path.read_bytes(), path
@@ -127,7 +126,12 @@ def test_signal_in_a_check_destroys_the_universe(
     seconds = f"9{os.getpid()}{number}"  # found again among all processes of the machine
     profile = own_program.profile(f"checks: [{{name: hangs, run: 'echo begun; exec sleep {seconds}'}}]")
     process = own_program.start("check", profile)
-    wait_until(lambda: f"sleep\0{seconds}\0".encode() in _command_lines())
+
+    def has_begun() -> bool:
+        assert process.poll() is None, process.communicate()
+        return f"sleep\0{seconds}\0".encode() in _command_lines()
+
+    wait_until(has_begun)
     process.send_signal(number)
     process.communicate(timeout=60)
     assert process.returncode == 128 + number
