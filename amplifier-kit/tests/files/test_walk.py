@@ -171,7 +171,7 @@ def test_no_descriptor_is_left(folder: Path) -> None:
             reach(f"{folder}/{name}").close()
         except FileError:
             continue
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert len(os.listdir("/proc/self/fd")) <= before
 
 
 NAMES = st.sampled_from(["a", "b", "c", "..", ".", "up", "abs", "self", "out"])

@@ -23,7 +23,7 @@ async def test_scripts_by_path(server: ModelServer) -> None:
     """Each path has its own script, whose last reply is repeated; functions see what was heard."""
     server.answers(Reply.json(1), Reply.json(2), path="/a")
     server.answers(lambda heard: Reply.json({"got": heard.json, "by": heard.method}), path="/a/b")
-    async with httpx2.AsyncClient(base_url=server.url) as client:
+    async with httpx2.AsyncClient(base_url=server.url, timeout=60) as client:
         assert [(await client.get("/a")).json() for _ in range(3)] == [1, 2, 2]
         assert (await client.post("/a/b", json=[1])).json() == {"got": [1], "by": "POST"}
         assert (await client.get("/c")).status_code == 404
@@ -41,7 +41,7 @@ async def test_connections_are_kept(server: ModelServer) -> None:
         yield b"[1,"
         yield b"2]"
 
-    async with httpx2.AsyncClient(base_url=server.url) as client:
+    async with httpx2.AsyncClient(base_url=server.url, timeout=60) as client:
         for _ in range(20):
             await client.post("/", content=body())  # type: ignore[arg-type]
         assert server.connections == 1
@@ -53,7 +53,7 @@ async def test_events(server: ModelServer) -> None:
     """Events are framed as browsers read them, and bytes may be cut anywhere."""
     stream = Reply.stream([sse({"a": "ü"}, "x"), sse("two\nlines")])
     server.answers(stream, stream.split(1))
-    async with httpx2.AsyncClient(base_url=server.url) as client:
+    async with httpx2.AsyncClient(base_url=server.url, timeout=60) as client:
         for _ in range(2):
             assert (await client.get("/")).text == 'event: x\ndata: {"a": "ü"}\n\ndata: two\ndata: lines\n\n'
 
@@ -78,7 +78,7 @@ async def test_faults(server: ModelServer, reply: Reply, error: type[Exception])
 async def test_a_body_that_ends_early(server: ModelServer) -> None:
     """A truncated body ends properly, which is what makes it treacherous."""
     server.answers(Reply.stream([b"a", b"b"]).truncated(1), Reply.page(403).with_headers(retry_after="1"))
-    async with httpx2.AsyncClient(base_url=server.url) as client:
+    async with httpx2.AsyncClient(base_url=server.url, timeout=60) as client:
         assert (await client.get("/")).text == "a"
         page = await client.get("/")
     assert (page.status_code, page.headers["retry-after"]) == (403, "1")
@@ -88,7 +88,7 @@ async def test_a_body_that_ends_early(server: ModelServer) -> None:
 async def test_clients_that_leave(server: ModelServer) -> None:
     """An answer that nobody waited for is counted."""
     server.answers(Reply.hang())
-    async with httpx2.AsyncClient(base_url=server.url) as client:
+    async with httpx2.AsyncClient(base_url=server.url, timeout=60) as client:
         task = asyncio.create_task(client.get("/"))
         assert await wait_for(lambda: len(server.requests) == 1, timeout=60)
         task.cancel()

@@ -22,7 +22,7 @@ def _asked(protocol: str, url: str, *, model: str = "m-1", key: str = KEY) -> tu
     header = known.key_headers[0]
     headers = {header: f"Bearer {key}" if header == "authorization" else key}
     body: dict[str, Any] = {"model": model, "stream": True}
-    with httpx2.Client(base_url=url, headers=headers, trust_env=False) as client:
+    with httpx2.Client(base_url=url, headers=headers, trust_env=False, timeout=60) as client:
         return client.get(known.listing[0]), client.post(known.calling[0].replace("*", model), json=body)
 
 
@@ -58,7 +58,7 @@ def test_the_program() -> None:
         try:
             assert running.stdout is not None
             url = running.stdout.readline().strip()
-            assert "m-1" in httpx2.get(f"{url}/api/tags", trust_env=False).text
+            assert "m-1" in httpx2.get(f"{url}/api/tags", trust_env=False, timeout=60).text
         finally:
             running.send_signal(signal.SIGTERM)
         assert running.wait(timeout=60) == 0

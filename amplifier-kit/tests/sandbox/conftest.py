@@ -32,6 +32,12 @@ def processes_like(command: str) -> list[int]:
     return found
 
 
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no sandbox be taken for broken because the machine stood still for some seconds."""
+    monkeypatch.setattr("amplifier_kit.sandbox.bubblewrap.TRIAL_SECONDS", 60.0)
+
+
 @pytest.fixture
 def nap() -> Iterator[str]:
     """Return a command that hangs and is told from all others by its text; what is left of it fails nobody else."""

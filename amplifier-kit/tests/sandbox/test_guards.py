@@ -113,5 +113,5 @@ def test_a_program_that_locks_a_place(make_box: MakeBox, project: Path, monkeypa
             make_box().wrap(["true"])
     finally:
         os.close(number)
-    assert set(os.listdir("/proc/self/fd")) == before
+    assert set(os.listdir("/proc/self/fd")) <= before
     assert make_box().wrap(["true"])[0][-1] == "true"

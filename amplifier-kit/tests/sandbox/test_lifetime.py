@@ -110,7 +110,7 @@ async def test_no_files_stay_open(project: Path, make_box: MakeBox, nap: str) ->
     before = set(os.listdir("/proc/self/fd"))
     await run(_order(project, "true"), walls, Output(1000), Output(1000), timeout=60)
     await run(_order(project, nap), walls, Output(1000), timeout=1)
-    assert set(os.listdir("/proc/self/fd")) == before
+    assert set(os.listdir("/proc/self/fd")) <= before
     walls.placeholders.release()
 
 
@@ -128,12 +128,10 @@ async def test_a_server_on_pipes(make_box: MakeBox, nap: str, naps: Naps) -> Non
     server = await asyncio.create_subprocess_exec(*argv, env=environment, stdin=pipe, stdout=pipe, stderr=pipe)
     assert server.stdin is not None
     assert server.stdout is not None
-    assert server.stderr is not None
     for number in range(50):
         server.stdin.write(json.dumps({"question": number}).encode() + b"\n")
         assert json.loads(await server.stdout.readline()) == {"answer": number + 1}
     assert await wait_for(lambda: len(naps()) == 1, timeout=60)
-    server.stdin.close()
-    assert await server.wait() == 0
-    assert await server.stderr.read() == b"bye\n"
+    assert await server.communicate(b"") == (b"", b"bye\n")
+    assert server.returncode == 0
     assert await wait_for(lambda: not naps(), timeout=60)
