@@ -237,21 +237,30 @@ class Chat:
         """Return what can be seen."""
         return self.screen.text
 
+    @property
+    def words(self) -> str:
+        """Return what can be seen with a single blank wherever lines break or words stand apart.
+
+        Where a line breaks depends on the names of folders in it, and those on where the tests run.
+        """
+        return _words(self.text)
+
     def wait_for(self, *wanted: str, absent: str | None = None) -> None:
-        """Wait until all of this can be seen, and `absent` cannot."""
-        self.wait_until(lambda: all(part in self.text for part in wanted) and (absent or "\0") not in self.text)
+        """Wait until the words of all of this can be seen, and `absent` cannot."""
+        parts = [_words(part) for part in wanted]
+        self.wait_until(lambda: all(part in self.words for part in parts) and (absent or "\0") not in self.text)
 
     def wait_for_question(self, *wanted: str, times: int = 1) -> None:
-        """Wait until all of this can be seen, the last of it so many times, and a question stands behind it.
+        """Wait until the words of all of this can be seen, the last so many times, and a question stands behind it.
 
         What is typed before that is no answer: a question that was answered may still be on the screen.
         """
-        last = wanted[-1]
+        parts = [_words(part) for part in wanted]
         self.wait_until(
             lambda: (
-                all(part in self.text for part in wanted)
-                and self.text.count(last) >= times
-                and "Allow? [" in self.text.rsplit(last, 1)[-1]
+                all(part in self.words for part in parts)
+                and self.words.count(parts[-1]) >= times
+                and "Allow? [" in self.words.rsplit(parts[-1], 1)[-1]
             )
         )
 
@@ -314,6 +323,10 @@ class Chat:
         path = self.folder / "transcript.jsonl"
         lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
         return [(message["role"], _text(message.get("content"))) for message in map(json.loads, lines)]
+
+
+def _words(text: str) -> str:
+    return " ".join(text.split())
 
 
 def _text(content: Any) -> str:

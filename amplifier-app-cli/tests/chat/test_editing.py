@@ -49,7 +49,9 @@ def begin(start: Callable[..., Any], scripted: Callable[..., str], project: Path
 
     def go(editor: str, **more: str) -> Any:
         (project / "editor.py").write_text(editor, encoding="utf-8")
-        named = {"EDITOR": f"{sys.executable} editor.py", **more}
+        # A short name: errors tell it, and what a line has room for is not to depend on where Python is.
+        (project / "python").symlink_to(sys.executable)
+        named = {"EDITOR": "./python editor.py", **more}
         chat = start("--bundle", scripted(_RUN, tools=True), "--trust", **named)
         chat.line("go")
         chat.wait_for_question("Allow process.exec?", "make clean", "e = change the input")
@@ -107,7 +109,7 @@ def test_the_file_is_private_and_goes_away(begin: Callable[..., Any], project: P
 
 def test_the_editor_has_the_terminal(begin: Callable[..., Any], project: Path) -> None:
     """What is typed while the editor runs goes to the editor, and afterwards to the chat again."""
-    chat = begin("", VISUAL=f"{sys.executable} asking.py")
+    chat = begin("", VISUAL="./python asking.py")
     (project / "asking.py").write_text(_ASKING, encoding="utf-8")
     chat.line("e")
     chat.wait_for("what instead?")
@@ -193,7 +195,7 @@ def test_a_signal_while_the_editor_runs(
     begin: Callable[..., Any], project: Path, number: signal.Signals, code: int
 ) -> None:
     """SIGTERM ends the editor and the chat, Ctrl-C the turn; nothing runs that was not allowed."""
-    chat = begin("", EDITOR=f"{sys.executable} asking.py")
+    chat = begin("", EDITOR="./python asking.py")
     (project / "asking.py").write_text(_ASKING, encoding="utf-8")
     chat.line("e")
     chat.wait_for("what instead?")
