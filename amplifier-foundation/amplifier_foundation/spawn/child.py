@@ -253,9 +253,9 @@ class Child:
         }
 
     def _keep(self, task: Task, result: Result) -> None:
-        runtime = self.runtime
+        runtime, call = self.runtime, self._origin.facts.tool_call_id
         try:
-            keep_result(runtime.folder, task.hash, result, lambda value: runtime.redactor.scrub(value).value)
+            keep_result(runtime.folder, task.hash, result, lambda value: runtime.redactor.scrub(value).value, call)
         except OSError as error:
             # The answer is worth more than its copy; a call that is made again finds it in the conversation.
             runtime.session.coordinator.log("WARNING", f"the result of {runtime.folder} cannot be kept: {error}")

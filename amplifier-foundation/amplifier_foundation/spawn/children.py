@@ -225,7 +225,8 @@ class ChildSessions:
             return stored
         if not is_new_task and (answer := answer_of(saved, task)) is not None:
             with suppress(OSError):  # then it is found in the conversation again
-                keep_result(saved.folder, task, answer, lambda value: self._parent.redactor.scrub(value).value)
+                scrub = self._parent.redactor.scrub
+                keep_result(saved.folder, task, answer, lambda value: scrub(value).value, request.tool_call_id)
             return answer
         prompt = request.instruction if is_new_task else prompt_to_go_on(saved, request.instruction)
         prepared, warnings = prepared_again(saved, self._parent.prepared)

@@ -12,11 +12,12 @@ from amplifier_foundation.errors import did_you_mean
 from amplifier_foundation.merge import copied
 from amplifier_foundation.prepared import Prepared
 from amplifier_foundation.sessions.resume import SavedSession, load_session
-from amplifier_foundation.sessions.turns import message_text
+from amplifier_foundation.sessions.turns import message_text, starts_turn
 from amplifier_foundation.spawn.errors import ChildUnknownError
 from amplifier_foundation.spawn.ids import is_plain
 from amplifier_foundation.spawn.plan import tighten
-from amplifier_foundation.spawn.stored import Result, end_of
+from amplifier_foundation.spawn.stored import Result, end_of, last_result
+from amplifier_kit.delegation.inherited import without_context
 from amplifier_kit.pairing import tool_call_ids
 
 _GO_ON: Final = (
@@ -75,7 +76,21 @@ def prompt_to_go_on(saved: SavedSession, instruction: str) -> str:
 
 def answer_of(saved: SavedSession, task: str) -> Result | None:
     """Return the answer of a child that was done when its process died before the answer could be kept."""
-    if end_of(saved.folder, task) is not None or not saved.messages:
+    return _last_answer(saved) if end_of(saved.folder, task) is None else None
+
+
+def next_answer_of(saved: SavedSession, instruction: str) -> Result | None:
+    """Return the same for a child that was to go on with another task: only what was said to that, and is not kept."""
+    prompts = [message for message in saved.messages if starts_turn(message)]
+    answer, kept = _last_answer(saved), last_result(saved.folder)
+    if answer is None or len(prompts) < 2 or without_context(message_text(prompts[-1])) != instruction:
+        return None
+    return answer if kept is None or kept.get("output") != answer["output"] else None
+
+
+def _last_answer(saved: SavedSession) -> Result | None:
+    """Return what a child said last as its answer, None when that is none."""
+    if not saved.messages:
         return None
     last = saved.messages[-1]
     text, marks = message_text(last), last.get("metadata")

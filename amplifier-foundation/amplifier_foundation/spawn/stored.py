@@ -15,6 +15,8 @@ RESULTS: Final = "results.json"
 FINAL: Final = ("success", "incomplete")
 #: How many tasks of one child are remembered.
 _MOST: Final = 50
+#: The call that a result answers, in the file alone: by its words a task is not known to those who have the call only.
+_CALL: Final = "tool_call_id"
 
 Result = dict[str, Any]
 
@@ -26,9 +28,9 @@ def task_hash(*words: str) -> str:
     return hashlib.sha256("\0".join(words).encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def keep_result(folder: Path, task: str, result: Result, scrub: Callable[[Any], Any]) -> None:
-    """Write what came of a task, masked, beside what came of others; raises OSError."""
-    kept = {**scrub(result), "session_id": result["session_id"]}
+def keep_result(folder: Path, task: str, result: Result, scrub: Callable[[Any], Any], call: str | None) -> None:
+    """Write what came of a task, masked, and of which call it was, beside what came of others; raises OSError."""
+    kept = {**scrub(result), "session_id": result["session_id"], **({_CALL: call} if call is not None else {})}
     results = {**{name: one for name, one in _results(folder).items() if name != task}, task: kept}
     content = {"version": 1, "results": dict(list(results.items())[-_MOST:])}
     text = json.dumps(content, ensure_ascii=False, default=str)
@@ -50,11 +52,21 @@ def last_result(folder: Path) -> Result | None:
 
 def stored_result(folder: Path, task: str) -> Result | None:
     """Return what came of a task that is done; None when it is not, or the file cannot be read."""
-    result = _results(folder).get(task)
+    return _done(_results(folder).get(task))
+
+
+def result_of_call(folder: Path, call: str) -> Result | None:
+    """Return what came of the task that a call gave to a child and that is done; None as with `stored_result`."""
+    of_call = [one for one in _results(folder).values() if isinstance(one, dict) and one.get(_CALL) == call]
+    return _done(of_call[-1]) if of_call else None
+
+
+def _done(result: Any) -> Result | None:
     if not isinstance(result, dict) or result.get("status") not in FINAL or not isinstance(result.get("output"), str):
         return None
     known = result.get("metadata")
-    return {**result, "metadata": {**(known if isinstance(known, dict) else {}), "is_stored": True}}
+    facts = {**(known if isinstance(known, dict) else {}), "is_stored": True}
+    return {**{key: value for key, value in result.items() if key != _CALL}, "metadata": facts}
 
 
 def _results(folder: Path) -> dict[str, Any]:
