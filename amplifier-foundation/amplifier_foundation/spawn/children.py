@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -22,6 +23,7 @@ from amplifier_foundation.spawn.recovered import FROM_CHILD
 from amplifier_foundation.spawn.request import SELF, SpawnRequest
 from amplifier_foundation.spawn.roster import Roster
 from amplifier_foundation.spawn.stored import Result, keep_result, stored_result, task_hash
+from amplifier_kit.dispatches import call_in_progress
 
 if TYPE_CHECKING:
     from amplifier_foundation.prepared import Prepared
@@ -65,9 +67,10 @@ class ChildSessions:
         A child that did this task already is not run again: what came of it is returned. One that was cut off goes on.
         """
         agent = self._roster.definition(request.agent, agents)
-        request = self._with_call(request)
+        given, request = request, self._with_call(request)
         task = self._task(request)
-        identity = self._identity(request, task)
+        # Who names a call means its child. A tool that does not, and starts the same twice at once, means two.
+        identity = self._identity(request, task, is_shared=_named_call(given) is not None)
         work = self._find_or_start(identity, task, request, agent)
         return self._noted(request.tool_call_id, await self._once(identity, task, work, request.timeout))
 
@@ -118,40 +121,44 @@ class ChildSessions:
         """Return a request that knows the call it was made in, as far as the caller or the loop tells."""
         if request.tool_call_id is not None:
             return request
-        coordinator = self._parent.session.coordinator
-        contexts = getattr(coordinator, "_tool_dispatch_contexts", None)
-        of_task = contexts.get(asyncio.current_task()) if isinstance(contexts, dict) else None
-        for told in (request.session_metadata, of_task, getattr(coordinator, "_tool_dispatch_context", None)):
-            if isinstance(told, Mapping) and isinstance(told.get("tool_call_id"), str):
-                group = told.get("parallel_group_id")
-                return replace(
-                    request,
-                    tool_call_id=told["tool_call_id"],
-                    parallel_group_id=group if isinstance(group, str) else request.parallel_group_id,
-                )
-        return request
+        is_named = _named_call(request) is not None
+        told = request.session_metadata if is_named else call_in_progress(self._parent.session.coordinator)
+        if told is None or not isinstance(told.get("tool_call_id"), str):
+            return request
+        group = told.get("parallel_group_id")
+        return replace(
+            request,
+            tool_call_id=told["tool_call_id"],
+            parallel_group_id=group if isinstance(group, str) else request.parallel_group_id,
+        )
 
     def _task(self, request: SpawnRequest) -> str:
         """Return what tells a task from others: its words, and which use of its call's id it is."""
         times = self._times(request.tool_call_id)
         return task_hash(request.instruction, str(times)) if times else task_hash(request.instruction)
 
-    def _identity(self, request: SpawnRequest, task: str) -> str:
+    def _identity(self, request: SpawnRequest, task: str, *, is_shared: bool) -> str:
         if request.sub_session_id is None:
-            return self._call_id(request.agent, request.tool_call_id, task)
+            return self._call_id(request.agent, request.tool_call_id, task, is_shared=is_shared)
         if not is_plain(request.sub_session_id) or request.sub_session_id == self._parent.session_id:
             raise SpawnError(f"sub_session_id {request.sub_session_id!r} cannot be the id of a child")
         return request.sub_session_id
 
-    def _call_id(self, agent: str, call: str | None, task: str | None) -> str:
-        """Return the id by call, and by task too when the call has started another one already."""
+    def _call_id(self, agent: str, call: str | None, task: str | None, *, is_shared: bool = True) -> str:
+        """Return the id by call, and by more when the call has started others already.
+
+        The child that has the same task already is meant, but for one at work that is not to be shared.
+        """
         times = self._times(call)
         distinct = (str(times),) if times else ()
         identity = child_id(self._parent.session_id, call, agent, *distinct)
         if call is None or task is None:
             return identity
-        known = self._running[identity].task if identity in self._running else self._task_on_disk(identity)
-        return identity if known in (None, task) else child_id(self._parent.session_id, call, agent, *distinct, task)
+        for more in _further(task):
+            if self._known_task(identity) in (None, task) and (is_shared or identity not in self._running):
+                break
+            identity = child_id(self._parent.session_id, call, agent, *distinct, *more)
+        return identity
 
     def _times(self, call: str | None) -> int:
         """Return how often this call id was used before the call that is meant now."""
@@ -166,8 +173,11 @@ class ChildSessions:
             self._answered_in[call] = self._parent.turns
         return result
 
-    def _task_on_disk(self, identity: str) -> str | None:
+    def _known_task(self, identity: str) -> str | None:
+        """Return the task that a child was started with; None when there is no such child."""
         folder = self._place / identity
+        if identity in self._running:
+            return self._running[identity].task
         if not folder.is_dir():
             return None
         from amplifier_foundation.sessions.metadata import load_metadata
@@ -304,6 +314,18 @@ async def _in_time(work: Coroutine[Any, Any, Result], identity: str, timeout: fl
             raise
         text = f"the session {identity} was not done after {timeout:g} s and was stopped"
         raise ChildFailedError(identity, text) from error
+
+
+def _named_call(request: SpawnRequest) -> str | None:
+    """Return the call that the caller itself names."""
+    call = request.tool_call_id or request.session_metadata.get("tool_call_id")
+    return call if isinstance(call, str) else None
+
+
+def _further(task: str) -> Iterator[tuple[str, ...]]:
+    """Tell the children of one call apart: by their task, and those that have the same one by their number."""
+    yield (task,)
+    yield from ((task, str(number)) for number in count(2))
 
 
 def _answered_calls(saved: SavedSession | None) -> list[str]:

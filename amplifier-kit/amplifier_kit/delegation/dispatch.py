@@ -7,6 +7,8 @@ from collections.abc import Coroutine
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from amplifier_kit.dispatches import call_in_progress
+
 __all__ = ["Dispatch"]
 
 T = TypeVar("T")
@@ -21,12 +23,9 @@ class Dispatch:
 
     @classmethod
     def current(cls, coordinator: Any) -> Dispatch:
-        """Return the call that runs in this task, else the one the session says is running."""
-        known = _known(coordinator)
-        found = known.get(asyncio.current_task()) if known is not None else None
-        if not isinstance(found, dict):
-            found = getattr(coordinator, "_tool_dispatch_context", None)
-        if not isinstance(found, dict):
+        """Return the call that runs in this task, in the one that started it, or that the session says is running."""
+        found = call_in_progress(coordinator)
+        if found is None:
             return cls()
         return cls(_text(found.get("tool_call_id")), _text(found.get("parallel_group_id")))
 

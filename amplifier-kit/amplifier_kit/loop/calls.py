@@ -20,6 +20,7 @@ from typing import Any, Final, NamedTuple
 from amplifier_core.events import TOOL_ERROR, TOOL_POST, TOOL_PRE
 from amplifier_core.models import HookResult, ToolResult
 from amplifier_kit.action import action_of
+from amplifier_kit.dispatches import dispatched
 from amplifier_kit.loop.edits import MOST_EDITS, EditError, edited_input, with_note
 from amplifier_kit.loop.host import Host
 from amplifier_kit.loop.reply import Call
@@ -303,24 +304,10 @@ class CallRunner:
         return returned if isinstance(returned, ToolResult) else _as_result(returned)
 
     async def _dispatched(self, tool: Any, payload: dict[str, Any]) -> Any:
-        """Execute the tool in this task, known by its call to whoever looks the task up."""
-        dispatches = self._dispatches()
-        task = asyncio.current_task()
-        dispatches[task] = {key: payload[key] for key in ("tool_call_id", "parallel_group_id")}
-        try:
+        """Execute the tool in this task, known by its call to whoever looks the task up, or one that it started."""
+        with dispatched(self.host.coordinator, {key: payload[key] for key in ("tool_call_id", "parallel_group_id")}):
             returned = tool.execute(payload["tool_input"])
             return await returned if isawaitable(returned) else returned
-        finally:
-            dispatches.pop(task, None)
-
-    def _dispatches(self) -> dict[Any, dict[str, str]]:
-        coordinator = self.host.coordinator
-        known = getattr(coordinator, "_tool_dispatch_contexts", None)
-        if not isinstance(known, dict):
-            known = {}
-            if coordinator is not None:
-                coordinator._tool_dispatch_contexts = known
-        return known
 
     async def _posted(self, result: ToolResult, passage: Passage) -> Any:
         """Show a result to the hooks and return the content that the model reads."""
