@@ -15,7 +15,7 @@ from amplifier_foundation.sessions.plan_facts import planned_budget
 from amplifier_foundation.sessions.recovery import RECOVERED
 from amplifier_foundation.spawn.child import Child, Surroundings, Task
 from amplifier_foundation.spawn.cost import ChildCosts
-from amplifier_foundation.spawn.errors import ChildBusyError, ChildFailedError, SpawnError
+from amplifier_foundation.spawn.errors import ChildBusyError, ChildFailedError, ChildUnknownError, SpawnError
 from amplifier_foundation.spawn.ids import child_id, is_plain
 from amplifier_foundation.spawn.origin import ChildFacts, Origin
 from amplifier_foundation.spawn.parts import ChildParts
@@ -72,7 +72,8 @@ class ChildSessions:
         # Who names a call means its child. A tool that does not, and starts the same twice at once, means two.
         identity = self._identity(request, task, is_shared=_named_call(given) is not None)
         work = self._find_or_start(identity, task, request, agent)
-        return self._noted(request.tool_call_id, await self._once(identity, task, work, request.timeout))
+        result = await self._once(identity, request.agent, task, work, request.timeout)
+        return self._noted(request.tool_call_id, result)
 
     async def resume(self, session_id: Any, request: SpawnRequest) -> Result:
         """Return what a child makes of another task; raises ChildUnknownError when there is no such child."""
@@ -82,7 +83,8 @@ class ChildSessions:
         saved = await load_child(self._place, session_id, self._parent.session_id)
         task = task_hash(*filter(None, (request.tool_call_id, self._task(request))))
         work = self._go_on(saved, task, request, is_new_task=True)
-        return self._noted(request.tool_call_id, await self._once(saved.session_id, task, work, request.timeout))
+        result = await self._once(saved.session_id, _agent_of(saved), task, work, request.timeout)
+        return self._noted(request.tool_call_id, result)
 
     def child_id(self, agent: str, tool_call_id: str | None = None, instruction: str | None = None) -> str:
         """Return the id of the child that a call means."""
@@ -147,15 +149,15 @@ class ChildSessions:
     def _call_id(self, agent: str, call: str | None, task: str | None, *, is_shared: bool = True) -> str:
         """Return the id by call, and by more when the call has started others already.
 
-        The child that has the same task already is meant, but for one at work that is not to be shared.
+        The child of that agent that has the same task already is meant, but for one at work that is not to be shared.
         """
         times = self._times(call)
         distinct = (str(times),) if times else ()
         identity = child_id(self._parent.session_id, call, agent, *distinct)
         if call is None or task is None:
             return identity
-        for more in _further(task):
-            if self._known_task(identity) in (None, task) and (is_shared or identity not in self._running):
+        for more in _further(agent, task):
+            if self._known(identity) in (None, (agent, task)) and (is_shared or identity not in self._running):
                 break
             identity = child_id(self._parent.session_id, call, agent, *distinct, *more)
         return identity
@@ -173,26 +175,29 @@ class ChildSessions:
             self._answered_in[call] = self._parent.turns
         return result
 
-    def _known_task(self, identity: str) -> str | None:
-        """Return the task that a child was started with; None when there is no such child."""
+    def _known(self, identity: str) -> tuple[str, str] | None:
+        """Return the agent and the first task of a child; None when there is no such child, or nobody knows."""
         folder = self._place / identity
         if identity in self._running:
-            return self._running[identity].task
+            return self._running[identity].agent, self._running[identity].task
         if not folder.is_dir():
             return None
         from amplifier_foundation.sessions.metadata import load_metadata
 
-        known = load_metadata(folder).data.get("task_sha256")
-        return known if isinstance(known, str) else None
+        facts = load_metadata(folder).data
+        agent, task = facts.get("agent_name"), facts.get("task_sha256")
+        return (agent, task) if isinstance(agent, str) and isinstance(task, str) else None
 
     # -- running it --
 
-    async def _once(self, identity: str, task: str, work: Coroutine[Any, Any, Result], timeout: float | None) -> Result:
+    async def _once(
+        self, identity: str, agent: str, task: str, work: Coroutine[Any, Any, Result], timeout: float | None
+    ) -> Result:
         """Run a child, or wait for the one that does the same task already; raises ChildBusyError for another task."""
         if identity in self._running:
             work.close()
-            return await self._running[identity].result_of(identity, task)
-        at_work = self._running[identity] = _AtWork(task, asyncio.current_task())
+            return await self._running[identity].result_of(identity, agent, task)
+        at_work = self._running[identity] = _AtWork(agent, task, asyncio.current_task())
         future = at_work.future
         try:
             result = await _in_time(work, identity, timeout)
@@ -211,6 +216,7 @@ class ChildSessions:
     async def _find_or_start(self, identity: str, task: str, request: SpawnRequest, agent: Mapping[str, Any]) -> Result:
         folder = self._place / identity
         if folder.is_dir():
+            self._check_agent(identity, request.agent)
             if (stored := stored_result(folder, task)) is not None:
                 return stored
             from amplifier_foundation.spawn.resuming import cut_off
@@ -227,6 +233,12 @@ class ChildSessions:
         work = Task(request.instruction, task, request.parent_messages, warnings)
         return await self._run(origin, prepared, None, work, agent, is_own_process=request.use_subprocess)
 
+    def _check_agent(self, identity: str, agent: str) -> None:
+        """Raise ChildUnknownError when the child of an id is another agent: its answer is not the one that is meant."""
+        there = self.agent_of(identity)
+        if there is not None and there != agent:
+            raise ChildUnknownError(f"the session {identity} is of agent {there!r}, not of {agent!r}: use another id")
+
     async def _go_on(self, saved: SavedSession, task: str, request: SpawnRequest, *, is_new_task: bool) -> Result:
         """Let a child that is on disk work on: on its next task, or on the one that it was cut off from."""
         from amplifier_foundation.spawn.resuming import answer_of, prepared_again, prompt_to_go_on
@@ -241,7 +253,7 @@ class ChildSessions:
         prompt = request.instruction if is_new_task else prompt_to_go_on(saved, request.instruction)
         prepared, warnings = prepared_again(saved, self._parent.prepared)
         agent, depth = saved.metadata.get("agent_overlay"), saved.metadata.get("self_delegation_depth")
-        facts = self._facts(saved.session_id, request, str(saved.metadata.get("agent_name") or SELF))
+        facts = self._facts(saved.session_id, request, _agent_of(saved))
         self_depth = depth if isinstance(depth, int) else 0
         origin = self._parts.origin(facts, prepared, agent, self_depth, {}, has_own_provider=True)
         work = Task(prompt, task, (), warnings)
@@ -286,18 +298,18 @@ class ChildSessions:
 
 
 class _AtWork:
-    """A child at work: its task, who waits for it, and its result for others who want the same."""
+    """A child at work: its agent and task, who waits for it, and its result for others who want the same."""
 
-    def __init__(self, task: str, caller: asyncio.Task[Any] | None) -> None:
-        self.task, self.caller = task, caller
+    def __init__(self, agent: str, task: str, caller: asyncio.Task[Any] | None) -> None:
+        self.agent, self.task, self.caller = agent, task, caller
         self.future: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
 
-    async def result_of(self, identity: str, task: str) -> Result:
+    async def result_of(self, identity: str, agent: str, task: str) -> Result:
         """Return the result when it is there.
 
-        Raises ChildBusyError when it will be that of another task, ChildFailedError when the child was stopped.
+        Raises ChildBusyError when it will be that of another agent or task, ChildFailedError when it was stopped.
         """
-        if task != self.task:
+        if (agent, task) != (self.agent, self.task):
             raise ChildBusyError(f"the session {identity} is at work on another task: wait for it")
         await asyncio.wait([self.future])
         if self.future.cancelled():
@@ -316,16 +328,21 @@ async def _in_time(work: Coroutine[Any, Any, Result], identity: str, timeout: fl
         raise ChildFailedError(identity, text) from error
 
 
+def _agent_of(saved: SavedSession) -> str:
+    return str(saved.metadata.get("agent_name") or SELF)
+
+
 def _named_call(request: SpawnRequest) -> str | None:
     """Return the call that the caller itself names."""
     call = request.tool_call_id or request.session_metadata.get("tool_call_id")
     return call if isinstance(call, str) else None
 
 
-def _further(task: str) -> Iterator[tuple[str, ...]]:
-    """Tell the children of one call apart: by their task, and those that have the same one by their number."""
+def _further(agent: str, task: str) -> Iterator[tuple[str, ...]]:
+    """Tell the children of one call apart: by their task, by their agent, of whose name an id has a part, by number."""
     yield (task,)
-    yield from ((task, str(number)) for number in count(2))
+    yield (task, agent)
+    yield from ((task, agent, str(number)) for number in count(2))
 
 
 def _answered_calls(saved: SavedSession | None) -> list[str]:

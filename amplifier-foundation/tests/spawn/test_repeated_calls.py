@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from amplifier_foundation.spawn import ChildUnknownError
+from amplifier_foundation.spawn import ChildBusyError, ChildUnknownError
 
 
 def _starts(tree: Any, identity: str) -> int:
@@ -50,6 +50,39 @@ async def test_two_tasks_of_one_call_are_two_children(tree: Any, spawn_in: Any) 
     assert len({one["session_id"] for one in first}) == 3
     assert [one["session_id"] for one in again] == [one["session_id"] for one in first]
     assert all(one["metadata"]["is_stored"] for one in again)
+
+
+@pytest.mark.parametrize("names", [("a.b", "a-b"), ("审查", "建筑"), ("x" * 90 + "1", "x" * 90 + "2")])
+@pytest.mark.parametrize("is_at_once", [True, False])
+async def test_agents_whose_names_look_alike_in_an_id_are_two_children(
+    tree: Any, spawn_in: Any, names: tuple[str, str], is_at_once: bool
+) -> None:
+    """An id has a part of the agent's name: what tells two apart is the whole of it, now and when they come again."""
+    tree.plan["agents"] = {name: {"description": name, "instruction": f"You are {name}."} for name in names}
+    tree.script([], {name: [{"text": f"I am {name}."}] for name in names})
+    async with tree.run() as runtime:
+        asked = [(name, task) for task in ("Who?", "And?") for name in names]
+        work = [spawn_in(runtime)(name, task, tool_call_id="call-1") for name, task in asked]
+        first = await asyncio.gather(*work) if is_at_once else [await one for one in work]
+        assert spawn_in(runtime).child_id(names[1], "call-1", "Who?") == first[1]["session_id"]
+        again = [await spawn_in(runtime)(name, task, tool_call_id="call-1") for name, task in asked]
+    assert [one["output"] for one in first] == [f"I am {name}." for name, _ in asked]
+    assert len({one["session_id"] for one in first}) == 4
+    assert [one["session_id"] for one in again] == [one["session_id"] for one in first]
+    assert all(one["metadata"]["is_stored"] for one in again)
+
+
+async def test_the_answer_of_one_agent_is_not_given_for_another(tree: Any, spawn_in: Any) -> None:
+    """A given id that belongs to another agent is refused, whether that is at work or done."""
+    given = {"sub_session_id": "0000000000000000-00000000000000aa_explorer", "tool_call_id": "call-1"}
+    async with tree.run() as runtime:
+        first = asyncio.ensure_future(spawn_in(runtime)("explorer", "Look.", **given))
+        await asyncio.sleep(0)
+        with pytest.raises(ChildBusyError, match="at work"):
+            await spawn_in(runtime)("builder", "Look.", **given)
+        await first
+        with pytest.raises(ChildUnknownError, match="of agent 'explorer', not of 'builder'"):
+            await spawn_in(runtime)("builder", "Look.", **given)
 
 
 @pytest.mark.parametrize("is_resumed", [True, False])
