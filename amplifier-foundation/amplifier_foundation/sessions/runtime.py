@@ -111,8 +111,8 @@ class SessionRuntime:
         self._release: Callable[[], None] = lambda: None
         #: What there was when the session was ready.
         self.mounted = Mounted()
-        #: Whether the session came as far as having a log.
-        self.was_opened = False
+        #: Whether the session came as far as having a log, and whether it has ended: then nothing starts from it.
+        self.was_opened = self.is_over = False
         self.trust = trust
         self.prompt = self._system_prompt()  # rules are about the files it finds
         plan, missing = live_plan(prepared, environ)
@@ -382,6 +382,7 @@ class SessionRuntime:
                 await self.children.close()
             await self.session.cleanup()
         finally:
+            self.is_over = True
             self._release()
             if self._log is not None:
                 self._log.close()

@@ -54,7 +54,9 @@ class ChildSessions:
         self._answered_in: dict[str, int] = {}
 
     def check_parent(self, given: Any) -> None:
-        """Raise SpawnError when the caller means another session than this one."""
+        """Raise SpawnError when the caller means another session than this one, or this one has ended."""
+        if self._parent.is_over:
+            raise SpawnError(f"the session {self._parent.session_id} has ended: it starts no children any more")
         named = given if isinstance(given, str) else getattr(given, "session_id", None)
         if isinstance(named, str) and named != self._parent.session_id:
             raise SpawnError(

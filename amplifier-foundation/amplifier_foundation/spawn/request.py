@@ -44,6 +44,9 @@ class SpawnRequest:
             kind = _KINDS[name]
             if not isinstance(value, kind) or (isinstance(value, bool) and bool not in _types(kind)):
                 raise SpawnError(f"{name} must be {_WORDS[_types(kind)[0]]}, got {value!r}")
+        for message in given.get("parent_messages", ()):
+            if not isinstance(message, Mapping):
+                raise SpawnError(f"parent_messages: each must be a message with role and content, got {message!r:.100}")
         preferences = [_preference(entry) for entry in given.get("provider_preferences", ())]
         if preferences:
             given["provider_preferences"] = preferences

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from amplifier_foundation.spawn import ChildUnknownError
+from amplifier_foundation.spawn import ChildUnknownError, SpawnError
 
 
 def _resume(runtime: Any) -> Any:
@@ -135,3 +135,29 @@ async def test_events_and_results_name_the_agent_of_a_child_that_goes_on(tree: A
     told = [data["agent"] for event, data in tree.events(runtime.session_id) if event.startswith("delegate:")]
     assert told == ["team:explorer"] * 4
     assert '"agent": "team:explorer"' in [text for role, text in tree.said(runtime.session_id) if role == "tool"][-1]
+
+
+@pytest.mark.parametrize("has_children", [True, False])
+async def test_a_session_that_has_ended_starts_no_children_and_lets_none_go_on(
+    tree: Any, spawn_in: Any, has_children: bool
+) -> None:
+    """Its log is closed and nobody would stop them; whoever kept the capability is told."""
+    async with tree.run() as runtime:
+        child = (await spawn_in(runtime)("explorer", "Look."))["session_id"] if has_children else "any"
+    for late in (spawn_in(runtime)("explorer", "Look again."), _resume(runtime)(child, "Go on.")):
+        with pytest.raises(SpawnError, match=f"{runtime.session_id} has ended"):
+            await late
+    assert len(list(tree.place.iterdir())) == 1 + has_children
+
+
+async def test_the_end_of_a_session_may_be_told_to_an_agent(tree: Any, spawn_in: Any) -> None:
+    """Who hears of the end can have it summed up: the session has ended when all have heard of it."""
+    told: list[str] = []
+
+    async with tree.run() as runtime:
+
+        async def on_end(event: str, data: dict[str, Any]) -> None:
+            told.append((await spawn_in(runtime)("explorer", "Sum it up."))["status"])
+
+        runtime.session.coordinator.hooks.register("session:end", on_end)
+    assert told == ["success"]
