@@ -42,6 +42,7 @@ async def mount(coordinator, config=None):
         spawn = coordinator.get_capability("session.spawn")
         for agent, task in given.get("before", []):
             await spawn(agent_name=agent, instruction=task)
+        await asyncio.gather(*(spawn(agent_name=agent, instruction=task) for agent, task in given.get("beside", [])))
         return (await spawn(agent_name=given["agent"], instruction=given["task"]))["output"]
     await coordinator.mount("tools", PlainTool("call", call))
     return {"name": "tool-calling"}
@@ -166,13 +167,13 @@ async def test_finished_children_are_not_run_again(killed: Any, delegating: str,
     assert changed == {_agents(tree)["slow"], _agents(tree)["nested"]}
 
 
-async def test_every_child_of_a_call_that_was_interrupted_is_named(tree: Any) -> None:
+@pytest.mark.parametrize("how", ["before", "beside"])
+async def test_every_child_of_a_call_that_was_interrupted_is_named(tree: Any, how: str) -> None:
     """A tool that starts several is not done with the first: the model reads what each has answered, or how it goes on.
 
-    One agent that got two tasks in one call has two sessions.
+    One agent that got two tasks in one call has two sessions, whether it got them in turn or side by side.
     """
-    before = [["quick", "One."], ["quick", "Two."]]
-    arguments = {"agent": "slow", "task": "Three.", "before": before}
+    arguments = {"agent": "slow", "task": "Three.", how: [["quick", "One."], ["quick", "Two."]]}
     process = _start(tree, [{"name": "call", "arguments": arguments, "id": "several"}])
 
     def is_time() -> bool:
