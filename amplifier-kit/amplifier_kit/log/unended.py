@@ -3,12 +3,15 @@
 An event reaches the log after every hook with a lower priority. When one of them hangs and the session is stopped, what
 it hung in never comes there; a hook that denies an event keeps it from everybody behind it too; and the log of a
 process that is gone ends wherever it was.
+
+A child may outlive the turn that started it: one that does not let itself be stopped is told of when it is down. So its
+end is awaited as long as its session lasts.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from amplifier_core.events import (
@@ -35,19 +38,18 @@ _ENDS_OF_TURN: Final = (PROMPT_COMPLETE, ORCHESTRATOR_COMPLETE, EXECUTION_END)
 class _Kind(NamedTuple):
     """Work inside a turn, of which there may be several pieces at once."""
 
-    #: What tells one from the others.
-    key: str
+    #: What tells one from the others: the same child may be asked again while it works.
+    key: tuple[str, ...]
     #: What is written when its end does not come.
     end: str
     #: What of its beginning stands in its end too.
     kept: tuple[str, ...]
 
 
-_TOOL: Final = _Kind("tool_call_id", TOOL_ERROR, ("tool_name", "tool_call_id", "parallel_group_id"))
-_CHILD: Final = "sub_session_id"
+_TOOL: Final = _Kind(("tool_call_id",), TOOL_ERROR, ("tool_name", "tool_call_id", "parallel_group_id"))
 _CHILDREN: Final = {
     tool: _Kind(
-        _CHILD,
+        ("sub_session_id", "tool_call_id"),
         f"{tool}:agent_cancelled",
         ("agent", "sub_session_id", "parent_session_id", "tool_call_id", "parallel_group_id"),
     )
@@ -69,6 +71,29 @@ _IDS: Final = ("session_id", "parent_id", "trace_id", "turn_id", "span_id", "par
 WRITTEN_BY: Final = "written_by"
 
 
+class _Work(NamedTuple):
+    """One piece of work, by what tells it from the others; without a name when its event does not say."""
+
+    kind: _Kind
+    names: tuple[str | None, ...]
+
+    @classmethod
+    def of(cls, kind: _Kind, data: Mapping[str, Any]) -> _Work:
+        """Return the one that an event tells of."""
+        told = (data.get(key) for key in kind.key)
+        return cls(kind, tuple(name if isinstance(name, str) else None for name in told))
+
+    @property
+    def name(self) -> str:
+        """Return the id of the call, or of the child."""
+        return self.names[0] or ""
+
+    @property
+    def is_child(self) -> bool:
+        """Tell whether it is a session of its own."""
+        return self.kind is not _TOOL
+
+
 class _Begun(NamedTuple):
     facts: dict[str, Any]
     at: float
@@ -88,10 +113,17 @@ class Unended:
         self._session: _Begun | None = None
         self._turn: dict[str, _Begun] = {}
         self._ended: set[str] = set()
-        self._work: dict[tuple[_Kind, str], _Begun] = {}
+        self._work: dict[_Work, _Begun] = {}
+        #: The children whose ends were written here.
+        self._closed: set[_Work] = set()
 
-    def note(self, event: str, data: Mapping[str, Any]) -> None:
-        """Take in an event of `TELLING` before it is written; ends that are overdue by then are written first."""
+    def note(self, event: str, data: Mapping[str, Any]) -> bool:
+        """Take in an event of `TELLING` before it is written; ends that are overdue by then are written first.
+
+        Returns False when it is not to be written: the end of a child that has one already.
+        """
+        if event == SESSION_END:
+            self._end_work(self._work)
         if event in (EXECUTION_START, SESSION_END) or (event == PROMPT_SUBMIT and event in self._turn):
             self.end_turn()
         if event in _SESSION:
@@ -103,21 +135,33 @@ class Unended:
         elif event in _ENDS_OF_TURN:
             self._note_end_of_turn(event)
         elif (kind := _STARTS.get(event)) is not None:
-            if isinstance(name := data.get(kind.key), str):
-                self._work[kind, name] = self._begun(data, kind.kept)
+            self._note_start(_Work.of(kind, data), data)
         elif (kind := _ENDS.get(event)) is not None:
-            self._work.pop((kind, str(data.get(kind.key))), None)
+            return self._note_end(_Work.of(kind, data))
+        return True
+
+    def _note_start(self, work: _Work, data: Mapping[str, Any]) -> None:
+        if not work.name:
+            return
+        if work.is_child and work in self._work:
+            self._end_work([work])
+        self._closed.discard(work)
+        self._work[work] = self._begun(data, work.kind.kept)
+
+    def _note_end(self, work: _Work) -> bool:
+        self._work.pop(work, None)
+        return work not in self._closed
 
     def _note_end_of_turn(self, event: str) -> None:
         self._ended.add(event)
         if event == EXECUTION_END:
-            self._end_work()
+            self._end_work(self._of_turn())
             self._forget_turn()
 
     @property
     def children(self) -> list[str]:
         """Return the sessions below this one that are at work."""
-        return [name for kind, name in self._work if kind.key == _CHILD]
+        return list(dict.fromkeys(work.name for work in self._work if work.is_child))
 
     @property
     def is_any(self) -> bool:
@@ -125,8 +169,8 @@ class Unended:
         return self._session is not None or bool(self._turn or self._work)
 
     def end_turn(self) -> None:
-        """Write what a turn that is over lacks: the ends of its work, and its own."""
-        self._end_work()
+        """Write what a turn that is over lacks: the ends of its tools, and its own."""
+        self._end_work(self._of_turn())
         for event, begun in self._lacking():
             response = {"response": ""} if event == EXECUTION_END else {}
             self._close(event, begun, response)
@@ -134,6 +178,7 @@ class Unended:
 
     def end(self) -> None:
         """Write everything that is lacking; nothing more will come."""
+        self._end_work(self._work)
         self.end_turn()
         begun, self._session = self._session, None
         if begun is not None:
@@ -154,11 +199,17 @@ class Unended:
         self._turn.clear()
         self._ended.clear()
 
-    def _end_work(self) -> None:
-        work, self._work = self._work, {}
-        for (kind, _), begun in reversed(work.items()):
+    def _of_turn(self) -> list[_Work]:
+        """Return the work that ends with its turn at the latest."""
+        return [work for work in self._work if not work.is_child]
+
+    def _end_work(self, over: Iterable[_Work]) -> None:
+        for work in reversed(list(over)):
+            begun = self._work.pop(work)
+            if work.is_child:
+                self._closed.add(work)
             error = {"type": self._ending(), "msg": "nothing was heard of its end"}
-            self._close(kind.end, begun, {"error": error})
+            self._close(work.kind.end, begun, {"error": error})
 
     def _close(self, event: str, begun: _Begun, facts: dict[str, Any]) -> None:
         duration = round((self._clock() - begun.at) * 1000, 3)

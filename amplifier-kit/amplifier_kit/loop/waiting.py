@@ -173,9 +173,16 @@ def _forget(task: asyncio.Future[Any]) -> None:
     if task.done():
         _consume(task)
         return
-    logger.warning("%r ignores its cancellation and is left behind", task)
+    logger.warning("Work that was stopped does not end and is left behind: %s", _named(task))
     _left_behind.add(task)
     task.add_done_callback(_consume)
+
+
+def _named(task: asyncio.Future[Any]) -> str:
+    """Return what a task does, in a word that a person finds in the code."""
+    work = task.get_coro() if isinstance(task, asyncio.Task) else task
+    inner = work._work if isinstance(work, Contained) else work
+    return str(getattr(inner, "__qualname__", None) or type(inner).__name__)
 
 
 def _consume(task: asyncio.Future[Any]) -> None:

@@ -16,7 +16,7 @@ TURN = (
     ("prompt:submit", {"turn_id": "t"}),
     ("tool:pre", {"tool_call_id": "c", "tool_name": "look", "turn_id": "t"}),
     ("delegate:agent_spawned", {"sub_session_id": "d", "agent": "x", "tool_call_id": "c", "turn_id": "t"}),
-    ("delegate:agent_completed", {"sub_session_id": "d"}),
+    ("delegate:agent_completed", {"sub_session_id": "d", "tool_call_id": "c"}),
     ("tool:post", {"tool_call_id": "c"}),
     ("prompt:complete", {}),
     ("orchestrator:complete", {}),
@@ -95,3 +95,40 @@ def test_an_end_says_whose_it_is_and_that_the_log_wrote_it() -> None:
     unended.note(*TURN[0])
     unended.end()
     assert (written["execution:end"]["status"], written["session:end"]["status"]) == ("incomplete", "failed")
+
+
+def test_a_child_may_end_after_its_turn() -> None:
+    """One that does not let itself be stopped is told of later: its own end is the only one."""
+    written: list[str] = []
+    unended = Unended("x", lambda event, data: written.append(event), lambda: "cancelled")
+    for event, data in (("session:start", {}), *TURN[:4], *TURN[5:], *TURN[:2]):
+        assert unended.note(event, data)
+    assert written == []
+    assert unended.note("delegate:agent_cancelled", {"sub_session_id": "d", "tool_call_id": "c"})
+    unended.end()
+    assert "delegate:agent_cancelled" not in written
+
+
+def test_an_end_that_comes_after_the_log_has_written_it_is_not_written_again() -> None:
+    """A child has one end, also when its session is over first; when it goes on after that, it ends once more."""
+    written: list[str] = []
+    unended = Unended("x", lambda event, data: written.append(event), lambda: "cancelled")
+    for event, data in (("session:start", {}), *TURN[:4], ("session:end", {})):
+        unended.note(event, data)
+    assert written.count("delegate:agent_cancelled") == 1
+    end = ("delegate:agent_completed", {"sub_session_id": "d", "tool_call_id": "c"})
+    assert not unended.note(*end)
+    unended.note("delegate:agent_resumed", end[1])
+    assert unended.note(*end)
+
+
+def test_a_call_that_is_refused_ends_nobody_else() -> None:
+    """Whoever asks for a child that is at work is told so; the child still has its own end, and one."""
+    written: list[tuple[str, str]] = []
+    unended = Unended("x", lambda event, data: written.append((event, data["tool_call_id"])), lambda: "completed")
+    for event, data in TURN[2:4]:
+        unended.note(event, data)
+    unended.note("delegate:error", {"sub_session_id": "d", "tool_call_id": "other"})
+    assert unended.children == ["d"]
+    unended.end()
+    assert written == [("delegate:agent_cancelled", "c"), ("tool:error", "c")]

@@ -65,8 +65,8 @@ class Recorder:
         if not self._is_wanted(event):
             return
         fields = data if isinstance(data, dict) else {} if data is None else {"value": data}
-        if event in TELLING:
-            self._unended.note(event, fields)
+        if event in TELLING and not self._unended.note(event, fields):
+            return
         if self._settings.strip_raw:
             fields.pop("raw", None)
         if "event" in fields:
