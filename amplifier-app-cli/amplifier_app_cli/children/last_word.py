@@ -32,7 +32,7 @@ class LastWords:
         if own is not None and is_begun and own.word != "cancelled":
             return _judged(folder) or own if own.is_well and parent is not None else own
         told = self._told_by(parent).get(folder.name) if parent is not None else None
-        if own is None and told is None and not is_begun:
+        if own is None and told is None and not is_begun and not (parent is not None and _has_log(folder)):
             return None
         return settled(own, told, is_begun=is_begun, is_running=own is None and is_running(folder))
 
@@ -40,6 +40,11 @@ class LastWords:
         if parent not in self._told:
             self._told[parent] = _told(parent)
         return self._told[parent]
+
+
+def _has_log(folder: Path) -> bool:
+    """Tell whether somebody began to write a log, be it without a line."""
+    return os.path.exists(folder / "events.jsonl")
 
 
 def _judged(folder: Path) -> Ending | None:

@@ -39,6 +39,8 @@ class Told(NamedTuple):
     ending: Ending | None = None
     agent: str | None = None
     at: float = 0.0
+    #: Whether the call came to nothing, as far as its event says: a child that worked has used something.
+    is_in_vain: bool = False
 
 
 _NOTHING = Told()
@@ -120,8 +122,13 @@ class TreeLine(NamedTuple):
 def read_tree(root: SessionSummary, descendants: Sequence[SessionSummary]) -> LogNode:
     """Return the tree of a session, with what its logs say of each; raises OSError."""
     nodes = {one.id: LogNode(one.id, one.folder, one.parent_id, one.agent_name) for one in (root, *descendants)}
-    for node in nodes.values():
+    waiting = list(nodes.values())
+    while waiting:
+        node = waiting.pop()
         _scan(node)
+        found = [_nameless(node, one, told) for one, told in node.told.items() if one not in nodes]
+        waiting += (adopted := [one for one in found if one is not None])
+        nodes |= {one.session_id: one for one in adopted}
     top = nodes[root.id]
     for node in list(nodes.values()):
         parent = nodes.get(node.parent_id or "")
@@ -224,7 +231,10 @@ def _note_told(node: LogNode, line: LogLine, at: float) -> None:
         is_again = any(before.tool_call_id == call for before in known.calls)  # after a crash, for the same child
         known = known._replace(calls=known.calls if is_again else (*known.calls, made), ending=None)
     if line.event in CLOSED:
-        known = known._replace(ending=told_ending(line.event, data))
+        has_used = data.get("usage") is not None or data.get("cost_usd") is not None
+        had_worked = len(known.calls) > 1 and not known.is_in_vain
+        is_in_vain = line.event.endswith(":error") and not has_used and not had_worked
+        known = known._replace(ending=told_ending(line.event, data), is_in_vain=is_in_vain)
     node.told[child] = known._replace(agent=agent)
 
 
@@ -232,6 +242,19 @@ def _payload(line: LogLine) -> dict[str, Any]:
     """Return what an event says, with the facts that the log has lifted out of it."""
     lifted = {key: value for key in ("status", "error") if (value := line.get(key)) is not None}
     return {**line.data, **lifted}
+
+
+def _nameless(parent: LogNode, session_id: str, told: Told) -> LogNode | None:
+    """Return a child that only its parent knows to be one: it was cut off, or the disk full, before it had notes."""
+    from amplifier_foundation.sessions.summary import read_summary
+    from amplifier_foundation.spawn.ids import is_plain
+
+    if parent.folder is None or not is_plain(session_id):
+        return None
+    found = read_summary(parent.folder.parent / session_id)
+    if found is None or not found.is_child or found.parent_id is not None:
+        return None
+    return LogNode(session_id, found.folder, parent.session_id, told.agent)
 
 
 def _absent(parent: LogNode, session_id: str, told: Told) -> LogNode:
@@ -244,7 +267,7 @@ def _absent(parent: LogNode, session_id: str, told: Told) -> LogNode:
         started=told.at,
         ended=told.at,
         by_parent=told,
-        is_refused=session_id.startswith(_REFUSED),
+        is_refused=told.is_in_vain or session_id.startswith(_REFUSED),
     )
 
 

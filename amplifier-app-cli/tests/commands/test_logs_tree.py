@@ -226,6 +226,37 @@ def test_a_child_that_was_refused_is_there(give: Give, write: Write) -> None:
     assert "  ■ nobody failed: no such agent" in give("--tree").stdout
 
 
+def test_a_child_that_was_announced_and_refused_has_no_session(give: Give, write: Write) -> None:
+    """A call whose agent cannot be had says that a child is started, and then why not: there is no id to look for."""
+    refused = {**_spawned(ONE, "c1", "explorer"), "status": "error", "error": {"msg": "bad budget"}}
+    worked = {**_spawned(TWO, "c2", "reviewer"), "status": "error", "error": {"msg": "broke"}, "cost_usd": "0.1"}
+    write(
+        ROOT,
+        (0, "session:start", {}),
+        (1, "delegate:agent_spawned", _spawned(ONE, "c1", "explorer")),
+        (2, "delegate:error", refused),
+        (3, "delegate:agent_spawned", _spawned(TWO, "c2", "reviewer")),
+        (4, "delegate:error", worked),
+        (5, "session:end", {"status": "completed"}),
+    )
+    text = give("--tree", "--brief").stdout
+    assert "  ▸ explorer was refused · call c1" in text
+    assert "  ■ explorer failed: bad budget" in text
+    assert f"  ▸ reviewer {TWO} · call c2" in text
+    first, second = json.loads(give("--tree", "--format", "json").stdout)["children"]
+    assert (first["session_id"], second["session_id"]) == (None, TWO)
+
+
+def test_a_child_that_only_its_parent_knows_is_there(give: Give, write: Write) -> None:
+    """One that was cut off before it had notes or a line is below the session that names it, and has crashed."""
+    told = (1, "delegate:agent_spawned", _spawned(ONE, "c1", "explorer"))
+    root = write(ROOT, (0, "session:start", {}), told, (2, "session:end", {"status": "completed"}))
+    (root.parent / ONE).mkdir()
+    (root.parent / ONE / "events.jsonl").touch()
+    (child,) = json.loads(give("--tree", "--format", "json").stdout)["children"]
+    assert (child["session_id"], child["end"], child["folder"]) == (ONE, "crashed", str(root.parent / ONE))
+
+
 def test_a_session_that_runs(give: Give, write: Write, home: Home, project: Path) -> None:
     """A log without an end whose session runs is no crash."""
     folder = write(ROOT, (0, "session:start", {}))

@@ -16,7 +16,7 @@ __all__ = ["SessionCatalog", "SessionsUnreadableError", "folder_names"]
 #: Seconds a file must have been left alone before a row of it is kept: two changes within one tick look the same.
 _SETTLED = 2.0
 #: Where there are no metadata, a change of one of these means that what is known of a session may have changed.
-_STAND_INS = ("metadata.json.backup", "transcript.jsonl", "")
+_STAND_INS = ("metadata.json.backup", "transcript.jsonl", "events.jsonl", "")
 
 
 class SessionsUnreadableError(FoundationError):

@@ -27,6 +27,11 @@ RECORD = "record.json"
 #: Before anything is shown to others and after everybody has changed what they change.
 _LAST = 900
 _PROMPT_SHOWN = 120
+#: Of the metadata, what says whose session it is and what it is for.
+_PLACE = (
+    *("session_id", "created", "bundle", "working_dir", "parent_id", "trace_id", "agent_name", "child_span", "depth"),
+    *("tool_call_id", "parallel_group_id", "task_sha256"),
+)
 
 
 class SessionKeeper:
@@ -92,6 +97,13 @@ class SessionKeeper:
         except OSError as error:
             self._tell(RECORD, error)
 
+    def keep_place(self) -> None:
+        """Write down whose session it is, before it is brought up: that may take long, or be cut off.
+
+        The rest is written with the first turn, so that starting a session stays quick.
+        """
+        self._update({key: self._facts[key] for key in _PLACE if key in self._facts})
+
     def keep_facts(self, composed: Composed, said: Sequence[Mapping[str, Any]] = ()) -> None:
         """Write the metadata as they are; with what was said to it, also all else that the session needs to go on."""
         self._write({})
@@ -148,6 +160,9 @@ class SessionKeeper:
         facts = {**self._facts, "last_updated": datetime.now(UTC).isoformat(timespec="milliseconds"), **changes}
         if used := self._usage.facts:
             facts["usage"] = used
+        self._update(facts, is_activity=is_activity)
+
+    def _update(self, facts: dict[str, Any], *, is_activity: bool = True) -> None:
         try:
             update_metadata(
                 self._folder, facts, scrub=lambda value: self._redactor.scrub(value).value, is_activity=is_activity

@@ -227,6 +227,8 @@ class SessionRuntime:
             make_private(self.folder)
         self._log = SessionLog(self.folder, blobs=self.origin.root_folder / "blobs" if self.origin else None)
         self.was_opened = True
+        if self.origin is not None and self.saved is None:
+            self._keeper.keep_place()  # else nobody knows whose child it is when it is killed before its first turn
         try:
             await self._connect(self._log)
             await self._initialize()

@@ -132,8 +132,9 @@ def read_facts(folder: Path | str) -> Facts | None:
     parent = _text(data.get("parent_id"))
     is_fork = any(key.startswith("forked_") for key in data)
     is_child = parent is not None and not is_fork
-    if not data:
-        is_child = _CHILD_ID.match(os.path.basename(folder)) is not None
+    agent = _text(data.get("agent_name"))
+    if not data and (named := _CHILD_ID.match(name := os.path.basename(folder))) is not None:
+        is_child, agent, parent = True, _text(name[named.end() :]), _text(_parent_by_log(folder))
     turns = data.get("turn_count")
     return Facts(
         project=_text(data.get("working_dir"), None),
@@ -144,12 +145,22 @@ def read_facts(folder: Path | str) -> Facts | None:
         created=_text(data.get("created")),
         turn_count=turns if isinstance(turns, int) and 0 <= turns < 1 << 62 else 0,
         parent_id=parent,
-        agent_name=_text(data.get("agent_name")),
+        agent_name=agent,
         is_child=is_child,
         first_prompt=_text(data.get("first_prompt")) or _first_prompt(f"{folder}/transcript.jsonl"),
         damaged=metadata.damaged and _encodable(metadata.damaged),
         warning=metadata.warning and _encodable(metadata.warning),
     )
+
+
+def _parent_by_log(folder: Path | str) -> object:
+    """Return the session that started a child whose notes are lost, as each line of its log says; None if none does."""
+    try:
+        with open(f"{folder}/events.jsonl", "rb") as file:
+            record = json.loads(file.readline(_LONGEST_LINE))
+    except (OSError, ValueError, RecursionError):
+        return None  # it has no line, or none that is whole: its parent's log may name it
+    return record.get("parent_id") if isinstance(record, dict) else None
 
 
 def _has_content(folder: Path | str) -> bool:

@@ -81,6 +81,16 @@ def test_children_are_told_from_forks(tmp_path: Path, name: str, metadata: Any, 
     assert facts.is_child is is_child
 
 
+def test_a_child_without_notes_is_its_parents_by_its_log(tmp_path: Path) -> None:
+    """Each line of a child's log has its parent; without a line, nobody is taken for it."""
+    folder = _session(tmp_path, CHILD, None)
+    for line, parent in ((b"", None), (b'{"torn', None), (b'{"event": "x", "parent_id": "p"}\n', "p")):
+        (folder / "events.jsonl").write_bytes(line)
+        facts = read_facts(folder)
+        assert facts is not None
+        assert (facts.is_child, facts.parent_id, facts.agent_name) == (True, parent, CHILD.partition("_")[2])
+
+
 @pytest.mark.parametrize(
     ("messages", "shown"),
     [

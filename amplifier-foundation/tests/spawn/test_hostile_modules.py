@@ -126,3 +126,25 @@ async def test_a_child_of_which_nobody_tells_the_cost_ends(
         assert is_stopped or spawning.result()["metadata"]["cost_usd"] == "0.5"
         assert not runtime.children._running
     assert [event for event, _ in tree.events(child)][-1] == "session:end"
+
+
+async def test_whose_child_it_is_is_known_before_its_modules_are_there(
+    tree: Any, spawn_in: Any, add_tools: Any
+) -> None:
+    """One that is killed while a module takes its time to mount is still its parent's, by its agent and its call."""
+    from amplifier_foundation.sessions.summary import read_summary
+
+    known: dict[str, Any] = {}
+
+    def make(coordinator: Any) -> list[PlainTool]:
+        folder = tree.place / coordinator.session_id
+        if coordinator.parent_id is not None:
+            known.update(tree.metadata(coordinator.session_id), summary=read_summary(folder))
+        return [PlainTool("look")]
+
+    tree.plan["tools"] = [{"module": add_tools(make)}]
+    tree.script([], {"explorer": [{"text": "Seen."}]})
+    async with tree.run() as runtime:
+        await spawn_in(runtime)("explorer", "Go.", tool_call_id="c")
+    assert (known["parent_id"], known["agent_name"], known["tool_call_id"]) == (runtime.session_id, "explorer", "c")
+    assert (known["summary"].is_child, known["summary"].parent_id) == (True, runtime.session_id)
