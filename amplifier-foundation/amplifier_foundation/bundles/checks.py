@@ -175,12 +175,29 @@ class _Check:
                 self.module(value, at)
             elif value is not None and not isinstance(value, str):
                 self.fault(at, f"{_quoted(at)} must be a module's id or a mapping, got {type(value).__name__}")
+        elif key == "budget":
+            self.budget(value, at)
         elif key not in SESSION_KEYS:
             import difflib
 
             near = difflib.get_close_matches(str(key), SESSION_KEYS, n=1, cutoff=_SLIP)
             if near:
                 self.unknown(at, f"unknown key {key!r} in {_dotted(at[:-1])}: did you mean {near[0]!r}?")
+
+    def budget(self, value: Any, at: Keys) -> None:
+        """Check limits; what a variable makes of one is seen when the session starts."""
+        limits = self.mapping(value, at, "a mapping of limits")
+        if not limits:
+            return
+        from amplifier_foundation.budget.limits import LIMITS, BudgetError, read_limits
+
+        self.keys(limits, LIMITS, at)
+        for name, limit in limits.items():
+            if name in LIMITS and not (isinstance(limit, str) and "${" in limit):
+                try:
+                    read_limits({name: limit})
+                except BudgetError as error:
+                    self.fault((*at, name), str(error))
 
     def modules(self, value: Any, at: Keys) -> None:
         if value is None:

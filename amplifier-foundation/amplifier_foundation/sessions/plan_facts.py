@@ -10,10 +10,19 @@ if TYPE_CHECKING:
 
 
 def planned_budget(plan: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the limits that a plan sets, none when it sets none."""
+    """Return the limits that a plan sets, none when it sets none.
+
+    Raises BudgetError for what is no mapping: somebody meant to set a limit.
+    """
     session = plan.get("session")
-    budget = session.get("budget") if isinstance(session, dict) else None
-    return dict(budget) if isinstance(budget, Mapping) else {}
+    budget = session.get("budget") if isinstance(session, Mapping) else None
+    if budget is None:
+        return {}
+    if not isinstance(budget, Mapping):
+        from amplifier_foundation.budget import BudgetError
+
+        raise BudgetError(f"session.budget must be a mapping of limits such as {{usd: 1}}, got {budget!r:.100}")
+    return dict(budget)
 
 
 def provider_and_model(plan: Mapping[str, Any]) -> tuple[str | None, str | None]:

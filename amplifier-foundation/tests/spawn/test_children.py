@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from amplifier_foundation.budget import BudgetExceededError
+from amplifier_foundation.budget import BudgetError, BudgetExceededError
 from amplifier_foundation.spawn import (
     AgentUnknownError,
     ChildBusyError,
@@ -398,3 +398,16 @@ async def test_who_waits_for_a_child_of_somebody_else_hears_that_it_was_stopped(
         first.cancel()
         with pytest.raises(ChildFailedError, match="was stopped"):
             await second
+
+
+@pytest.mark.parametrize("budget", [[1], "1", 1, []])
+async def test_a_budget_that_is_no_mapping_is_refused(tree: Any, spawn_in: Any, budget: Any) -> None:
+    """Somebody meant to set a limit: neither a session nor an agent runs without one then."""
+    tree.plan["agents"]["explorer"]["session"] = {"budget": budget}
+    async with tree.run() as runtime:
+        with pytest.raises(BudgetError, match=r"session\.budget must be a mapping"):
+            await spawn_in(runtime)("explorer", "Go.")
+    tree.plan["session"]["budget"] = budget
+    with pytest.raises(BudgetError, match=r"session\.budget must be a mapping"):
+        async with tree.run():
+            pass
