@@ -79,11 +79,11 @@ def show(session: str, with_transcript: bool, output_format: str) -> None:
 
 
 def _known(store: SessionStore, session: SessionSummary) -> _Known:
+    from amplifier_app_cli.commands.session.facts import whole_metadata
     from amplifier_foundation.sessions.checkpoints import CheckpointError, Checkpoints
-    from amplifier_foundation.sessions.metadata import load_metadata
     from amplifier_foundation.sessions.removal import folder_bytes, is_running
 
-    metadata = load_metadata(session.folder).data
+    metadata = whole_metadata(session)
     problems = [text for text in (session.damaged, session.warning) if text]
     family = [one for one in store.list(tree_of=session) if one.parent_id == session.id]
     family.sort(key=lambda one: (one.created or one.updated, one.id))

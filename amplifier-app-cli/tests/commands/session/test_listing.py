@@ -246,6 +246,18 @@ def test_a_tree_shows_what_came_of_a_session(give: Give, made: Made) -> None:
     assert give("list", "--tree", "none").exit_code == 1
 
 
+def test_what_a_session_cost_that_was_cut_off_is_in_its_log(give: Give, made: Made) -> None:
+    """Notes have what was used when a turn ends: of one that did not end, the tree and its page ask the log."""
+    answered = '{"event": "llm:response", "data": {"usage": {"input_tokens": 5, "cost_usd": "0.1"}}}\n'
+    made(ONE, "root")
+    folder = made(CHILD, "look", parent_id=ONE, agent_name="explorer", incremental=True)
+    (folder / "events.jsonl").write_text(answered, encoding="utf-8")
+    assert "$0.1000" in give("list", "--tree").stdout
+    (root,) = json.loads(give("list", "--tree", "--format", "json").stdout)["sessions"]
+    assert root["children"][0]["cost_usd"] == "0.1"
+    assert json.loads(give("show", CHILD, "--format", "json").stdout)["cost_usd"] == "0.1"
+
+
 def test_a_tree_that_goes_in_circles_ends(give: Give, made: Made) -> None:
     """Sessions whose notes say that they come from each other are all shown, once each."""
     made(ONE, "x", parent_id=TWO)
