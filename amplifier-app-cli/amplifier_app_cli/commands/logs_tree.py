@@ -117,11 +117,16 @@ def _beginning(node: LogNode) -> str:
     if calls:
         call = calls[0]
         given = call.tool_input
-        asked = given.get("instruction") if isinstance(given, dict) else None
+        asked = _shown(given.get("instruction")) if isinstance(given, dict) else None
         about = telling({"command": asked} if isinstance(asked, str) else given, 80)
         parts.append(f"call {call.tool_call_id} of {call.tool or '?'}{f': {about}' if about else ''}")
         parts += [f"goes on by call {later.tool_call_id}" for later in calls[1:]]
     return " · ".join(parts)
+
+
+def _shown(value: Any) -> Any:
+    """Return a value as the log has it in its line: of one that it keeps apart, the beginning."""
+    return value.get("preview") if isinstance(value, dict) and "$blob" in value else value
 
 
 def _ending(node: LogNode) -> str:

@@ -247,6 +247,18 @@ def test_a_child_that_was_announced_and_refused_has_no_session(give: Give, write
     assert (first["session_id"], second["session_id"]) == (None, TWO)
 
 
+def test_a_long_task_is_told_by_its_beginning(give: Give, write: Write) -> None:
+    """What the log keeps apart because of its size is still what a call is told by."""
+    asked = {"agent": "explorer", "instruction": "Look at this: " + "x" * 300_000}
+    write(
+        ROOT,
+        (0, "session:start", {}),
+        (1, "tool:pre", {"tool_name": "delegate", "tool_call_id": "c1", "tool_input": asked}),
+        (2, "delegate:agent_spawned", _spawned(ONE, "c1", "explorer")),
+    )
+    assert f"▸ explorer {ONE} · call c1 of delegate: Look at this: xxx" in give("--tree", "--brief").stdout
+
+
 def test_a_child_that_only_its_parent_knows_is_there(give: Give, write: Write) -> None:
     """One that was cut off before it had notes or a line is below the session that names it, and has crashed."""
     told = (1, "delegate:agent_spawned", _spawned(ONE, "c1", "explorer"))

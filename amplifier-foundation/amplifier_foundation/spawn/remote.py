@@ -8,7 +8,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Coroutine, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -112,7 +112,7 @@ class RemoteChild:
             met: asyncio.Future[_Ends] = asyncio.get_running_loop().create_future()
             server = await asyncio.start_unix_server(self._on_meeting(met), folder / "s")
             running = start(self._order(folder / "s"), self._output)
-            return await self._converse(task, met, running)
+            return await self._converse(task, met, running, folder / "s")
         except asyncio.CancelledError:
             status = "cancelled"
             raise
@@ -152,13 +152,14 @@ class RemoteChild:
 
         return meet
 
-    async def _converse(self, task: Task, met: asyncio.Future[_Ends], running: Running) -> Result:
+    async def _converse(self, task: Task, met: asyncio.Future[_Ends], running: Running, socket: Path) -> Result:
         ended = asyncio.ensure_future(running.wait())
         try:
             await self._first_of(met, ended)
             if not met.done():
                 running.check_start()
                 raise self._died(running)
+            _remove(socket)  # both ends are there: what is killed from now on leaves nothing behind
             reader, self._writer = met.result()  # nothing else may be told before the job
             self.tell(write_job(self._surroundings, self._origin, self._prepared, task, is_saved=self._is_saved))
             if self._origin.budget is not None:
@@ -291,8 +292,7 @@ class RemoteChild:
             self._writer = None
         if server is not None:
             server.close()
-        (folder / "s").unlink(missing_ok=True)
-        os.rmdir(folder)
+        _remove(folder / "s")
 
     async def _end(self, running: Running) -> None:
         if not running.is_over and not running.has_ended:
@@ -304,3 +304,10 @@ class RemoteChild:
         await running.stop()
         if self._reading is not None and not await _is_read(self._reading):
             await drop(self._reading)
+
+
+def _remove(socket: Path) -> None:
+    """Remove a socket and the folder that was made for it, if they are there still."""
+    socket.unlink(missing_ok=True)
+    with suppress(FileNotFoundError):
+        os.rmdir(socket.parent)

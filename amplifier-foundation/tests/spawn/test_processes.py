@@ -212,14 +212,17 @@ def _is_below(folder: Path) -> bool:
 async def test_nothing_of_a_process_is_left_in_the_temporary_folder(
     tree: Any, spawn_in: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The socket and its folder are gone when the child is."""
+    """The socket and its folder are gone when the child begins: no kill after that leaves them there."""
     import tempfile
 
     place = tmp_path / "t"
     place.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(place))
-    async with tree.run(environ=_environ()) as runtime:
-        result = await spawn_in(runtime)("explorer", "Go.", use_subprocess=True)
+    seen: list[list[Path]] = []
+    async with tree.run(environ=_environ(), on_child_event=lambda *told: seen.append(list(place.glob("*/s")))) as one:
+        result = await spawn_in(one)("explorer", "Go.", use_subprocess=True)
         assert result["status"] == "success"
+    assert seen
+    assert not any(seen)
     assert list(place.iterdir()) == []
     assert json.loads((tree.place / result["session_id"] / "results.json").read_text())["version"] == 1
