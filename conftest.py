@@ -20,6 +20,12 @@ from hypothesis import settings
 settings.register_profile("amplifier", deadline=None, derandomize=bool(os.environ.get("CI")), print_blob=True)
 settings.load_profile("amplifier")
 
+# What the shell that starts the tests has set is not what they are about: new files get the usual modes, and terminals
+# are as wide as a test makes them. Tests of other modes and widths say so.
+os.umask(0o022)
+for name in ("COLUMNS", "LINES"):
+    os.environ.pop(name, None)
+
 ROOT = Path(__file__).parent
 UID = 1001
 #: By way of a shell: what setpriv itself executes is found with rights that the other user does not have.

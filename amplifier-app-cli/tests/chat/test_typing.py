@@ -85,8 +85,11 @@ def test_history_is_kept_for_the_project(
 ) -> None:
     """Inputs come back with the arrow key, in the next chat too; the file is the owner's alone."""
     bundle = scripted(_ANSWERS)
-    os.umask(0o022)
-    chat = start("--bundle", bundle)
+    before = os.umask(0o022)
+    try:
+        chat = start("--bundle", bundle)
+    finally:
+        os.umask(before)
     chat.line("remember this")
     chat.wait_for_prompt("Yes.")
     _end(chat)

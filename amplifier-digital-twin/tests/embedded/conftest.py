@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import shutil
@@ -24,6 +25,7 @@ from amplifier_digital_twin.removal import remove_tree
 
 OTHER = 1001
 _PACKAGES = (amplifier_digital_twin, amplifier_foundation, amplifier_core, amplifier_kit)
+_SCRIPT = str(Path(__file__).with_name("keeper_process.py"))
 
 
 class OrderRefusedError(Exception):
@@ -47,9 +49,8 @@ class KeeperProcess:
         self._before = tuple(before)
         self._token = uuid.uuid4().hex[:8]
         self._names: set[str] = set()
-        script = str(Path(__file__).with_name("keeper_process.py"))
         self.process = subprocess.Popen(
-            [*before, *_as_user(uid), script, str(folder)],
+            [*before, *_as_user(uid), _SCRIPT, str(folder)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -136,8 +137,19 @@ def start_keeper(folder: Path, who: str) -> KeeperProcess:
         return KeeperProcess(folder, os.geteuid())
     if os.geteuid() != 0:
         pytest.skip("only root can run the tests as another user too; as this user they run")
+    if reason := _why_not_another(folder.parent):
+        pytest.skip(f"another user has no way to what is tested; as this user the tests run: {reason}")
     os.chown(folder, OTHER, OTHER)
     return KeeperProcess(folder, OTHER, _with_subordinate_ids(folder) if who == "subordinate" else ())
+
+
+@functools.cache
+def _why_not_another(place: Path) -> str:
+    """Return why another user cannot start a keeper with a folder in a place, as in a clone below /root; or nothing."""
+    program = "import os, runpy, sys; runpy.run_path(sys.argv[1], run_name='imported'); os.chdir(sys.argv[2])"
+    command = [*_as_user(OTHER), "-c", program, _SCRIPT, str(place)]
+    tried = subprocess.run(command, env=_environment(place), cwd="/", capture_output=True, text=True, check=False)
+    return tried.stderr.strip().rpartition("\n")[2] if tried.returncode else ""
 
 
 def _with_subordinate_ids(folder: Path) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 import subprocess
 import zipfile
@@ -185,10 +186,12 @@ async def mirrored(tmp_path: Path) -> AsyncIterator[tuple[GitMirror, str, Path]]
     """Serve a repository whose working tree is one commit ahead of what is published."""
     folder = tmp_path / "repository"
     folder.mkdir()
-    who = ["-c", "user.name=A", "-c", "user.email=a@example.com"]
+    command = ["git", "-c", "user.name=A", "-c", "user.email=a@example.com"]
+    # Without the settings of whoever runs the tests: their hooks may refuse a commit, or want it signed.
+    environ = {**os.environ, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
 
     def git(*words: str) -> str:
-        done = subprocess.run(["git", *who, *words], cwd=folder, capture_output=True, text=True, check=True)
+        done = subprocess.run([*command, *words], cwd=folder, env=environ, capture_output=True, text=True, check=True)
         return done.stdout.strip()
 
     backend = Path(__file__).with_name("backend.txt").read_text(encoding="utf-8")

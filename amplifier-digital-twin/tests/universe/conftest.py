@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import json
 import os
 import shutil
@@ -145,13 +146,11 @@ class Program:
         self.uid = uid
         self.home = folder / "home"
         self.universes = self.home / "digital-twin" / "universes"
-        paths = [str(Path(str(package.__file__)).parents[1]) for package in _PACKAGES]
-        paths += [path for path in sys.path if path.endswith("site-packages")]
         self.environ = {
             "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
             "HOME": str(folder),
             "AMPLIFIER_HOME": str(self.home),
-            "PYTHONPATH": os.pathsep.join(paths),
+            "PYTHONPATH": _import_path(),
             "PYTHONDONTWRITEBYTECODE": "1",
         }
         (folder / "echo.py").write_text(ECHO, encoding="utf-8")
@@ -211,11 +210,36 @@ class Program:
         self.run("prune", "--mine")
 
 
+def _import_path() -> str:
+    paths = [str(Path(str(package.__file__)).parents[1]) for package in _PACKAGES]
+    return os.pathsep.join([*paths, *(path for path in sys.path if path.endswith("site-packages"))])
+
+
+@functools.cache
+def _why_not_another(place: str) -> str:
+    """Return why another user cannot run the program with a home in a place, as in a clone below /root; or nothing."""
+    program = "import os, sys; os.chdir(sys.argv[1]); import amplifier_digital_twin.program"
+    tried = subprocess.run(
+        ["/usr/bin/python3", "-P", "-c", program, place],
+        env={"PYTHONPATH": _import_path(), "PYTHONDONTWRITEBYTECODE": "1"},
+        user=OTHER,
+        group=OTHER,
+        extra_groups=[],
+        cwd="/",
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return tried.stderr.strip().rpartition("\n")[2] if tried.returncode else ""
+
+
 def _program(who: str) -> Iterator[Program]:
     uid = os.geteuid()
     if who == "other":
         if uid != 0:
             pytest.skip("only root can run the tests as another user too; as this user they run")
+        if reason := _why_not_another(tempfile.gettempdir()):
+            pytest.skip(f"another user has no way to what is tested; as this user the tests run: {reason}")
         uid = OTHER
     # Not tmp_path: others have no way into pytest's own folder.
     folder = Path(tempfile.mkdtemp(prefix="universe-"))

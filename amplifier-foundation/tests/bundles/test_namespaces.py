@@ -1,5 +1,6 @@
 """`namespace:path`, nested bundles and their roots."""
 
+import os
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,13 @@ from amplifier_foundation.bundles.bundle import BundleCycleError, BundleError, I
 from amplifier_foundation.bundles.shipped import SHIPPED_NAMESPACE
 
 _GIT = ("git", "-c", "user.name=t", "-c", "user.email=t@example.com", "-c", "init.defaultBranch=main")
+
+
+@pytest.fixture(autouse=True)
+def without_settings_of_git(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hide what whoever runs the tests has set: that commits are signed, hooks that refuse them, other protocols."""
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
+    monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
 
 
 def _repository(place: Any, name: str, files: dict[str, str]) -> str:

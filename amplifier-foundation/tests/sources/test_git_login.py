@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import re
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,10 @@ from amplifier_foundation.sources.git_login import git_login
 Environ = dict[str, str]
 Answer = tuple[int, dict[str, str], bytes]
 
-_PASSWORD = "s3cret$(id)'\"\\ü"
-_IN_THE_ADDRESS = "s3cret%24(id)%27%22%5C%C3%BC"
+# All processes of the machine are looked at: no other test, and nobody else who runs this one, has the same secret.
+_SECRET = f"s3cret-{uuid.uuid4().hex}"
+_PASSWORD = f"{_SECRET}$(id)'\"\\ü"
+_IN_THE_ADDRESS = f"{_SECRET}%24(id)%27%22%5C%C3%BC"
 _LOGIN = "Basic " + base64.b64encode(f"me:{_PASSWORD}".encode()).decode()
 
 
@@ -43,7 +46,7 @@ def closed(server: Any, repository: Any) -> Callable[[], list[str]]:
     open_answer, seen = server.answer, []
 
     def answer(path: str) -> Answer:
-        seen.extend(_command_lines("s3cret"))
+        seen.extend(_command_lines(_SECRET))
         if server.headers[-1].get("Authorization") != _LOGIN:
             return 401, {"WWW-Authenticate": 'Basic realm="r"'}, b""
         answered: Answer = open_answer(path)
@@ -67,7 +70,7 @@ async def test_a_password_is_in_no_command_line_and_no_file(
     assert closed() == []
     files = [path for path in home.path.rglob("*") if path.is_file()]
     assert files
-    assert [path for path in files if b"s3cret" in path.read_bytes()] == []
+    assert [path for path in files if _SECRET.encode() in path.read_bytes()] == []
 
 
 async def test_another_host_is_not_told_the_password(
@@ -85,7 +88,7 @@ async def test_another_host_is_not_told_the_password(
         with pytest.raises(SourceError) as refused:
             await Fetcher(home, environ=environ).fetch(f"git+{address}@main")
 
-    assert "s3cret" not in str(refused.value)
+    assert _SECRET not in str(refused.value)
     assert [head.get("Authorization") for head in secure_server.headers[:2]] == [None, _LOGIN]
     assert other.asked[:1] == [refs]
     assert [head for head in other.headers if "Authorization" in head] == []
