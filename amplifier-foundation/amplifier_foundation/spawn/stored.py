@@ -28,7 +28,7 @@ def task_hash(*words: str) -> str:
     return hashlib.sha256("\0".join(words).encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def keep_result(folder: Path, task: str, result: Result, scrub: Callable[[Any], Any], call: str | None) -> None:
+def keep_result(folder: Path, task: str, result: Result, scrub: Callable[[Any], Any], call: str | None = None) -> None:
     """Write what came of a task, masked, and of which call it was, beside what came of others; raises OSError."""
     kept = {**scrub(result), "session_id": result["session_id"], **({_CALL: call} if call is not None else {})}
     results = {**{name: one for name, one in _results(folder).items() if name != task}, task: kept}
