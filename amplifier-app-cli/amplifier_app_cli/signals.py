@@ -10,6 +10,7 @@ from typing import Any
 
 from amplifier_app_cli import exits
 from amplifier_app_cli.ui.say import say
+from amplifier_app_cli.unheard import Unheard
 
 #: What each signal is for scripts.
 _CODES = {signal.SIGINT: exits.INTERRUPTED, signal.SIGTERM: exits.TERMINATED, signal.SIGHUP: exits.HUNG_UP}
@@ -21,7 +22,8 @@ _LAST = 3
 class Signals:
     """While entered, turn signals into cancellation of the session that the current task runs.
 
-    The first SIGINT lets the current step end; a second one, SIGTERM or SIGHUP stops at once; a third ends the process.
+    The first SIGINT lets the current step end; a second one, SIGTERM or SIGHUP stops at once; a third ends the process,
+    with the logs closed. What the event loop does not take up, because something blocks it, ends the process as well.
     """
 
     def __init__(self, token: Any = None) -> None:
@@ -32,6 +34,9 @@ class Signals:
         self.closing = False
         #: Called at every signal: a question that is put is not answered any more.
         self.on_stop: Callable[[], None] = lambda: None
+        #: Ends the logs of the session when the process ends without closing it; any thread may call it.
+        self.end_logs: Callable[[], None] = lambda: None
+        self._unheard = Unheard(_NUMBERS)
 
     @property
     def exit_code(self) -> int | None:
@@ -45,17 +50,23 @@ class Signals:
         self._loop = asyncio.get_running_loop()
         for number in _NUMBERS:
             self._loop.add_signal_handler(number, self._on_signal, number)
+        self._unheard.end_logs = lambda: self.end_logs()
+        self._unheard.exit_code = lambda: self.exit_code
+        self._unheard.watch()
         return self
 
     def __exit__(self, *_: object) -> None:
         for number in _NUMBERS:
             self._loop.remove_signal_handler(number)
+        self._unheard.stop()
 
     def _on_signal(self, number: int) -> None:
+        self._unheard.taken()
         self._received.append(number)
         self.on_stop()
         count = len(self._received)
         if count >= _LAST:
+            self.end_logs()
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)
         elif count == 1 and self.closing:

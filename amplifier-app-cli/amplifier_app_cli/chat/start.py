@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from amplifier_app_cli import exits
+from amplifier_app_cli.chat.chat_signals import ChatSignals
 from amplifier_app_cli.chat.child_questions import ChildQuestions
 from amplifier_app_cli.chat.look_back import LookBack
 from amplifier_app_cli.children.live import LiveTree
@@ -27,8 +26,6 @@ if TYPE_CHECKING:
     from amplifier_foundation.sessions import SavedSession, SessionRuntime
     from amplifier_foundation.sessions.waiting_calls import WaitingCall
     from amplifier_foundation.spawn import ChildFacts
-
-_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 async def chat(
@@ -50,7 +47,7 @@ async def chat(
     Ctrl-D, exit or the end of input; 130 after Ctrl-C twice at the prompt; 143 after SIGTERM; else the code of what
     went wrong. Whatever happens, the session is closed.
     """
-    with _Signals() as signals:
+    with ChatSignals() as signals:
         try:
             parts = prepared or await _prepare(options, resume)
             told = (*(resume.notes if resume else ()), *parts.warnings)
@@ -95,11 +92,12 @@ class _Talk:
         #: Who answers questions; None when nobody is there.
         self._approval: TerminalApproval | None = None
 
-    async def run(self, signals: _Signals, first_prompt: str | None) -> int:
+    async def run(self, signals: ChatSignals, first_prompt: str | None) -> int:
         """Open the session, talk, close it."""
         from amplifier_app_cli.chat.conversation import Conversation
 
         runtime = self._runtime()
+        signals.end_logs = runtime.end_logs
         screen = self._screen(runtime)
         known = self._saved.metadata.get("usage") if self._saved is not None else None
         conversation = Conversation(
@@ -240,7 +238,7 @@ class _Talk:
                 )
             )
 
-    async def _look_back(self, screen: Screen, signals: _Signals) -> None:
+    async def _look_back(self, screen: Screen, signals: ChatSignals) -> None:
         """Show what was said before; Ctrl-C brings the rest of it at once."""
         if self._saved is None:
             return
@@ -254,50 +252,6 @@ class _Talk:
 
         with signals.heard_by(on_signal):
             await self.look_back.show(self._saved.messages, screen, hurry)
-
-
-class _Signals:
-    """Turn signals into whatever they mean at the time: before and after the talk, they end the chat."""
-
-    def __init__(self) -> None:
-        self._listener: Any = None
-        #: What stands for the first signal that nobody else took.
-        self.exit_code: int | None = None
-
-    def __enter__(self) -> _Signals:
-        self._loop = asyncio.get_running_loop()
-        self._task = asyncio.current_task()
-        for number in _SIGNALS:
-            self._loop.add_signal_handler(number, self._on_signal, number)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for number in _SIGNALS:
-            self._loop.remove_signal_handler(number)
-
-    @contextmanager
-    def heard_by(self, listener: Any) -> Iterator[None]:
-        """Hand signals to `listener` for the length of a block."""
-        self._listener = listener
-        try:
-            yield
-        finally:
-            self._listener = None
-
-    def _on_signal(self, number: int) -> None:
-        if self._listener is not None:
-            self._listener(number)
-        else:
-            self.end(number)
-
-    def end(self, number: int) -> None:
-        """End the chat for a signal; for a second one, the process."""
-        if self.exit_code is not None:  # it was asked before, and closing takes too long for the person
-            signal.signal(number, signal.SIG_DFL)
-            os.kill(os.getpid(), number)
-        self.exit_code = 128 + number
-        if self._task is not None:
-            self._task.cancel()
 
 
 def _failed(error: Exception) -> int:

@@ -99,6 +99,7 @@ class _Run:
         self._prepared_after = self._tally.milliseconds
         self._say_what_runs(parts, runtime)
         signals.token = runtime.session.coordinator.cancellation
+        signals.end_logs = runtime.end_logs
         return await self._converse(runtime, prompt, parts, signals)
 
     def say_goodbye(self) -> None:

@@ -79,6 +79,7 @@ async def mount(coordinator, config=None):
 #: Tools that write, that wait for a file, and that do what nobody has allowed.
 _TOOLS = """
 import asyncio
+import time
 from pathlib import Path
 
 from amplifier_core import ToolResult
@@ -108,6 +109,18 @@ class Gate:
         return ToolResult(output="the gate is open")
 
 
+class Block:
+    name = "block"
+    description = "Let nothing else run."
+    action = "test.free"
+    input_schema = {"type": "object", "properties": {}}
+
+    async def execute(self, input):
+        Path("waiting").touch()
+        time.sleep(600)
+        return ToolResult(output="done")
+
+
 class Run:
     name = "run"
     description = "Run a command."
@@ -121,7 +134,7 @@ class Run:
 
 
 async def mount(coordinator, config=None):
-    for tool in (WriteFile(), Gate(), Run()):
+    for tool in (WriteFile(), Gate(), Block(), Run()):
         await coordinator.mount("tools", tool, name=tool.name)
 """
 

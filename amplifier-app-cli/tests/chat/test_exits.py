@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -210,3 +211,22 @@ def test_command_that_takes_long_can_be_stopped(
     chat.send("\x04")
     assert chat.end() == 0
     _is_closed(chat)
+
+
+@pytest.mark.parametrize(("numbers", "code"), [([signal.SIGTERM], 143), ([signal.SIGINT] * 3, 130)])
+def test_signals_end_a_chat_that_is_blocked(
+    start: Callable[..., Any], scripted: Callable[..., str], project: Path, numbers: list[signal.Signals], code: int
+) -> None:
+    """A tool that lets nothing else run keeps nobody: the log is closed, and the terminal is as it was."""
+    turns = "turns: [{tool_calls: [{id: c1, name: block, arguments: {}}]}]"
+    chat = start("--bundle", scripted(turns, tools=True), "--trust")
+    chat.line("go")
+    chat.wait_until((project / "waiting").exists)
+    time.sleep(0.1)  # the file is there just before the tool blocks
+    for number in numbers:
+        os.kill(chat.child.pid, number)
+        time.sleep(0.1)
+    assert chat.end() == code
+    _is_closed(chat)
+    assert "a module blocks the session" in chat.words
+    assert chat.raw.rfind("\x1b[?2004l") > chat.raw.rfind("\x1b[?2004h")

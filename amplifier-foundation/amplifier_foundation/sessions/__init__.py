@@ -9,11 +9,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from amplifier_foundation.sessions.missing_modules import ModulesMissingError
     from amplifier_foundation.sessions.resume import SavedSession, load_session
-    from amplifier_foundation.sessions.runtime import ModulesMissingError, SessionRuntime
+    from amplifier_foundation.sessions.runtime import SessionRuntime
 
 _HOMES = {
-    "ModulesMissingError": "runtime",
+    "ModulesMissingError": "missing_modules",
     "SavedSession": "resume",
     "SessionRuntime": "runtime",
     "load_session": "resume",

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 from amplifier_core import AmplifierSession
 from amplifier_core.events import MODULE_LOAD_FAILED
 from amplifier_foundation.budget import SessionBudget
-from amplifier_foundation.errors import FoundationError
 from amplifier_foundation.files import make_private
 from amplifier_foundation.import_path import hold, of_other_session, was_used
 from amplifier_foundation.permissions.answered_by import tell_who_answered
@@ -25,6 +24,7 @@ from amplifier_foundation.sessions.answered_calls import APPROVAL_ANSWERED, run_
 from amplifier_foundation.sessions.approvers import offer_provider
 from amplifier_foundation.sessions.keeper import SessionKeeper
 from amplifier_foundation.sessions.live_plan import live_plan
+from amplifier_foundation.sessions.missing_modules import ModulesMissingError
 from amplifier_foundation.sessions.offered import capabilities_of, cost_of_past_children
 from amplifier_foundation.sessions.plan_facts import (
     has_own_rules,
@@ -50,20 +50,6 @@ if TYPE_CHECKING:
 MENTIONS_RESOLVED = "mentions:resolved"
 #: After everybody else has heard of an event.
 _LAST = 1000
-
-
-class ModulesMissingError(FoundationError):
-    """Modules of the plan could not be loaded; `failures` has one line for each.
-
-    `is_fatal` says that the session cannot do without one of them, whatever is allowed.
-    """
-
-    code = "modules_missing"
-
-    def __init__(self, failures: list[str], *, is_fatal: bool = False) -> None:
-        super().__init__("; ".join(failures))
-        self.failures = failures
-        self.is_fatal = is_fatal
 
 
 class SessionRuntime:
@@ -274,6 +260,15 @@ class SessionRuntime:
     async def keep(self) -> None:
         """Keep the conversation as it is now, for apps that change it between turns."""
         await self._keeper.keep_messages(self.session.coordinator.get("context"))
+
+    def end_logs(self) -> None:
+        """Write and close what the logs of the tree in this process lack, for a process that ends without a loop."""
+        from amplifier_foundation.spawn.hard_end import end_log
+
+        for child in self.children.at_work_here if "children" in self.__dict__ else ():
+            child.end_logs()
+        if self._log is not None:
+            end_log(self._log, self.folder)
 
     # -- bringing it up --
 

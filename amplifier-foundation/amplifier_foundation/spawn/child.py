@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from amplifier_core.events import ORCHESTRATOR_COMPLETE
 from amplifier_foundation.errors import FoundationError
-from amplifier_foundation.sessions.runtime import ModulesMissingError, SessionRuntime
+from amplifier_foundation.sessions.missing_modules import ModulesMissingError
+from amplifier_foundation.sessions.runtime import SessionRuntime
 from amplifier_foundation.spawn.cost import total_cost
 from amplifier_foundation.spawn.errors import ChildBusyError, ChildError, ChildFailedError, ChildRefusedError
 from amplifier_foundation.spawn.origin import OnChildEvent, Origin

@@ -107,6 +107,11 @@ class ChildSessions:
         """Tell whether this process tells what a child costs."""
         return self._costs.is_counted(session_id)
 
+    @property
+    def at_work_here(self) -> list[SessionRuntime]:
+        """Return the sessions of the children that are at work in this process; another thread may ask, too."""
+        return [child.runtime for child in self._costs.at_work if isinstance(child, Child)]
+
     async def close(self) -> None:
         """Stop the children that are at work still: nobody is left who could use what they do."""
         waiting = [one.caller for one in self._running.values() if one.caller is not None]

@@ -30,6 +30,11 @@ class ChildCosts:
         """Tell whether this process tells what a child costs."""
         return self._known.get(session_id) is not None
 
+    @property
+    def at_work(self) -> list[Child | RemoteChild]:
+        """Return the children that are at work; another thread may ask, too."""
+        return [one for one in list(self._known.values()) if one is not None and not isinstance(one, str)]
+
     def begin(self, session_id: str, child: Child | RemoteChild) -> None:
         """Take that a child is at work, which goes on counting where it had stopped."""
         before = self._known.get(session_id)

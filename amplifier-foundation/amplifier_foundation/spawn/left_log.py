@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from amplifier_foundation.sessions.event_cut import milliseconds
 from amplifier_foundation.spawn.ids import is_plain
@@ -33,29 +33,48 @@ def end_left_log(folder: Path, blobs: Path, status: str) -> None:
         logger.warning("The log in %s cannot be closed for a session whose process is gone: %s", folder, error)
 
 
-def _end(folder: Path, blobs: Path, status: str, seen: set[Path]) -> None:
+class Lacking(NamedTuple):
+    """What the log of a session has the beginning of and not the end."""
+
+    #: The lines that end it.
+    ends: list[dict[str, Any]]
+    #: The sessions below it that were at work.
+    children: list[str]
+
+
+def lacking_in(folder: Path, status: str, by: str) -> Lacking:
+    """Read the log of a session and return what it lacks, told by whom and how the session has ended.
+
+    Raises OSError and ValueError when it cannot be read.
+    """
     from amplifier_foundation.log import read_log
 
-    seen.add(folder)
-    if not (folder / "events.jsonl").exists():
-        return
     ends: list[dict[str, Any]] = []
     now = [0.0]
-    unended = Unended(_BY, lambda event, data: ends.append(_record(event, data)), lambda: status, lambda: now[0])
+    unended = Unended(by, lambda event, data: ends.append(_record(event, data)), lambda: status, lambda: now[0])
     for line in read_log(folder, on_torn=lambda torn: None):  # a torn last line is what a kill leaves
         now[0] = (milliseconds(line.ts) or now[0] * 1000) / 1000
         if line.event in TELLING:
             unended.note(line.event, _told(line))
     ends.clear()  # what was overdue earlier is the past of a session that has gone on since
-    for child in unended.children:
+    children = unended.children
+    unended.end()
+    return Lacking(ends, children)
+
+
+def _end(folder: Path, blobs: Path, status: str, seen: set[Path]) -> None:
+    seen.add(folder)
+    if not (folder / "events.jsonl").exists():
+        return
+    lacking = lacking_in(folder, status, _BY)
+    for child in lacking.children:
         below = folder.parent / child
         if is_plain(child) and below not in seen:
             _end(below, blobs, status, seen)
-    unended.end()
-    if not ends:
+    if not lacking.ends:
         return
     with SessionLog(folder, blobs=blobs) as log:
-        for record in ends:
+        for record in lacking.ends:
             log.write(record)
 
 

@@ -10,7 +10,7 @@ import errno
 import os
 import sys
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import RLock
@@ -143,6 +143,20 @@ class SessionLog:
                 self._settle()
             self._closed = True
             self._let_go()
+
+    def close_with(self, lacking: Callable[[], Iterable[Record]]) -> None:
+        """Ask what the log lacks, write that and close it; no line of another thread comes between.
+
+        It may be called by any thread; on a closed log it does nothing. Raises as `lacking` does, with the log closed.
+        """
+        with self._guard:
+            if self._closed:
+                return
+            try:
+                for record in lacking():
+                    self.write(record)
+            finally:
+                self.close()
 
     def __enter__(self) -> Self:
         return self

@@ -413,3 +413,41 @@ def test_memory_does_not_grow_with_the_log(tmp_path: Path, record: Make, monkeyp
             tracemalloc.stop()
     # The interpreter's own table of names is doubled once in a while; what leaks grows every time.
     assert min(later - earlier for earlier, later in itertools.pairwise(held)) < 100_000
+
+
+def test_what_is_lacking_is_the_last_that_is_written(tmp_path: Path, record: Make) -> None:
+    """A thread that closes the log with what it lacks lets no line of another one in between, nor after."""
+    log = SessionLog(tmp_path)
+    log.write(record("session:start"))
+    others: list[BaseException] = []
+
+    def write() -> None:
+        try:
+            log.write(record("tool:pre"))
+        except ValueError as error:
+            others.append(error)
+
+    other = threading.Thread(target=write)
+
+    def lacking() -> list[dict[str, Any]]:
+        other.start()
+        other.join(0.1)
+        return [record("execution:end"), record("session:end")]
+
+    log.close_with(lacking)
+    other.join()
+    log.close_with(lambda: [record("session:end")])
+    assert [line.event for line in read_log(tmp_path)] == ["session:start", "execution:end", "session:end"]
+    assert ["is closed" in str(error) for error in others] == [True]
+
+
+def test_a_log_is_closed_also_when_nobody_can_tell_what_it_lacks(tmp_path: Path, record: Make) -> None:
+    """The next writer is let in, whatever fails."""
+    log = SessionLog(tmp_path)
+
+    def lacking() -> list[dict[str, Any]]:
+        raise OSError("cannot be read")
+
+    with pytest.raises(OSError, match="cannot be read"):
+        log.close_with(lacking)
+    SessionLog(tmp_path).close()

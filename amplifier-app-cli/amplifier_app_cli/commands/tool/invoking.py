@@ -111,6 +111,7 @@ async def _run(runtime: SessionRuntime, name: str, arguments: dict[str, Any]) ->
     record: dict[str, Any] = {"status": "cancelled", "tool": name, "session_id": runtime.session_id}
     record |= {"log": str(runtime.log_path), "result": None, "error": None}
     with Signals(coordinator.cancellation) as signals:
+        signals.end_logs = runtime.end_logs
         try:
             async with running(runtime):
                 find_tool(dict(coordinator.get("tools") or {}), name)
