@@ -24,7 +24,7 @@ from amplifier_foundation.sessions.answered_calls import APPROVAL_ANSWERED, run_
 from amplifier_foundation.sessions.approvers import offer_provider
 from amplifier_foundation.sessions.keeper import SessionKeeper
 from amplifier_foundation.sessions.live_plan import live_plan
-from amplifier_foundation.sessions.missing_modules import ModulesMissingError
+from amplifier_foundation.sessions.missing_modules import ModulesMissingError, further_failures
 from amplifier_foundation.sessions.offered import capabilities_of, cost_of_past_children
 from amplifier_foundation.sessions.plan_facts import (
     has_own_rules,
@@ -319,7 +319,9 @@ class SessionRuntime:
             # The kernel raises for the loop and the context, and reports every other module as an event.
             if error.__cause__ is None or not str(error).startswith("Cannot initialize without"):
                 raise
-            raise ModulesMissingError([str(error), *self._failures], is_fatal=True) from error
+            is_loop_there = not str(error).startswith("Cannot initialize without orchestrator")
+            others = await further_failures(self.session, is_loop_there=is_loop_there)
+            raise ModulesMissingError([str(error), *self._failures, *others], is_fatal=True) from error
         if self._failures and (self._is_mute or not self.allow_missing_modules):
             raise ModulesMissingError(self._failures, is_fatal=self._is_mute)  # another provider never takes its place
 

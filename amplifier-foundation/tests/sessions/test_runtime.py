@@ -71,6 +71,24 @@ async def test_a_missing_loop_is_fatal(tmp_path: Path, is_allowed: bool) -> None
     assert raised.value.is_fatal
 
 
+@pytest.mark.parametrize("first", ["orchestrator", "context"])
+async def test_a_missing_loop_or_context_hides_no_other_failure(tmp_path: Path, first: str) -> None:
+    """What the kernel does not come to any more is named too, with its kind and what is wrong; nothing twice."""
+    lists = {"providers": "provider-absent", "tools": "tool-absent", "hooks": "hooks-absent"}
+    plan: dict[str, Any] = {**PLAN, **{name: [*PLAN.get(name, ()), {"module": one}] for name, one in lists.items()}}
+    plan["session"] = {**PLAN["session"], "context": {"module": "context-absent"}}
+    if first == "orchestrator":
+        plan["session"]["orchestrator"] = {"module": "loop-absent"}
+    with pytest.raises(ModulesMissingError) as raised:
+        await _runtime(tmp_path, plan, allow_missing_modules=True).__aenter__()
+    said, *others = raised.value.failures
+    assert ("loop-absent" if first == "orchestrator" else "context-absent") in said
+    kinds = ["provider 'provider-absent'", "tool 'tool-absent'", "hook 'hooks-absent'"]
+    wanted = ["context 'context-absent'", *kinds] if first == "orchestrator" else kinds
+    assert [failure.split(":")[0] for failure in others] == wanted
+    assert all("absent' " in failure.split(": ", 1)[1] for failure in others)
+
+
 async def test_a_missing_tool_may_be_allowed(tmp_path: Path) -> None:
     """Every missing module is named, unless the caller allows it."""
     plan = {**PLAN, "tools": [{"module": "tool-absent"}, {"module": "tool-gone"}]}

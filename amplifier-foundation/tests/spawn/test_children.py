@@ -171,6 +171,18 @@ async def test_a_child_whose_modules_are_missing_is_refused_and_all_are_named(tr
         assert (await spawn_in(runtime)("builder", "Go."))["status"] == "success"
 
 
+async def test_a_child_without_loop_or_context_is_refused_with_all_that_is_missing(tree: Any, spawn_in: Any) -> None:
+    """Every module is named at once, those behind the one without which nothing can begin too."""
+    explorer = tree.plan["agents"]["explorer"]
+    explorer["session"] = {"orchestrator": {"module": "loop-absent"}, "context": {"module": "context-absent"}}
+    explorer["tools"] = [{"module": "tool-absent"}, {"module": "tool-gone"}]
+    async with tree.run() as runtime:
+        with pytest.raises(ChildRefusedError) as raised:
+            await spawn_in(runtime)("explorer", "Go.")
+    for module_id in ("loop-absent", "context-absent", "tool-absent", "tool-gone"):
+        assert sum(f"'{module_id}'" in failure for failure in raised.value.failures) == 1
+
+
 async def test_a_child_that_raises_fails_with_its_reason_and_its_cost(tree: Any, spawn_in: Any) -> None:
     """Its turn is closed in its log, and the parent goes on."""
     failing = [
