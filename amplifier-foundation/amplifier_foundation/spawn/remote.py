@@ -221,7 +221,7 @@ class RemoteChild:
         elif kind == "ask":
             self._see_to(self._answer(frame))
         elif kind == "cancelled":
-            raise asyncio.CancelledError
+            raise self._interrupted()
         elif kind == "failed":
             raise self._failure(frame)
         elif kind == "result":
@@ -262,6 +262,14 @@ class RemoteChild:
             answer = f"Deny: {type(error).__name__}: {error}"
             note_answer({"kind": "timeout" if isinstance(error, TimeoutError | ApprovalTimeoutError) else "failure"})
         self.tell({"kind": "answer", "id": frame["id"], "answer": answer, "by": dict(take_answer() or APP)})
+
+    def _interrupted(self) -> BaseException:
+        """Return what it means that the child was stopped: a failure, unless somebody here wanted that."""
+        if self.cancellation.is_cancelled:
+            return asyncio.CancelledError()
+        identity = self._origin.facts.session_id
+        why = "by a signal, or by a module that raises KeyboardInterrupt"
+        return ChildFailedError(identity, f"the session {identity} was interrupted in its own process, {why}")
 
     def _failure(self, frame: Frame) -> Exception:
         identity, code, text = self._origin.facts.session_id, frame.get("code"), str(frame.get("text"))

@@ -179,3 +179,22 @@ async def test_a_child_goes_on_in_a_process_of_its_own(commanding: Any, spawn_in
             assert has_own_process() is expected
     assert commanding.metadata(child)["use_subprocess"] is True
     assert "use_subprocess" not in commanding.metadata(other)
+
+
+@pytest.mark.parametrize("number", ["INT", "TERM"])
+async def test_an_interrupt_in_the_process_of_a_child_is_its_failure(
+    commanding: Any, spawn_in: Any, number: str
+) -> None:
+    """Whoever waits for it was not cancelled: there is a reason to read, the logs are whole, and the parent goes on."""
+    interrupt = (
+        "p=$$; until tr '\\0' ' ' < /proc/$p/cmdline | grep -q 'spawn[.]process'; do "
+        f"p=$(sed -n 's/^PPid:[[:space:]]*//p' /proc/$p/status); done; kill -{number} $p; sleep 600"
+    )
+    commanding.script([{"text": "I go on."}], {"explorer": [_run(interrupt, usage=_USED), {"text": "never"}]})
+    async with commanding.run(environ=_environ()) as one:
+        with pytest.raises(ChildFailedError, match="was interrupted in its own process"):
+            await spawn_in(one)("explorer", "Go.", use_subprocess=True, tool_call_id="c")
+        child = spawn_in(one).child_id("explorer", "c")
+        assert await one.execute("And now?") == "I go on."
+    events = [event for event, _ in commanding.events(child)]
+    assert (events[-1], events.count("execution:start")) == ("session:end", events.count("execution:end"))
