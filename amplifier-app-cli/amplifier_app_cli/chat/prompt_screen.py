@@ -20,6 +20,7 @@ from prompt_toolkit.formatted_text import ANSI
 from prompt_toolkit.history import History
 from prompt_toolkit.patch_stdout import patch_stdout
 
+from amplifier_app_cli.chat.blocked_keys import BlockedKeys
 from amplifier_app_cli.chat.completion import is_completable
 from amplifier_app_cli.chat.ink import Ink
 from amplifier_app_cli.chat.keys import chat_keys
@@ -132,7 +133,7 @@ class PromptScreen:
         try:
             for line in _typed_ahead():
                 listener.on_line(line)
-            with patch_stdout():
+            with BlockedKeys(sys.stdin.fileno()), patch_stdout():
                 await self._session.prompt_async(
                     handle_sigint=False, set_exception_handler=False, pre_run=self._end_if_closed
                 )

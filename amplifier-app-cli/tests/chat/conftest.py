@@ -117,7 +117,7 @@ class Block:
 
     async def execute(self, input):
         Path("waiting").touch()
-        time.sleep(600)
+        time.sleep(input.get("seconds", 600))
         return ToolResult(output="done")
 
 

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import termios
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -230,3 +231,37 @@ def test_signals_end_a_chat_that_is_blocked(
     _is_closed(chat)
     assert "a module blocks the session" in chat.words
     assert chat.raw.rfind("\x1b[?2004l") > chat.raw.rfind("\x1b[?2004h")
+
+
+def test_ctrl_c_ends_a_chat_that_is_blocked(
+    start: Callable[..., Any], scripted: Callable[..., str], project: Path
+) -> None:
+    """The key is read by nobody then, and works all the same: once it says what a second one does."""
+    turns = "turns: [{tool_calls: [{id: c1, name: block, arguments: {}}]}]"
+    chat = start("--bundle", scripted(turns, tools=True), "--trust")
+    chat.line("go")
+    chat.wait_until((project / "waiting").exists)
+    chat.wait_until(lambda: bool(termios.tcgetattr(chat.child.child_fd)[3] & termios.ISIG))
+    chat.send("\x03")
+    chat.wait_for("press Ctrl-C again to end it")
+    chat.send("\x03")
+    assert chat.end() == 130
+    _is_closed(chat)
+
+
+def test_ctrl_c_is_a_key_again_when_nothing_blocks(
+    start: Callable[..., Any], scripted: Callable[..., str], project: Path
+) -> None:
+    """A tool that blocked for a while leaves the terminal as it was: the key clears the line, and the chat goes on."""
+    turns = "turns: [{tool_calls: [{id: c1, name: block, arguments: {seconds: 4}}]}, {text: Over.}]"
+    chat = start("--bundle", scripted(turns, tools=True), "--trust")
+    modes = termios.tcgetattr(chat.child.child_fd)
+    chat.line("go")
+    chat.wait_until(lambda: bool(termios.tcgetattr(chat.child.child_fd)[3] & termios.ISIG))
+    chat.wait_for_prompt("out ·")
+    chat.wait_until(lambda: termios.tcgetattr(chat.child.child_fd) == modes)
+    chat.send("half a thought\x03")
+    chat.wait_for_prompt()
+    chat.send("\x04")
+    assert chat.end() == 0
+    _is_closed(chat)
