@@ -51,6 +51,7 @@ MAX_SEGMENTS = 500
 _HARMLESS_FILES = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/stdin"})
 _WRITES = frozenset({">", ">>", ">|", "&>", "&>>", ">&"})
 _READS = frozenset({"<", "<&"})
+_CLOSES = frozenset({">&-", "<&-"})
 _TOKENS = _kinds(
     "; & && || | |& ( ) { } $( ` <( >( ;; ;& ;;& if then fi elif else while until do done for select in case esac ! "
     "' \" [ ] [[ ]] function"
@@ -252,7 +253,7 @@ class Walk:
                     reason = reason or f"{error} is not understood"
                 late += _late_words(child)
             elif child.type == "heredoc_redirect":
-                late += [part for part in child.children if part.type in _WORDS or part.type == "number"]
+                late += _words_of_mark(child)
         if late:
             self._hang(late, node)
         if any(redirect.target is None for redirect in redirects):
@@ -300,7 +301,7 @@ class Walk:
         # The grammar takes some words that end in a digit for a number.
         if self._gaps(destinations) or any(not re.fullmatch(r"[0-9]+", number) for number in numbers):
             raise NotKnown(f"the redirect {source_text(node, self.source)!r}")
-        if operator in (">&-", "<&-"):
+        if operator in _CLOSES:
             return []
         if operator not in _WRITES | _READS or not destinations:
             raise NotKnown(f"the redirect {source_text(node, self.source)!r}")
@@ -331,6 +332,19 @@ def _calculates(test: str) -> bool:
     return any(not re.fullmatch(r"-?[0-9]+", word, re.ASCII) for word in found)
 
 
+def _words_of_mark(heredoc: Node) -> list[Node]:
+    """Return the words on the line of a here-document's mark, also those behind another redirect."""
+    found: list[Node] = []
+    for part in heredoc.children:
+        if part.type in _WORDS or part.type == "number":
+            found.append(part)
+        elif part.type == "file_redirect":
+            found += _late_words(part)
+    return found
+
+
 def _late_words(redirect: Node) -> list[Node]:
+    """Return the words that the grammar hangs on a redirect: all but its file, which a closing one does not have."""
     destinations = [child for child in redirect.children if child.is_named and child.type != "file_descriptor"]
-    return destinations[1:]
+    is_closing = any(child.type in _CLOSES for child in redirect.children)
+    return destinations if is_closing else destinations[1:]
