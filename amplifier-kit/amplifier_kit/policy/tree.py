@@ -42,7 +42,10 @@ _WORDS = _kinds(
 #: Their text is more than their children: it is taken from the source.
 _LOOSE = _kinds("string heredoc_body heredoc_redirect expansion arithmetic_expansion test_command regex ERROR")
 #: A test without anything that the shell would fill in, open or write.
-_PLAIN_TEST = re.compile(r"\[ [\w\s./=!-]* \]|\[\[ [\w\s./=!&|-]* \]\]", re.ASCII)
+_PLAIN_TEST = re.compile(r"\[ [\w \t./=!-]* \]|\[\[ [\w\s./=!&|-]* \]\]", re.ASCII)
+#: What ends a command, and with it a test between single brackets, which is one: the grammar reads on.
+_PARTS_COMMANDS = re.compile(r"[\s;&|]*[\n;&|][\s;&|]*")
+_QUOTED = re.compile(r"\\.|'[^']*'|\"(?:[^\"\\]|\\.)*\"", re.DOTALL)
 #: What `[[` compares as numbers: it calculates them, and to calculate a name may run what is in the variable.
 _COMPARES_NUMBERS = frozenset({"-eq", "-ne", "-lt", "-le", "-gt", "-ge"})
 #: Also one of an array, whose subscript may be anything.
@@ -222,7 +225,12 @@ class Walk:
         text = source_text(node, self.source)
         is_plain = _PLAIN_TEST.fullmatch(text) and not re.search(r"(^|\s)-[vR]\b", text) and not _calculates(text)
         reason = "" if is_plain else "a test that is not plain"
-        self._add(tuple(text.split()), node, reason=reason)
+        is_command = not text.startswith("[[")
+        runs_rest = is_command and _PARTS_COMMANDS.search(text) is not None
+        words = tuple(_PARTS_COMMANDS.sub(" ", text).split() if runs_rest else text.split())
+        opens = is_command and re.search(r"[<>]", _QUOTED.sub("", text)) is not None
+        redirects = (Redirect("write", None),) if opens else ()
+        self._add(words, node, redirects=redirects, reason=reason, runs_rest=runs_rest)
 
     def _on_function_definition(self, node: Node) -> None:
         self.taint = self.taint or "it defines a function"
