@@ -11,6 +11,8 @@ HOLE = "\0"
 MAX_STARTS = 24
 #: Lines that have one spelling only: a plain name in lower case, and words without quotes.
 _SAME = re.compile(r"[a-z0-9_.+-]+(?! -)( [^ \t\n'\"]+)*")
+#: What may stand between two words.
+_BETWEEN = re.compile(r"[\s;&|()`]+")
 #: Options of git whose value is the next word; it has many others.
 _GIT_VALUED = ("-C", "-c", "--git-dir", "--work-tree", "--namespace", "--config-env", "--super-prefix", "--attr-source")
 
@@ -79,6 +81,11 @@ class Segment(NamedTuple):
                     lines.append(" ".join([name, *words]))
                     lines.append(" ".join([name, *map(_quoted, words)]))
         return tuple(dict.fromkeys(lines))
+
+
+def loose_words(text: str) -> tuple[str, ...]:
+    """Return what may be words in a text whose grammar is not known: rules that deny look at each as a program."""
+    return tuple(_BETWEEN.split(text.strip()))
 
 
 def _without_options(program: str, words: list[str]) -> list[list[str]]:

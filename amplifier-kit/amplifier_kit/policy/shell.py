@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from amplifier_kit.policy.hazards import hazardous_option
 from amplifier_kit.policy.segment import HOLE, Redirect, Segment
-from amplifier_kit.policy.wrappers import RUNNERS, changes_shell, unwrap
+from amplifier_kit.policy.wrappers import RESERVED, changes_shell, runs_others, unwrap
 
 if TYPE_CHECKING:
     from tree_sitter import Language
@@ -72,6 +72,10 @@ class ShellParse:
             if HOLE in current.words[0] or not current.words[0]:
                 found.append(current.opaque("the program is known only when it runs")._replace(runs_rest=True))
                 continue
+            if current.words[0] in RESERVED:
+                reason = f"`{current.words[0]}` is a word of the shell's own"
+                found.append(current.opaque(reason)._replace(runs_rest=True))
+                continue
             if changes_shell(current.words):
                 taint = f"`{current.words[0]}` changes what other commands mean"
             if option := hazardous_option(current.words):
@@ -84,7 +88,7 @@ class ShellParse:
         assert current.words is not None
         wrapped = unwrap(current.words)
         if wrapped is None:
-            is_runner = current.words[0].rpartition("/")[2] in RUNNERS
+            is_runner = runs_others(current.words[0])
             found.append(current._replace(runs_rest=current.runs_rest or is_runner))
             return []
         if level >= MAX_DEPTH * 2:
@@ -98,9 +102,10 @@ class ShellParse:
         for script in wrapped.scripts:
             found += self._script(script, level + 1)
         within = (*current.within, current.words or ())
+        assignments = (*current.assignments, *wrapped.assignments)
         return [
             (
-                current._replace(words=words, within=within)
+                current._replace(words=words, within=within, assignments=assignments)
                 if passed_on
                 else Segment(words, current.text, is_opaque=current.is_opaque, reason=current.reason),
                 level + 1,

@@ -7,10 +7,10 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Literal
 
 from amplifier_kit.policy.heredoc import heredoc_problem
-from amplifier_kit.policy.segment import HOLE, Redirect, Segment
+from amplifier_kit.policy.segment import HOLE, Redirect, Segment, loose_words
 from amplifier_kit.policy.variables import is_hazardous_variable
 from amplifier_kit.policy.words import NotKnown, shell_words, source_text, word_text
-from amplifier_kit.policy.wrappers import PLAIN_NAME
+from amplifier_kit.policy.wrappers import ASSIGNMENT, PLAIN_NAME
 
 if TYPE_CHECKING:
     from tree_sitter import Language, Node
@@ -44,7 +44,7 @@ _LOOSE = _kinds("string heredoc_body heredoc_redirect expansion arithmetic_expan
 #: A test without anything that the shell would fill in, open or write.
 _PLAIN_TEST = re.compile(r"\[ [\w \t./=!-]* \]|\[\[ [\w\s./=!&|-]* \]\]", re.ASCII)
 #: What ends a command, and with it a test between single brackets, which is one: the grammar reads on.
-_PARTS_COMMANDS = re.compile(r"[\s;&|]*[\n;&|][\s;&|]*")
+_PARTS_COMMANDS = re.compile(r"[\n;&|]")
 _QUOTED = re.compile(r"\\.|'[^']*'|\"(?:[^\"\\]|\\.)*\"", re.DOTALL)
 #: What `[[` compares as numbers: it calculates them, and to calculate a name may run what is in the variable.
 _COMPARES_NUMBERS = frozenset({"-eq", "-ne", "-lt", "-le", "-gt", "-ge"})
@@ -76,6 +76,8 @@ class Walk:
             self.taint = self.taint or "a redirect sets a variable"
         # Words after a redirect belong to the command before it, though the grammar hangs them on the redirect.
         self._late: dict[int, list[Node]] = {}
+        # Where redirects start: a number that ends there is no word.
+        self._opened: set[int] = set()
 
     def run(self) -> None:
         """Visit every node, without recursion: lines can nest as deeply as they like."""
@@ -152,7 +154,7 @@ class Walk:
 
     def _not_understood(self, node: Node) -> None:
         text = source_text(node, self.source)
-        self._add(tuple(text.split()), node, reason=f"{text[:40]!r} is not understood", runs_rest=True)
+        self._add(loose_words(text), node, reason=f"{text[:40]!r} is not understood", runs_rest=True)
 
     def _assigned(self, name: str) -> None:
         if not PLAIN_NAME.fullmatch(name):
@@ -165,7 +167,10 @@ class Walk:
         assignments: list[str] = []
         redirects: list[Redirect] = []
         reason = self._gaps(node.children)
+        self._opened.update(_descriptor_ends(node))
         for child in [*node.children, *self._late.get(node.start_byte, ())]:
+            if self._is_descriptor(child):
+                continue
             try:
                 match child.type:
                     case "variable_assignment" if not words:
@@ -180,6 +185,9 @@ class Walk:
             except NotKnown as error:
                 reason = reason or f"{error} is not understood"
                 words.append(HOLE)
+        # The grammar knows most variables, and takes `_=1` for a program.
+        while words and ASSIGNMENT.match(words[0]):
+            assignments.append(words.pop(0))
         for assignment in assignments:
             name = re.split(r"\+?=", assignment, maxsplit=1)[0]
             if is_hazardous_variable(name):
@@ -187,6 +195,10 @@ class Walk:
         if any(redirect.target is None for redirect in redirects):
             reason = reason or "a redirect's file is known only when it runs"
         self._add(tuple(words), node, redirects=tuple(redirects), reason=reason, assignments=tuple(assignments))
+
+    def _is_descriptor(self, node: Node) -> bool:
+        """Tell whether a word is the number of the redirect that it touches: the grammar takes 0 for a word."""
+        return node.end_byte in self._opened and self.source[node.start_byte : node.end_byte].isdigit()
 
     def _gaps(self, nodes: list[Node]) -> str:
         """Say when two words touch: to the shell they are one."""
@@ -227,7 +239,7 @@ class Walk:
         reason = "" if is_plain else "a test that is not plain"
         is_command = not text.startswith("[[")
         runs_rest = is_command and _PARTS_COMMANDS.search(text) is not None
-        words = tuple(_PARTS_COMMANDS.sub(" ", text).split() if runs_rest else text.split())
+        words = loose_words(text) if runs_rest else tuple(text.split())
         opens = is_command and re.search(r"[<>]", _QUOTED.sub("", text)) is not None
         redirects = (Redirect("write", None),) if opens else ()
         self._add(words, node, redirects=redirects, reason=reason, runs_rest=runs_rest)
@@ -252,6 +264,7 @@ class Walk:
         redirects: list[Redirect] = []
         late: list[Node] = []
         reason = ""
+        self._opened.update(_descriptor_ends(node))
         for index, child in enumerate(node.children):
             if child.type == "file_redirect":
                 reason = reason or self._descriptor(node, index)
@@ -306,8 +319,8 @@ class Walk:
         numbers = [source_text(child, self.source) for child in node.children if child.type == "file_descriptor"]
         parts = [child for child in node.children if child.type != "file_descriptor"]
         operator, destinations = parts[0].type, parts[1:]
-        # The grammar takes some words that end in a digit for a number.
-        if self._gaps(destinations) or any(not re.fullmatch(r"[0-9]+", number) for number in numbers):
+        # The grammar takes some words that end in a digit for a number; and to the shell, too large a one is a word.
+        if self._gaps(destinations) or any(not re.fullmatch(r"[0-9]{1,9}", number) for number in numbers):
             raise NotKnown(f"the redirect {source_text(node, self.source)!r}")
         if operator in _CLOSES:
             return []
@@ -338,6 +351,12 @@ def _calculates(test: str) -> bool:
     words = test.split() if test.startswith("[[") else []
     found = (pair for at, word in enumerate(words) if word in _COMPARES_NUMBERS for pair in words[at - 1 : at + 2 : 2])
     return any(not re.fullmatch(r"-?[0-9]+", word, re.ASCII) for word in found)
+
+
+def _descriptor_ends(node: Node) -> list[int]:
+    """Return where the redirects below a node start that may have a number before them."""
+    redirects = [child for child in node.children if child.type.endswith("_redirect")]
+    return [each.start_byte for each in redirects if each.children[0].type not in ("&>", "&>>")]
 
 
 def _words_of_mark(heredoc: Node) -> list[Node]:

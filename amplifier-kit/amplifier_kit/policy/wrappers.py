@@ -13,13 +13,15 @@ class Wrapped(NamedTuple):
     """What a wrapper runs: words, or the text of a script in the shell's language.
 
     With `is_transparent` the wrapper adds nothing of its own: only what it runs is judged. With a `reason` it could
-    not be taken apart; then any word after it may be a program.
+    not be taken apart; then any word after it may be a program. `assignments` are variables set for what it runs, where
+    they are the shell's own and no part of what the wrapper is told.
     """
 
     words: tuple[tuple[str, ...], ...] = ()
     scripts: tuple[str, ...] = ()
     is_transparent: bool = False
     reason: str = ""
+    assignments: tuple[str, ...] = ()
 
 
 class _Options(NamedTuple):
@@ -29,7 +31,7 @@ class _Options(NamedTuple):
     valued: str = ""
     long_flags: frozenset[str] = frozenset()
     long_valued: frozenset[str] = frozenset()
-    assigns: bool = False
+    assigns: re.Pattern[str] | None = None
     operands: int = 0
     is_transparent: bool = False
 
@@ -38,13 +40,16 @@ def _names(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
+#: What sets a variable to `env`, whatever it is called, and to `sudo`, which knows a path.
+_ANY_ASSIGNMENT = re.compile(r".*=", re.DOTALL)
+_SUDO_ASSIGNMENT = re.compile(r"(?!/).*=", re.DOTALL)
 _WRAPPERS = {
     "!": _Options(is_transparent=True),
     "builtin": _Options(is_transparent=True),
     "busybox": _Options(),
     "command": _Options("p", is_transparent=True),
     "doas": _Options("nL", "uC"),
-    "env": _Options("i0v", "u", _names("ignore-environment null debug"), _names("unset"), assigns=True),
+    "env": _Options("i0v", "u", _names("ignore-environment null debug"), _names("unset"), _ANY_ASSIGNMENT),
     "exec": _Options("cl", "a"),
     "ionice": _Options("t", "cn", _names("ignore"), _names("class classdata")),
     "nice": _Options("0123456789", "n", long_valued=_names("adjustment"), is_transparent=True),
@@ -56,7 +61,7 @@ _WRAPPERS = {
         "CghprTtUu",
         _names("askpass background preserve-env set-home reset-timestamp non-interactive preserve-groups stdin bell"),
         _names("close-from group host prompt role command-timeout type other-user user"),
-        assigns=True,
+        _SUDO_ASSIGNMENT,
     ),
     "time": _Options("p", is_transparent=True),
     "timeout": _Options(
@@ -78,30 +83,48 @@ _WRAPPERS = {
 #: What these are called where another system's programs have their names.
 _WITH_G = _names("genv gfind gnice gnohup gstdbuf gtimeout gxargs")
 #: Shells whose language this is, and shells whose language is near enough for a denying rule to see inside.
-_SHELLS = _names("sh bash dash ash")
-_OTHER_SHELLS = _names("zsh ksh mksh fish csh tcsh")
+_SHELLS = _names("sh bash rbash dash ash")
+_OTHER_SHELLS = _names(
+    "zsh rzsh ksh ksh93 rksh mksh lksh pdksh oksh loksh posh yash osh ysh hush fish csh tcsh elvish nu xonsh"
+)
+#: Words of the shell's own behind which a command starts as anywhere.
+_KEYWORDS = _names("! time")
+#: Its other words. Where one seems to be a program, the grammar has read something else than the shell will.
+RESERVED = _names("if then else elif fi for while until do done case esac select function in { }")
 #: Programs of many forms that run what follows somewhere in their words. A rule may name them; a denying rule looks
 #: at every word.
-RUNNERS = _names(
+_RUNNERS = _names(
     "aa-exec asdf at batch bunx bwrap caffeinate capsh choom chroot chrt conda cpulimit dbus-launch dbus-run-session "
     "direnv docker dotenv entr expect fakeroot faketime firejail flock gdb gosu guix hatch kubectl linux32 linux64 "
     "ltrace mise nerdctl nix nix-shell npx nsenter numactl parallel pdm perf pipenv pipx pkexec pnpm podman poetry "
     "prlimit proot proxychains rlwrap run0 runcon runuser rye screen script setarch setpriv sg ssh ssh-agent "
     "start-stop-daemon strace su su-exec systemd-cat systemd-inhibit systemd-run taskset tmux torsocks unbuffer "
-    "unshare uv uvx valgrind watch xvfb-run yarn"
+    "unshare uv uvx valgrind watch xvfb-run yarn "
+    # Names of `setarch`.
+    "aarch64 alpha arm arm64 armv7l armv8l i386 i486 i586 i686 ia64 loongarch64 mips mips32 mips64 parisc parisc32 "
+    "parisc64 ppc ppc32 ppc64 ppc64le riscv32 riscv64 s390 s390x sparc sparc32 sparc64 uname26 x86_64"
 )
+#: The program that loads others.
+_LOADER = re.compile(r"ld[\w.+-]*\.so[\w.]*", re.ASCII)
 #: Builtins after which the shell is another: names, options, variables or files decide what its next commands are.
 CHANGES_SHELL = _names(
     ". alias bind complete compopt declare enable eval export fc getopts hash let local mapfile readarray readonly "
     "set shopt source trap typeset unalias unset"
 )
-_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=", re.ASCII)
+_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=", re.ASCII)
 #: What of a format writes into a variable how much was printed so far.
 _COUNTS = re.compile(r"%[^a-zA-Z%]*[hjlLqtz]*n")
 _SHELL_LONG = _names("--login --noprofile --norc --posix --noediting")
 _NICE_SET = re.compile(r"[-+](e|u|x|eu|ex|ux|eux|o|eo|uo|xo|euo|exo|uxo|euxo)|pipefail|errexit|nounset|xtrace")
 #: A shell's variable of such a name is nobody's setting.
 PLAIN_NAME = re.compile(r"[a-z][a-z0-9]{0,15}", re.ASCII)
+
+
+def runs_others(program: str) -> bool:
+    """Tell whether a program runs what follows somewhere in its words."""
+    name = program.rpartition("/")[2]
+    return name in _RUNNERS or (name.startswith("ld") and _LOADER.fullmatch(name) is not None)
 
 
 def changes_shell(words: tuple[str, ...]) -> bool:
@@ -152,16 +175,20 @@ def _wrapper(name: str, words: tuple[str, ...]) -> Wrapped:
     start = _program_at(words, options)
     if start is None:
         return Wrapped(reason=f"`{name}` with options that are not known here")
+    first, is_keyword = start, name in _KEYWORDS and "/" not in words[0]
+    while is_keyword and start < len(words) and ASSIGNMENT.match(words[start]):
+        start += 1
     if start >= len(words):
         return Wrapped()
-    set_here = [word.partition("=")[0].rstrip("+") for word in words[1:start] if _ASSIGNMENT.match(word)]
+    set_here = [word.partition("=")[0].rstrip("+") for word in words[1:start] if "=" in word and word[0] != "-"]
     if name == "env":
         set_here += _unset(words[1:start])
-    if hazardous := [variable for variable in set_here if is_hazardous_variable(variable)]:
-        return Wrapped(words=(words[start:],), reason=f"{hazardous[0]} decides what runs")
+    # A name that no variable of the shell has is there for some program, which may take it for anything.
+    if hazardous := [each for each in set_here if is_hazardous_variable(each) or not _NAME.fullmatch(each)]:
+        return Wrapped(words=(words[start:],), reason=f"{hazardous[0]!r} may decide what runs")
     # A path may be another program of that name.
     is_transparent = options.is_transparent and "/" not in words[0]
-    return Wrapped(words=(words[start:],), is_transparent=is_transparent)
+    return Wrapped(words=(words[start:],), is_transparent=is_transparent, assignments=words[first:start])
 
 
 def _unset(options: tuple[str, ...]) -> list[str]:
@@ -189,9 +216,9 @@ def _program_at(words: tuple[str, ...], options: _Options) -> int | None:
         if taken is None:
             return None
         at += taken
-    if options.assigns:
+    if options.assigns is not None:
         at += words[at : at + 1] == ("-",)
-        while at < len(words) and _ASSIGNMENT.match(words[at]):
+        while at < len(words) and options.assigns.match(words[at]):
             at += 1
     at += options.operands
     # What is filled in there may be several words: then another one is the program.

@@ -26,9 +26,14 @@ class Place:
         self.outside.write_text("x", encoding="utf-8")
         for name, target in CORPUS["links"].items():
             (self.project / name).symlink_to(self.filled(target))
-        rules, problems = parse_rules(CORPUS["rules"], lambda index, key: f"escapes.yaml[{index}]")
+        self.rules = {kind: self._rules(kind) for kind in CORPUS["kinds"]}
+
+    def _rules(self, kind: str) -> RuleSet:
+        """Return the rules of all kinds, and those of one."""
+        entries = [*CORPUS["rules"], *CORPUS["besides"].get(kind, [])]
+        rules, problems = parse_rules(entries, lambda index, key: f"escapes.yaml[{index}]")
         assert problems == []
-        self.rules = RuleSet.from_rules(rules, self.project)
+        return RuleSet.from_rules(rules, self.project)
 
     def filled(self, text: str) -> str:
         """Return a text with the places of this project in it."""
@@ -43,7 +48,7 @@ class Place:
             "host": [("network.fetch", {"url": given})],
         }[CORPUS["kinds"][kind]["what"]]
         return {
-            self.rules.decide(facts(action, {"tool_name": "x", "tool_input": inputs}, self.project)).verdict
+            self.rules[kind].decide(facts(action, {"tool_name": "x", "tool_input": inputs}, self.project)).verdict
             for action, inputs in actions
         }
 

@@ -304,3 +304,17 @@ def test_options_before_a_command_hide_it_from_no_rule_that_restricts(command: s
     rules += [Rule("allow", command="npm *"), Rule("ask", command="npm publish *")]
     assert decide(rules, command=command).verdict == verdict
     assert decide([Rule("allow", command="git push *")], command="git --no-pager push x").verdict is None
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "_=1 rm x", "time X=1 rm x", "time for x in 1; do rm x; done", "time { rm x; }", "env = rm x", "0<&- rm x",
+        "rbash -c 'rm x'", "posh -c 'rm x'", "i386 rm x", "ld.so /bin/rm x", "[ \nrm x ]", "[ a\nrm x ]", "[ a;rm x ]",
+        "env <&- rm", "nice <&- rm", "env <<E <&- rm\nx\nE",
+    ],
+)  # fmt: skip
+def test_denied_command_is_denied_whatever_stands_before_it(command: str) -> None:
+    """Deny is absolute: where it is sure that the command runs, nobody is asked whether it may."""
+    rules = RuleSet.from_rules([Rule("allow", action="process.exec"), Rule("deny", command="rm *")], PROJECT)
+    assert rules.decide(facts("process.exec", {"command": command}, PROJECT)).verdict == "deny"
