@@ -42,7 +42,13 @@ KINDS = {
     *("look-alikes in hosts", "quoting", "here-documents", "command substitution", "environment", "IPv6 forms"),
     *("decimal, octal and hexadecimal forms", "words that part", "options in disguise", "marks that end no options"),
     *("programs of awk", "test runners and builders", "files sent and written", "numbers that are calculated"),
-    *("options that run or write", "descriptors that are closed", "lines inside of tests", "words before the program"),
+    *(
+        "options that run or write",
+        "descriptors that are closed",
+        "lines inside of tests",
+        "words before the program",
+        "shells that are not bash",
+    ),
 }
 
 

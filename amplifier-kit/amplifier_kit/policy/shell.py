@@ -8,7 +8,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from amplifier_kit.policy.hazards import hazardous_option
-from amplifier_kit.policy.segment import HOLE, Redirect, Segment
+from amplifier_kit.policy.segment import HOLE, MAX_STARTS, Redirect, Segment, loose_words
 from amplifier_kit.policy.wrappers import RESERVED, changes_shell, runs_others, unwrap
 
 if TYPE_CHECKING:
@@ -36,14 +36,14 @@ class ShellParse:
             return [Segment(None, command, is_opaque=True, reason="no command was found in it")]
         return found
 
-    def _script(self, command: str, depth: int) -> list[Segment]:
+    def _script(self, command: str, depth: int, *, is_bash: bool = True) -> list[Segment]:
         problem = unreadable(command) or ("" if depth < MAX_DEPTH else "nested too deeply")
         if problem:
             return [Segment(None, command, is_opaque=True, reason=problem)]
         from amplifier_kit.policy.tree import MAX_SEGMENTS, Walk
 
         joined, problem = _joined(command)
-        walk = Walk(joined.encode("utf-8"), _language())
+        walk = Walk(joined.encode("utf-8"), _language(), is_bash=is_bash)
         walk.run()
         found: list[Segment] = []
         problem = problem or walk.taint
@@ -51,6 +51,8 @@ class ShellParse:
             problem = self._take_apart(segment, depth, found) or problem
             if len(found) > MAX_SEGMENTS:
                 return [Segment(None, command, is_opaque=True, reason=f"more than {MAX_SEGMENTS} commands")]
+        if walk.is_foreign:
+            found += _anywhere(joined)
         if _SLASHED.search(joined) and any(segment.is_opaque for segment in found):
             # Nothing allows it any more; what stands on the line is for the rules that deny.
             found += self._script(_SLASHED.sub("\n ", joined), depth + 1)
@@ -100,7 +102,7 @@ class ShellParse:
         if not passed_on:
             found.append(current)
         for script in wrapped.scripts:
-            found += self._script(script, level + 1)
+            found += self._script(script, level + 1, is_bash=wrapped.is_bash)
         within = (*current.within, current.words or ())
         assignments = (*current.assignments, *wrapped.assignments)
         return [
@@ -140,6 +142,12 @@ def _joined(command: str) -> tuple[str, str]:
     if any(text in command for text in ("#", "'", "<<")):
         return command, "a line goes on where comments, quotes or here-documents may end it"
     return _CONTINUED.sub(r"\1", command), ""
+
+
+def _anywhere(script: str) -> list[Segment]:
+    """Return commands for the rules that deny, of a script that its shell may part otherwise: any word may be one."""
+    words = loose_words(script)
+    return [Segment(words[at : at + 2 * MAX_STARTS], script, runs_rest=True) for at in range(0, len(words), MAX_STARTS)]
 
 
 def _moved(segment: Segment) -> Segment:

@@ -50,6 +50,11 @@ _QUOTED = re.compile(r"\\.|'[^']*'|\"(?:[^\"\\]|\\.)*\"", re.DOTALL)
 _COMPARES_NUMBERS = frozenset({"-eq", "-ne", "-lt", "-le", "-gt", "-ge"})
 #: Also one of an array, whose subscript may be anything.
 _NAMED_DESCRIPTOR = re.compile(rb"(?<!\$)\{\w+(\[[^\n]*?\])?\}[<>]")
+#: What other shells read as something else, or part where bash does not.
+_BASH_ONLY = _kinds(
+    "[[ (( &> &>> |& ;& ;;& <<< += select function ansi_c_string translated_string process_substitution array "
+    "subscript c_style_for_statement extglob_pattern"
+)
 MAX_SEGMENTS = 500
 _HARMLESS_FILES = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/stdin"})
 _WRITES = frozenset({">", ">>", ">|", "&>", "&>>", ">&"})
@@ -62,14 +67,20 @@ _TOKENS = _kinds(
 
 
 class Walk:
-    """One pass over the tree of a line; afterwards `segments` and, if the line is not what it seems, `taint`."""
+    """One pass over the tree of a line; afterwards `segments` and, if the line is not what it seems, `taint`.
 
-    def __init__(self, source: bytes, language: Language) -> None:
+    With `is_bash` false another shell reads the line: up to the first thing that only bash knows, it reads the same.
+    `is_foreign` tells that there is such a thing.
+    """
+
+    def __init__(self, source: bytes, language: Language, *, is_bash: bool = True) -> None:
         from tree_sitter import Parser
 
         self.source = source
         self.root = Parser(language).parse(source).root_node
         self.segments: list[Segment] = []
+        self.is_foreign = False
+        self._foreign = frozenset[str]() if is_bash else _BASH_ONLY
         self._above = ""
         self.taint = "it cannot be parsed" if self.root.has_error else ""
         if _NAMED_DESCRIPTOR.search(source):
@@ -94,6 +105,8 @@ class Walk:
     def _visit(self, node: Node) -> list[Node]:
         """Take note of one node and return those below it that are still to be seen."""
         kind = node.type
+        if kind in self._foreign:
+            self._only_bash(kind)
         if kind not in _LOOSE and not self._is_whole(node):
             self.taint = self.taint or "a part of it that is not understood"
         if kind in _STRUCTURES:
@@ -155,6 +168,10 @@ class Walk:
     def _not_understood(self, node: Node) -> None:
         text = source_text(node, self.source)
         self._add(loose_words(text), node, reason=f"{text[:40]!r} is not understood", runs_rest=True)
+
+    def _only_bash(self, what: str) -> None:
+        self.is_foreign = True
+        self.taint = self.taint or f"only bash knows {what!r}"
 
     def _assigned(self, name: str) -> None:
         if not PLAIN_NAME.fullmatch(name):
@@ -330,6 +347,9 @@ class Walk:
         if destination.type == "process_substitution":
             return []
         text = word_text(destination, self.source)
+        names_file = operator == ">&" and not text.isdigit()
+        if self._foreign and (names_file or any(len(number) > 1 for number in numbers)):
+            self._only_bash(source_text(node, self.source))
         if operator in (">&", "<&") and re.fullmatch(r"\d+-?|-", text):
             return []
         kind: Literal["read", "write"] = "write" if operator in _WRITES else "read"

@@ -14,7 +14,8 @@ class Wrapped(NamedTuple):
 
     With `is_transparent` the wrapper adds nothing of its own: only what it runs is judged. With a `reason` it could
     not be taken apart; then any word after it may be a program. `assignments` are variables set for what it runs, where
-    they are the shell's own and no part of what the wrapper is told.
+    they are the shell's own and no part of what the wrapper is told. With `is_bash` false the scripts are for a shell
+    that knows less than bash.
     """
 
     words: tuple[tuple[str, ...], ...] = ()
@@ -22,6 +23,7 @@ class Wrapped(NamedTuple):
     is_transparent: bool = False
     reason: str = ""
     assignments: tuple[str, ...] = ()
+    is_bash: bool = True
 
 
 class _Options(NamedTuple):
@@ -82,8 +84,10 @@ _WRAPPERS = {
 }  # fmt: skip
 #: What these are called where another system's programs have their names.
 _WITH_G = _names("genv gfind gnice gnohup gstdbuf gtimeout gxargs")
-#: Shells whose language this is, and shells whose language is near enough for a denying rule to see inside.
+#: Shells whose language this is, those of them that know only what is in its standard, and shells whose language is
+#: near enough for a denying rule to see inside.
 _SHELLS = _names("sh bash rbash dash ash")
+_PLAIN_SHELLS = _names("sh dash ash")
 _OTHER_SHELLS = _names(
     "zsh rzsh ksh ksh93 rksh mksh lksh pdksh oksh loksh posh yash osh ysh hush fish csh tcsh elvish nu xonsh"
 )
@@ -300,7 +304,7 @@ def _shell(name: str, words: tuple[str, ...]) -> Wrapped | None:
     if HOLE in words[at]:
         return Wrapped(reason=f"`{name} -c` of a text that is known only when it runs")
     reason = f"the language of `{name}` is not known here" if name in _OTHER_SHELLS else ""
-    return Wrapped(scripts=(words[at],), reason=reason)
+    return Wrapped(scripts=(words[at],), reason=reason, is_bash=name not in _PLAIN_SHELLS)
 
 
 def _script(name: str, words: tuple[str, ...]) -> Wrapped:

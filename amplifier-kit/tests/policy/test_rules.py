@@ -311,7 +311,8 @@ def test_options_before_a_command_hide_it_from_no_rule_that_restricts(command: s
     [
         "_=1 rm x", "time X=1 rm x", "time for x in 1; do rm x; done", "time { rm x; }", "env = rm x", "0<&- rm x",
         "rbash -c 'rm x'", "posh -c 'rm x'", "i386 rm x", "ld.so /bin/rm x", "[ \nrm x ]", "[ a\nrm x ]", "[ a;rm x ]",
-        "env <&- rm", "nice <&- rm", "env <<E <&- rm\nx\nE",
+        "env <&- rm", "nice <&- rm", "env <<E <&- rm\nx\nE", "sh -c '[[ a || rm x ]]'", "dash -c 'ls &>/dev/null rm x'",
+        f"sh -c '[[ a ]]; ls {'x ' * 100}& rm x'", "sh -c 'ls a&>b;rm x'",
     ],
 )  # fmt: skip
 def test_denied_command_is_denied_whatever_stands_before_it(command: str) -> None:
