@@ -48,6 +48,7 @@ KINDS = {
         "lines inside of tests",
         "words before the program",
         "shells that are not bash",
+        "files known only when it runs",
     ),
 }
 

@@ -164,7 +164,8 @@ class _Finder:
             try:
                 self._place(redirect.target, self.reads if redirect.kind == "read" else self.writes)
             except PlaceError as error:
-                segment = segment.opaque(str(error))
+                unknown = (*segment.redirects, redirect._replace(target=None))
+                segment = segment.opaque(str(error))._replace(redirects=unknown)
         return segment
 
     def _path(self, text: str, into: dict[Path, None]) -> None:

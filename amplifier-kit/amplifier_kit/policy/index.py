@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -88,7 +89,19 @@ class RuleIndex:
         """Return a rule that a command may turn out to be about, once what is unknown in it is filled in."""
         if part.segment is None or not part.segment.has_holes:
             return None
-        starts = _certain_starts(part.segment, part.lines)
+        return self._possible_command(part.segment, part) or self._possible_file(part.segment, part)
+
+    def _possible_file(self, segment: Segment, part: Part) -> Rule | None:
+        """Return a rule about files that a redirect may turn out to open: where it leads is not known."""
+        kinds = sorted({redirect.kind for redirect in segment.redirects if redirect.target is None})
+        if not kinds:
+            return None
+        opening = part._replace(actions=(*(f"filesystem.{kind}" for kind in kinds), *part.actions))
+        named = (place.rule for places in self._places.values() for place in places)
+        return next((rule for rule in chain(self._blanket, named) if _is_about(rule, opening)), None)
+
+    def _possible_command(self, segment: Segment, part: Part) -> Rule | None:
+        starts = _certain_starts(segment, part.lines)
         for prefix, commands in self._commands.items():
             if any(start.startswith(prefix) or prefix.startswith(start) for start in starts):
                 for command in commands:

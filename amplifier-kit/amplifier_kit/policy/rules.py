@@ -85,11 +85,17 @@ class RuleSet:
 
     def _unless_possible(self, part: Part, decision: Decision) -> Decision:
         """Ask for what would be allowed, when it may turn out to be what a rule denies or asks for."""
-        for verdict in ("deny", "ask"):
-            if rule := self._by_verdict[verdict].possible(part):
-                why = part.problem or "part of it is known only when it runs"
-                return Decision("ask", f"it may be what the rule `{rule}` is about: {why}", rule, part.what)
-        return decision
+        rule = self._possibly_denied(part) or self._by_verdict["ask"].possible(part)
+        if rule is None:
+            return decision
+        why = part.problem or "part of it is known only when it runs"
+        return Decision("ask", f"it may be what the rule `{rule}` is about: {why}", rule, part.what)
+
+    def _possibly_denied(self, part: Part) -> Rule | None:
+        """Return a rule of this set or those behind it that may deny a part: there, too, deny is absolute."""
+        if rule := self._by_verdict["deny"].possible(part):
+            return rule
+        return None if self.otherwise is None else self.otherwise._possibly_denied(part)
 
 
 def _by(rule: Rule, part: Part) -> Decision:

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import re
-from itertools import pairwise
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from amplifier_kit.policy.heredoc import heredoc_problem
+from amplifier_kit.policy.redirects import (
+    ANY_FILE,
+    descriptor_ends,
+    is_of_bash,
+    late_words,
+    opened,
+    words_of_mark,
+)
 from amplifier_kit.policy.segment import HOLE, Redirect, Segment, loose_words
 from amplifier_kit.policy.variables import is_hazardous_variable
-from amplifier_kit.policy.words import NotKnown, shell_words, source_text, word_text
+from amplifier_kit.policy.words import WORDS, NotKnown, gap_problem, shell_words, source_text, word_text
 from amplifier_kit.policy.wrappers import ASSIGNMENT, PLAIN_NAME
 
 if TYPE_CHECKING:
@@ -34,11 +41,6 @@ _PARTS = _kinds(
 )
 #: Parts that never have parts themselves.
 _ENDS = _kinds("word raw_string number variable_name string_content test_operator file_descriptor")
-#: Where a word stands that is no argument: the list of a loop, the subject and the patterns of a case.
-_WORDS = _kinds(
-    "word string raw_string ansi_c_string concatenation simple_expansion expansion arithmetic_expansion "
-    "brace_expression extglob_pattern"
-)
 #: Their text is more than their children: it is taken from the source.
 _LOOSE = _kinds("string heredoc_body heredoc_redirect expansion arithmetic_expansion test_command regex ERROR")
 #: A test without anything that the shell would fill in, open or write.
@@ -56,10 +58,6 @@ _BASH_ONLY = _kinds(
     "subscript c_style_for_statement extglob_pattern"
 )
 MAX_SEGMENTS = 500
-_HARMLESS_FILES = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/stdin"})
-_WRITES = frozenset({">", ">>", ">|", "&>", "&>>", ">&"})
-_READS = frozenset({"<", "<&"})
-_CLOSES = frozenset({">&-", "<&-"})
 _TOKENS = _kinds(
     "; & && || | |& ( ) { } $( ` <( >( ;; ;& ;;& if then fi elif else while until do done for select in case esac ! "
     "' \" [ ] [[ ]] function"
@@ -140,7 +138,7 @@ class Walk:
         if first == "((" or (first == "`" and b"\\" in self.source[node.start_byte : node.end_byte]):
             self._not_understood(node)
         for child in node.children:
-            if child.type in _WORDS:
+            if child.type in WORDS:
                 self._loose_word(child)
             elif node.type == "for_statement" and child.type == "variable_name":
                 self._assigned(source_text(child, self.source))
@@ -167,7 +165,9 @@ class Walk:
 
     def _not_understood(self, node: Node) -> None:
         text = source_text(node, self.source)
-        self._add(loose_words(text), node, reason=f"{text[:40]!r} is not understood", runs_rest=True)
+        redirects = ANY_FILE if "<" in text or ">" in text else ()
+        reason = f"{text[:40]!r} is not understood"
+        self._add(loose_words(text), node, redirects=redirects, reason=reason, runs_rest=True)
 
     def _only_bash(self, what: str) -> None:
         self.is_foreign = True
@@ -183,8 +183,8 @@ class Walk:
         words: list[str] = []
         assignments: list[str] = []
         redirects: list[Redirect] = []
-        reason = self._gaps(node.children)
-        self._opened.update(_descriptor_ends(node))
+        reason = gap_problem(node.children, self.source)
+        self._opened.update(descriptor_ends(node))
         for child in [*node.children, *self._late.get(node.start_byte, ())]:
             if self._is_descriptor(child):
                 continue
@@ -193,8 +193,10 @@ class Walk:
                     case "variable_assignment" if not words:
                         assignments.append(word_text(child, self.source))
                     case "file_redirect":
-                        redirects += self._redirects(child)
-                        words += [word for late in _late_words(child) for word in shell_words(late, self.source)]
+                        files, problem = self._opened_by(child)
+                        redirects += files
+                        reason = reason or problem
+                        words += [word for late in late_words(child) for word in shell_words(late, self.source)]
                     case "herestring_redirect":
                         word_text(child.children[-1], self.source)
                     case _:
@@ -209,22 +211,11 @@ class Walk:
             name = re.split(r"\+?=", assignment, maxsplit=1)[0]
             if is_hazardous_variable(name):
                 reason = reason or f"{name} decides what runs"
-        if any(redirect.target is None for redirect in redirects):
-            reason = reason or "a redirect's file is known only when it runs"
         self._add(tuple(words), node, redirects=tuple(redirects), reason=reason, assignments=tuple(assignments))
 
     def _is_descriptor(self, node: Node) -> bool:
         """Tell whether a word is the number of the redirect that it touches: the grammar takes 0 for a word."""
         return node.end_byte in self._opened and self.source[node.start_byte : node.end_byte].isdigit()
-
-    def _gaps(self, nodes: list[Node]) -> str:
-        """Say when two words touch: to the shell they are one."""
-        for left, right in pairwise(nodes):
-            gap = self.source[left.end_byte : right.start_byte]
-            touching = not gap and not right.type.endswith("_redirect") and not left.type.endswith("_redirect")
-            if touching or gap.strip(b" \t"):
-                return "words that touch are not understood"
-        return ""
 
     def _on_variable_assignment(self, node: Node) -> None:
         if self._above in ("command", "declaration_command"):
@@ -258,7 +249,7 @@ class Walk:
         runs_rest = is_command and _PARTS_COMMANDS.search(text) is not None
         words = loose_words(text) if runs_rest else tuple(text.split())
         opens = is_command and re.search(r"[<>]", _QUOTED.sub("", text)) is not None
-        redirects = (Redirect("write", None),) if opens else ()
+        redirects = ANY_FILE if opens else ()
         self._add(words, node, redirects=redirects, reason=reason, runs_rest=runs_rest)
 
     def _on_function_definition(self, node: Node) -> None:
@@ -281,35 +272,32 @@ class Walk:
         redirects: list[Redirect] = []
         late: list[Node] = []
         reason = ""
-        self._opened.update(_descriptor_ends(node))
+        self._opened.update(descriptor_ends(node))
         for index, child in enumerate(node.children):
             if child.type == "file_redirect":
-                reason = reason or self._descriptor(node, index)
-                try:
-                    redirects += self._redirects(child)
-                except NotKnown as error:
-                    reason = reason or f"{error} is not understood"
-                late += _late_words(child)
+                files, problem = self._opened_by(child)
+                redirects += files
+                reason = reason or self._descriptor(node, index) or problem
+                late += late_words(child)
             elif child.type == "heredoc_redirect":
-                late += _words_of_mark(child)
+                late += words_of_mark(child)
         if late:
             self._hang(late, node)
-        if any(redirect.target is None for redirect in redirects):
-            reason = reason or "a redirect's file is known only when it runs"
         if redirects or reason:
             self._add((), node, redirects=tuple(redirects), reason=reason)
 
     def _on_file_redirect(self, node: Node) -> None:
         """Seen with its command or its statement, except inside of a here-document's first line."""
         if self._above not in ("command", "redirected_statement"):
-            redirects, reason = [], ""
-            try:
-                redirects = self._redirects(node)
-            except NotKnown as error:
-                reason = f"{error} is not understood"
-            if any(redirect.target is None for redirect in redirects) or _late_words(node):
-                reason = reason or "a redirect's file is known only when it runs"
-            self._add((), node, redirects=tuple(redirects), reason=reason)
+            files, reason = self._opened_by(node)
+            if late_words(node):
+                reason = reason or "words after a here-document's mark"
+            self._add((), node, redirects=files, reason=reason)
+
+    def _opened_by(self, redirect: Node) -> tuple[tuple[Redirect, ...], str]:
+        if self._foreign and is_of_bash(redirect, self.source):
+            self._only_bash(source_text(redirect, self.source))
+        return opened(redirect, self.source)
 
     def _on_heredoc_redirect(self, node: Node) -> None:
         self.taint = self.taint or heredoc_problem(node, self.source)
@@ -332,66 +320,9 @@ class Walk:
             node = below[-1]
         self._late.setdefault(node.start_byte, []).extend(late)
 
-    def _redirects(self, node: Node) -> list[Redirect]:
-        numbers = [source_text(child, self.source) for child in node.children if child.type == "file_descriptor"]
-        parts = [child for child in node.children if child.type != "file_descriptor"]
-        operator, destinations = parts[0].type, parts[1:]
-        # The grammar takes some words that end in a digit for a number; and to the shell, too large a one is a word.
-        if self._gaps(destinations) or any(not re.fullmatch(r"[0-9]{1,9}", number) for number in numbers):
-            raise NotKnown(f"the redirect {source_text(node, self.source)!r}")
-        if operator in _CLOSES:
-            return []
-        if operator not in _WRITES | _READS or not destinations:
-            raise NotKnown(f"the redirect {source_text(node, self.source)!r}")
-        destination = destinations[0]
-        if destination.type == "process_substitution":
-            return []
-        text = word_text(destination, self.source)
-        names_file = operator == ">&" and not text.isdigit()
-        if self._foreign and (names_file or any(len(number) > 1 for number in numbers)):
-            self._only_bash(source_text(node, self.source))
-        if operator in (">&", "<&") and re.fullmatch(r"\d+-?|-", text):
-            return []
-        kind: Literal["read", "write"] = "write" if operator in _WRITES else "read"
-        if text in _HARMLESS_FILES:
-            return []
-        is_home = text == "~" or text.startswith("~/")
-        if operator in (">&", "<&") and source_text(destination, self.source) != text:
-            # The shell takes such a word's quotes away twice.
-            return [Redirect(kind, None)]
-        if HOLE in text or not text or text.startswith(("/dev/tcp/", "/dev/udp/")):
-            return [Redirect(kind, None)]
-        if text.startswith("~") and not (is_home and destination.type == "word"):
-            return [Redirect(kind, None)]
-        return [Redirect(kind, text)]
-
 
 def _calculates(test: str) -> bool:
     """Tell whether a test compares something as a number that is none."""
     words = test.split() if test.startswith("[[") else []
     found = (pair for at, word in enumerate(words) if word in _COMPARES_NUMBERS for pair in words[at - 1 : at + 2 : 2])
     return any(not re.fullmatch(r"-?[0-9]+", word, re.ASCII) for word in found)
-
-
-def _descriptor_ends(node: Node) -> list[int]:
-    """Return where the redirects below a node start that may have a number before them."""
-    redirects = [child for child in node.children if child.type.endswith("_redirect")]
-    return [each.start_byte for each in redirects if each.children[0].type not in ("&>", "&>>")]
-
-
-def _words_of_mark(heredoc: Node) -> list[Node]:
-    """Return the words on the line of a here-document's mark, also those behind another redirect."""
-    found: list[Node] = []
-    for part in heredoc.children:
-        if part.type in _WORDS or part.type == "number":
-            found.append(part)
-        elif part.type == "file_redirect":
-            found += _late_words(part)
-    return found
-
-
-def _late_words(redirect: Node) -> list[Node]:
-    """Return the words that the grammar hangs on a redirect: all but its file, which a closing one does not have."""
-    destinations = [child for child in redirect.children if child.is_named and child.type != "file_descriptor"]
-    is_closing = any(child.type in _CLOSES for child in redirect.children)
-    return destinations if is_closing else destinations[1:]

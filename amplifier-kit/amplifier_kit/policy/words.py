@@ -16,6 +16,11 @@ class NotKnown(Exception):
     """A word that this reader does not take apart; the text says what it met."""
 
 
+#: Where a word stands that is no argument: the list of a loop, the subject and the patterns of a case.
+WORDS = frozenset({
+    "word", "string", "raw_string", "ansi_c_string", "concatenation", "simple_expansion", "expansion",
+    "arithmetic_expansion", "brace_expression", "extglob_pattern",
+})  # fmt: skip
 _ESCAPES = {
     "a": "\a", "b": "\b", "e": "\x1b", "E": "\x1b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v",
     "\\": "\\", "'": "'", '"': '"', "?": "?",
@@ -57,6 +62,16 @@ def shell_words(node: Node, source: bytes) -> list[str]:
     text = word_text(node, source)
     is_parted = HOLE in text and text != HOLE and _is_parted(node, source)
     return [text, HOLE] if is_parted else [text]
+
+
+def gap_problem(nodes: list[Node], source: bytes) -> str:
+    """Say when two words touch, which to the shell are one, or something else than blanks is between them."""
+    for left, right in pairwise(nodes):
+        gap = source[left.end_byte : right.start_byte]
+        touching = not gap and not right.type.endswith("_redirect") and not left.type.endswith("_redirect")
+        if touching or gap.strip(b" \t"):
+            return "words that touch are not understood"
+    return ""
 
 
 def source_text(node: Node, source: bytes) -> str:

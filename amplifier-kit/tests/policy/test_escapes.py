@@ -29,8 +29,8 @@ class Place:
         self.rules = {kind: self._rules(kind) for kind in CORPUS["kinds"]}
 
     def _rules(self, kind: str) -> RuleSet:
-        """Return the rules of all kinds, and those of one."""
-        entries = [*CORPUS["rules"], *CORPUS["besides"].get(kind, [])]
+        """Return the rules of all kinds with those besides of this one, or what it has in their place."""
+        entries = CORPUS["instead"].get(kind, [*CORPUS["rules"], *CORPUS["besides"].get(kind, [])])
         rules, problems = parse_rules(entries, lambda index, key: f"escapes.yaml[{index}]")
         assert problems == []
         return RuleSet.from_rules(rules, self.project)

@@ -134,6 +134,16 @@ def test_suggested_rules_grant_what_they_show(given_rules: list[Rule], what: Fac
         assert after == "allow"
 
 
+@given(st.lists(rules(), max_size=8), st.one_of(SIMPLE, st.builds(str.format, COMPOSITIONS, SIMPLE, SIMPLE)))
+@settings(max_examples=300)
+def test_rule_about_other_files_asks_for_no_command_whose_files_are_known(given_rules: list[Rule], line: str) -> None:
+    """A denied path changes nothing for a line that opens only files that can be told."""
+    what = facts("process.exec", {"tool_name": "bash", "command": line}, PROJECT)
+    opened = [redirect for segment in what.commands or () for redirect in segment.redirects]
+    if all(redirect.target is not None for redirect in opened):
+        assert verdict_of([*given_rules, Rule("deny", path="elsewhere/**")], what) == verdict_of(given_rules, what)
+
+
 TEXTS = st.text(max_size=12) | st.sampled_from(["allow", "deny", "ask", "process.exec", "*", "src/**", "example.com"])
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | TEXTS,

@@ -157,6 +157,34 @@ def test_redirect_is_a_write() -> None:
     assert decide([Rule("allow", action="process.exec")], command="ls > x").verdict == "allow"
 
 
+@pytest.mark.parametrize(
+    ("rule", "command", "verdict"),
+    [
+        (Rule("deny", path="secret/**"), "make > $x", "ask"),
+        (Rule("ask", path="secret/**"), "make > $x", "ask"),
+        (Rule("deny", action="filesystem.write", path="secret/**"), "make > $x", "ask"),
+        (Rule("deny", action="filesystem.read", path="secret/**"), "make > $x", "allow"),
+        (Rule("deny", action="filesystem.read", path="secret/**"), "make < $x", "ask"),
+        (Rule("deny", action="filesystem.read", path="secret/**"), "make <> $x", "ask"),
+        (Rule("deny", action="filesystem.write"), "make > $x", "ask"),
+        (Rule("deny", tool="other", path="secret/**"), "make > $x", "allow"),
+        (Rule("deny", path="secret/**"), "make <>secret/x", "deny"),
+        (Rule("deny", path="secret/**"), "make 1<> secret/x", "deny"),
+        (Rule("deny", path="secret/**"), "make <> x", "ask"),
+        (Rule("deny", path="secret/**"), "make $x > x", "allow"),
+        (Rule("deny", path="secret/**"), "cd x && make 2>&1 | ls > /dev/null", "allow"),
+    ],
+)
+def test_redirect_to_what_may_be_a_denied_file_is_asked_for(rule: Rule, command: str, verdict: str) -> None:
+    """Where a redirect leads is not known: then every rule about files of its kind may be about it, and no other."""
+    anything = Rule("allow", action="process.exec")
+    what = facts("process.exec", {"tool_name": "bash", "command": command}, PROJECT)
+    assert RuleSet.from_rules([anything, rule], PROJECT).decide(what).verdict == verdict
+    behind = RuleSet.from_rules([rule], PROJECT)
+    if rule.verdict == "deny":
+        assert RuleSet.from_rules([anything], PROJECT, otherwise=behind).decide(what).verdict == verdict
+
+
 def test_rules_behind_are_asked_for_each_part() -> None:
     """A part that no rule covers goes to the rules behind; their asking does not touch what is allowed in front."""
     front, behind = [Rule("allow", command="ls *")], [Rule("ask", action="process.exec")]
