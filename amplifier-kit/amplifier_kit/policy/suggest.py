@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from amplifier_kit.policy.part import Part
     from amplifier_kit.policy.rule import Rule
     from amplifier_kit.policy.rules import RuleSet
+    from amplifier_kit.policy.segment import Segment
 
 #: Commands that only look, whatever follows: the only ones that are remembered with any arguments.
 _ONLY_LOOK = ("ls", "wc", "stat", "which", "du", "df", "git status")
@@ -44,7 +45,7 @@ def _rule(part: Part, project: Path | None) -> Rule | None:
 
     try:
         if part.segment is not None:
-            command = None if part.segment.is_opaque else _command(part.segment.line)
+            command = None if part.segment.is_opaque else _command(part.segment)
             return None if command is None else Rule("allow", action=part.actions[0], command=command)
         if part.path is not None:
             return Rule("allow", action=part.actions[0], path=escaped(_place(part.path, project)))
@@ -56,9 +57,13 @@ def _rule(part: Part, project: Path | None) -> Rule | None:
         return None
 
 
-def _command(line: str) -> str | None:
+def _command(segment: Segment) -> str | None:
     from amplifier_kit.policy.glob import escaped
+    from amplifier_kit.policy.wrappers import RESERVED
 
+    program, line = (segment.words or ("",))[0], segment.line
+    if program in RESERVED or "=" in program:
+        return None  # no name of a program: whatever it is, it has been misread
     for known in _ONLY_LOOK:
         if line == known or line.startswith(f"{known} "):
             return f"{known} *"

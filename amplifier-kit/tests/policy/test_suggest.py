@@ -30,6 +30,8 @@ def suggested(action: str = "process.exec", rules: list[Rule] | None = None, **d
         ("make a && make b", ["make a", "make b"]),
         ("make a; make a", ["make a"]),
         ("FOO=1 make", ["FOO=1 make"]),
+        ("time _=1 FOO=1 make", ["_=1 FOO=1 make"]),
+        ("git <&- push", ["git push"]),
         ("sudo make", ["sudo make", "make"]),
     ],
 )
@@ -39,8 +41,13 @@ def test_command_is_remembered_as_narrowly_as_possible(command: str, shown: list
 
 
 @pytest.mark.parametrize(
-    "command", ["rm $X", "$X", "rm *", "make; $X", "eval make", "PATH=. make", "make '", "x" * 5000]
-)
+    "command",
+    [
+        "rm $X", "$X", "rm *", "make; $X", "eval make", "PATH=. make", "make '", "x" * 5000, "[ \ntouch -r a b ]",
+        "time for x in 1; do make; done", "time { make; }", "env a.b=1 make", "'a.b=1' make", "do make", "=1 make",
+        "sh -c '[[ a || make ]]'",
+    ],
+)  # fmt: skip
 def test_nothing_is_remembered_of_what_is_not_known(command: str) -> None:
     """What depends on when it runs is asked for each time, also as a part of something else."""
     assert suggested(command=command) == []
