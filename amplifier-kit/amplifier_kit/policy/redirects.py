@@ -88,6 +88,9 @@ def _opened(node: Node, source: bytes) -> tuple[Redirect, ...]:
     is_doubled = operator in (">&", "<&")
     if text in _HARMLESS_FILES or (is_doubled and re.fullmatch(r"\d+-?|-", text)):
         return ()
+    if is_doubled and text.startswith("-"):
+        # The shell closes a descriptor with the dash alone: what touches it is the next word.
+        raise NotKnown(f"the redirect {source_text(node, source)!r}")
     target = None if _is_unknown(text, destinations[0]) else text
     if is_doubled and source_text(destinations[0], source) != text:
         # The shell takes such a word's quotes away twice.

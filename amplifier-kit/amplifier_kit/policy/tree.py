@@ -81,12 +81,16 @@ class Walk:
         self._foreign = frozenset[str]() if is_bash else _BASH_ONLY
         self._above = ""
         self.taint = "it cannot be parsed" if self.root.has_error else ""
+        # The grammar leaves out a backslash before the first blank, with which the name of the program starts.
+        if source[: self.root.start_byte].strip(b" \t\n"):
+            self.taint = self.taint or "what it starts with is not understood"
         if _NAMED_DESCRIPTOR.search(source):
             self.taint = self.taint or "a redirect sets a variable"
         # Words after a redirect belong to the command before it, though the grammar hangs them on the redirect.
         self._late: dict[int, list[Node]] = {}
         # Where redirects start: a number that ends there is no word.
         self._opened: set[int] = set()
+        self._has_redirects = b"<" in source or b">" in source
 
     def run(self) -> None:
         """Visit every node, without recursion: lines can nest as deeply as they like."""
@@ -184,9 +188,10 @@ class Walk:
         assignments: list[str] = []
         redirects: list[Redirect] = []
         reason = gap_problem(node.children, self.source)
-        self._opened.update(descriptor_ends(node))
+        if self._has_redirects:
+            self._opened.update(descriptor_ends(node))
         for child in [*node.children, *self._late.get(node.start_byte, ())]:
-            if self._is_descriptor(child):
+            if self._opened and self._is_descriptor(child):
                 continue
             try:
                 match child.type:
@@ -199,14 +204,14 @@ class Walk:
                         words += [word for late in late_words(child) for word in shell_words(late, self.source)]
                     case "herestring_redirect":
                         word_text(child.children[-1], self.source)
+                    # The grammar knows most variables, and takes `_=1` for a program.
+                    case _ if not words and ASSIGNMENT.match(source_text(child, self.source)):
+                        assignments.append(word_text(child, self.source))
                     case _:
                         words += shell_words(child, self.source)
             except NotKnown as error:
                 reason = reason or f"{error} is not understood"
                 words.append(HOLE)
-        # The grammar knows most variables, and takes `_=1` for a program.
-        while words and ASSIGNMENT.match(words[0]):
-            assignments.append(words.pop(0))
         for assignment in assignments:
             name = re.split(r"\+?=", assignment, maxsplit=1)[0]
             if is_hazardous_variable(name):
