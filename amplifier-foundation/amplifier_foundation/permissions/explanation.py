@@ -48,6 +48,9 @@ def _advice(
             yield f"{rule.where}: mend what stands there: `{rule}` takes its place until then"
         else:
             yield f"{rule.where or 'a rule'}: take `{rule}` out or make it narrower: {word}"
+    for part in parts:
+        if part.rule is not None and part.rule in permissions.guards:
+            yield f"{part.what}: it is asked for each time, whatever rules allow"
     if rules:
         listed = ", ".join(f"`{rule}`" for rule in rules)
         yield f"{'this rule' if len(rules) == 1 else 'these rules'} would allow it: {listed}"

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from amplifier_foundation.paths import Home
+from amplifier_foundation.permissions.guarded import as_writing, guards
 from amplifier_foundation.permissions.known_tools import known_action, named_details
 from amplifier_foundation.permissions.places import LOCAL_POLICY_FILE, POLICY_FILE, policy_files
 from amplifier_foundation.permissions.policy_file import (
@@ -45,9 +47,11 @@ class Permissions:
     rule that cannot be read. The defaults speak where nobody else does, and what no rule covers is denied.
     """
 
-    def __init__(self, sources: Sequence[PolicySource], project: Path) -> None:
+    def __init__(self, sources: Sequence[PolicySource], project: Path, guards: Iterable[Rule] = ()) -> None:
+        """Judge by these sources; `guards` ask for writing what the rules themselves depend on, whoever allows it."""
         self.project = project
         self.sources: tuple[PolicySource, ...] = tuple(sources)
+        self.guards: tuple[Rule, ...] = tuple(guards)
         self._remembered: list[Rule] = []
         self._stamps: dict[Path, tuple[int, ...] | None] = {}
         self._compile()
@@ -91,7 +95,8 @@ class Permissions:
             rules_of_bundle(plan or {}, bundle, may_allow=is_bundle_trusted),
             with_readable(default_rules(), session, bundles),
         ]
-        permissions = cls([source for source in found if source is not None], project)
+        known = [source for source in found if source is not None]
+        permissions = cls(known, project, guards(home, project, session))
         permissions._stamps = stamps
         return permissions
 
@@ -102,7 +107,7 @@ class Permissions:
 
     def with_sources(self, sources: Iterable[PolicySource]) -> Permissions:
         """Return the same permissions with other sources; what was remembered stays."""
-        fresh = Permissions(tuple(sources), self.project)
+        fresh = Permissions(tuple(sources), self.project, self.guards)
         for rule in self._remembered:
             fresh.remember(rule)
         return fresh
@@ -176,7 +181,7 @@ class Permissions:
 
     def allowing(self, rules: Iterable[Rule]) -> Permissions:
         """Return these permissions with some more rules, to see what they would change."""
-        fresh = Permissions(self.sources, self.project)
+        fresh = Permissions(self.sources, self.project, self.guards)
         fresh._remembered = [*self._remembered, *rules]
         fresh._compile()
         return fresh
@@ -210,6 +215,7 @@ class Permissions:
             self._by_name(named, judged)
         for each in (known, named) if is_named else (known,):
             self._tighten(each, judged)
+        self._guard(known, judged)
         return judged.values()
 
     def _by_own_rules(self, known: Facts) -> dict[str, Judgement]:
@@ -241,6 +247,20 @@ class Permissions:
         for decision in self._tightening.decide_parts(known):
             if decision.verdict in ("ask", "deny"):
                 _put_strictest(judged, self._judgement(decision))
+
+    def _guard(self, known: Facts, judged: dict[str, Judgement]) -> None:
+        """Ask for writing what decides about the session, and say so even where somebody asks for another reason."""
+        written = as_writing(known) if self.guards else None
+        if written is None:
+            return
+        for decision in self._guarding.decide_parts(written):
+            so_far = judged.get(decision.what)
+            if decision.verdict == "ask" and (so_far is None or so_far.verdict != "deny"):
+                judged[decision.what] = Judgement("ask", decision.reason, decision.rule, "default", decision.what)
+
+    @cached_property
+    def _guarding(self) -> RuleSet:
+        return RuleSet.from_rules(self.guards, self.project)
 
     def _judgement(self, decision: Decision) -> Judgement:
         rule = decision.rule

@@ -12,6 +12,7 @@ from amplifier_foundation.permissions.permissions import Permissions
 from amplifier_foundation.permissions.remembered import MemoryScope, RememberedRule, RememberedRules
 
 if TYPE_CHECKING:
+    from amplifier_foundation.given_trust import GivenTrust
     from amplifier_foundation.prepared import Prepared
     from amplifier_kit.policy import Problem, Rule
 
@@ -48,19 +49,20 @@ class SessionPermissions:
         prepared: Prepared,
         session: Path,
         *,
-        is_trusted: bool | None = None,
+        trust: GivenTrust | None = None,
         locate: Callable[[str], Path | None] = lambda mention: None,
     ) -> SessionPermissions:
         """Return the permissions of a prepared session that has its folder at `session`.
 
-        `is_trusted` says that the project is trusted for this run, whatever the record of trusted folders says.
+        `trust` is the user's for this run, whatever the record of trusted folders says, for as long as it holds.
         `locate` knows which file a mention of a bundle's file means.
         """
 
         def load() -> Permissions:
             from amplifier_foundation.permissions.policy_file import may_bundle_allow
+            from amplifier_foundation.sessions.plan_facts import is_trusted
 
-            trusted = is_trusted or _is_trusted(prepared)
+            trusted = is_trusted(prepared, trust)
             return Permissions.load(
                 prepared.home,
                 prepared.project,
@@ -133,9 +135,3 @@ class SessionPermissions:
 
     def _file(self, mention: Any) -> Path | None:
         return self._locate(mention) if isinstance(mention, str) and _MENTION.match(mention) else None
-
-
-def _is_trusted(prepared: Prepared) -> bool:
-    from amplifier_foundation.trust import TrustStore
-
-    return TrustStore(prepared.home).state(prepared.project).trusted

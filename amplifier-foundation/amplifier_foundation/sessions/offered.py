@@ -44,7 +44,7 @@ def is_place_trusted(runtime: SessionRuntime) -> bool:
     """Tell whether the user trusts what the files of the place that a session works in name."""
     origin, prepared = runtime.origin, runtime.prepared
     is_elsewhere = origin is not None and origin.working_dir not in (None, str(prepared.project))
-    return not is_elsewhere and (runtime.trust or is_trusted(prepared))
+    return not is_elsewhere and is_trusted(prepared, runtime.given_trust)
 
 
 def is_part_trusted(runtime: SessionRuntime, module: str) -> bool:
@@ -52,7 +52,7 @@ def is_part_trusted(runtime: SessionRuntime, module: str) -> bool:
     from amplifier_foundation.permissions.plan_trust import adds_nothing, is_config_trusted
 
     overlay = runtime.origin.metadata.get("agent_overlay") if runtime.origin is not None else None
-    trusted = runtime.trust or is_trusted(runtime.prepared)
+    trusted = is_trusted(runtime.prepared, runtime.given_trust)
     is_judged = not trusted and not runtime.prepared.is_made_by_app and runtime.origin is not None
     # What agents above have said is in this plan too: not only the own definition counts, nor only that of a new child.
     if is_judged and not (runtime.rules and adds_nothing(runtime.prepared.composed.plan, runtime.rules[0], module)):

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from amplifier_foundation.given_trust import GivenTrust
     from amplifier_foundation.prepared import Prepared
 
 
@@ -41,10 +42,12 @@ def provider_and_model(plan: Mapping[str, Any]) -> tuple[str | None, str | None]
     return name, f"{name}/{model}" if model else None
 
 
-def is_trusted(prepared: Prepared) -> bool:
-    """Tell whether the user has recorded that the project of a session is to be trusted."""
+def is_trusted(prepared: Prepared, given: GivenTrust | None = None) -> bool:
+    """Tell whether the user trusts the project of a session as it is now: by record, or by what is given for a run."""
     from amplifier_foundation.trust import TrustStore
 
+    if given is not None and given.holds:
+        return True
     return TrustStore(prepared.home).state(prepared.project).trusted
 
 

@@ -15,6 +15,7 @@ from amplifier_core import AmplifierSession
 from amplifier_core.events import MODULE_LOAD_FAILED
 from amplifier_foundation.budget import SessionBudget
 from amplifier_foundation.files import make_private
+from amplifier_foundation.given_trust import GivenTrust
 from amplifier_foundation.import_path import hold, of_other_session, was_used
 from amplifier_foundation.permissions.answered_by import tell_who_answered
 from amplifier_foundation.permissions.places import policy_files
@@ -66,14 +67,14 @@ class SessionRuntime:
         environ: Mapping[str, str] = os.environ,
         allow_missing_modules: bool = False,
         budget: Mapping[str, Any] | None = None,
-        trust: bool = False,
+        trust: bool | GivenTrust = False,
         origin: Origin | None = None,
         on_child_event: OnChildEvent | None = None,
     ) -> None:
         """Prepare the session; nothing is loaded and no file is made before it is entered.
 
         With `saved` it is that session that goes on, under its own id and in its own folder. Limits of `budget` count
-        more than those of the plan. `trust` lets the rules of the project allow things, whatever is recorded of it.
+        more than those of the plan. `trust` lets the project's rules allow things while its files stay as they were.
         `origin` is what a child has from the session that started it. `on_child_event` is told every event of every
         session below this one. Raises BudgetError for limits that are none.
         """
@@ -99,7 +100,8 @@ class SessionRuntime:
         self.mounted = Mounted()
         #: Whether the session came as far as having a log, and whether it has ended: then nothing starts from it.
         self.was_opened = self.is_over = False
-        self.trust = trust
+        #: What the user trusts for this run, as it was then; None for nothing.
+        self.given_trust = GivenTrust.of(prepared.project, trust)
         self.prompt = self._system_prompt()  # rules are about the files it finds
         plan, missing = live_plan(prepared, environ)
         #: The agents in the plan before anybody has changed it.
@@ -150,7 +152,7 @@ class SessionRuntime:
         from amplifier_foundation.permissions.session_permissions import SessionPermissions
 
         locate = self.prompt.resolver.resolve
-        return SessionPermissions.of(self.prepared, self.folder, is_trusted=self.trust or None, locate=locate)
+        return SessionPermissions.of(self.prepared, self.folder, trust=self.given_trust, locate=locate)
 
     @property
     def more_permissions(self) -> tuple[SessionPermissions, ...]:

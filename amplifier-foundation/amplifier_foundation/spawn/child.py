@@ -22,6 +22,7 @@ from amplifier_kit.loop.waiting import Expired, bounded, run_to_end
 
 if TYPE_CHECKING:
     from amplifier_core.cancellation import CancellationToken
+    from amplifier_foundation.given_trust import GivenTrust
     from amplifier_foundation.prepared import Prepared
     from amplifier_foundation.sessions.resume import SavedSession
 
@@ -54,7 +55,7 @@ class Surroundings:
     display_system: Any = None
     environ: Mapping[str, str] = field(default_factory=dict)
     allow_missing_modules: bool = False
-    trust: bool = False
+    trust: GivenTrust | None = None
     on_child_event: OnChildEvent | None = None
     #: What takes down in the parent's log what the child cannot say any more.
     warn: Callable[[str], None] | None = None
@@ -68,7 +69,7 @@ class Surroundings:
             coordinator.display_system,
             parent.environ,
             parent.allow_missing_modules,
-            parent.trust,
+            parent.given_trust,
             parent.on_child_event,
             lambda text: coordinator.log("WARNING", text),
         )
@@ -95,7 +96,7 @@ class Child:
             display_system=surroundings.display_system,
             environ=surroundings.environ,
             allow_missing_modules=surroundings.allow_missing_modules,
-            trust=surroundings.trust,
+            trust=surroundings.trust or False,
             origin=origin,
             on_child_event=surroundings.on_child_event,
         )

@@ -11,6 +11,7 @@ from typing import Any, Final
 from amplifier_foundation.bundles.layer import Layer
 from amplifier_foundation.composed import Composed
 from amplifier_foundation.documents import Document
+from amplifier_foundation.given_trust import GivenTrust
 from amplifier_foundation.paths import Home
 from amplifier_foundation.prepared import Prepared
 from amplifier_foundation.spawn.child import Surroundings, Task
@@ -85,7 +86,7 @@ def write_job(
         },
         "is_saved": is_saved,
         "allow_missing_modules": surroundings.allow_missing_modules,
-        "trust": surroundings.trust,
+        "trust": surroundings.trust.files if surroundings.trust is not None else None,
         "is_observed": surroundings.on_child_event is not None,
         "can_ask": surroundings.approval_system is not None,
         "can_show": surroundings.display_system is not None,
@@ -117,10 +118,15 @@ def read_job(job: Mapping[str, Any]) -> tuple[Origin, Prepared, Task]:
         rules=tuple(job["rules"]),
         switched=Switched(**job["switched"]),
     )
-    return _with_rules(origin, prepared, job["trust"]), prepared, Task(**job["task"])
+    return _with_rules(origin, prepared, given_trust(job)), prepared, Task(**job["task"])
 
 
-def _with_rules(origin: Origin, prepared: Prepared, trust: bool) -> Origin:
+def given_trust(job: Mapping[str, Any]) -> GivenTrust | None:
+    """Return the user's trust for the run, in the project as it was then; None when there is none."""
+    return GivenTrust(Path(job["project"]), job["trust"]) if job["trust"] is not None else None
+
+
+def _with_rules(origin: Origin, prepared: Prepared, trust: GivenTrust | None) -> Origin:
     """Return the origin with what judges by its rules: the same files and plans as in the parent's process."""
     from amplifier_foundation.permissions.session_permissions import SessionPermissions
     from amplifier_foundation.prompt.mention_resolver import MentionResolver
@@ -132,7 +138,7 @@ def _with_rules(origin: Origin, prepared: Prepared, trust: bool) -> Origin:
         SessionPermissions.of(
             replace(prepared, composed=replace(composed, plan=dict(plan))),
             origin.root_folder,
-            is_trusted=trust or None,
+            trust=trust,
             locate=locate,
         )
         for plan in origin.rules

@@ -127,7 +127,7 @@ class ChildParts:
             from amplifier_foundation.permissions.session_permissions import SessionPermissions
 
             own = SessionPermissions.of(
-                prepared, root_folder, is_trusted=parent.trust or None, locate=parent.prompt.resolver.resolve
+                prepared, root_folder, trust=parent.given_trust, locate=parent.prompt.resolver.resolve
             )
             rules, permissions = (*rules, prepared.composed.plan), (*permissions, own)
         above = parent.origin.switched if parent.origin is not None else None

@@ -21,7 +21,7 @@ from amplifier_foundation.permissions.answered_by import note_answer
 from amplifier_foundation.spawn.child import Child, Surroundings
 from amplifier_foundation.spawn.errors import ChildError
 from amplifier_foundation.spawn.frames import Frame, read_frame, write_frame
-from amplifier_foundation.spawn.job import read_job
+from amplifier_foundation.spawn.job import given_trust, read_job
 from amplifier_foundation.spawn.origin import ChildFacts
 
 
@@ -120,7 +120,7 @@ async def _run(job: Mapping[str, Any], line: Line) -> Frame:
         line if job["can_show"] else None,
         _environ(),
         job["allow_missing_modules"],
-        job["trust"],
+        given_trust(job),
         line.on_event if job["is_observed"] else None,
     )
     saved = None

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from amplifier_foundation.given_trust import GivenTrust
 from amplifier_foundation.paths import Home
 from amplifier_foundation.permissions.remembered import RememberedRules, RememberError
 from amplifier_foundation.permissions.session_permissions import SessionPermissions
@@ -31,9 +32,9 @@ def folder(home: Home, project: Path) -> Path:
 def of(home: Home, project: Path, folder: Path) -> Callable[..., SessionPermissions]:
     """Return a function that gives the permissions of a session, of a plan if there is one."""
 
-    def made(is_trusted: bool | None = None, **plan: Any) -> SessionPermissions:
+    def made(trust: bool = False, **plan: Any) -> SessionPermissions:
         prepared = Prepared.from_plan(plan, home.path, project)
-        return SessionPermissions.of(prepared, folder, is_trusted=is_trusted)
+        return SessionPermissions.of(prepared, folder, trust=GivenTrust.of(project, trust))
 
     return made
 
@@ -104,9 +105,21 @@ def test_project_may_allow_only_when_trusted(of: Of, files: dict[str, Path], hom
     assert [problem.message for problem in of().problems] == [
         "1 rule that allows does not count: the project is not trusted"
     ]
-    assert of(is_trusted=True).verdict(*_MAKE) == "allow"
+    assert of(trust=True).verdict(*_MAKE) == "allow"
     TrustStore(home).trust(project)
     assert of().verdict(*_MAKE) == "allow"
+
+
+def test_trust_for_a_run_ends_with_what_was_trusted(of: Of, files: dict[str, Path]) -> None:
+    """What came into a project after the user trusted it for the run, by whatever way, allows nothing."""
+    files["project"].write_text(_ASK.replace("make", "other"), encoding="utf-8")
+    permissions = of(trust=True)
+    assert permissions.verdict(*_MAKE) == "ask"
+    files["local"].write_text(_ALLOW, encoding="utf-8")
+    assert permissions.verdict(*_MAKE) == "ask"
+    files["local"].unlink()
+    files["project"].write_text(_ALLOW, encoding="utf-8")
+    assert permissions.verdict(*_MAKE) == "ask"
 
 
 def test_broken_file_tightens(of: Of, files: dict[str, Path]) -> None:
@@ -132,7 +145,7 @@ def test_whose_word_it_is(of: Of, files: dict[str, Path], scope: str | None, is_
     """A rule that somebody wrote is a person's word; the defaults are not."""
     if scope is not None:
         files[scope].write_text(_ALLOW, encoding="utf-8")
-    permissions = of(is_trusted=True)
+    permissions = of(trust=True)
     assert permissions.is_allowed_by_person(*_MAKE) is is_known
     assert not permissions.is_allowed_by_person("filesystem.read", {"tool_input": {"path": "a"}})
 
@@ -148,7 +161,7 @@ def test_whose_word_it_is_not(of: Of, files: dict[str, Path]) -> None:
 def test_rules_of_the_bundle_are_nobodys_word(of: Of) -> None:
     """What a bundle allows is not what a person has allowed."""
     hook = {"module": "hooks-approval", "config": {"rules": [{"verdict": "allow", "command": "make"}]}}
-    permissions = of(is_trusted=True, hooks=[hook])
+    permissions = of(trust=True, hooks=[hook])
     assert permissions.verdict(*_MAKE) == "allow"
     assert not permissions.is_allowed_by_person(*_MAKE)
 

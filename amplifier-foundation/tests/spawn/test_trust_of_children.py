@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -92,3 +93,29 @@ def test_a_child_never_loosens_the_sandbox(parent: dict[str, Any], agent: dict[s
     tools = [entry.get("config", {}).get("sandbox") for entry in made.get("tools", [])]
     settings = SandboxSettings.layered(made["session"].get("sandbox"), tools[0] if tools else None)
     assert (settings.mode, settings.network) == (expected, False)
+
+
+@pytest.mark.parametrize("has_rules", [False, True])
+@pytest.mark.parametrize("is_own_process", [False, True])
+async def test_trust_for_a_run_is_no_wider_in_children(
+    tree: Any, spawn_in: Callable[..., Any], is_own_process: bool, has_rules: bool
+) -> None:
+    """What a project's files came to allow after the user trusted it for the run, no child that starts later does."""
+    (tree.home / "policy.yaml").unlink()
+    tree.plan["tools"] = [{"module": "tool-bash", "config": {"sandbox": "off"}}]
+    if has_rules:
+        rules = [{"action": "process.exec", "command": "touch *", "verdict": "allow"}]
+        tree.plan["agents"]["explorer"]["hooks"] = [{"module": "hooks-approval", "config": {"rules": rules}}]
+    turns = [{"tool_calls": [{"name": "bash", "arguments": {"command": "touch seen.txt"}}]}, {"text": "Done."}]
+    tree.script([], {"explorer": turns})
+    file = tree.project / ".amplifier/policy.yaml"
+    file.parent.mkdir(exist_ok=True)
+    allowing = "rules: [{action: process.exec, verdict: allow}]\n"
+    environ = {"PATH": os.environ["PATH"], "HOME": os.environ.get("HOME", "/")}
+    async with tree.run(trust=True, environ=environ) as runtime:
+        file.write_text(allowing, encoding="utf-8")
+        await spawn_in(runtime)("explorer", "Go.", use_subprocess=is_own_process, tool_call_id="c1")
+        assert not (tree.project / "seen.txt").exists()
+    async with tree.run(trust=True, environ=environ) as runtime:
+        await spawn_in(runtime)("explorer", "Go.", use_subprocess=is_own_process, tool_call_id="c2")
+        assert (tree.project / "seen.txt").exists()

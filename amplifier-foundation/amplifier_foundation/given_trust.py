@@ -1,0 +1,38 @@
+"""The user's word that a project is trusted for one run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from amplifier_foundation.control_files import ControlFileError, control_file_hashes
+
+
+@dataclass(frozen=True)
+class GivenTrust:
+    """Trust in a project as its control files were when it was given: it ends when one comes, changes or goes.
+
+    A run would else be trusted for what it has written itself.
+    """
+
+    project: Path
+    #: The hash of each control file; None when they could not be read, and then nothing is trusted.
+    files: Mapping[str, str] | None
+
+    @classmethod
+    def of(cls, project: Path, given: bool | GivenTrust | None) -> GivenTrust | None:
+        """Return trust in a project as it is now, or that which was given before; None for none. Never raises."""
+        return cls(project, _hashes(project)) if given is True else given or None
+
+    @property
+    def holds(self) -> bool:
+        """Whether the project is still what was trusted."""
+        return self.files is not None and _hashes(self.project) == self.files
+
+
+def _hashes(project: Path) -> dict[str, str] | None:
+    try:
+        return control_file_hashes(project.resolve())
+    except (ControlFileError, OSError):
+        return None  # nobody can say what is trusted, so that nothing is

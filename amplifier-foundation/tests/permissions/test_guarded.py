@@ -1,0 +1,157 @@
+"""Files that decide what sessions may do are not written unasked, whatever rules allow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from amplifier_foundation.paths import Home
+from amplifier_foundation.permissions.explanation import explain
+from amplifier_foundation.permissions.permissions import Permissions
+
+_EVERYTHING = 'rules: [{verdict: allow}, {action: filesystem.write, path: "/**", verdict: allow}]\n'
+_DECIDING = [
+    ".amplifier/policy.yaml",
+    ".amplifier/policy.local.yaml",
+    ".amplifier/settings.yaml",
+    ".amplifier/settings.local.yaml",
+    ".amplifier/mcp.json",
+    ".amplifier/hooks/pre.yaml",
+    ".mcp.json",
+    ".claude/settings.json",
+    ".claude/hooks/pre.sh",
+    "./src/../.amplifier/policy.yaml",
+    ".Amplifier/POLICY.yaml",
+    ".amplifier",
+]
+_OF_HOME = [
+    "policy.yaml",
+    "trust.json",
+    "settings.yaml",
+    "keys.env",
+    "registry.json",
+    "mcp.json",
+    "bundles/mine/bundle.yaml",
+    "agents/helper.md",
+    "cache/somebody/module.py",
+    "projects/slug/sessions/other/waiting-calls.json",
+]
+
+Load = Callable[..., Permissions]
+
+
+def _write(path: str | Path, tool: str = "write_file") -> tuple[str, dict[str, Any]]:
+    return "filesystem.write", {"tool_name": tool, "tool_input": {"file_path": str(path)}}
+
+
+@pytest.mark.parametrize("path", _DECIDING)
+def test_writing_what_decides_in_a_project_is_asked_for(load: Load, path: str) -> None:
+    """Neither a rule that allows everything nor one about paths spares the question, and no answer is remembered."""
+    permissions = load(user=_EVERYTHING)
+    assert permissions.judge(*_write(path)).verdict == "ask"
+    assert permissions.suggest(*_write(path)) == ()
+    assert permissions.judge("filesystem.read", {"path": path}).verdict == "allow"
+
+
+@pytest.mark.parametrize("path", _OF_HOME)
+def test_writing_what_decides_in_the_home_is_asked_for(load: Load, home: Home, path: str) -> None:
+    """Nothing in the home has to be trusted before it counts."""
+    assert load(user=_EVERYTHING).judge(*_write(home.path / path)).verdict == "ask"
+
+
+@pytest.mark.parametrize("path", ["README.md", "src/policy.yaml", ".amplifier/skills/mine/SKILL.md", "bundle.yaml"])
+def test_other_files_are_written_as_rules_say(load: Load, path: str) -> None:
+    """What decides nothing by itself is not asked for."""
+    assert load(user=_EVERYTHING).judge(*_write(path)).verdict == "allow"
+
+
+def test_the_question_says_what_is_at_stake(load: Load) -> None:
+    """Whoever is asked reads that it is the rules that would change, also where a rule asks for another reason."""
+    asking = 'rules: [{action: filesystem.write, path: "**", verdict: ask, reason: be careful}]\n'
+    for permissions in (load(), load(user=asking)):
+        judged = permissions.judge(*_write(".amplifier/policy.yaml"))
+        assert (judged.verdict, "where the rules are kept" in judged.reason) == ("ask", True)
+        explained = explain(permissions, *_write(".amplifier/policy.yaml"))
+        assert "it is asked for each time" in " ".join(explained.advice)
+
+
+def test_what_is_denied_stays_denied(load: Load) -> None:
+    """A question is no way around a rule that denies."""
+    permissions = load(project='rules: [{path: ".amplifier/**", verdict: deny}]\n')
+    assert permissions.judge(*_write(".amplifier/policy.yaml")).verdict == "deny"
+    assert load().judge(*_write("/etc/passwd")).verdict == "deny"
+
+
+@pytest.mark.parametrize(
+    ("action", "given"),
+    [
+        ("tool.write_file", {"file_path": ".amplifier/policy.yaml"}),
+        ("tool.anything", {"target_file": ".amplifier/policy.yaml"}),
+        ("mcp.call", {"path": ".amplifier/policy.yaml"}),
+        ("network.fetch", {"url": "https://example.com", "save_to_file": ".amplifier/policy.yaml"}),
+        ("filesystem.write", {"patch": "*** Delete File: .amplifier/policy.yaml"}),
+        ("filesystem.write", {"patch": "*** Update File: a\n*** Move to: .amplifier/policy.yaml"}),
+        ("process.exec", {"command": "echo 'rules: []' > .amplifier/policy.yaml"}),
+        ("process.exec", {"command": "true; { echo 'rules: []'; } >> ./.amplifier/policy.local.yaml"}),
+    ],
+)
+def test_every_way_to_write_counts(load: Load, action: str, given: dict[str, str]) -> None:
+    """Tools of other names, patches, downloads and redirects are asked for alike."""
+    name = action.removeprefix("tool.") if action.startswith("tool.") else "any"
+    details = {"tool_name": name, "tool_input": given}
+    assert load(user=_EVERYTHING).judge(action, details).verdict == "ask"
+
+
+@pytest.mark.parametrize(
+    ("action", "given"),
+    [
+        ("tool.read_file", {"file_path": ".amplifier/policy.yaml"}),
+        ("process.exec", {"command": "sort < .amplifier/policy.yaml > sorted"}),
+    ],
+)
+def test_reading_is_not_writing(load: Load, action: str, given: dict[str, str]) -> None:
+    """Rules may be looked at as every file of the project."""
+    details = {"tool_name": action.removeprefix("tool."), "tool_input": given}
+    assert load(user=_EVERYTHING).judge(action, details).verdict == "allow"
+
+
+def test_links_lead_to_what_decides(load: Load, project: Path, home: Home) -> None:
+    """A link to a file that decides is that file, and so is what a link in its place leads to."""
+    (project / "innocent").symlink_to(".amplifier/policy.yaml")
+    (project / "folder").symlink_to(home.path)
+    (project / "kept").mkdir()
+    (project / "kept/local.yaml").write_text("rules: []\n", encoding="utf-8")
+    (project / ".amplifier/policy.local.yaml").symlink_to("../kept/local.yaml")
+    permissions = load(user=_EVERYTHING)
+    for path in ("innocent", "folder/policy.yaml", "kept/local.yaml", ".amplifier/policy.local.yaml"):
+        assert permissions.judge(*_write(path)).verdict == "ask", path
+
+
+def test_the_session_does_not_write_its_own_rules(home: Home, project: Path) -> None:
+    """What was remembered for a session is kept in its folder."""
+    folder = project / "sessions/0123"
+    (home.path / "policy.yaml").write_text(_EVERYTHING, encoding="utf-8")
+    permissions = Permissions.load(home, project, session=folder)
+    assert permissions.judge(*_write(folder / "policy.yaml")).verdict == "ask"
+
+
+def test_a_project_in_the_home_is_worked_on(home: Home) -> None:
+    """Whoever works on a bundle of theirs is not asked for each file of it."""
+    project = home.path / "bundles/mine"
+    project.mkdir(parents=True)
+    (home.path / "policy.yaml").write_text(_EVERYTHING, encoding="utf-8")
+    permissions = Permissions.load(home, project)
+    assert permissions.judge(*_write("bundle.yaml")).verdict == "allow"
+    assert permissions.judge(*_write("../../policy.yaml")).verdict == "ask"
+
+
+def test_the_home_in_the_project(project: Path) -> None:
+    """In the user's home directory the folder of the project is the home of the program."""
+    home = Home(project / ".amplifier")
+    (home.path / "policy.yaml").write_text(_EVERYTHING, encoding="utf-8")
+    permissions = Permissions.load(home, project)
+    for path in (".amplifier/policy.yaml", ".amplifier/trust.json", ".amplifier/keys.env"):
+        assert permissions.judge(*_write(path)).verdict == "ask"
