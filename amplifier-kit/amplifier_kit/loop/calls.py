@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple
 
 from amplifier_core.events import TOOL_ERROR, TOOL_POST, TOOL_PRE
 from amplifier_core.models import HookResult, ToolResult
-from amplifier_kit.action import action_of
+from amplifier_kit.action import action_of, question_of
 from amplifier_kit.dispatches import dispatched
 from amplifier_kit.loop.edits import MOST_EDITS, EditError, edited_input, with_note
 from amplifier_kit.loop.host import Host
@@ -269,7 +269,7 @@ class CallRunner:
 
     async def _permitted(self, target: Target, payload: dict[str, Any]) -> None:
         action = action_of(target.tool, target.name, payload["tool_input"])
-        details = {key: payload[key] for key in ("tool_name", "tool_input", "tool_call_id")}
+        details = question_of(target.tool, payload)
         if not await self.host.is_seen_as_it_is(details["tool_input"]):
             # A rule about `secret` must not be passed by a name that only a file system takes for it.
             raise Refused(f"Denied: {_UNJUDGED}", "denied", _UNJUDGED)

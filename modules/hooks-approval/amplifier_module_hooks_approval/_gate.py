@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from amplifier_core.events import APPROVAL_DENIED, APPROVAL_GRANTED, APPROVAL_REQUIRED
 from amplifier_core.models import HookResult
-from amplifier_kit.action import action_of
+from amplifier_kit.action import action_of, question_of
 from amplifier_module_hooks_approval._policy import ApprovalPolicy, risk_of
 from amplifier_module_hooks_approval._provider import Answer, ProviderDesk, Question
 
@@ -82,7 +82,7 @@ class ToolGate:
             return Answer(False, "the call names no tool with an input")
         tool = (self._coordinator.get("tools") or {}).get(name)
         action = action_of(tool, name, given)
-        details = {"tool_name": name, "tool_input": dict(given), "tool_call_id": data.get("tool_call_id")}
+        details = question_of(tool, {**data, "tool_input": dict(given)})
         authorize = getattr(self._coordinator, "authorize", None)
         if authorize is not None:
             permission = await authorize(action, details)

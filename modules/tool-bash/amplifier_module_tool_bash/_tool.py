@@ -102,6 +102,14 @@ class BashTool:
         except (InvalidCallError, TooLongError):
             return self.action
 
+    @property
+    def working_dir(self) -> str | None:
+        """Return the folder that commands run in, for whoever judges what they write; None when there is none."""
+        try:
+            return self._working_dir()
+        except _NoFolderError:
+            return None
+
     async def execute(self, input: dict[str, Any]) -> ToolResult:
         """Run a command, or look after a background job; whatever goes wrong is a result."""
         try:
