@@ -49,6 +49,8 @@ KINDS = {
         "words before the program",
         "shells that are not bash",
         "files known only when it runs",
+        "options behind runners",
+        "linters, builders and reports",
     ),
 }
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from amplifier_kit.policy.programs import READERS, behind_runner
+from amplifier_kit.policy.programs import READERS
+from amplifier_kit.policy.runners import started
 from amplifier_kit.policy.segment import HOLE
 
 _GIT_GLOBAL = ("-c", "-C", "--config-env", "--exec-path", "--git-dir", "--work-tree", "--namespace", "--bare", "-p",
@@ -98,6 +99,14 @@ _OPTIONS: dict[str, tuple[str, ...]] = {
              "--html-report", "--xml-report", "--txt-report", "--xslt-html-report", "--linecount-report",
              "--any-exprs-report", "--cobertura-xml-report", "--linecoverage-report", "--lineprecision-report",
              "--xslt-txt-report", "@"),
+    "pylint": ("--init-hook", "--load-plugins", "--rcfile", "--output", "--import-graph", "--ext-import-graph",
+               "--int-import-graph"),
+    "flake8": ("--output-file", "--config", "--append-config", "--enable-extensions"),
+    "ctest": ("-S", "-SP", "--script", "--script-new-process", "-O", "--output-log", "--output-junit",
+              "--build-and-test", "--build-makeprogram", "--test-command"),
+    "helm": ("--post-renderer", "--output-dir", "--kubeconfig", "--registry-config", "--repository-config",
+             "--repository-cache", "-d", "--destination"),
+    "info": ("-o", "--output", "--dribble", "--restore", "--init-file"),
     "ruff": ("--config", "-o", "--output-file", "--cache-dir", "@"),
     "test": ("-v", "-R"),
     "compgen": ("-C", "-F", "-W"),
@@ -109,7 +118,8 @@ _OPTIONS: dict[str, tuple[str, ...]] = {
 
 #: Other names of these programs.
 _ALIASES = {
-    "[": "test", "batcat": "bat", "bsdtar": "tar", "gawk": "awk", "mawk": "awk", "nawk": "awk", "gdate": "date",
+    "[": "test", "c++": "gcc", "cc": "gcc", "clang": "gcc", "clang++": "gcc", "coverage3": "coverage", "g++": "gcc",
+    "gradlew": "gradle", "batcat": "bat", "bsdtar": "tar", "gawk": "awk", "mawk": "awk", "nawk": "awk", "gdate": "date",
     "gfind": "find", "gmake": "make", "gsed": "sed", "gsort": "sort", "gtar": "tar", "py.test": "pytest",
     "ex": "vim", "ginstall": "install", "gpg2": "gpg", "gsplit": "split", "gvim": "vim", "ncat": "nc", "netcat": "nc",
     "nvim": "vim", "pip3": "pip", "vi": "vim", "view": "vim", "vimdiff": "vim",
@@ -145,7 +155,12 @@ _GIT_PLAIN = frozenset({
 
 def hazardous_option(words: tuple[str, ...]) -> str | None:
     """Return the option with which this command runs or writes something of the caller's choice, if it has one."""
-    words = behind_runner(words)
+    return next(filter(None, map(_hazard, started(words))), None)
+
+
+def _hazard(words: tuple[str, ...]) -> str | None:
+    if not words:
+        return None
     program, rest = words[0].rpartition("/")[2], words[1:]
     program = _ALIASES.get(program, program)
     known, reader = _OPTIONS.get(program, ()), READERS.get(program)

@@ -8,7 +8,6 @@ from typing import Final
 
 from amplifier_kit.policy.awk import hazardous_awk
 from amplifier_kit.policy.sed import hazardous_script
-from amplifier_kit.policy.segment import HOLE
 from amplifier_kit.policy.variables import is_hazardous_variable
 
 #: A file or a folder of the project, by a name that hides nothing.
@@ -30,6 +29,27 @@ _PYTEST_SETTINGS: Final = re.compile(r"addopts=|(log_cli\w*|xfail_strict|asyncio
 
 _GO: Final = re.compile(
     r"--?(test\.)?(exec|toolexec|vettool|o|overlay|modfile|C|pkgdir|\w+profile|trace|outputdir|\w+flags|compiler)"
+)
+
+#: What names another compiler, a wrapper of it, or a file with more of this.
+_CMAKE: Final = re.compile(
+    r"-[EPC].*|--graphviz.*|--trace-redirect.*|--install-prefix.*|--prefix.*"
+    r"|(-D)?\w*(COMPILER|LAUNCHER|PROGRAM|COMMAND(?!S)|LINKER|TOOLCHAIN|INCLUDE_BEFORE|_INCLUDE|SHELL)\w*(:\w+)?=.*",
+    re.DOTALL,
+)
+_GCC: Final = re.compile(
+    r"--?wrapper(=.*)?|-B.*|-fplugin.*|-fpass-plugin.*|--?specs(=.*)?|-Xclang|-load|-fuse-ld=.*|--?ld-path=.*|@.*",
+    re.DOTALL,
+)
+_GRADLE: Final = re.compile(
+    r"-[IbcpgM].*|--(init-script|build-file|settings-file|project-dir|gradle-user-home|include-build"
+    r"|project-cache-dir|write-\S*|write-verification-metadata)(=.*)?|-Dorg\.gradle\..*",
+    re.DOTALL,
+)
+_COVERAGE: Final = re.compile(r"--(rcfile|data-file|debug-file)(=.*)?", re.DOTALL)
+_COVERAGE_REPORT: Final = re.compile(rf"{_COVERAGE.pattern}|-[od].*|--(o|output-file|directory)(=.*)?", re.DOTALL)
+_ESLINT: Final = re.compile(
+    r"-[oc].*|--(output-file|config|rulesdir|resolve-plugins-relative-to|plugin|parser|cache-location|cache-file)"
 )
 
 _OPENSSL: Final = re.compile(
@@ -88,6 +108,8 @@ def _pytest(words: tuple[str, ...]) -> str | None:
 
 
 def _go(words: tuple[str, ...]) -> str | None:
+    if words[:1] == ("env",) and (found := next((word for word in words if word.lstrip("-")[:1] in ("w", "u")), None)):
+        return found  # what it sets, every later command runs
     return next((word.partition("=")[0] for word in words if _GO.fullmatch(word.partition("=")[0])), None)
 
 
@@ -149,6 +171,40 @@ def _second_operand(valued: str) -> Callable[[tuple[str, ...]], str | None]:
     return read
 
 
+def _any_of(known: re.Pattern[str]) -> Callable[[tuple[str, ...]], str | None]:
+    """Return a reader for programs whose options are not put together from letters."""
+    return lambda words: next((word.partition("=")[0] for word in words if known.fullmatch(word)), None)
+
+
+def _cmake(words: tuple[str, ...]) -> str | None:
+    if found := next((word for word in words if _CMAKE.fullmatch(word)), None):
+        return found.partition("=")[0]
+    # What stands behind the mark is for the builder, which is make more often than not.
+    return _make(words[words.index("--") + 1 :]) if "--" in words else None
+
+
+def _coverage(words: tuple[str, ...]) -> str | None:
+    command = next((word for word in words if not word.startswith("-")), "")
+    writes = _COVERAGE if command == "run" else _COVERAGE_REPORT
+    for word in words:
+        if word == "-m" and command == "run":
+            return None  # the rest is for the module
+        if writes.fullmatch(word):
+            return word.partition("=")[0]
+    return None
+
+
+def _eslint(words: tuple[str, ...]) -> str | None:
+    for at, word in enumerate(words):
+        name, equals, value = word.partition("=")
+        if _ESLINT.fullmatch(name):
+            return name
+        is_format = name in ("-f", "--format")
+        if is_format and not re.fullmatch(r"[\w-]+", value if equals else "".join(words[at + 1 : at + 2]), re.ASCII):
+            return name  # it may be a file that is run
+    return None
+
+
 def _shortens(name: str, *options: str) -> bool:
     return any(option.startswith(name) for option in options)
 
@@ -159,12 +215,17 @@ def _parted(word: str, wanted: str) -> tuple[str, str, str]:
     return (word[1:], "", "") if found is None else (word[1 : found.start()], found[0], word[found.end() :])
 
 
-_RUN: Final = ("uv", "poetry", "pdm", "hatch", "rye", "pipenv")
 #: What a program's words are read by; each returns the word that is to blame.
 READERS: Final[dict[str, Callable[[tuple[str, ...]], str | None]]] = {
     "awk": hazardous_awk,
+    "cmake": _cmake,
+    "coverage": _coverage,
     "curl": _curl,
+    "eslint": _eslint,
+    "gcc": _any_of(_GCC),
     "go": _go,
+    "gradle": _any_of(_GRADLE),
+    "json.tool": _second_operand("--indent"),
     "less": _starting_at(_LESS_START),
     "make": _make,
     "npm": _npm,
@@ -176,14 +237,3 @@ READERS: Final[dict[str, Callable[[tuple[str, ...]], str | None]]] = {
     "vim": _starting_at(_VIM_START),
     "xxd": _second_operand("-c -g -l -s -o -n -R -cols -len -seek"),
 }
-
-
-def behind_runner(words: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the words of the program that `python -m` or `uv run` and the like start, else the words as they are."""
-    while len(words) > 2 and words[1] in ("-m", "run") and not words[2].startswith(("-", HOLE)):
-        program = words[0].rpartition("/")[2]
-        is_python = re.fullmatch(r"python[0-9.]*|pypy3?", program) is not None
-        if not (is_python if words[1] == "-m" else program in _RUN):
-            break
-        words = words[2:]
-    return words

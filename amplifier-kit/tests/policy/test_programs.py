@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from amplifier_kit.policy import RuleSet, facts, parse_rules
-from amplifier_kit.policy.programs import behind_runner
 
 #: A line, and the program that it needs. Each makes the file `out`, or takes the file `gone` away.
 LINES = [
@@ -83,19 +82,3 @@ def test_what_has_another_effect_is_not_allowed(line: str, needed: str, tmp_path
 def test_what_has_none_is_allowed(line: str, tmp_path: Path) -> None:
     """The everyday use of the same programs passes."""
     assert _verdict(line, tmp_path) == "allow"
-
-
-@pytest.mark.parametrize(
-    ("words", "found"),
-    [
-        ("python -m pytest -q", "pytest -q"), ("python3.12 -m pytest", "pytest"),
-        (".venv/bin/python -m mypy x", "mypy x"),
-        ("uv run pytest", "pytest"), ("uv run python -m pytest x", "pytest x"), ("poetry run mypy", "mypy"),
-        ("uv run --with x pytest", "uv run --with x pytest"), ("python -m", "python -m"), ("uv run", "uv run"),
-        ("python x.py -m pytest", "python x.py -m pytest"), ("docker run pytest", "docker run pytest"),
-        ("ls -m x", "ls -m x"),
-    ],
-)  # fmt: skip
-def test_the_program_behind_another(words: str, found: str) -> None:
-    """What a module or a runner starts is judged as if it had been started alone."""
-    assert behind_runner(tuple(words.split())) == tuple(found.split())
