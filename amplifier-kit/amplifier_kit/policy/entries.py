@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from amplifier_kit.policy.rule import Example, Rule, RuleError, Verdict
+from amplifier_kit.policy.slips import slip_in
 
 _KEYS = ("action", "tool", "command", "path", "host", "verdict", "reason", "match", "not_match")
 _PATTERNS = ("action", "tool", "command", "path", "host")
@@ -25,7 +27,8 @@ def parse_rules(data: object, where: Callable[[int, str | None], str]) -> tuple[
 
     `where(index, key)` names the file and line of an entry. A bad allow entry is left out; a bad deny or ask entry, or
     one whose verdict cannot be read, asks for its whole action instead, or for everything when that cannot be read.
-    A rule that judges its own examples otherwise than it says is bad, too: one that restricts then stays besides.
+    A rule that judges its own examples otherwise than it says is bad, too, and so is one that can match nothing: one
+    that restricts then stays besides.
     """
     if data is None:
         return [], []
@@ -70,6 +73,14 @@ def _read(entry: object, where: Callable[[str | None], str], rules: list[Rule], 
         fate = "it is left out" if floor is None else f"until it is mended, `{floor}` takes its place"
         problems.append(Problem(where(error.field), f"{error}; {fate}"))
         rules.extend([] if floor is None else [floor])
+        return
+    if (slip := slip_in(rule)) is not None:
+        # It stays: it may be about an action that nobody knows here.
+        floor = replace(slip.meant, verdict="ask", reason=_BROKEN, match=(), not_match=())
+        is_allowing = rule.verdict == "allow"
+        fate = "it is left out" if is_allowing else f"the rule stays, and `{floor}` besides"
+        problems.append(Problem(where(slip.field), f"{slip.message}; {fate}"))
+        rules.extend([] if is_allowing else [rule, floor])
         return
     failed = check_examples(rule) if rule.match or rule.not_match else []
     if not failed:
