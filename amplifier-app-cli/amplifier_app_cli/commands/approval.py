@@ -96,6 +96,8 @@ def allow(session: str, calls: tuple[str, ...], output_format: str) -> None:
 def deny(session: str, calls: tuple[str, ...], reason: str, output_format: str) -> None:
     """Deny the calls of SESSION that wait: all of them, or those with the ids CALL.
 
+    A call that was allowed can be denied until it runs: by its id, or when no other call of the session waits.
+
     \b
     Examples:
       amplifier approval deny 3f2a
@@ -111,7 +113,9 @@ def _answer(session: str, calls: tuple[str, ...], answer: Answer, note: str, out
 
     app = current_app()
     found = SessionStore(app.home).find(session, app.project)
-    answered = WaitingCalls(found.folder).answer(calls, answer, note, account_name())
+    waiting = WaitingCalls(found.folder)
+    by = account_name()
+    answered = waiting.deny(calls, note, by) if answer == "deny" else waiting.answer(calls, answer, note, by)
     if not answered:
         raise WaitingCallsError(f"session {found.id}: no call waits for an answer")
     if output_format == "json":

@@ -152,6 +152,18 @@ def test_denied_with_a_reason(place: Place) -> None:
     assert answer["data"]["by"]
 
 
+def test_allowed_and_denied_before_it_runs(place: Place) -> None:
+    """Whoever has allowed a call can take that back until the session goes on."""
+    place.run(_TWO)
+    assert place.amplifier("approval", "allow", place.session).returncode == 0
+    denied = place.amplifier("approval", "deny", place.session, "--reason", "not today")
+    assert (denied.returncode, denied.stderr.count("denied: ")) == (0, 2), denied.stderr
+    done = place.go_on('turns: [{text: I see., expect: {contains: ["was not allowed: not today"]}}]')
+    assert (done.returncode, done.stdout) == (0, "I see.\n"), done.stderr
+    assert place.ran == []
+    assert not (place.project / "made.txt").exists()
+
+
 def test_json_has_what_waits(place: Place) -> None:
     """With --output-format json the result says what is needed, with the ids to answer by."""
     result = place.run(_TWO, "go", "--bundle", "./bundle.yaml", "--output-format", "json")

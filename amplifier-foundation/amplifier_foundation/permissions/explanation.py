@@ -28,8 +28,10 @@ def explain(permissions: Permissions, action: str, details: Mapping[str, Any]) -
     judged = permissions.judge(action, details)
     parts = permissions.parts(action, details)
     rules = permissions.suggest(action, details)
+    refused = tuple(_refused_by_tool(permissions, action, details))
     advice = [
-        *_advice(permissions, judged, parts, rules),
+        *_advice(permissions, judged, parts, () if refused else rules),
+        *refused,
         *(_unknown(permissions, action, details) if judged.verdict != "allow" and not rules else ()),
         *_trust_advice(permissions, action, details, judged),
     ]
@@ -62,6 +64,17 @@ def _unknown(permissions: Permissions, action: str, details: Mapping[str, Any]) 
     reasons = [known.problem, *(segment.reason for segment in known.commands or () if segment.is_opaque)]
     for reason in dict.fromkeys(filter(None, reasons)):
         yield f"no rule that names a command, a path or a host allows it: {reason}"
+
+
+def _refused_by_tool(permissions: Permissions, action: str, details: Mapping[str, Any]) -> Iterator[str]:
+    """Say of addresses that no rule opens that the tool itself refuses them."""
+    from amplifier_kit.net.addresses import is_public
+    from amplifier_kit.net.hosts import is_address
+
+    known = facts(known_action(action, details), named_details(action, details), permissions.project)
+    for host in known.hosts if known.action == "network.fetch" else ():
+        if host.rpartition(".")[2] == "localhost" or (is_address(host) and not is_public(host)):
+            yield f"web_fetch refuses {host} whatever rules say, unless `private_hosts` of tool-web names it"
 
 
 def _restrictions(parts: tuple[Judgement, ...]) -> dict[Rule, str]:

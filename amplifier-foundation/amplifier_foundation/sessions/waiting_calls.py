@@ -75,10 +75,13 @@ class WaitingCall:
         return "allow" if answers and all(answers) else None
 
     def answered(self, answer: Answer, note: str = "", by: str = "") -> WaitingCall:
-        """Return the call with an answer to everything that had none."""
+        """Return the call with an answer to everything that had none; a no takes the place of a yes to all of it."""
+        is_taken_back = answer == "deny" and self.answer == "allow"
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
         questions = [
-            question if question.answer else replace(question, answer=answer, note=note, by=by, at=now)
+            question
+            if question.answer and not is_taken_back
+            else replace(question, answer=answer, note=note, by=by, at=now)
             for question in self.questions
         ]
         return replace(self, questions=tuple(questions))
@@ -114,10 +117,27 @@ class WaitingCalls:
 
         Raises WaitingCallsError for an id that does not name one call, and changes nothing then.
         """
+        return self._answered(lambda kept: _meant(_open(kept), wanted), answer, note, by)
+
+    def deny(self, wanted: Sequence[str], note: str = "", by: str = "") -> tuple[WaitingCall, ...]:
+        """Deny the calls of some ids, also those that were allowed and have not run yet; return those that change.
+
+        For no id it is all that have no answer, and where all have one, those that were allowed. Raises as `answer`.
+        """
+
+        def meant(kept: Sequence[WaitingCall]) -> Sequence[WaitingCall]:
+            not_denied = [call for call in kept if call.answer != "deny"]
+            return _meant(not_denied if wanted else _open(kept) or not_denied, wanted)
+
+        return self._answered(meant, "deny", note, by)
+
+    def _answered(
+        self, choose: Callable[[Sequence[WaitingCall]], Sequence[WaitingCall]], answer: Answer, note: str, by: str
+    ) -> tuple[WaitingCall, ...]:
         answered: list[WaitingCall] = []
 
         def change(kept: Sequence[WaitingCall]) -> Sequence[WaitingCall]:
-            meant = _meant([call for call in kept if call.answer is None], wanted)
+            meant = choose(kept)
             changed = [call.answered(answer, note, by) if call in meant else call for call in kept]
             answered.extend(after for before, after in zip(kept, changed, strict=True) if before in meant)
             return changed
@@ -148,6 +168,10 @@ class WaitingCalls:
                 return
             data = {"version": _VERSION, "calls": [asdict(call) for call in calls]}
             replace_file(self.path, json.dumps(data, ensure_ascii=False, indent=1).encode("utf-8", "surrogatepass"))
+
+
+def _open(kept: Sequence[WaitingCall]) -> Sequence[WaitingCall]:
+    return [call for call in kept if call.answer is None]
 
 
 def _meant(waiting: Sequence[WaitingCall], wanted: Sequence[str]) -> Sequence[WaitingCall]:

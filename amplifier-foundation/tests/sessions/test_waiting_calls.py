@@ -83,6 +83,27 @@ def test_answers_stay(tmp_path: Path, calls: list[WaitingCall], data: st.DataObj
     assert waiting.answer([], "deny" if second == "allow" else "allow") == ()
 
 
+def test_what_was_allowed_can_be_denied_until_it_runs(tmp_path: Path) -> None:
+    """A no counts for an allowed call that is named, or when no other waits; a call that is gone is not meant."""
+    waiting = WaitingCalls(tmp_path)
+    one, two, three = (_call(f"c{number}") for number in range(3))
+    for call in (one, two, three):
+        waiting.add(call)
+    waiting.answer([one.id, two.id], "allow", "fine", "me")
+    assert [call.id for call in waiting.deny([one.id], "on second thoughts", "you")] == [one.id]
+    assert [call.id for call in waiting.deny([])] == [three.id]
+    assert [call.answer for call in waiting.list()] == ["deny", "allow", "deny"]
+    (question,) = waiting.list()[0].questions
+    assert (question.note, question.by) == ("on second thoughts", "you")
+    assert [call.id for call in waiting.deny([])] == [two.id]
+    assert waiting.deny([]) == ()
+    with pytest.raises(WaitingCallsError):
+        waiting.deny([one.id])
+    waiting.take([one])
+    with pytest.raises(WaitingCallsError):
+        waiting.deny([one.id])
+
+
 @_with_files
 @given(calls=st.lists(_CALLS, max_size=5, unique_by=lambda call: call.key), data=st.data())
 def test_each_call_is_taken_once(tmp_path: Path, calls: list[WaitingCall], data: st.DataObject) -> None:
@@ -109,7 +130,8 @@ def test_one_no_is_a_no(answers: list[Answer | None]) -> None:
     call = replace(_call(), questions=questions)
     expected = "deny" if "deny" in answers else "allow" if answers and None not in answers else None
     assert call.answer == expected
-    assert call.answered("deny").answer == (None if not answers else "deny" if expected != "allow" else "allow")
+    assert call.answered("deny").answer == (None if not answers else "deny")
+    assert call.answered("allow").answer == (None if not answers else "deny" if expected == "deny" else "allow")
 
 
 @given(one=_CALLS, other=_CALLS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -59,6 +60,7 @@ def explain(
     if (hint := _slip(words)) is not None:
         app.inform(f"note: {words[0]!r} is taken for a command; did you mean the action {hint!r}?")
     permissions = permissions_in(app, app.project)
+    _check_path(action, details, permissions.project)
     explanation = explain_action(permissions, action, details)
     if output_format == "json":
         print_json(_record(explanation))
@@ -88,6 +90,17 @@ def _asked(words: tuple[str, ...], given: dict[str, str | None], tool: str | Non
     if tool:
         return f"tool.{tool}", details
     raise click.UsageError("say what: an action, a command, --read PATH, --write PATH, --fetch URL or --tool NAME")
+
+
+def _check_path(action: str, details: dict[str, Any], project: Path) -> None:
+    """Raise UsageError for an action on a file that is not named: every verdict on it would mislead."""
+    from amplifier_foundation.permissions.known_tools import known_action, named_details
+    from amplifier_kit.policy import facts
+
+    acting = known_action(action, details)
+    option = {"filesystem.read": "--read", "filesystem.write": "--write"}.get(acting)
+    if option is not None and not facts(acting, named_details(action, details), project).spelled:
+        raise click.UsageError(f"the verdict on {acting} depends on the file: say which, with {option} PATH")
 
 
 def _slip(words: tuple[str, ...]) -> str | None:

@@ -94,3 +94,21 @@ def test_problems_are_told(give: Give, wrote: Wrote) -> None:
     assert result.stdout.startswith("ask: filesystem.read")
     assert f"{user}:1: mend what stands there" in result.stdout
     assert f"problem: {user}:1" in result.stderr
+
+
+@pytest.mark.parametrize("arguments", [["filesystem.write"], ["--tool", "write_file"], ["tool.read_file"]])
+def test_a_file_has_to_be_named(give: Give, arguments: list[str]) -> None:
+    """What depends on the file is not explained without one, and no rule for every place is proposed."""
+    result = give("explain", *arguments)
+    assert result.exit_code == 2
+    assert "depends on the file" in result.stderr
+    assert "would allow" not in result.output
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "[::1]", "localhost", "10.0.0.7", "169.254.169.254"])
+def test_addresses_that_no_rule_opens(give: Give, host: str) -> None:
+    """Of what the tool refuses by itself it is not said that a rule would allow it."""
+    said = give("explain", "--fetch", f"http://{host}/").stdout
+    assert "whatever rules say" in said
+    assert "would allow" not in said
+    assert "this rule would allow it" in give("explain", "--fetch", "http://example.com/").stdout
