@@ -49,3 +49,21 @@ def _amount(name: str, value: Any) -> Decimal:
     except InvalidOperation as error:
         raise BudgetError(f"session.budget.{name} must be a number of zero or more, got {value!r}") from error
     return amount
+
+
+def too_deep(limit: Decimal, level: int) -> BudgetExceededError:
+    """Return the refusal of a child session at a level below the session whose limit it is."""
+    return BudgetExceededError(
+        f"the budget allows child sessions {limit} levels deep, and this one would be at level {level}: do the work "
+        "here, or raise session.budget.depth",
+        "depth",
+    )
+
+
+def too_many(limit: Decimal, running: int) -> BudgetExceededError:
+    """Return the refusal of a child session beside those that are running."""
+    return BudgetExceededError(
+        f"the budget allows {limit} child sessions at the same time, and {running} are running: wait for one to end, "
+        "or raise session.budget.fan_out",
+        "fan_out",
+    )

@@ -9,8 +9,9 @@ from types import TracebackType
 from typing import Any, Final, Literal, overload
 
 from amplifier_foundation.budget.home_line import Asked, HomeLine
-from amplifier_foundation.budget.limits import BudgetExceededError, read_limits
-from amplifier_foundation.budget.spending import Spender, Spending, Spent, read_row, shown
+from amplifier_foundation.budget.limits import BudgetExceededError, read_limits, too_deep, too_many
+from amplifier_foundation.budget.reported import Reported
+from amplifier_foundation.budget.spending import Spender, Spending, Spent, shown
 
 BUDGET_EXHAUSTED: Final = "budget:exhausted"
 BUDGET_WARNING: Final = "budget:warning"
@@ -64,7 +65,11 @@ class SessionBudget:
         self._places: list[SessionBudget] = []
         #: Gives the place back that a child of a session in another process has where that comes from.
         self._give_back: Callable[[], None] | None = None
-        self._absorbed: dict[str, Any] = {}
+        self._reported = Reported()
+        #: Why the session itself was not let do something, whoever had used up the limit; None while it never was.
+        self.refused: str | None = None
+        #: Tells whether the question that the session is about to ask was counted already.
+        self._is_granted: Callable[[], bool] = lambda: False
         self._own_reason: str | None = None
         self._own_limit: str | None = None
         self._warned: set[str] = set()
@@ -84,7 +89,9 @@ class SessionBudget:
         coordinator.register_contributor(
             "observability.events", "app-budget", lambda: [BUDGET_WARNING, BUDGET_EXHAUSTED]
         )
-        BudgetWatch(self, coordinator).start()
+        watch = BudgetWatch(self, coordinator)
+        self._is_granted = watch.is_granted
+        watch.start()
 
     # -- may it go on? --
 
@@ -99,17 +106,16 @@ class SessionBudget:
         return next((budget._own_reason for budget in self._all if budget._own_reason is not None), None)
 
     def check(self) -> str | None:
-        """Return why nothing more may be done, None when it may; once exhausted, a budget stays so."""
+        """Return why nothing more may be done, None when it may; once exhausted, a budget stays so.
+
+        A question whose turn was granted may be asked although others were refused theirs since.
+        """
+        is_granted = self._is_granted()
         for budget in self._all:
-            if budget._own_reason is not None:
-                return budget._own_reason
-            if budget._barred is not None:
-                budget.end(budget._barred)
-                return budget._barred
-            if budget._reached:
-                return budget._exhaust(budget._reached[0])
-            if budget._ends_at is not None and budget._clock() >= budget._ends_at:
-                return budget._exhaust("seconds")
+            reason = budget._own_reason if not is_granted else None
+            if (reason := reason or budget._used_up_now()) is not None:
+                self.refused = reason
+                return reason
         return None
 
     def reserve(self, name: Counted) -> str | None:
@@ -251,7 +257,7 @@ class SessionBudget:
             return None
         reason = await self.claim(name)
         if reason is None:
-            self._absorbed[name] = self._absorbed.get(name, 0) + 1
+            self._reported.claim(name)
         return reason
 
     def place_left(self) -> None:
@@ -283,19 +289,12 @@ class SessionBudget:
 
         Raises KeyError, TypeError or ArithmeticError for what is no report; nothing is counted then.
         """
-        rows = [(who._replace(agent=who.agent or self.agent), spent) for who, spent in map(read_row, report["spent"])]
-        # A call that was reserved here may not be counted there yet.
-        counted = {name: max(int(report[name]), self._absorbed.get(name, 0)) for name in self._counts}
-        for name, amount in counted.items():
+        news = self._reported.news(report, self._counts, self.agent)
+        for name, more in news.counts.items():
             for budget in self._all:
-                budget._counts[name] += amount - self._absorbed.get(name, 0)
-        known: dict[Spender, Spent] = self._absorbed.get("rows", {})
-        for who, spent in rows:
-            self._add(who, spent - known.get(who, Spent()))
-        # Rows that were put together over there are gone from the report, and are part of another.
-        for who in known.keys() - {who for who, _ in rows}:
-            self._add(who, Spent() - known[who])
-        self._absorbed = {**counted, "rows": dict(rows)}
+                budget._counts[name] += more
+        for who, spent in news.rows:
+            self._add(who, spent)
         self._tell_spent()
 
     # -- what is told --
@@ -358,13 +357,26 @@ class SessionBudget:
             return reason
         for budget in self._all:
             if name in budget._most and budget._counts[name] >= budget._most[name]:
-                return budget._exhaust(name)
+                self.refused = budget._exhaust(name)
+                return self.refused
+        return None
+
+    def _used_up_now(self) -> str | None:
+        """Return why nothing more may be used of dollars, tokens and seconds, None when it may."""
+        if self._barred is not None:
+            self.end(self._barred)
+            return self._barred
+        if self._reached:
+            return self._exhaust(self._reached[0])
+        if self._ends_at is not None and self._clock() >= self._ends_at:
+            return self._exhaust("seconds")
         return None
 
     def _exhaust(self, name: str) -> str:
-        self._own_limit = name
-        self._own_reason = self._used_up(name)
-        return self._own_reason
+        reason = self._used_up(name)
+        if self._own_reason is None:
+            self._own_limit, self._own_reason = name, reason
+        return reason
 
     def _used_up(self, name: str) -> str:
         limit = self._limits[name]
@@ -376,15 +388,7 @@ class SessionBudget:
         """Raise BudgetExceededError when a child at that depth would be too deep below here, or one too many."""
         deep, wide = self._limits.get("depth"), self._limits.get("fan_out")
         if deep is not None and depth - self.depth > deep:
-            raise BudgetExceededError(
-                f"the budget allows child sessions {deep} levels deep, and this one would be at level "
-                f"{depth - self.depth}: do the work here, or raise session.budget.depth",
-                "depth",
-            )
+            raise too_deep(deep, depth - self.depth)
         # In another process, how many are running is known where it was started from.
         if wide is not None and self.home is None and self._children + 1 > wide:
-            raise BudgetExceededError(
-                f"the budget allows {wide} child sessions at the same time, and {self._children} are running: wait for "
-                "one to end, or raise session.budget.fan_out",
-                "fan_out",
-            )
+            raise too_many(wide, self._children)

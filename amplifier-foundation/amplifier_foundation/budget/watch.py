@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from amplifier_core._scope import scope_of
 from amplifier_core.events import (
     LLM_REQUEST,
     LLM_RESPONSE,
@@ -42,6 +43,12 @@ class BudgetWatch:
             self._listen(PROVIDER_REQUEST, self._before_request, on_error="deny")
             self._listen(TOOL_PRE, self._before_tool, on_error="deny")
 
+    def is_granted(self) -> bool:
+        """Tell whether the loop has the turn for what is asked now: the provider asks in the span of its request."""
+        scope = scope_of(self._coordinator)
+        request = self._requests.get(scope.span_id) if scope is not None and scope.span_id is not None else None
+        return request is not None and request.is_granted
+
     def _listen(self, event: str, handler: Any, **options: Any) -> None:
         self._hooks.register(event, handler, priority=_FIRST, name="app-budget", **options)
 
@@ -62,8 +69,10 @@ class BudgetWatch:
         One too many is refused by the provider, which asks the budget before every attempt.
         """
         request = self._requests.get(data.get("span_id"))
-        if request is None or request.is_asked:
+        if request is None:
             await self._budget.claim("turns")
+        elif request.is_asked:
+            request.is_granted = await self._budget.claim("turns") is None
         else:
             request.is_asked = True
 
@@ -94,8 +103,10 @@ class BudgetWatch:
 class _Request:
     """What is known of a request that is under way."""
 
-    __slots__ = ("is_answered", "is_asked")
+    __slots__ = ("is_answered", "is_asked", "is_granted")
 
     def __init__(self) -> None:
+        #: Whether what is asked last was counted: one too many is not.
+        self.is_granted = True
         self.is_asked = False
         self.is_answered = False

@@ -32,12 +32,13 @@ from amplifier_foundation.sessions.plan_facts import (
     planned_budget,
     provider_and_model,
 )
-from amplifier_foundation.sessions.starting_facts import starting_facts, told_of_model
+from amplifier_foundation.sessions.starting_facts import secrets_of, starting_facts, told_of_model
 from amplifier_foundation.sessions.taking_up import add_what_is_missing, cost_before
+from amplifier_foundation.sessions.turn_end import TurnEnd
 from amplifier_foundation.sessions.waiting_calls import WaitingCall, WaitingCalls
 from amplifier_foundation.spawn.switched import Mounted
 from amplifier_kit.log import SessionLog
-from amplifier_kit.redaction import Redactor, live_values_from_env, live_values_from_plan
+from amplifier_kit.redaction import Redactor
 
 if TYPE_CHECKING:
     from amplifier_foundation.permissions.session_permissions import SessionPermissions
@@ -110,7 +111,7 @@ class SessionRuntime:
         #: variable is not set, and rules that cannot be read or do not count.
         self.warnings: tuple[str, ...] = (*told_of_model(plan, saved), *missing, *self._problems_of_rules())
         #: Texts that must not be in any file of the session.
-        self.secrets = _secrets(plan, environ, origin)
+        self.secrets = secrets_of(plan, environ, origin)
         self.redactor = Redactor(self.secrets)
         self.session = AmplifierSession(
             plan,
@@ -125,7 +126,11 @@ class SessionRuntime:
             facts |= origin.metadata
         self._keeper = SessionKeeper(self.folder, self.redactor, facts, self.secrets)
         #: What this process may use for the session.
-        self.budget = origin.budget if origin is not None and origin.budget is not None else _budget(plan, budget)
+        self.budget = (origin.budget if origin is not None else None) or SessionBudget(
+            {**planned_budget(plan), **(budget or {})}
+        )
+        #: How the last turn ended.
+        self.turn_end = TurnEnd(self.budget)
 
     @property
     def provider(self) -> str | None:
@@ -244,6 +249,7 @@ class SessionRuntime:
         The calls in `waited` are run before, at most once, and what came of them stands before the prompt.
         """
         self._keeper.open_turn(prompt)
+        self.turn_end.begin()
         if "checkpoints" in self.__dict__:  # else they are not used yet, and start with this turn
             self.checkpoints.turn = self._keeper.turns
         try:
@@ -251,7 +257,9 @@ class SessionRuntime:
             if waited:
                 told = await run_answered(self.session.coordinator, self.waiting, waited)
                 expanded = f"{told}\n\n{expanded}" if expanded else told
-            return await self.session.execute(expanded)
+            answer = await self.session.execute(expanded)
+            self.turn_end.judge(self.session)
+            return answer
         finally:
             await self._keeper.close_turn(self.session.coordinator.get("context"))
 
@@ -294,6 +302,7 @@ class SessionRuntime:
         if self.origin is not None and self.on_child_event is not None:
             coordinator.hooks.register("*", self._on_own_event, priority=_LAST, name="app-child-events")
         self._keeper.connect(coordinator)
+        self.turn_end.connect(coordinator)
         self.budget.connect(coordinator)
         if prepared.modules or was_used():
             from amplifier_foundation.sources.module_resolver import PreparedModules
@@ -388,13 +397,3 @@ class SessionRuntime:
             if self._log is not None:
                 self._log.close()
                 self._log = None
-
-
-def _secrets(plan: Mapping[str, Any], environ: Mapping[str, str], origin: Origin | None) -> tuple[str, ...]:
-    """Return the secrets of a session and of those above it."""
-    own = (*live_values_from_env(environ), *live_values_from_plan(plan))
-    return tuple(dict.fromkeys((*own, *origin.secrets))) if origin is not None else own
-
-
-def _budget(plan: Mapping[str, Any], given: Mapping[str, Any] | None) -> SessionBudget:
-    return SessionBudget({**planned_budget(plan), **(given or {})})

@@ -1,4 +1,4 @@
-"""The metadata that a session starts with, new or taken up again."""
+"""What a session starts with, new or taken up again: its metadata, and what must not be in its files."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 from amplifier_foundation.prepared import Prepared
 from amplifier_foundation.sessions.plan_facts import provider_and_model
 from amplifier_foundation.sessions.usage import Usage
+from amplifier_kit.redaction import live_values_from_env, live_values_from_plan
 
 if TYPE_CHECKING:
     from amplifier_foundation.sessions.resume import SavedSession
+    from amplifier_foundation.spawn.origin import Origin
 
 
 def starting_facts(
@@ -43,6 +45,12 @@ def starting_facts(
         changed |= {"bundle": facts["bundle"], "bundle_overrides": _overrides(known, facts)}
     # A model that is not named any more is taken out of what is known.
     return {key: value for key, value in changed.items() if value is not None} | {"model": model}
+
+
+def secrets_of(plan: Mapping[str, Any], environ: Mapping[str, str], origin: Origin | None) -> tuple[str, ...]:
+    """Return the secrets of a session and of those above it."""
+    own = (*live_values_from_env(environ), *live_values_from_plan(plan))
+    return tuple(dict.fromkeys((*own, *origin.secrets))) if origin is not None else own
 
 
 def told_of_model(plan: Mapping[str, Any], saved: SavedSession | None) -> list[str]:

@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from amplifier_core.events import ORCHESTRATOR_COMPLETE
 from amplifier_foundation.errors import FoundationError
 from amplifier_foundation.sessions.missing_modules import ModulesMissingError
 from amplifier_foundation.sessions.runtime import SessionRuntime
@@ -32,6 +31,8 @@ logger = logging.getLogger(__name__)
 _CLOSE_SECONDS: Final = 60.0
 #: How long those may take who tell what a child costs; then it is what its budget has counted.
 _COST_SECONDS: Final = 2.0
+#: The end of a child that was not let go on; errors of providers that were not let ask have it as their code.
+_USED_UP: Final = "budget_exhausted"
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,6 @@ class Child:
     ) -> None:
         """Prepare the session; raises what SessionRuntime raises."""
         self._origin, self._surroundings = origin, surroundings
-        self._ended: dict[str, Any] = {}
         #: Whether somebody who was to tell what the child costs did not answer: nobody is asked again.
         self._is_cost_untold = False
         #: What the child and all below it had cost when it ended.
@@ -189,7 +189,6 @@ class Child:
     async def _work(self, task: Task, started: float) -> Result:
         runtime, identity = self.runtime, self._origin.facts.session_id
         coordinator = runtime.session.coordinator
-        coordinator.hooks.register(ORCHESTRATOR_COMPLETE, self._on_complete, priority=900, name="app-child")
         for warning in task.warnings:
             coordinator.log("WARNING", warning)
         await self._begin_with(task.messages)
@@ -200,15 +199,17 @@ class Child:
             runtime.session.status.status = "cancelled"
             raise
         except (Exception, SystemExit) as error:  # a module that wants to end the program ends its own session
+            if getattr(error, "code", None) == _USED_UP and runtime.turn_end.used_up is not None:
+                # A provider that was not let ask: the same end as that of a loop that was not.
+                result = await self._result("", task, started)
+                self._keep(task, result)
+                return result
             failure = ChildFailedError(identity, f"the session {identity} failed: {_said(error)}")
             failure.metadata = await self._spent(started)
             raise failure from error
         result = await self._result(answer, task, started)
         self._keep(task, result)
         return result
-
-    def _on_complete(self, event: str, data: dict[str, Any]) -> None:
-        self._ended = data
 
     async def _begin_with(self, messages: Sequence[Mapping[str, Any]]) -> None:
         """Give the child a part of its parent's conversation, every call in it with its result."""
@@ -221,14 +222,14 @@ class Child:
             await context.add_message(message)
 
     async def _result(self, answer: Any, task: Task, started: float) -> Result:
-        runtime, ended = self.runtime, self._ended
+        runtime, ended = self.runtime, self.runtime.turn_end.told
         given = ended.get("metadata")
         metadata = {**(given if isinstance(given, Mapping) else {}), **await self._spent(started)}
         if task.warnings:
             metadata["warnings"] = list(task.warnings)
         status = str(ended.get("status") or "success")
-        if runtime.budget.exhausted is not None:
-            status, metadata["reason"] = "budget_exhausted", runtime.budget.exhausted
+        if (reason := runtime.turn_end.used_up) is not None:
+            status, metadata["reason"] = _USED_UP, reason
         elif runtime.session.coordinator.cancellation.is_cancelled:
             status = "cancelled"
         return self._facts(answer if isinstance(answer, str) else str(answer), status, metadata)
@@ -245,7 +246,7 @@ class Child:
         }
 
     def _facts(self, output: str, status: str, metadata: Mapping[str, Any] | None = None) -> Result:
-        turns = self._ended.get("turn_count")
+        turns = self.runtime.turn_end.told.get("turn_count")
         return {
             "output": output,
             "session_id": self._origin.facts.session_id,

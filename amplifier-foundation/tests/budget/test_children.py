@@ -23,11 +23,10 @@ OpenTree = Callable[..., SessionRuntime]
 def open_tree(tmp_path: Path) -> OpenTree:
     """Return a function that makes a session with two agents and a budget; every answer takes 10 tokens."""
 
-    def make(budget: dict[str, Any], **agent: Any) -> SessionRuntime:
-        script = tmp_path / "script.json"
+    def make(budget: dict[str, Any], delay_ms: int = 20, **agent: Any) -> SessionRuntime:
+        script, said = tmp_path / "script.json", [{**ANSWER, "delay_ms": delay_ms}]
         script.write_text(
-            json.dumps({"turns": [ANSWER], "agents": {"helper": [ANSWER], "other": [ANSWER]}, "repeat": True}),
-            encoding="utf-8",
+            json.dumps({"turns": said, "agents": {"helper": said, "other": said}, "repeat": True}), encoding="utf-8"
         )
         plan = {
             "session": {
@@ -93,6 +92,67 @@ async def test_a_child_that_reaches_the_limit_says_so(open_tree: OpenTree) -> No
         assert "the budget of 1 turns is used up" in await runtime.execute("go")
     [(where, told)] = _exhausted(runtime)
     assert (where, told["limit_of"]) == (refused["session_id"], runtime.session_id)
+
+
+def _end(runtime: SessionRuntime, session_id: str) -> Any:
+    """Return the status with which a session ended, by its log."""
+    lines = read_log(runtime.folder.parent / session_id)
+    return [line.record["status"] for line in lines if line.event == "session:end"][-1]
+
+
+async def test_one_that_is_refused_fails_nobody_else(open_tree: OpenTree) -> None:
+    """A child that answers has done its work, although a sibling used up the budget before; a call again finds it."""
+    runtime = open_tree({"turns": 2}, delay_ms=700)
+    async with runtime:
+        spawn = runtime.session.coordinator.get_capability("session.spawn")
+
+        async def refused() -> dict[str, Any]:
+            while runtime.budget.used()["turns"] < 2:  # noqa: ASYNC110 - until the others have their turns
+                await asyncio.sleep(0)
+            result: dict[str, Any] = await spawn("other", "help", tool_call_id="c3")
+            return result
+
+        done = [spawn("helper", "help", tool_call_id=call) for call in ("c1", "c2")]
+        *answered, late = await asyncio.gather(*done, refused())
+        assert [(one["status"], one["output"]) for one in answered] == [("success", "Done.")] * 2
+        assert "reason" not in answered[0]["metadata"]
+        assert (late["status"], late["metadata"]["reason"]) == (
+            "budget_exhausted",
+            "the budget of 2 turns is used up (2 used)",
+        )
+        again = json.loads((runtime.folder.parent / answered[0]["session_id"] / "results.json").read_bytes())
+        assert [one["status"] for one in again["results"].values()] == ["success"]
+    assert [_end(runtime, one["session_id"]) for one in (*answered, late)] == ["completed", "completed", "failed"]
+    assert runtime.session.status.status == "completed", "the session itself was refused nothing"
+
+
+async def test_a_provider_that_may_not_ask_is_the_same_end(open_tree: OpenTree) -> None:
+    """What is used up between the turn and the question ends the child as its budget does, not as a failure."""
+    runtime = open_tree({"tokens": 50})
+
+    def use_up(facts: Any, event: str, data: Any) -> None:
+        if event == "llm:request":
+            runtime.budget.add_usage({"total_tokens": 50, "cost_usd": "0"})
+
+    runtime.on_child_event = use_up
+    async with runtime:
+        ended = await runtime.session.coordinator.get_capability("session.spawn")("helper", "help")
+    assert (ended["status"], ended["metadata"]["reason"]) == (
+        "budget_exhausted",
+        "the budget of 50 tokens is used up (50 used)",
+    )
+    assert _end(runtime, ended["session_id"]) == "failed"
+
+
+async def test_a_session_that_the_budget_ends_says_so(open_tree: OpenTree) -> None:
+    """The last word of a session that was refused its question is that it failed, and its status has the reason."""
+    runtime = open_tree({"turns": 1})
+    async with runtime:
+        await runtime.execute("go")
+        assert runtime.session.status.status == "completed"
+        await runtime.execute("once more")
+    assert _end(runtime, runtime.session_id) == "failed"
+    assert runtime.session.status.last_error == {"message": "the budget of 1 turns is used up (1 used)"}
 
 
 async def test_an_agent_has_limits_of_its_own(open_tree: OpenTree) -> None:
