@@ -17,6 +17,13 @@ CLOSED: Final = (
 )
 #: Those by which a session begins, or goes on.
 BEGUN: Final = ("session:start", "session:resume")
+#: Those that say how its turns end.
+OF_TURN: Final = ("execution:start", "provider:response", "provider:error", "orchestrator:complete")
+#: Why a loop stops before the work is done, by the word it has for that.
+_STOPS: Final = {
+    "max_iterations": "the limit of iterations was reached",
+    "loop_detected": "the same calls brought the same results again and again",
+}
 #: What a status means that a session or a tool gives.
 _WORDS: Final = {
     "completed": "completed",
@@ -52,6 +59,33 @@ def child_of(data: Mapping[str, Any]) -> str | None:
         if isinstance(found := data.get(key), str) and found:
             return found
     return None
+
+
+class LastTurn:
+    """Know how the last turn of a session ended, for a `session:end` says only whether it came to its end."""
+
+    def __init__(self) -> None:
+        self._status: str | None = None
+        self._why = self._refusal = ""
+
+    def hear(self, event: str | None, data: Mapping[str, Any]) -> None:
+        """Take an event of the session, one of `OF_TURN`."""
+        if event == "orchestrator:complete":
+            self._status, self._why = str(data.get("status")), _STOPS.get(str(data.get("reason")), "")
+        elif event == "provider:error":
+            self._refusal = _reason(data)
+        else:  # another turn begins, or the model has answered after all
+            self._status, self._why, self._refusal = None, "", ""
+
+    def ending(self, last_word: Ending) -> Ending:
+        """Return how the session ended whose `session:end` says this: a loop may return without having done its work.
+
+        What kept it from that is what the model was not asked for.
+        """
+        word = "incomplete" if last_word.is_well and self._status == "incomplete" else last_word.word
+        if word not in ("incomplete", "failed"):
+            return last_word
+        return Ending(word, last_word.reason or self._why or self._refusal)
 
 
 def own_ending(data: Mapping[str, Any]) -> Ending:

@@ -15,7 +15,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from amplifier_app_cli.chat.usage import UsageCount
-from amplifier_app_cli.children.ending import BEGUN, CLOSED, SPAWNED, Ending, child_of, own_ending, settled, told_ending
+from amplifier_app_cli.children.ending import (
+    BEGUN,
+    CLOSED,
+    OF_TURN,
+    SPAWNED,
+    Ending,
+    LastTurn,
+    child_of,
+    own_ending,
+    settled,
+    told_ending,
+)
 
 if TYPE_CHECKING:
     from amplifier_foundation.log import LogLine
@@ -195,6 +206,7 @@ def _scan(node: LogNode) -> None:
 
     assert node.folder is not None
     node.is_running = is_running(node.folder)
+    turn = LastTurn()
     for line in read_log(node.folder, on_torn=on_torn):
         at = _seconds(line)
         if at is not None:
@@ -207,7 +219,9 @@ def _scan(node: LogNode) -> None:
         elif event in BEGUN:
             node.is_begun, node.own_end = True, None
         elif event == "session:end":
-            node.own_end = own_ending(_payload(line))
+            node.own_end = turn.ending(own_ending(_payload(line)))
+        elif event in OF_TURN:
+            turn.hear(event, _payload(line))
         elif event == "tool:pre":
             node.calls[str(line.data.get("tool_call_id"))] = (line.data.get("tool_name"), line.data.get("tool_input"))
         elif event in SPAWNED or event in CLOSED:

@@ -364,3 +364,40 @@ def test_without_a_session(amplifier: Callable[..., subprocess.CompletedProcess[
     lines = amplifier("logs", "--tree").stdout.splitlines()
     assert lines[0].startswith("▸ session ")
     assert lines[-1].startswith("■ session completed")
+
+
+@pytest.mark.parametrize(
+    ("status", "turn", "shown"),
+    [
+        ("failed", "denied", "failed: the budget of 4 turns is used up"),
+        ("completed", "denied", "incomplete: the budget of 4 turns is used up"),
+        ("completed", "max_iterations", "incomplete: the limit of iterations was reached"),
+        ("cancelled", "cancelled", "cancelled"),
+    ],
+)
+def test_the_end_is_that_of_the_last_turn(give: Give, write: Write, status: str, turn: str, shown: str) -> None:
+    """A loop that returns without having done its work has not completed it, and the tree says what kept it."""
+    denied = {"error": {"type": "denied", "message": "the budget of 4 turns is used up"}, "status": "denied"}
+    ended = {"status": "cancelled" if turn == "cancelled" else "incomplete", "reason": turn}
+    write(
+        ROOT,
+        (0, "session:start", {}),
+        (1, "execution:start", {}),
+        *([(2, "provider:error", denied)] if turn == "denied" else []),
+        (3, "orchestrator:complete", ended),
+        (4, "session:end", {"status": status}),
+    )
+    last = give(ROOT, "--tree", "--brief").output.splitlines()[-1]
+    assert last.startswith(f"■ session {shown} ·"), last
+
+
+def test_an_error_that_passed_is_no_reason(give: Give, write: Write) -> None:
+    """What went wrong before the model answered, or in an earlier turn, has not ended the session."""
+    failed = {"error": {"type": "StreamError", "message": "cut"}}
+    turn = [(2, "provider:error", failed), (3, "orchestrator:complete", {"status": "error"})]
+    answered = [(5, "provider:error", failed), (6, "provider:response", {})]
+    ended = [(7, "orchestrator:complete", {"status": "success"}), (8, "session:end", {"status": "completed"})]
+    write(
+        ROOT, (0, "session:start", {}), (1, "execution:start", {}), *turn, (4, "execution:start", {}), *answered, *ended
+    )
+    assert give(ROOT, "--tree", "--brief").output.splitlines()[-1].startswith("■ session completed ·")
