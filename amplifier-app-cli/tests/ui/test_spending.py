@@ -16,6 +16,7 @@ def _row(agent: str | None, source: str, usd: str, **more: Any) -> dict[str, Any
         "tokens": 1500,
         "usd": usd,
         "unpriced": 0,
+        "estimated_usd": "0",
         **more,
     }
 

@@ -3,7 +3,9 @@
 The plan's `session.budget` says how much; what is not named has no limit. Everything is checked before the next call,
 so that a limit is passed by no more than the calls in flight. What a child session uses, its parents use too. An answer
 without a known price cannot be counted in dollars: with a limit of dollars, the session stops at it rather than going
-on for nothing. A budget counts what one process does: a session that is taken up again starts anew.
+on for nothing. A question that was broken off, by a deadline or a stop for example, brings no price: it counts as the
+dearest answer of its model so far, else of any model in the tree, and as unknown only while no answer had a price. A
+budget counts what one process does: a session that is taken up again starts anew.
 """
 
 from amplifier_foundation.budget.home_line import HomeLine

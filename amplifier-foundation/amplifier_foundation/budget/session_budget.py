@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager
 from decimal import Decimal
-from types import TracebackType
 from typing import Any, Final, Literal, overload
 
 from amplifier_foundation.budget.home_line import Asked, HomeLine
 from amplifier_foundation.budget.limits import BudgetExceededError, read_limits, too_deep, too_many
+from amplifier_foundation.budget.prices import Prices
 from amplifier_foundation.budget.reported import Reported
 from amplifier_foundation.budget.spending import Spender, Spending, Spent, shown
 
@@ -23,7 +24,7 @@ _WARN_AT: Final = Decimal("0.8")
 Counted = Literal["turns", "tool_calls"]
 
 
-class SessionBudget:
+class SessionBudget(AbstractContextManager["SessionBudget"]):
     """Count what a session and its children use, and refuse the next call when a limit of it or a parent is reached.
 
     Not for several threads: all sessions of a tree run on one event loop, or in processes that report what they used.
@@ -52,11 +53,13 @@ class SessionBudget:
         self.depth: int = parent.depth + 1 if parent is not None else 0
         self._above: tuple[SessionBudget, ...] = (parent, *parent._above) if parent is not None else ()
         self._all: tuple[SessionBudget, ...] = (self, *self._above)
-        self._used: dict[str, Decimal] = {"usd": Decimal(0), "tokens": Decimal(0)}
+        self._used: dict[str, Decimal] = dict.fromkeys(("usd", "estimated_usd", "tokens"), Decimal(0))
         self._counts: dict[str, int] = {"turns": 0, "tool_calls": 0}
         self._most: dict[str, int] = {name: int(self._limits[name]) for name in self._counts if name in self._limits}
         self._unpriced = 0
         self._spending = Spending()
+        #: What answers cost in the whole tree, as far as this process knows.
+        self.prices: Prices = parent.prices if parent is not None else Prices()
         #: What of `usd` and `tokens` is used up; looked at before every call, so it is known beforehand.
         self._reached = [name for name in ("usd", "tokens") if self._limits.get(name) == 0]
         self._children = 0
@@ -161,13 +164,18 @@ class SessionBudget:
         self._add(Spender(self.session_id, self.agent, source), spent)
         self._tell_spent()
 
+    @property
+    def told_usd(self) -> Decimal:
+        """Return what was used in dollars without what is estimated."""
+        return self._used["usd"] - self._used["estimated_usd"]
+
     def used(self) -> dict[str, Decimal]:
-        """Return what was used so far, by the names of the limits."""
+        """Return what was used so far, by the names of the limits; `estimated_usd` is a part of `usd`."""
         seconds = Decimal(str(round(self._clock() - self._started, 3)))
         return {**self._used, **{name: Decimal(count) for name, count in self._counts.items()}, "seconds": seconds}
 
     def spent(self) -> list[dict[str, Any]]:
-        """Return who used how much, children included: session, agent, source, calls, tokens, usd, unpriced."""
+        """Return who used how much, children included, one row for each: who as in `Spender`, what as in `Spent`."""
         return [shown(who, spent) for who, spent in self._spending.items()]
 
     # -- child sessions --
@@ -224,12 +232,7 @@ class SessionBudget:
                 budget._followers.remove(self._follower)
             self._follower = None
 
-    def __enter__(self) -> SessionBudget:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         self.close()
 
     # -- child sessions in processes of their own --
@@ -282,13 +285,14 @@ class SessionBudget:
 
     def report(self) -> dict[str, Any]:
         """Return what was used so far as plain data, for `absorb()` in another process."""
-        return {**self._counts, "spent": self.spent()}
+        return {**self._counts, "spent": self.spent(), "prices": self.prices.plain()}
 
     def absorb(self, report: Mapping[str, Any]) -> None:
         """Count what a session in another process reports; each report says it all, so that it may come often.
 
-        Raises KeyError, TypeError or ArithmeticError for what is no report; nothing is counted then.
+        Raises KeyError, TypeError, AttributeError or ArithmeticError for what is no report; nothing is counted then.
         """
+        self.prices.take(report["prices"])
         news = self._reported.news(report, self._counts, self.agent)
         for name, more in news.counts.items():
             for budget in self._all:
@@ -323,9 +327,8 @@ class SessionBudget:
 
     def _facts(self, name: str) -> dict[str, Any]:
         reason = {"reason": self._own_reason} if self._own_reason is not None else {}
-        used = {key: str(amount) for key, amount in self.used().items()}
         limit = {"limit": name, "amount": str(self._limits[name]), "limit_of": self.session_id}
-        return {**reason, **limit, "used": used}
+        return {**reason, **limit, "used": {key: str(amount) for key, amount in self.used().items()}}
 
     # -- parts --
 
@@ -337,6 +340,7 @@ class SessionBudget:
         for budget in self._all:
             budget._used["tokens"] += spent.tokens
             budget._used["usd"] += spent.usd
+            budget._used["estimated_usd"] += spent.estimated_usd
             budget._unpriced += spent.unpriced
             budget._spending.add(who, spent, budget.session_id)
             if budget._limits:
@@ -382,7 +386,9 @@ class SessionBudget:
         limit = self._limits[name]
         if name == "usd" and self._unpriced:
             return f"the budget of {limit} usd cannot be kept: the price of {self._unpriced} answers is not known"
-        return f"the budget of {limit} {name} is used up ({self.used()[name]} used)"
+        guessed = self._used["estimated_usd"]
+        part = f", {guessed} of it estimated" if guessed and name == "usd" else ""
+        return f"the budget of {limit} {name} is used up ({self.used()[name]} used{part})"
 
     def _require_room(self, depth: int) -> None:
         """Raise BudgetExceededError when a child at that depth would be too deep below here, or one too many."""

@@ -46,18 +46,28 @@ class Spent(NamedTuple):
     tokens: int = 0
     usd: Decimal = Decimal(0)
     unpriced: int = 0
+    #: The part of `usd` that nobody has told: for questions that were broken off.
+    estimated_usd: Decimal = Decimal(0)
 
     def __add__(self, other: object) -> Spent:
         """Return both together."""
         if not isinstance(other, Spent):
             return NotImplemented
         return Spent(
-            self.calls + other.calls, self.tokens + other.tokens, self.usd + other.usd, self.unpriced + other.unpriced
+            self.calls + other.calls,
+            self.tokens + other.tokens,
+            self.usd + other.usd,
+            self.unpriced + other.unpriced,
+            self.estimated_usd + other.estimated_usd,
         )
 
     def __sub__(self, other: Spent) -> Spent:
         """Return what is more here than there."""
-        return self + Spent(-other.calls, -other.tokens, -other.usd, -other.unpriced)
+        return self + Spent(-other.calls, -other.tokens, -other.usd, -other.unpriced, -other.estimated_usd)
+
+    def estimated(self, questions: int, price: Decimal) -> Spent:
+        """Return the same, with a price for so many of those without one."""
+        return self + Spent(usd=questions * price, unpriced=-questions, estimated_usd=questions * price)
 
     @classmethod
     def of_usage(cls, usage: Any) -> Spent:
@@ -65,25 +75,35 @@ class Spent(NamedTuple):
         usage = usage if isinstance(usage, Mapping) else {}
         # Tokens that are written to a cache are in the total alone; a service without a total has the other two.
         tokens = max(_count(usage, "total_tokens"), _count(usage, "input_tokens") + _count(usage, "output_tokens"))
-        try:
-            price = Decimal(str(usage["cost_usd"]))
-        except (KeyError, InvalidOperation):
-            return cls(1, tokens, unpriced=1)
-        return cls(1, tokens, price) if price.is_finite() and price >= 0 else cls(1, tokens, unpriced=1)
+        price = price_of(usage)
+        return cls(1, tokens, price) if price is not None else cls(1, tokens, unpriced=1)
 
     @classmethod
     def of_response(cls, data: Mapping[str, Any]) -> Spent:
         """Return what a question took that an event `llm:response` tells of, with attempts that were broken off."""
-        usage, broken = data.get("usage"), data.get("unpriced_attempts")
-        if data.get("status") != "error" or usage is not None:
-            spent = cls.of_usage(usage)
-        else:
-            spent = cls(calls=1)
-            if not isinstance(broken, int):
-                error = data.get("error")
-                kind = error.get("type") if isinstance(error, Mapping) else None
-                broken = 0 if kind in _FREE else 1
-        return spent + cls(unpriced=broken) if isinstance(broken, int) and broken > 0 else spent
+        usage = data.get("usage")
+        spent = cls.of_usage(usage) if data.get("status") != "error" or usage is not None else cls(calls=1)
+        return spent + cls(unpriced=broken_off(data))
+
+
+def price_of(usage: Any) -> Decimal | None:
+    """Return what an answer has cost, None when that is not known."""
+    try:
+        price = Decimal(str(usage["cost_usd"])) if isinstance(usage, Mapping) else None
+    except (KeyError, InvalidOperation):
+        return None
+    return price if price is not None and price.is_finite() and price >= 0 else None
+
+
+def broken_off(data: Mapping[str, Any]) -> int:
+    """Return how many attempts an event `llm:response` tells of that brought no answer, and may have cost something."""
+    broken = data.get("unpriced_attempts")
+    if isinstance(broken, int):
+        return max(0, broken)
+    if data.get("status") != "error" or data.get("usage") is not None:
+        return 0
+    error = data.get("error")
+    return 0 if isinstance(error, Mapping) and error.get("type") in _FREE else 1
 
 
 def _count(usage: Mapping[str, Any], key: str) -> int:
@@ -120,10 +140,11 @@ class Spending:
 
 def shown(who: Spender, spent: Spent) -> dict[str, Any]:
     """Return a row as events and programs have it: plain data, money as exact text."""
-    return {**who._asdict(), **spent._asdict(), "usd": str(spent.usd)}
+    return {**who._asdict(), **spent._asdict(), "usd": str(spent.usd), "estimated_usd": str(spent.estimated_usd)}
 
 
 def read_row(row: Mapping[str, Any]) -> tuple[Spender, Spent]:
     """Return what a row says; raises KeyError, TypeError or ArithmeticError for what is none."""
     who = Spender(row["session"], row["agent"], str(row["source"]))
-    return who, Spent(int(row["calls"]), int(row["tokens"]), Decimal(str(row["usd"])), int(row["unpriced"]))
+    usd, estimated = Decimal(str(row["usd"])), Decimal(str(row["estimated_usd"]))
+    return who, Spent(int(row["calls"]), int(row["tokens"]), usd, int(row["unpriced"]), estimated)

@@ -15,7 +15,7 @@ from amplifier_core.events import (
 )
 from amplifier_core.models import HookResult
 from amplifier_foundation.budget.session_budget import SessionBudget
-from amplifier_foundation.budget.spending import Spent
+from amplifier_foundation.budget.spending import Spent, broken_off, price_of
 
 #: Before other hooks have their say: what may not be done need not be asked for.
 _FIRST: Final = -1000
@@ -82,7 +82,11 @@ class BudgetWatch:
         request = self._requests.get(data.get("span_id"))
         if request is not None:
             request.is_answered = True
-        self._budget.add_spent(Spent.of_response(data), source_of_call(self._coordinator))
+        model, price = f"{data.get('provider')}/{data.get('model')}", price_of(data.get("usage"))
+        if price is not None:  # known before what was broken off on the way to it is estimated
+            self._budget.prices.note(model, price)
+        spent = self._budget.prices.estimated(Spent.of_response(data), broken_off(data), model)
+        self._budget.add_spent(spent, source_of_call(self._coordinator))
         await self._tell()
 
     def _on_request_ended(self, event: str, data: dict[str, Any]) -> None:

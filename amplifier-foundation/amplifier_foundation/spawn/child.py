@@ -184,7 +184,7 @@ class Child:
             except Expired:
                 self._is_cost_untold = True
                 coordinator.log("WARNING", f"who tells session.cost did not answer in {_COST_SECONDS:g} s")
-        return str(self.runtime.budget.used()["usd"])
+        return str(self.runtime.budget.told_usd)
 
     async def _work(self, task: Task, started: float) -> Result:
         runtime, identity = self.runtime, self._origin.facts.session_id

@@ -115,6 +115,7 @@ async def _run(job: Mapping[str, Any], line: Line) -> Frame:
     origin, prepared, task = read_job(job)
     hold(prepared.site_folders)
     budget = SessionBudget(job["budget"], agent=origin.facts.agent)
+    budget.prices.take(job["prices"])
     surroundings = Surroundings(
         line if job["can_ask"] else None,
         line if job["can_show"] else None,

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from amplifier_core import HookResult, ToolResult
+from amplifier_core.llm_errors import StreamError
 from amplifier_foundation.log import read_log
 from amplifier_foundation.sessions import SessionRuntime
 from amplifier_kit.llm import BudgetExhaustedError
@@ -153,17 +154,31 @@ async def test_an_answer_that_is_no_good_is_paid_for(open_session: OpenSession, 
     assert (row["tokens"], row["unpriced"], row["usd"]) == (2200, 0, str(told["usage"]["cost_usd"]))
 
 
-async def test_an_attempt_that_broke_off_has_an_unknown_price(open_session: OpenSession, service: ModelServer) -> None:
-    """What a broken answer cost nobody knows: with a limit of dollars, nothing more is asked; without, all goes on."""
-    for limits, goes_on in (({"usd": 100}, False), ({"tokens": 100_000}, True)):
-        service.clear()
-        service.answers(WIRE.reply(SAID).cut(WIRE.first_text + 1), WIRE.either(SAID), WIRE.either(SAID))
-        runtime = open_session(limits)
-        async with runtime:
-            assert await runtime.execute("go") == "Fine."
-            assert _events(runtime, "llm:response")[0]["unpriced_attempts"] == 1
-            assert (await runtime.execute("more") == "Fine.") is goes_on
-        assert len(service.requests) == (3 if goes_on else 2)
+async def test_an_attempt_that_broke_off_is_estimated(open_session: OpenSession, service: ModelServer) -> None:
+    """What a broken answer cost nobody knows: it counts as the one that came instead, and the session goes on."""
+    service.answers(WIRE.reply(SAID).cut(WIRE.first_text + 1), WIRE.either(SAID), WIRE.either(SAID))
+    runtime = open_session({"usd": 100})
+    async with runtime:
+        assert await runtime.execute("go") == "Fine."
+        [told] = _events(runtime, "llm:response")
+        assert told["unpriced_attempts"] == 1
+        [row] = runtime.budget.spent()
+        assert row["estimated_usd"] == str(told["usage"]["cost_usd"])
+        assert Decimal(row["usd"]) == 2 * Decimal(row["estimated_usd"]) > 0
+        assert await runtime.execute("more") == "Fine."
+
+
+@pytest.mark.parametrize(("limits", "goes_on"), [({"usd": 100}, False), ({"tokens": 100_000}, True)])
+async def test_nothing_to_estimate_by(
+    open_session: OpenSession, service: ModelServer, limits: dict[str, Any], goes_on: bool
+) -> None:
+    """Before any answer had a price, a broken one may have cost anything: with a limit of dollars, no more is asked."""
+    service.answers(WIRE.reply(SAID).cut(WIRE.first_text + 1), WIRE.either(SAID))
+    runtime = open_session(limits, max_retries=0)
+    async with runtime:
+        with pytest.raises(StreamError):
+            await runtime.execute("go")
+        assert (await runtime.execute("more") == "Fine.") is goes_on
 
 
 async def test_a_refused_question_costs_nothing(open_session: OpenSession, service: ModelServer) -> None:

@@ -48,10 +48,11 @@ class Session:
     is_apart: bool = False
 
 
+_DEAREST = Decimal(1)
 _asks = st.builds(
     Ask,
     tokens=st.integers(0, 9),
-    usd=st.sampled_from([Decimal("0.5"), Decimal(1), Decimal(0), Decimal("0.25"), None]),
+    usd=st.sampled_from([Decimal("0.5"), _DEAREST, Decimal(0), Decimal("0.25"), None]),
     waits=st.integers(0, 3),
     failures=st.integers(0, 2),
     ends=st.sampled_from(["ok", "ok", "ok", "RateLimitError", "StreamError"]),
@@ -135,6 +136,7 @@ class Tree:
         """Run a session as a process does: with what is left as its limits, and a line to the one that started it."""
         self._begin(budget, session.limits)
         apart = SessionBudget(budget.allowance(), agent="agent", clock=lambda: self.now)
+        apart.prices.take(budget.prices.plain())
         self.children[budget], self.parents[apart] = [apart], budget
         self.apart.add(apart)
 
@@ -234,7 +236,8 @@ class Tree:
         return True
 
     async def _attempt(self, ask: Ask, budget: SessionBudget) -> None:
-        usd, tokens = ask.usd or Decimal(0), ask.tokens
+        # What breaks off is charged as the dearest answer was.
+        usd, tokens = _DEAREST if ask.ends == "StreamError" else ask.usd or Decimal(0), ask.tokens
         for one in self.above(budget):
             used = one.used()
             assert used["tokens"] < self._limit(one, "tokens")
@@ -296,10 +299,11 @@ def test_no_tree_passes_a_limit_by_more_than_the_calls_in_flight(session: Sessio
         rows = budget.spent()
         assert sum(row["tokens"] for row in rows) == used["tokens"]
         assert sum(Decimal(row["usd"]) for row in rows) == used["usd"]
+        assert 0 <= sum(Decimal(row["estimated_usd"]) for row in rows) == used["estimated_usd"] <= used["usd"]
         mine = [row for row in rows if row["session"] == budget.session_id]
-        for name, count in (("tokens", lambda row: row["tokens"]), ("usd", lambda row: Decimal(row["usd"]))):
+        for name in ("tokens", "usd", "estimated_usd"):
             below = sum(child.used()[name] for child in tree.children.get(budget, []))
-            assert sum(map(count, mine)) + below == used[name]
+            assert sum(Decimal(row[name]) for row in mine) + below == used[name]
     root, limits = tree.budgets[0]
     if "fan_out" in limits:
         assert root.allowance()["fan_out"] == str(limits["fan_out"]), "a place was not given back"
