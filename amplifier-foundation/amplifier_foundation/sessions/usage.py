@@ -64,6 +64,17 @@ class Usage:
             self._sum[_COST] = str((self.cost or Decimal(0)) + cost)
 
 
+def used_since(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what was used between two sums as `Usage.facts` has them, the later of which has all of the earlier."""
+    more = {key: now[key] - before.get(key, 0) for key in (*_TOKENS, _UNPRICED) if now.get(key, 0) > before.get(key, 0)}
+    cost = known_amount(now.get(_COST))
+    if cost is not None:
+        cost -= known_amount(before.get(_COST)) or 0
+        if cost or _UNPRICED not in more:  # else no answer since had a price
+            more[_COST] = str(cost)
+    return more
+
+
 def past_cost(known: Any, folder: Path, now: str) -> Decimal | None:
     """Return what a session had cost before `now`, None when nobody knows: by its metadata, and by the log before that.
 

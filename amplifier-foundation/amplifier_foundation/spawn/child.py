@@ -7,12 +7,14 @@ import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
 
 from amplifier_foundation.errors import FoundationError
 from amplifier_foundation.sessions.missing_modules import ModulesMissingError
 from amplifier_foundation.sessions.runtime import SessionRuntime
-from amplifier_foundation.spawn.cost import total_cost
+from amplifier_foundation.sessions.usage import used_since
+from amplifier_foundation.spawn.cost import cost_since, total_cost
 from amplifier_foundation.spawn.errors import ChildBusyError, ChildError, ChildFailedError, ChildRefusedError
 from amplifier_foundation.spawn.origin import OnChildEvent, Origin
 from amplifier_foundation.spawn.stored import Result, keep_result
@@ -88,6 +90,9 @@ class Child:
         self._is_cost_untold = False
         #: What the child and all below it had cost when it ended.
         self.spent: str | None = None
+        #: What they had cost before this call, None for a child that is new; and what its own answers had used.
+        self.before: str | None = None
+        self._usage_before: dict[str, Any] = {}
         self.runtime = SessionRuntime(
             prepared,
             session_id=origin.facts.session_id,
@@ -184,7 +189,7 @@ class Child:
             except Expired:
                 self._is_cost_untold = True
                 coordinator.log("WARNING", f"who tells session.cost did not answer in {_COST_SECONDS:g} s")
-        return str(self.runtime.budget.told_usd)
+        return str(Decimal(self.before or 0) + self.runtime.budget.told_usd)
 
     async def _work(self, task: Task, started: float) -> Result:
         runtime, identity = self.runtime, self._origin.facts.session_id
@@ -192,6 +197,8 @@ class Child:
         for warning in task.warnings:
             coordinator.log("WARNING", warning)
         await self._begin_with(task.messages)
+        if runtime.saved is not None:
+            self.before, self._usage_before = await self.cost() or "0", runtime.usage
         try:
             answer = await runtime.execute(task.prompt)
         except asyncio.CancelledError:
@@ -235,13 +242,16 @@ class Child:
         return self._facts(answer if isinstance(answer, str) else str(answer), status, metadata)
 
     async def _spent(self, started: float) -> dict[str, Any]:
-        runtime = self.runtime
+        """Return what this call has taken; of a child that goes on, beside what it has taken in all."""
+        runtime, total = self.runtime, await self.cost()
+        in_all = {} if self.before is None else {"session_usage": runtime.usage, "session_cost_usd": total}
         return {
             "agent": self._origin.facts.agent,
             "provider": runtime.provider,
             "model": runtime.model,
-            "usage": runtime.usage,
-            "cost_usd": await self.cost(),
+            "usage": used_since(self._usage_before, runtime.usage),
+            "cost_usd": cost_since(self.before, total),
+            **in_all,
             "duration_ms": round((time.monotonic() - started) * 1000),
         }
 

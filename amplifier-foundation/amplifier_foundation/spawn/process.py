@@ -137,15 +137,18 @@ async def _run(job: Mapping[str, Any], line: Line) -> Frame:
         if immediate:
             work.cancel()
 
+    def send_use(cost: str | None) -> None:
+        line.send({"kind": "used", "report": budget.report(), "cost_usd": cost, "before": child.before})
+
     async def tell_use(event: str, data: dict[str, Any]) -> None:
-        line.send({"kind": "used", "report": budget.report(), "cost_usd": await child.cost()})
+        send_use(await child.cost())
 
     budget.home = HomeLine(
         # Others draw on a limit too, so what was left at the start is not enough to know.
         (lambda name: line.reserve(name, budget.report())) if budget.is_limited else _granted,
         lambda: line.send({"kind": "left"}),
         # What sessions below this one spend is told at once as well: the process may not live to tell it later.
-        lambda: line.send({"kind": "used", "report": budget.report(), "cost_usd": None}),
+        lambda: send_use(None),
     )
     hooks = child.runtime.session.coordinator.hooks
     for event in (LLM_RESPONSE, TOOL_POST):
@@ -155,7 +158,7 @@ async def _run(job: Mapping[str, Any], line: Line) -> Frame:
     try:
         return {"kind": "result", "result": await work}
     finally:
-        line.send({"kind": "used", "report": budget.report(), "cost_usd": child.spent})
+        send_use(child.spent)
         listening.cancel()
 
 

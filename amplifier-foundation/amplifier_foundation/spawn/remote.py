@@ -96,6 +96,8 @@ class RemoteChild:
         self.cancellation: CancellationToken = _Token(self)
         #: What the child and all below it have cost, as far as it has told.
         self.spent: str | None = None
+        #: What they had cost before this call, None for a child that is new.
+        self.before: str | None = None
 
     async def cost(self) -> str | None:
         """Return what the child and all below it cost so far; None when nobody knows."""
@@ -206,6 +208,7 @@ class RemoteChild:
         """Do what a frame says; return the result when it is one, raise when it says that there will be none."""
         kind, surroundings = frame.get("kind"), self._surroundings
         if kind == "used":
+            self.before = frame["before"] or self.before
             self._absorb(frame["report"], frame["cost_usd"])
         elif kind == "event" and surroundings.on_child_event is not None:
             with _unharmed("what is told of a child"):

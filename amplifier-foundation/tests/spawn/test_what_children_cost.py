@@ -99,3 +99,50 @@ async def test_only_its_parent_lets_a_child_go_on(tree: Any, spawn_in: Callable[
         resume = other.session.coordinator.get_capability("session.resume")
         with pytest.raises(ChildUnknownError, match=f"is a child of session {mine}"):
             await resume(child["session_id"], "Again.")
+
+
+def _spent(result: dict[str, Any]) -> tuple[Any, ...]:
+    known = result["metadata"]
+    return known["cost_usd"], known["usage"]["input_tokens"], known["usage"]["cost_usd"], known.get("session_cost_usd")
+
+
+@pytest.mark.parametrize("is_apart", [False, True])
+async def test_each_call_of_a_child_has_its_own_cost(tree: Any, spawn_in: Callable[..., Any], is_apart: bool) -> None:
+    """What a call took is told of that call alone, so that calls add up; the session counts the child once, in all."""
+    tree.script([], {"explorer": [{"text": "One.", "usage": _PAID}] * 3})
+    environ = {name: value for name, value in os.environ.items() if name in ("PATH", "HOME", "PYTHONPATH")}
+    async with tree.run(environ=environ) as runtime:
+        root = runtime.session_id
+        resume = runtime.session.coordinator.get_capability("session.resume")
+        first = await spawn_in(runtime)("explorer", "Go.", tool_call_id="c1", use_subprocess=is_apart)
+        again = await resume(first["session_id"], "Again.", tool_call_id="c2")
+        told = await runtime.session.coordinator.collect_contributions("session.cost")
+        assert [_spent(one) for one in (first, again)] == [("0.5", 10, "0.5", None), ("0.5", 10, "0.5", "1.0")]
+        assert {"cost_usd": "1.0", "call_cost_usd": "0.5"} in told
+        assert again["metadata"]["session_usage"]["input_tokens"] == 20
+        assert await _cost(runtime) == runtime.budget.used()["usd"] == Decimal("1.0")
+    async with tree.run(root, environ=environ) as later:
+        third = await later.session.coordinator.get_capability("session.resume")(first["session_id"], "Once more.")
+        assert _spent(third) == ("0.5", 10, "0.5", "1.5")
+        assert await _cost(later) == Decimal("1.5")
+
+
+async def test_a_call_that_is_stopped_has_its_own_cost(tree: Any, spawn_in: Callable[..., Any], gate: Any) -> None:
+    """Of a child that goes on and is stopped, the session knows what that call has cost, also while it works."""
+    tree.plan["tools"] = [{"module": gate.module}]
+    calls = [{"name": "wait", "arguments": {}, "id": "g"}]
+    tree.script([], {"explorer": [{"tool_calls": calls, "usage": _PAID}, {"text": "One.", "usage": _PAID}]})
+    async with tree.run() as runtime:
+        gate.going.set()
+        first = await spawn_in(runtime)("explorer", "Go.", tool_call_id="c1")
+        gate.going.clear()
+        gate.begun.clear()
+        resume = runtime.session.coordinator.get_capability("session.resume")
+        going = asyncio.ensure_future(resume(first["session_id"], "Again."))
+        await gate.begun.wait()
+        told = {"cost_usd": "1.5", "call_cost_usd": "0.5"}
+        assert told in await runtime.session.coordinator.collect_contributions("session.cost")
+        going.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await going
+        assert told in await runtime.session.coordinator.collect_contributions("session.cost")

@@ -124,7 +124,10 @@ class ChildRun:
                 except Exception as error:
                     logger.warning("What child %s has cost cannot be told: %s", self.order.session_id, error)
                     return {}
-                return {"cost_usd": cost["cost_usd"]} if isinstance(cost, Mapping) and "cost_usd" in cost else {}
+                if not isinstance(cost, Mapping) or "cost_usd" not in cost:
+                    return {}
+                # Of a child that goes on, `cost_usd` is that of its whole life.
+                return {"cost_usd": cost.get("call_cost_usd", cost["cost_usd"])}
         return {}
 
     def _start_beating(self, started: float) -> asyncio.Task[None] | None:

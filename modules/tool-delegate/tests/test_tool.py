@@ -323,12 +323,13 @@ async def test_the_app_may_name_the_child(world: Any) -> None:
     assert {data["sub_session_id"] for _, data in world.events} == {result.output["session_id"]}
 
 
-async def test_cost_of_a_child_that_failed(world: Any) -> None:
-    """A child that has no answer has a cost: what the session was told of it stands in the end that the log has."""
+@pytest.mark.parametrize("told", [{"cost_usd": "0.5"}, {"cost_usd": "2.5", "call_cost_usd": "0.5"}])
+async def test_cost_of_a_child_that_failed(world: Any, told: dict[str, str]) -> None:
+    """A child that has no answer has a cost: what the session was told of this call stands in the end in the log."""
     await world.open()
 
     async def spend_and_fail() -> Any:
-        world.coordinator.register_contributor("session.cost", f"delegate:{CHILD}", lambda: {"cost_usd": "0.5"})
+        world.coordinator.register_contributor("session.cost", f"delegate:{CHILD}", lambda: told)
         raise RuntimeError("broken")
 
     world.behaviour = spend_and_fail
