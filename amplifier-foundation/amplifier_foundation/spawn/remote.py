@@ -6,7 +6,6 @@ import asyncio
 import logging
 import os
 import sys
-import tempfile
 from collections.abc import Coroutine, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from decimal import Decimal
@@ -25,6 +24,7 @@ from amplifier_foundation.spawn.origin import ChildFacts, Origin
 from amplifier_foundation.spawn.stored import Result
 from amplifier_kit.loop.waiting import drop, run_to_end
 from amplifier_kit.processes import Order, Output, Running, StartError, start
+from amplifier_kit.processes.socket_folder import make_socket_folder
 
 if TYPE_CHECKING:
     from amplifier_foundation.budget import SessionBudget
@@ -106,7 +106,7 @@ class RemoteChild:
     async def run(self, task: Task) -> Result:
         """Start the process, have the task done and see that everything ends; raises as `Child.run` does."""
         identity = self._origin.facts.session_id
-        folder = Path(tempfile.mkdtemp(prefix="amplifier-"))
+        folder = make_socket_folder("amplifier-", "s")
         server: asyncio.Server | None = None
         running: Running | None = None
         status = "crashed"

@@ -230,3 +230,17 @@ async def test_nothing_of_a_process_is_left_in_the_temporary_folder(
         assert not any(seen)
         assert list(place.iterdir()) == []
     assert json.loads((tree.place / result["session_id"] / "results.json").read_text())["version"] == 1
+
+
+async def test_a_deep_temporary_folder_is_no_obstacle(
+    tree: Any, spawn_in: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A child in a process of its own runs where the temporary folder lies too deep for the name of a socket."""
+    import tempfile
+
+    deep = tmp_path / ("d" * 100)
+    deep.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(deep))
+    async with tree.run(environ=_environ()) as runtime:
+        result = await spawn_in(runtime)("explorer", "Go.", use_subprocess=True)
+    assert result["status"] == "success"

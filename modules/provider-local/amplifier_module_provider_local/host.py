@@ -21,6 +21,7 @@ from weakref import WeakKeyDictionary
 from amplifier_core.llm_errors import ConfigurationError, LLMTimeoutError, ProviderUnavailableError
 from amplifier_kit.llm import http_client
 from amplifier_kit.processes import command_environment
+from amplifier_kit.processes.socket_folder import make_socket_folder
 
 __all__ = ["Host", "Lease", "Load", "Tell", "host_for"]
 
@@ -31,8 +32,7 @@ _POLL: Final = 0.01
 #: Seconds that the child may take to say that it is well; it has threads of its own for that.
 _HEALTH: Final = 10.0
 _GRACE: Final = 2.0
-#: As long as the name of a socket may be everywhere.
-_LONGEST_SOCKET: Final = 100
+_SOCKET: Final = "model.sock"
 _SHOWN: Final = 300
 
 #: Hears "loading", and then "loaded" with the seconds it took.
@@ -262,11 +262,7 @@ def host_for(load: Load) -> Host:
 
 def _new_socket() -> str:
     """Return where the child is to listen: in a folder that is only ours."""
-    folder = tempfile.mkdtemp(prefix="amplifier-model-")
-    if len(os.fsencode(folder)) > _LONGEST_SOCKET - len("/model.sock"):
-        os.rmdir(folder)
-        folder = tempfile.mkdtemp(prefix="amplifier-model-", dir="/tmp")
-    return os.path.join(folder, "model.sock")
+    return str(make_socket_folder("amplifier-model-", _SOCKET) / _SOCKET)
 
 
 def _is_broken_off(error: Exception) -> bool:
