@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from decimal import Decimal
-from typing import Any
+from typing import Any, Final
 
 from amplifier_foundation.budget.spending import Spent
+
+#: So many questions to a model may be estimated by what others cost: it may be dearer, and then a limit would not hold.
+BY_OTHERS: Final = 3
 
 
 class Prices:
@@ -14,6 +17,8 @@ class Prices:
 
     def __init__(self) -> None:
         self._dearest: dict[str, Decimal] = {}
+        #: How many questions to each model were estimated by what others cost.
+        self._by_others: dict[str, int] = {}
 
     def note(self, model: str, usd: Decimal) -> None:
         """Take that an answer of a model had a price."""
@@ -32,10 +37,19 @@ class Prices:
     def estimated(self, spent: Spent, broken: int, model: str) -> Spent:
         """Return what was spent with an estimate for those questions to a model that were broken off, if there is one.
 
-        Where nothing has had a price yet they stay without one.
+        Where nothing has had a price yet they stay without one, and so do more than `BY_OTHERS` of a model that has
+        not answered.
         """
         price = self.estimate(model) if broken else None
-        return spent if price is None else spent.estimated(broken, price)
+        if price is None or not self._may_be_estimated(model, broken):
+            return spent
+        return spent.estimated(broken, price)
+
+    def _may_be_estimated(self, model: str, broken: int) -> bool:
+        if model in self._dearest:
+            return True
+        self._by_others[model] = self._by_others.get(model, 0) + broken
+        return self._by_others[model] <= BY_OTHERS
 
     def plain(self) -> dict[str, str]:
         """Return what is known as plain data, for `take()` in another process."""

@@ -66,7 +66,9 @@ class Usage:
 
 def used_since(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:
     """Return what was used between two sums as `Usage.facts` has them, the later of which has all of the earlier."""
-    more = {key: now[key] - before.get(key, 0) for key in (*_TOKENS, _UNPRICED) if now.get(key, 0) > before.get(key, 0)}
+    more = {key: now[key] - before.get(key, 0) for key in _TOKENS if key in now}
+    if (unpriced := now.get(_UNPRICED, 0) - before.get(_UNPRICED, 0)) > 0:
+        more[_UNPRICED] = unpriced
     cost = known_amount(now.get(_COST))
     if cost is not None:
         cost -= known_amount(before.get(_COST)) or 0

@@ -124,7 +124,7 @@ def read_job(job: Mapping[str, Any]) -> tuple[Origin, Prepared, Task]:
 
 def given_trust(job: Mapping[str, Any]) -> GivenTrust | None:
     """Return the user's trust for the run, in the project as it was then; None when there is none."""
-    return GivenTrust(Path(job["project"]), job["trust"]) if job["trust"] is not None else None
+    return GivenTrust(Path(job["project"]), trust) if isinstance(trust := job["trust"], Mapping) else None
 
 
 def _with_rules(origin: Origin, prepared: Prepared, trust: GivenTrust | None) -> Origin:

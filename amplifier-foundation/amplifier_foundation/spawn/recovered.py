@@ -98,6 +98,7 @@ def _is_lost(message: Message) -> bool:
 def _told(folder: Path, parent_id: str, next_task: _NextTask | None, notes: list[str]) -> str | None:
     """Return what to tell of a child; None when the folder holds no child of that session."""
     from amplifier_foundation.errors import FoundationError
+    from amplifier_foundation.sessions.keeper import RECORD
     from amplifier_foundation.sessions.metadata import load_metadata
 
     facts = load_metadata(folder).data
@@ -108,6 +109,9 @@ def _told(folder: Path, parent_id: str, next_task: _NextTask | None, notes: list
         result = _first_result(folder, str(facts.get("task_sha256"))) if next_task is None else _next_result(next_task)
     except FoundationError as error:
         notes.append(str(error))
+    if result is None and not (folder / RECORD).exists():
+        notes.append(f"the session {folder.name} of agent {agent} was cut off before it began")
+        return f"The call was interrupted before agent {agent} began: nothing was done. Call again to have it done."
     if result is None:
         notes.append(f"the session {folder.name} of agent {agent} was cut off with this one")
         was_told = "had started" if next_task is None else "had another task for"

@@ -41,6 +41,9 @@ def _cut(model: str = "m") -> dict[str, Any]:
         ([_answer("0.1"), _answer("0.3"), _answer("0.2"), _cut()], "0.9", "0.3", False),
         ([_answer("0.1"), _answer("0.5", "dear"), _cut()], "0.7", "0.1", False),
         ([_answer("0.1"), _answer("0.5", "dear"), _cut("new")], "1.1", "0.5", False),
+        ([_answer("0.1"), _cut("new"), _cut("new"), _cut("new")], "0.4", "0.3", False),
+        ([_answer("0.1"), _cut("new"), _cut("new"), _cut("new"), _cut("new")], "0.4", "0.3", True),
+        ([_answer("0.1"), *[_cut()] * 5], "0.6", "0.5", False),
         ([_answer("0.1", unpriced_attempts=2)], "0.3", "0.2", False),
         ([_answer("0"), _cut()], "0", "0", False),
         ([_answer("0"), _cut("paid")], "0", "0", True),
@@ -51,7 +54,7 @@ def _cut(model: str = "m") -> dict[str, Any]:
     ],
 )
 async def test_what_a_broken_question_costs(told: list[Any], usd: str, estimated: str, refused: bool) -> None:
-    """It is the dearest answer of its model, else of any; free ones say nothing of others, and nothing known is no."""
+    """It is the dearest answer of its model, else of any a few times; free ones say nothing of others, none is no."""
     budget = SessionBudget({"usd": 10})
     coordinator = _connected(budget)
     for data in told:

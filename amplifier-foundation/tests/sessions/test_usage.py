@@ -11,7 +11,7 @@ from amplifier_core.message_models import Usage as Used
 from amplifier_foundation.log import SessionLog
 from amplifier_foundation.prepared import Prepared
 from amplifier_foundation.sessions import SessionRuntime, load_session
-from amplifier_foundation.sessions.usage import Usage, past_cost
+from amplifier_foundation.sessions.usage import Usage, past_cost, used_since
 
 NOW = "2026-06-01T00:00:00+00:00"
 
@@ -99,3 +99,14 @@ async def test_the_cost_of_a_session_is_that_of_all_its_turns(tmp_path: Path, fo
     usage = json.loads(path.read_text())["usage"]
     assert usage["cost_usd"] == ("0.50" if forgets else "0.75")
     assert ("since" in usage) is forgets
+
+
+@pytest.mark.parametrize("before", [{}, {"input_tokens": 2, "output_tokens": 3, "cost_usd": "1"}])
+def test_what_was_used_since_then_names_every_count(before: dict[str, Any]) -> None:
+    """A count that did not grow is zero and not missing: whoever reads it need not ask whether it is there."""
+    now = {"input_tokens": 7, "output_tokens": 3, "cache_read_tokens": 0, "cost_usd": "1"}
+    more = used_since(before, now)
+    assert more["input_tokens"] == 7 - before.get("input_tokens", 0)
+    assert more["output_tokens"] == 3 - before.get("output_tokens", 0)
+    assert more["cache_read_tokens"] == 0
+    assert "calls_without_price" not in more

@@ -29,7 +29,7 @@ _AGENTS: dict[str, Any] = {
 
 #: A program that runs the tree, with a tool that delegates.
 _PROGRAM = """
-import asyncio, json, sys, types
+import asyncio, json, os, signal, sys, types
 from pathlib import Path
 from amplifier_foundation.prepared import Prepared
 from amplifier_foundation.sessions import SessionRuntime
@@ -50,6 +50,15 @@ async def mount(coordinator, config=None):
 mount.__module__ = module.__name__
 module.mount = mount
 sys.modules[module.__name__] = module
+
+killing = types.ModuleType("amplifier_module_tool_killing")
+
+async def die(coordinator, config=None):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+die.__module__ = killing.__name__
+killing.mount = die
+sys.modules[killing.__name__] = killing
 
 async def main():
     job = json.loads(sys.argv[1])
@@ -84,13 +93,13 @@ def _has(tree: Any, identity: str | None, name: str) -> bool:
     return path.is_file() and path.stat().st_size > 0
 
 
-def _start(tree: Any, calls: list[Any]) -> subprocess.Popen[bytes]:
-    """Start a tree in a process of its own."""
+def _start(tree: Any, calls: list[Any], **agents: Any) -> subprocess.Popen[bytes]:
+    """Start a tree in a process of its own, with more `agents`."""
     script = tree.folder / "killed.json"
     script.write_text(json.dumps({"turns": [{"tool_calls": calls}], "agents": _AGENTS}), encoding="utf-8")
     tree.plan["providers"] = [{"module": "provider-mock", "config": {"scenario": str(script)}}]
     tree.plan["tools"] = [{"module": "tool-calling"}]
-    tree.plan["agents"] = {name: {"description": name, "instruction": f"You are {name}."} for name in _AGENTS}
+    tree.plan["agents"] = {name: {"description": name, "instruction": f"You are {name}."} for name in _AGENTS} | agents
     job = {"plan": tree.plan, "home": str(tree.home), "project": str(tree.project), "id": "the-root"}
     return subprocess.Popen([sys.executable, "-c", _PROGRAM, json.dumps(job)])
 
@@ -227,3 +236,21 @@ async def test_the_log_of_a_killed_tree_is_sound_and_goes_on(killed: Any, delega
     assert "incremental" not in tree.metadata(slow)
     await asyncio.sleep(0)
     assert os.path.isfile(tree.place / slow / "results.json")
+
+
+async def test_a_child_that_was_killed_on_its_way_up_is_called_again(tree: Any, delegating: str) -> None:
+    """Nothing was done that could go on: the model reads that, and the same call starts the same child."""
+    call = {"name": "call", "arguments": {"agent": "early", "task": "Go."}, "id": "first"}
+    early: dict[str, Any] = {"description": "early", "instruction": "You are early."}
+    process = _start(tree, [call], early={**early, "tools": [{"module": "tool-killing"}]})
+    assert process.wait() == -signal.SIGKILL
+    tree.plan["agents"]["early"] = early
+    tree.plan["tools"] = [{"module": delegating}]
+    tree.script([], {"early": [{"text": "Now it is."}]})
+    runtime = SessionRuntime(tree.prepared(), saved=load_session(tree.place / "the-root"), environ={})
+    [message] = _tools(runtime.saved)
+    assert "nothing was done. Call again" in message["content"]
+    async with runtime:
+        spawn = runtime.session.coordinator.get_capability("session.spawn")
+        result = await spawn(agent_name="early", instruction="Go.", tool_call_id="first")
+    assert (result["output"], result["session_id"]) == ("Now it is.", _agents(tree)["early"])

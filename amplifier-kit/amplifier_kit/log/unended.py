@@ -127,6 +127,7 @@ class Unended:
         if event in (EXECUTION_START, SESSION_END) or (event == PROMPT_SUBMIT and event in self._turn):
             self.end_turn()
         if event in _SESSION:
+            self._work.clear()  # of a process that is gone: the children that were at work there are told anew
             self._session = self._begun(data, ())
         elif event == SESSION_END:
             self._session = None
@@ -149,8 +150,16 @@ class Unended:
         self._work[work] = self._begun(data, work.kind.kept)
 
     def _note_end(self, work: _Work) -> bool:
-        self._work.pop(work, None)
-        return work not in self._closed
+        meant = self._meant(work)
+        self._work.pop(meant, None)
+        return meant not in self._closed
+
+    def _meant(self, work: _Work) -> _Work:
+        """Return the work that an end is of; one that does not name its call is of the only one with its id."""
+        if work in self._work or work.names[-1]:
+            return work
+        same = [one for one in (*self._work, *self._closed) if one.kind is work.kind and one.name == work.name]
+        return same[0] if len(same) == 1 else work
 
     def _note_end_of_turn(self, event: str) -> None:
         self._ended.add(event)

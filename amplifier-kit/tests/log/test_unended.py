@@ -132,3 +132,44 @@ def test_a_call_that_is_refused_ends_nobody_else() -> None:
     assert unended.children == ["d"]
     unended.end()
     assert written == [("delegate:agent_cancelled", "c"), ("tool:error", "c")]
+
+
+def _told(*events: tuple[str, dict[str, Any]]) -> list[str]:
+    """Return what a log has when these events come and then nothing more."""
+    written: list[str] = []
+    unended = Unended("x", lambda event, data: written.append(event), lambda: "cancelled")
+    for event, data in events:
+        if unended.note(event, data):
+            written.append(event)
+    unended.end()
+    return written
+
+
+def test_an_end_without_its_call_is_that_of_the_only_child_of_that_id() -> None:
+    """A tool that names its call at the start alone has ended its child; it is not ended once more."""
+    begun = ("delegate:agent_spawned", {"sub_session_id": "d", "tool_call_id": "c"})
+    ended = ("delegate:agent_completed", {"sub_session_id": "d"})
+    assert _told(begun, ended) == ["delegate:agent_spawned", "delegate:agent_completed"]
+
+
+def test_a_late_end_without_its_call_is_dropped_too() -> None:
+    """A child whose end was written for it has one end, also when the late one does not name the call."""
+    begun = ("delegate:agent_spawned", {"sub_session_id": "d", "tool_call_id": "c"})
+    ended = ("delegate:agent_completed", {"sub_session_id": "d"})
+    over = ("session:end", {})
+    assert _told(begun, over, ended) == ["delegate:agent_spawned", "delegate:agent_cancelled", "session:end"]
+
+
+def test_the_children_of_a_process_that_is_gone_are_not_ended_by_the_next() -> None:
+    """What a killed process had begun is not told again as cancelled after the session has gone on with it."""
+    call = {"sub_session_id": "d", "tool_call_id": "c"}
+    again = {"sub_session_id": "d", "tool_call_id": "e"}
+    told = _told(
+        ("session:start", {}),
+        ("delegate:agent_spawned", call),
+        ("session:resume", {}),
+        ("delegate:agent_resumed", again),
+        ("delegate:agent_completed", again),
+        ("session:end", {}),
+    )
+    assert "delegate:agent_cancelled" not in told
