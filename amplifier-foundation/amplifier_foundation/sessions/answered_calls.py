@@ -48,8 +48,11 @@ class RecordedAnswers:
 
 
 def more_details(details: Any) -> str:
-    """Return what a question is about besides the call itself, as JSON; empty when there is nothing."""
-    known = ("tool_name", "tool_input", "tool_call_id")
+    """Return what a question is about besides the call itself, as JSON; empty when there is nothing.
+
+    The folder that a tool runs in belongs to the tool, not to the question.
+    """
+    known = ("tool_name", "tool_input", "tool_call_id", "working_dir")
     more = {key: value for key, value in details.items() if key not in known} if isinstance(details, dict) else {}
     return json.dumps(more, ensure_ascii=False, sort_keys=True, default=str) if more else ""
 

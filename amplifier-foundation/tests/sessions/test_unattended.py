@@ -17,6 +17,7 @@ from amplifier_core import AmplifierSession, HookResult
 from amplifier_foundation.log import read_log
 from amplifier_foundation.prepared import Prepared
 from amplifier_foundation.sessions import SessionRuntime, load_session
+from amplifier_foundation.sessions.answered_calls import more_details
 from amplifier_foundation.sessions.unattended import Unattended
 from amplifier_foundation.sessions.waiting_calls import WaitingCall, WaitingCalls, WaitingCallsError
 from amplifier_kit.loop.testing import PlainTool
@@ -417,3 +418,10 @@ async def test_question_of_a_child_does_not_let_the_call_wait_that_started_it(wo
     await world.execute([{"tool_calls": calls}, {"text": "not asked for"}])
     assert world.waiting.list() == ()
     assert world.unattended.lost == ["Allow process.exec? because (asked by an agent, whose calls cannot wait)"]
+
+
+def test_the_folder_of_a_tool_is_not_part_of_the_question() -> None:
+    """A call that waits is the same one, and holds no secret, whatever the folder is called that its tool runs in."""
+    call = {"tool_name": "bash", "tool_input": {"command": "ls"}, "tool_call_id": "c1"}
+    assert more_details({**call, "working_dir": "/place"}) == ""
+    assert more_details({**call, "working_dir": "/place", "host": "example.com"}) == '{"host": "example.com"}'

@@ -34,7 +34,8 @@ _GO: Final = re.compile(
 #: What names another compiler, a wrapper of it, or a file with more of this.
 _CMAKE: Final = re.compile(
     r"-[EPC].*|--graphviz.*|--trace-redirect.*|--install-prefix.*|--prefix.*"
-    r"|(-D)?\w*(COMPILER|LAUNCHER|PROGRAM|COMMAND(?!S)|LINKER|TOOLCHAIN|INCLUDE_BEFORE|_INCLUDE|SHELL)\w*(:\w+)?=.*",
+    r"|(-D)?\w*(COMPILER|LAUNCHER|PROGRAM(?!S|_PATH)|COMMAND(?!S)|LINKER|TOOLCHAIN)\w*(:\w+)?=.*"
+    r"|(-D)?CMAKE_PROJECT_\w*INCLUDE\w*(:\w+)?=.*",
     re.DOTALL,
 )
 _GCC: Final = re.compile(
@@ -43,7 +44,8 @@ _GCC: Final = re.compile(
 )
 _GRADLE: Final = re.compile(
     r"-[IbcpgM].*|--(init-script|build-file|settings-file|project-dir|gradle-user-home|include-build"
-    r"|project-cache-dir|write-\S*|write-verification-metadata)(=.*)?|-Dorg\.gradle\..*",
+    r"|project-cache-dir|write-\S*|write-verification-metadata)(=.*)?"
+    r"|-Dorg\.gradle\.(jvmargs|java\.home|user\.home|projectcachedir).*",
     re.DOTALL,
 )
 _COVERAGE: Final = re.compile(r"--(rcfile|data-file|debug-file)(=.*)?", re.DOTALL)

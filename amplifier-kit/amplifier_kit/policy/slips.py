@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from amplifier_kit.policy.rule import Rule
 
 ACTIONS: Final = ("filesystem.read", "filesystem.write", "process.exec", "network.fetch", "session.spawn", "mcp.call")
-#: What actions of these kinds never have.
+#: What actions of these kinds do not have, unless a tool of somebody else's gives it them.
 _NEVER: Final = {"command": ("filesystem", "network", "session"), "host": ("filesystem", "process", "session")}
 
 
@@ -31,10 +31,12 @@ def slip_in(rule: Rule) -> Slip | None:
     if (known := next((each for each in ACTIONS if _is_one_off(action, each)), None)) is not None:
         message = f"the action {rule.action!r} is not known (did you mean {known!r}?)"
         return Slip(message, "action", replace(rule, action=known))
+    if rule.verdict == "allow":
+        return None  # it may be about a tool that nobody knows here, and what it does not match stays asked for
     for key, kinds in _NEVER.items():
         kind, _, rest = action.partition(".")
         if getattr(rule, key) is not None and kind in kinds and (action in ACTIONS or rest == "*"):
-            message = f"the action {rule.action!r} has no {key}, so that the rule matches nothing: leave the action out"
+            message = f"the action {rule.action!r} has no {key} in any tool that ships: leave the action out"
             return Slip(message, key, replace(rule, action=None))
     return None
 

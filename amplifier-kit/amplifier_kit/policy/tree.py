@@ -216,7 +216,8 @@ class Walk:
             name = re.split(r"\+?=", assignment, maxsplit=1)[0]
             if is_hazardous_variable(name):
                 reason = reason or f"{name} decides what runs"
-        self._add(tuple(words), node, redirects=tuple(redirects), reason=reason, assignments=tuple(assignments))
+        if words or assignments or redirects or reason:  # else a descriptor is closed, and nothing is run
+            self._add(tuple(words), node, redirects=tuple(redirects), reason=reason, assignments=tuple(assignments))
 
     def _is_descriptor(self, node: Node) -> bool:
         """Tell whether a word is the number of the redirect that it touches: the grammar takes 0 for a word."""

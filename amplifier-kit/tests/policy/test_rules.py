@@ -347,3 +347,10 @@ def test_denied_command_is_denied_whatever_stands_before_it(command: str) -> Non
     """Deny is absolute: where it is sure that the command runs, nobody is asked whether it may."""
     rules = RuleSet.from_rules([Rule("allow", action="process.exec"), Rule("deny", command="rm *")], PROJECT)
     assert rules.decide(facts("process.exec", {"command": command}, PROJECT)).verdict == "deny"
+
+
+@pytest.mark.parametrize("line", ["0>&-", "0<&-", "0>&5", "0<<<x", "0</dev/null", "0<<E\nE", ">&-", "<&- >&-"])
+def test_a_line_without_a_command_is_judged(line: str) -> None:
+    """A line that only closes or opens descriptors runs nothing, and is no fault of the policy."""
+    assert decide([], command=line).verdict is None
+    assert decide([Rule("deny", command="rm *"), Rule("allow", command="ls")], command=line).verdict != "allow"

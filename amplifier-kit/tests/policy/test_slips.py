@@ -66,6 +66,7 @@ def test_a_rule_that_allows_nothing_is_left_out() -> None:
         Rule("deny", action="rocket.launch"), Rule("deny", action="network.patch"), Rule("deny", action="*", host="x"),
         Rule("deny", action="filesystem.mount", command="x"), Rule("deny", action="filesystem.rea?"),
         Rule("deny", action="process.*", command="x"), Rule("deny", command="x"), Rule("deny"),
+        Rule("allow", action="process.exec", host="x"), Rule("allow", action="filesystem.write", command="create"),
     ],
 )  # fmt: skip
 def test_what_can_match_is_no_slip(rule: Rule) -> None:
