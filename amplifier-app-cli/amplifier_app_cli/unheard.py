@@ -6,6 +6,7 @@ signals are therefore noted beside it, and a thread looks whether the loop has t
 
 from __future__ import annotations
 
+import math
 import os
 import select
 import signal
@@ -15,8 +16,11 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Final, NoReturn
 
-#: Seconds that the loop has to take up a signal: nothing that is in order holds it longer.
+#: Seconds that the loop has to take up what somebody waits for, who pressed a key or has asked again.
 _PATIENCE: Final = 1.5
+#: Seconds for one signal to end: to mask and write a large result may take so long, and is worth it. Whoever kills what
+#: does not end waits longer.
+_LONG_PATIENCE: Final = 6.0
 #: Seconds for one more signal of somebody who has been waiting already.
 _NO_PATIENCE: Final = 0.3
 #: Seconds after which the thread must have looked.
@@ -27,8 +31,8 @@ _MANY: Final = 3
 _CLOSING: Final = 5.0
 _STANDARD_ERROR: Final = 2
 
-_ASKED: Final = "amplifier: a module blocks the session, which cannot stop; press Ctrl-C again to end it"
-_ENDED: Final = "amplifier: a module blocks the session, which cannot stop: its logs are closed, and it is ended"
+_ASKED: Final = "amplifier: the session does not answer: a module may block it; press Ctrl-C again to end it"
+_ENDED: Final = "amplifier: the session does not answer: a module may block it; its logs are closed, and it is ended"
 
 
 class Unheard:
@@ -99,14 +103,15 @@ class Unheard:
     def _look(self, pipe: int) -> None:
         """Look at each signal until there are no more."""
         while os.read(pipe, 1):
-            # Somebody who was told to ask once more has been waiting already.
-            self._await_loop(pipe, _NO_PATIENCE if self._was_asked else _PATIENCE)
+            self._await_loop(pipe)
         os.close(pipe)
 
-    def _await_loop(self, pipe: int, patience: float) -> None:
+    def _await_loop(self, pipe: int) -> None:
         """Give the loop the time to take up what has come; end the process when it does not, or say how to do that."""
-        until = time.monotonic() + patience
+        started = time.monotonic()
+        until = math.inf
         while waiting := tuple(self._waiting):
+            until = min(until, started + self._patience(waiting))
             if len(waiting) >= _MANY:
                 until = min(until, time.monotonic() + _NO_PATIENCE)
             left = until - time.monotonic()
@@ -118,6 +123,11 @@ class Unheard:
                 return
             if select.select([pipe], [], [], left)[0] and not os.read(pipe, 1):
                 return
+
+    def _patience(self, waiting: tuple[int, ...]) -> float:
+        if self._was_asked:
+            return _NO_PATIENCE  # somebody who was told to ask once more has been waiting already
+        return _PATIENCE if len(waiting) > 1 or waiting[0] == signal.SIGINT else _LONG_PATIENCE
 
     def _end(self, number: int) -> NoReturn:
         """End the process as it is; neither the loop nor what was printed and not written yet is waited for."""

@@ -20,10 +20,12 @@ class TerminalModes:
         self._typed, self._drawn = typed, drawn
 
     def restore(self) -> None:
-        """Set the terminal so again, from any thread; one that is gone needs nothing."""
+        """Set the terminal so again, from any thread; one that is gone, or another program's, needs nothing."""
         if self._typed is None or self._drawn is None:
             return
         try:
+            if os.tcgetpgrp(self._typed) != os.getpgrp():
+                return  # in the background: to set it would stop this process
             termios.tcsetattr(self._typed, termios.TCSANOW, self._modes)
             os.write(self._drawn, _PLAIN)
         except (OSError, termios.error):

@@ -229,7 +229,7 @@ def test_signals_end_a_chat_that_is_blocked(
         time.sleep(0.1)
     assert chat.end() == code
     _is_closed(chat)
-    assert "a module blocks the session" in chat.words
+    assert "the session does not answer" in chat.words
     assert chat.raw.rfind("\x1b[?2004l") > chat.raw.rfind("\x1b[?2004h")
 
 

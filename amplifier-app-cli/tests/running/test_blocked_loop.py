@@ -133,7 +133,7 @@ def test_a_signal_ends_a_session_that_is_blocked(
     ended, seconds, said = run(_scenario(is_busy=is_busy, in_child=in_child), numbers)
     assert ended == code
     assert seconds < 30  # far less than the tool would take, however busy the machine is
-    assert "a module blocks the session" in said
+    assert "the session does not answer" in said
     logs = _logs(Path(environment["HOME"]))
     assert len(logs) == (2 if in_child else 1)
     for events in logs:
@@ -152,10 +152,12 @@ def test_a_first_interrupt_asks_for_another(run: Any) -> None:
     assert "it is ended" not in said
 
 
-def test_a_short_block_changes_nothing(run: Any, environment: dict[str, str]) -> None:
-    """What the loop takes up in time is taken up as ever, and nothing is said of it."""
-    ended, _, said = run(_scenario(is_busy=False, in_child=False, seconds=0.5), [signal.SIGTERM])
-    assert ended == 143
-    assert "blocks" not in said
+@pytest.mark.parametrize(("seconds", "numbers"), [(0.5, [signal.SIGTERM]), (3, [signal.SIGTERM]), (3, [signal.SIGHUP])])
+def test_a_short_block_changes_nothing(run: Any, environment: dict[str, str], seconds: float, numbers: Signals) -> None:
+    """What the loop takes up in time is taken up as ever, nothing is said of it, and what a tool has done is kept."""
+    ended, _, said = run(_scenario(is_busy=False, in_child=False, seconds=seconds), numbers)
+    assert ended == 128 + numbers[0]
+    assert "does not answer" not in said
     (events,) = _logs(Path(environment["HOME"]))
     assert [data.get("written_by") for name, data in events if name == "session:end"] == [None]
+    assert [name for name, _ in events if name in ("tool:post", "tool:error")] == ["tool:post"]
