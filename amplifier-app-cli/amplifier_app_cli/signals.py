@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
 from collections.abc import Callable
 from typing import Any
@@ -47,28 +46,20 @@ class Signals:
 
     def __enter__(self) -> Signals:
         self._task = asyncio.current_task()
-        self._loop = asyncio.get_running_loop()
-        for number in _NUMBERS:
-            self._loop.add_signal_handler(number, self._on_signal, number)
         self._unheard.end_logs = lambda: self.end_logs()
         self._unheard.exit_code = lambda: self.exit_code
-        self._unheard.watch()
+        self._unheard.watch(self._on_signal)
         return self
 
     def __exit__(self, *_: object) -> None:
-        for number in _NUMBERS:
-            self._loop.remove_signal_handler(number)
         self._unheard.stop()
 
     def _on_signal(self, number: int) -> None:
-        self._unheard.taken()
         self._received.append(number)
         self.on_stop()
         count = len(self._received)
         if count >= _LAST:
-            self.end_logs()
-            signal.signal(number, signal.SIG_DFL)
-            os.kill(os.getpid(), number)
+            self._unheard.end_process(number)
         elif count == 1 and self.closing:
             return
         elif count == 1 and number == signal.SIGINT and self.token is not None:

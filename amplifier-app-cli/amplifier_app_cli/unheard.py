@@ -6,6 +6,7 @@ signals are therefore noted beside it, and a thread looks whether the loop has t
 
 from __future__ import annotations
 
+import asyncio
 import math
 import os
 import select
@@ -36,7 +37,7 @@ _ENDED: Final = "amplifier: the session does not answer: a module may block it; 
 
 
 class Unheard:
-    """The signals that the event loop has not taken up; whoever handles them in the loop says so with `taken()`.
+    """Signals, handed to the event loop, and those among them that it has not taken up.
 
     A SIGINT asks first, a second one ends the process, and so does any other signal. It is ended with the exit code
     that stands for the first of them, unless `exit_code` knows of an earlier one.
@@ -49,7 +50,6 @@ class Unheard:
         self._since = 0.0
         #: Whether the person was told to ask once more.
         self._was_asked = False
-        self._thread: threading.Thread | None = None
         self._pipe = (-1, -1)
         self._process = -1
         #: Ends the logs of the session that runs; called in another thread than the loop's.
@@ -59,30 +59,38 @@ class Unheard:
         #: Tells the exit code that is settled already, None when there is none.
         self.exit_code: Callable[[], int | None] = lambda: None
 
-    def watch(self) -> None:
-        """Note signals from now on; their handlers must be in the loop already, which goes on getting them."""
+    def watch(self, on_signal: Callable[[int], None]) -> None:
+        """Call `on_signal` in the running loop for every signal from now on; note what the loop does not take up."""
+        self._loop = asyncio.get_running_loop()
+        for number in self._numbers:
+            self._loop.add_signal_handler(number, self._take, on_signal, number)
         self._process = os.getpid()
         self._pipe = os.pipe()
         os.set_blocking(self._pipe[1], False)
         # Started now: in a handler of a signal, the locks that this needs may be held by whom it interrupts.
-        self._thread = threading.Thread(target=self._look, args=(self._pipe[0],), name="amplifier-signals", daemon=True)
-        self._thread.start()
+        threading.Thread(target=self._look, args=(self._pipe[0],), name="amplifier-signals", daemon=True).start()
         for number in self._numbers:
             # In the place of what asyncio puts there to do nothing: it learns of signals by its own file descriptor.
             signal.signal(number, self._note)
 
     def stop(self) -> None:
-        """Note nothing any more; the handlers must be out of the loop, and with that this one's, before."""
-        if self._thread is None:
-            return
+        """Leave signals to whoever had them before; only after `watch()`."""
+        for number in self._numbers:
+            self._loop.remove_signal_handler(number)
         os.close(self._pipe[1])
-        self._thread = None
         self._pipe = (-1, -1)
 
-    def taken(self) -> None:
+    def end_process(self, number: int) -> None:
+        """End the process by a signal that has no handler any more, with the logs closed."""
+        self.end_logs()
+        signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)
+
+    def _take(self, on_signal: Callable[[int], None], number: int) -> None:
         """Take that the loop runs and has got the signals."""
         self._waiting.clear()
         self._was_asked = False
+        on_signal(number)
 
     def _note(self, number: int, frame: FrameType | None) -> None:
         if os.getpid() != self._process:  # a fork: it has the handler, and the pipe is not its own

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -27,19 +26,14 @@ class ChatSignals:
         self._unheard = Unheard(_NUMBERS)
 
     def __enter__(self) -> ChatSignals:
-        self._loop = asyncio.get_running_loop()
         self._task = asyncio.current_task()
-        for number in _NUMBERS:
-            self._loop.add_signal_handler(number, self._on_signal, number)
         self._unheard.end_logs = lambda: self.end_logs()
         self._unheard.exit_code = lambda: self.exit_code
         self._unheard.restore = TerminalModes().restore
-        self._unheard.watch()
+        self._unheard.watch(self._on_signal)
         return self
 
     def __exit__(self, *_: object) -> None:
-        for number in _NUMBERS:
-            self._loop.remove_signal_handler(number)
         self._unheard.stop()
 
     @contextmanager
@@ -52,7 +46,6 @@ class ChatSignals:
             self._listener = None
 
     def _on_signal(self, number: int) -> None:
-        self._unheard.taken()
         if self._listener is not None:
             self._listener(number)
         else:
@@ -61,9 +54,7 @@ class ChatSignals:
     def end(self, number: int) -> None:
         """End the chat for a signal; for a second one, the process, with the logs closed."""
         if self.exit_code is not None:  # it was asked before, and closing takes too long for the person
-            self.end_logs()
-            signal.signal(number, signal.SIG_DFL)
-            os.kill(os.getpid(), number)
+            self._unheard.end_process(number)
         self.exit_code = 128 + number
         if self._task is not None:
             self._task.cancel()
