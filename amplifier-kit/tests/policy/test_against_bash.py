@@ -41,6 +41,27 @@ FORMS = st.sampled_from(
 LINES = st.recursive(LEAVES, lambda inner: st.builds(str.format, FORMS, inner, inner), max_leaves=5)
 
 
+def _play(arguments: list[str], folder: Path, programs: Path, seconds: float) -> None:
+    """Run bash in a folder, and end all that it has started; raises TimeoutExpired when it takes longer."""
+    process = subprocess.Popen(
+        [str(BASH), *arguments],
+        cwd=folder,
+        env={"PATH": str(programs), "HOME": str(folder), "LC_ALL": "C.UTF-8"},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    try:
+        process.wait(seconds)
+    finally:
+        try:
+            os.killpg(process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass  # Nothing of it is left.
+        process.wait()
+
+
 class Stage:
     """A folder with programs that only write down how they were called."""
 
@@ -58,25 +79,10 @@ class Stage:
         shutil.rmtree(self.cwd, ignore_errors=True)
         self.cwd.mkdir()
         self.log.unlink(missing_ok=True)
-        process = subprocess.Popen(
-            [str(BASH), "-c", command],
-            cwd=self.cwd,
-            env={"PATH": str(self.bin), "HOME": str(self.cwd), "LC_ALL": "C.UTF-8"},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
         try:
-            process.wait(30)
+            _play(["-c", command], self.cwd, self.bin, 30)
         except subprocess.TimeoutExpired:
             pass  # What it did until then counts.
-        finally:
-            try:
-                os.killpg(process.pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass  # Nothing of it is left.
-            process.wait()
         data = self.log.read_bytes().decode("utf-8", "replace") if self.log.exists() else ""
         return [call.split("\0")[:-1] for call in data.split("<END>\0") if call], set(os.listdir(self.cwd))
 
@@ -222,23 +228,7 @@ class Theatre:
             (self.folder / str(at)).mkdir()
             (self.folder / str(at) / "a").write_text("x\n", encoding="utf-8")
         (self.folder / "script").write_text("\n".join(script), encoding="utf-8")
-        process = subprocess.Popen(
-            [str(BASH), str(self.folder / "script")],
-            cwd=self.folder,
-            env={"PATH": str(self.folder / "nothing"), "HOME": str(self.folder), "LC_ALL": "C.UTF-8"},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
-        try:
-            process.wait(120)
-        finally:
-            try:
-                os.killpg(process.pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass  # Nothing of it is left.
-            process.wait()
+        _play([str(self.folder / "script")], self.folder, self.folder / "nothing", 120)
         calls: list[list[list[str]]] = [[] for _ in lines]
         for call in self.log.read_bytes().decode("utf-8", "replace").split("<END>\0")[:-1]:
             number, *words = call.split("\0")[:-1]
