@@ -112,6 +112,7 @@ async def _fill(
         inform(f"{installer.kind} downloads and installs {', '.join(part.requirement for part in parts)}")
         argv = _command(installer, fresh, parts)
         try:
+            # Not in the project, whose settings uv would follow: to another index, for example.
             result = await run_command(argv, timeout=timeout, env={**clean, "UV_PYTHON_DOWNLOADS": "never"})
         except CommandTimeoutError as error:
             problems.append(f"{error}{_tail(error.output)}")
@@ -131,12 +132,12 @@ def _installers(environ: Mapping[str, str], home: Path) -> Iterator[Installer]:
     import sys
     from importlib.util import find_spec
 
-    from amplifier_foundation.sources.installer import Installer, find_installer
+    from amplifier_foundation.sources.installer import Installer, find_installer, pip_command
 
     first = find_installer(sys.executable, environ, home / "cache" / "uv")
     yield first
     if first.kind == "uv" and find_spec("pip") is not None:
-        yield Installer("pip", (sys.executable, "-P", "-m", "pip"), sys.executable, environ, first.cache)
+        yield Installer("pip", pip_command(sys.executable), sys.executable, environ, first.cache)
 
 
 def _command(installer: Installer, target: Path, parts: Sequence[LocalPart]) -> list[str]:

@@ -141,7 +141,7 @@ async def check_host_packages(packages: Sequence[str]) -> None:
             "use the base debian:12, or leave `base.packages` empty and name programs in `base.tools`",
         )
     format_ = "${binary:Package} ${db:Status-Status}\n"
-    result = await run_command([query, "-W", "-f", format_, *names], timeout=60)
+    result = await run_command([query, "-W", "-f", format_, *names], timeout=60, env=os.environ)
     installed = {
         line.split()[0].partition(":")[0] for line in result.output.splitlines() if line.endswith(" installed")
     }

@@ -167,7 +167,11 @@ class _Attempt:
         left = max(self._deadline - time.monotonic(), 0.001)
         # The folder of the caller may be gone; git needs one that is there.
         result = await run_command(
-            ["git", "--no-pager", *options, *arguments], timeout=left, cwd=self._folder, env=self._environ
+            ["git", "--no-pager", *options, *arguments],
+            timeout=left,
+            cwd=self._folder,
+            because="it is the new repository",
+            env=self._environ,
         )
         if result.returncode != 0:
             raise _GitError(result.output.strip() or f"git ended with code {result.returncode}")

@@ -14,6 +14,7 @@ from amplifier_foundation.errors import FoundationError
 from amplifier_foundation.sources.environment import Environment, installed_in, unmet
 from amplifier_foundation.sources.processes import CommandTimeoutError, run_command
 from amplifier_foundation.sources.threads import in_thread
+from amplifier_kit.processes.programs import find_program
 
 if TYPE_CHECKING:
     from packaging.requirements import Requirement
@@ -123,7 +124,9 @@ class Installer:
         scratch = target.with_name(f"{target.name}.scratch")
         try:
             argv = await in_thread(lambda: self._argv(scratch, target, wanted, excludes))
-            result = await run_command(argv, timeout=timeout, cwd=scratch, env=self._environ())
+            # In the root folder: uv takes settings, such as indexes, from where it runs and from the folders above.
+            # Those of the user and of the machine, which lie elsewhere, count as ever.
+            result = await run_command(argv, timeout=timeout, env=self._environ())
         except CommandTimeoutError as error:
             raise InstallError(
                 f"{self.kind} took longer than {timeout:g} s and was stopped ({TIMEOUT_VARIABLE} sets the limit)"
@@ -179,7 +182,15 @@ def find_installer(python: str, environ: Mapping[str, str], cache: Path, *, offl
     uv = _find_uv(environ)
     if uv is not None:
         return Installer("uv", (uv, "pip"), python, environ, cache, offline)
-    return Installer("pip", (python, "-P", "-m", "pip"), python, environ, cache, offline)
+    return Installer("pip", pip_command(python), python, environ, cache, offline)
+
+
+def pip_command(python: str) -> tuple[str, ...]:
+    """Return how an interpreter's pip is run: neither its folder nor PYTHON* variables bring other modules in.
+
+    Not isolated (-I): that would hide a pip that is installed for the user alone.
+    """
+    return (python, "-E", "-P", "-m", "pip")
 
 
 def _find_uv(environ: Mapping[str, str]) -> str | None:
@@ -188,7 +199,7 @@ def _find_uv(environ: Mapping[str, str]) -> str | None:
 
         return str(find_uv_bin())
     except (ImportError, FileNotFoundError):
-        return shutil.which("uv", path=environ.get("PATH", os.defpath))
+        return find_program("uv", environ.get("PATH"))
 
 
 def _roots(target: Path, wanted: Wanted) -> list[Requirement]:

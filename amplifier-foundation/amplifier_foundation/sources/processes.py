@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from amplifier_foundation.errors import FoundationError
+from amplifier_kit.processes.launch import PIPE, STDOUT, open_process
+from amplifier_kit.processes.programs import find_program
 
 if TYPE_CHECKING:
     import subprocess
@@ -40,17 +42,20 @@ class CommandResult(NamedTuple):
 
 
 async def run_command(
-    argv: Sequence[str], *, timeout: float, cwd: Path | None = None, env: Mapping[str, str] | None = None
+    argv: Sequence[str], *, timeout: float, env: Mapping[str, str], cwd: Path | None = None, because: str = ""
 ) -> CommandResult:
     """Run a program to its end without blocking the event loop; whatever code it ends with is a result.
 
     It gets no stdin and no terminal, and a process group of its own. When `timeout` seconds have passed
     (CommandTimeoutError) or the caller is cancelled (KeyboardInterrupt under `asyncio.run` too), the whole group is
     killed, and gone before this returns. Raises OSError when the program cannot be started.
+
+    A program that is named without its path is looked for on PATH, outside of the project. It runs in the root folder,
+    where no settings lie that somebody planted; another folder needs a reason (`amplifier_kit.processes.launch`).
     """
     from amplifier_foundation.sources.threads import in_thread
 
-    command = _Command(argv, timeout, cwd, env)
+    command = _Command(argv, timeout, cwd, env, because)
     try:
         return await in_thread(command.run, stop=command.stop)
     finally:
@@ -60,11 +65,14 @@ async def run_command(
 class _Command:
     """One program, run by the thread that calls `run` and stopped from any other."""
 
-    def __init__(self, argv: Sequence[str], timeout: float, cwd: Path | None, env: Mapping[str, str] | None) -> None:
+    def __init__(
+        self, argv: Sequence[str], timeout: float, cwd: Path | None, env: Mapping[str, str], because: str
+    ) -> None:
         self._argv = list(argv)
         self._timeout = timeout
-        self._cwd = cwd
-        self._env = None if env is None else dict(env)
+        self._cwd = os.sep if cwd is None else str(cwd)
+        self._because = because
+        self._env = dict(env)
         self._output = bytearray()
         #: What is written to one end wakes the thread that waits for output.
         self._wake, self._waker = os.pipe()
@@ -77,16 +85,13 @@ class _Command:
         os.close(self._waker)
 
     def run(self) -> CommandResult:
-        import subprocess
-
-        process = subprocess.Popen(
-            self._argv,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
+        process = open_process(
+            [self._program(), *self._argv[1:]],
+            environment=self._env,
             cwd=self._cwd,
-            env=self._env,
-            start_new_session=True,
+            because=self._because,
+            stdout=PIPE,
+            stderr=STDOUT,
         )
         try:
             self._collect(process)
@@ -98,6 +103,17 @@ class _Command:
             if process.stdout is not None:
                 process.stdout.close()
         raise CommandTimeoutError(os.path.basename(self._argv[0]), self._timeout, self._text())
+
+    def _program(self) -> str:
+        import errno
+
+        name = self._argv[0]
+        if os.path.isabs(name):
+            return name
+        found = find_program(name, self._env.get("PATH"))
+        if found is None:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name)
+        return found
 
     def _collect(self, process: subprocess.Popen[bytes]) -> None:
         """Read until the program has ended, its time is up or it is stopped."""

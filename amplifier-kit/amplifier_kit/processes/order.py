@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from amplifier_kit.processes.launch import open_process
 from amplifier_kit.processes.sweep import MARK
 
 if TYPE_CHECKING:
@@ -88,8 +89,6 @@ def launch(order: Order, *, has_stderr: bool) -> Launched:
     Does not wait: neither the program nor the folder, which may be on a share that hangs, is touched by this process.
     Raises StartError, or ValueError for an order that cannot be written down.
     """
-    import subprocess
-
     if os.name != "posix":
         raise StartError("supervisor", 38)  # not implemented
     text = order.encoded()
@@ -105,15 +104,14 @@ def launch(order: Order, *, has_stderr: bool) -> Launched:
         times = [str(seconds) for seconds in (order.linger, order.grace, PATIENCE)]
         kept = "keep" if order.is_kept else "end"
         launcher = order.launcher or (sys.executable, "-I", "-S", _SUPERVISOR)
-        process = subprocess.Popen(
+        process = open_process(
             [*launcher, str(note), str(report.theirs), kept, *times],
             stdin=control,
             stdout=stdout.theirs,
             stderr=stderr.theirs if stderr else stdout.theirs,
             pass_fds=(note, report.theirs),
-            env={**order.environment, MARK: order.mark},
-            cwd=os.sep,
-            start_new_session=True,
+            environment={**order.environment, MARK: order.mark},
+            is_environment_final=True,  # it is the command's
         )
     except OSError as error:
         for number in opened:

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 _PR_SET_PDEATHSIG: Final = 1
 _PR_SET_CHILD_SUBREAPER: Final = 36
+#: Where `ps` is, on the systems that have no `/proc`.
+_PS: Final = ("/bin/ps", "/usr/bin/ps")
 #: How often signals are sent to what was started meanwhile.
 _PASS: Final = 0.02
 
@@ -81,8 +83,13 @@ def _proc_table() -> list[tuple[int, int, bool]]:
 def _ps_table() -> list[tuple[int, int, bool]]:
     import subprocess
 
+    # By its path, in a folder and an environment that no command has a say in: what is called `ps` may be anybody's.
+    program = next((path for path in _PS if os.path.exists(path)), _PS[0])
+    command = [program, "-A", "-o", "pid=,ppid=,stat="]
     try:
-        text = subprocess.run(["ps", "-A", "-o", "pid=,ppid=,stat="], capture_output=True, timeout=5).stdout
+        text = subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, cwd="/", env={"LC_ALL": "C"}, timeout=5
+        ).stdout
     except (OSError, subprocess.SubprocessError):
         return []
     rows = [line.split() for line in text.splitlines()]

@@ -8,7 +8,9 @@ import threading
 from collections.abc import Sequence
 from typing import Final
 
-from amplifier_kit.sandbox.system import interpreter, is_below, is_led_out
+from amplifier_kit.processes.launch import PIPE, open_process
+from amplifier_kit.processes.programs import find_program
+from amplifier_kit.sandbox.system import interpreter
 
 #: Seconds that the trial may take; a program that hangs must not hold up a session.
 TRIAL_SECONDS: Final = 5.0
@@ -40,16 +42,8 @@ def find(path: str, roots: Sequence[str]) -> str | None:
 
     `roots` are the folders that they can write.
     """
-    for folder in path.split(os.pathsep):
-        if not os.path.isabs(folder):
-            continue
-        program = os.path.realpath(os.path.join(folder, _PROGRAM))
-        places = (program, os.path.realpath(folder))
-        if any(is_below(place, root) for place in places for root in roots) or is_led_out(folder, roots):
-            continue
-        if os.path.isfile(program) and os.access(program, os.X_OK):
-            return program
-    return None
+    program = find_program(_PROGRAM, path, roots)
+    return os.path.realpath(program) if program is not None else None
 
 
 def walls(program: str, *, network: bool, view: Sequence[str]) -> list[str]:
@@ -114,15 +108,7 @@ def _trial(program: str, view: Sequence[str]) -> str:
         return f"bubblewrap is for Linux, this is {sys.platform}"
     command = [*walls(program, network=False, view=view), interpreter(), "-I", "-S", "-c", _LOOK]
     try:
-        done = subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env={"PATH": "/usr/bin:/bin"},
-            cwd="/",
-            start_new_session=True,
-        )
+        done = open_process(command, environment={"PATH": "/usr/bin:/bin"}, stdout=PIPE, stderr=PIPE)
     except OSError as error:
         return f"{program} cannot be started: {error.strerror}"
     try:

@@ -179,6 +179,13 @@ class Sandbox:
         while self._held:
             self._held.pop().release()
 
+    def writable_roots(self) -> list[str]:
+        """Return the folders that commands can write, links followed, the project first: what is in there is untrusted."""
+        from amplifier_kit.sandbox.system import place_of
+
+        project, home = os.path.realpath(self._alias), _home()
+        return [project, *(os.path.realpath(place_of(name, project, home)) for name in self.settings.writable)]
+
     def _scene(
         self,
         folder: str,
@@ -211,15 +218,12 @@ class Sandbox:
 
     def _unusable_reason(self) -> str:
         from amplifier_kit.sandbox import bubblewrap
-        from amplifier_kit.sandbox.system import is_too_wide, place_of
+        from amplifier_kit.sandbox.system import is_too_wide
         from amplifier_kit.sandbox.view import View
 
-        project, path = os.path.realpath(self._alias), os.environ.get("PATH", os.defpath)
-        home = os.path.expanduser("~")
-        # Whoever has no home at all has none inside of the project either.
-        home = os.path.realpath(home) if os.path.isabs(home) else os.devnull
-        writable = [os.path.realpath(place_of(name, project, home)) for name in self.settings.writable]
-        program = bubblewrap.find(path, [project, *writable])
+        home, roots = _home(), self.writable_roots()
+        project = roots[0]
+        program = bubblewrap.find(os.environ.get("PATH", os.defpath), roots)
         if program is None:
             return "bubblewrap (bwrap) is not on PATH"
         if is_too_wide(project, home) or any(project == path for path in self._hidden):
@@ -241,6 +245,12 @@ class Sandbox:
                 "user to write to it"
             )
         return ""
+
+
+def _home() -> str:
+    """Return the home folder; whoever has none at all has none inside of the project either."""
+    home = os.path.expanduser("~")
+    return os.path.realpath(home) if os.path.isabs(home) else os.devnull
 
 
 def settings_of(coordinator: Any, config: Mapping[str, Any] | None = None) -> SandboxSettings:

@@ -8,6 +8,8 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Final
 
+from amplifier_kit.processes.programs import is_below, is_led_out
+
 #: Shown whole; links such as `/bin` are made again as links.
 FOLDERS: Final = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/nix/store")
 #: Of `/etc`, where there are also passwords and keys.
@@ -41,48 +43,11 @@ _COMPANIONS: Final = {".cargo": (".rustup",)}
 #: Of `~/.local`, whose other folders hold what programs remember of a person.
 _LOCAL: Final = ("bin", "lib", "libexec", "share/uv", "share/pipx", "share/pnpm", "share/mise", "share/rtx")
 _BIN_NAMES: Final = frozenset(("bin", "sbin", "shims", "Scripts"))
-#: As many links as the kernel itself follows.
-_MOST_LINKS: Final = 40
-
-
-def is_below(path: str, folder: str) -> bool:
-    """Tell whether a path is a folder or lies in it; both are absolute and have no dots."""
-    return path == folder or path.startswith(folder if folder.endswith("/") else f"{folder}/")
 
 
 def place_of(path: str, project: str, home: str) -> str:
     """Return where a path of the settings is, links not followed: from the project, `~` is the home folder."""
     return os.path.join(project, home + path[1:] if path == "~" or path.startswith("~/") else path)
-
-
-def is_led_out(path: str, roots: Sequence[str]) -> bool:
-    """Tell whether an absolute path goes over a link in one of the folders to a place outside of that folder.
-
-    Where it leads is then decided by whoever can write there: commands inside.
-    """
-    real = os.path.realpath(path)
-    folders = {os.path.dirname(link) for link in _links_of(path)}
-    return any(is_below(folder, root) and not is_below(real, root) for folder in folders for root in roots)
-
-
-def _links_of(path: str) -> list[str]:
-    """Return the links that a path goes over, each by the folder that it really lies in."""
-    found: list[str] = []
-    at, names = "/", path.split("/")[::-1]
-    while names and len(found) < _MOST_LINKS:
-        name = names.pop()
-        if name in ("", ".", ".."):
-            at = os.path.dirname(at) if name == ".." else at
-            continue
-        step = os.path.join(at, name)
-        if os.path.islink(step):
-            found.append(step)
-            target = os.readlink(step)
-            names += target.split("/")[::-1]
-            at = "/" if target.startswith("/") else at
-        else:
-            at = step
-    return found
 
 
 def etc_files() -> Iterator[str]:

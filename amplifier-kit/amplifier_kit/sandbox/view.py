@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
+from amplifier_kit.processes.programs import is_below, is_led_out
 from amplifier_kit.sandbox.errors import FolderOutsideError, LedOutError
 from amplifier_kit.sandbox.placeholders import is_placeholder
 from amplifier_kit.sandbox.places import SECRETS, STARTED, guarded_in
@@ -16,8 +17,6 @@ from amplifier_kit.sandbox.system import (
     FOLDERS,
     can_write,
     etc_files,
-    is_below,
-    is_led_out,
     is_too_wide,
     linked_folders,
     place_of,

@@ -7,7 +7,6 @@ import json
 import os
 import secrets
 import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -15,13 +14,17 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import IO, TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
 
 from amplifier_core.llm_errors import ConfigurationError, LLMTimeoutError, ProviderUnavailableError
 from amplifier_kit.llm import http_client
 from amplifier_kit.processes import command_environment
+from amplifier_kit.processes.launch import PIPE, open_process
 from amplifier_kit.processes.socket_folder import make_socket_folder
+
+if TYPE_CHECKING:
+    import subprocess
 
 __all__ = ["Host", "Lease", "Load", "Tell", "host_for"]
 
@@ -162,13 +165,10 @@ class Host:
             "gpu_layers": load.gpu_layers,
             "chat_template": load.chat_template,
         }
-        process = subprocess.Popen(
-            [sys.executable, "-I", str(_PROGRAM)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=said,
-            env=command_environment()[0],
-            start_new_session=True,  # Ctrl-C is for us
+        # In a session of its own, as Ctrl-C is for us, and not in the project: the engine looks for its parts where it
+        # runs.
+        process = open_process(
+            [sys.executable, "-I", str(_PROGRAM)], environment=command_environment()[0], stdin=PIPE, stderr=said
         )
         assert process.stdin is not None
         try:

@@ -9,7 +9,9 @@ import signal
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import IO, Any, Final, Literal, cast
+from typing import IO, Final, Literal, cast
+
+from amplifier_kit.processes.launch import open_process_with_protocol
 
 #: How long a killed process may take to go; one that hangs in the system (a dead network share) is left to it.
 _GRACE: Final = 1.0
@@ -120,16 +122,15 @@ _Running = tuple[asyncio.SubprocessTransport, _Reader]
 async def _started(command: Command, output: Take, errors: Take) -> _Running:
     """Start it; when the caller is cancelled meanwhile, end it before passing that on."""
     loop = asyncio.get_running_loop()
-    options: dict[str, Any] = {"pass_fds": command.fds} if command.fds else {}
     starting = loop.create_task(
-        loop.subprocess_exec(
+        open_process_with_protocol(
             lambda: _Reader(loop.create_future(), loop.create_future(), output, errors),
-            *command.argv,
-            stdin=command.stdin,
+            command.argv,
+            environment=command.env,
             cwd=command.cwd,
-            env=command.env,
-            start_new_session=True,
-            **options,
+            because="paths are printed as seen from there; ripgrep reads no config, Python no modules (-I -S)",
+            stdin=command.stdin,
+            pass_fds=command.fds,
         )
     )
     try:

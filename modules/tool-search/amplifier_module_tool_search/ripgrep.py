@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 from collections.abc import Iterable, Sequence
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
+from amplifier_kit.processes.programs import find_program
+from amplifier_kit.sandbox import sandbox_of
 from amplifier_module_tool_search.child import Command, run
 
 #: Older ones lack options that are used here.
@@ -51,17 +52,27 @@ class Program(NamedTuple):
 class Ripgrep:
     """The program, once it was found to be there and to be what it is taken for."""
 
-    def __init__(self) -> None:
+    def __init__(self, coordinator: Any) -> None:
+        self._coordinator = coordinator
         self._known: dict[str, int] = {}
 
     async def find(self) -> Program | None:
-        """Return a ripgrep that can be used, or None. Each that is met is tried once."""
-        path = shutil.which("rg")
-        if path is None or not os.path.isabs(path):
+        """Return a ripgrep that can be used, or None. Each that is met is tried once.
+
+        One in a folder that commands can write to is not: it would run outside of the sandbox.
+        """
+        path = find_program("rg", os.environ.get("PATH"), self._writable())
+        if path is None:
             return None
         if path not in self._known:
             self._known[path] = await _version(path)
         return Program(path, self._known[path]) if self._known[path] >= _OLDEST else None
+
+    def _writable(self) -> list[str] | None:
+        try:
+            return sandbox_of(self._coordinator).writable_roots()
+        except FileNotFoundError:
+            return None  # there is no folder that the session works in
 
 
 async def _version(path: str) -> int:

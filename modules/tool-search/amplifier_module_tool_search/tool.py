@@ -27,7 +27,7 @@ class SearchTool(ABC):
         self._coordinator = coordinator
         self._settings = settings
         self._places = Places(coordinator, settings)
-        self._ripgrep = Ripgrep()
+        self._ripgrep = Ripgrep(coordinator)
 
     async def execute(self, input: dict[str, Any]) -> ToolResult:
         """Search; what goes wrong is a result that says so. When cancelled, nothing of the search goes on."""

@@ -12,6 +12,7 @@ import threading
 from pathlib import Path
 from typing import Final
 
+from amplifier_kit.processes.launch import PIPE, open_process
 from amplifier_module_tool_web.plain import plain_text
 
 logger = logging.getLogger(__name__)
@@ -104,15 +105,8 @@ class _Reader:
         with self._lock:
             if self._is_stopped:
                 return b""
-            self._process = process = subprocess.Popen(
-                [sys.executable, "-I", "-B", "-X", "utf8", str(_READER)],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                env=environ,
-                cwd="/" if os.path.isdir("/") else None,
-                start_new_session=True,
-            )
+            command = [sys.executable, "-I", "-B", "-X", "utf8", str(_READER)]
+            self._process = process = open_process(command, environment=environ, stdin=PIPE, stdout=PIPE)
         with process:
             try:
                 written, _ = process.communicate(self._source, timeout=DEADLINE)

@@ -97,7 +97,7 @@ async def _newest(source: SourceUri, project: Path, environ: Mapping[str, str]) 
         options = [part for option in ("protocol.http.allow=user", *login.options) for part in ("-c", option)]
         command = ["git", "--no-pager", *options, "ls-remote", "--quiet", "--", login.url, *names]
         env = {**git_environment(environ), **login.environ}
-        result = await run_command(command, timeout=_TIMEOUT, cwd=project, env=env)
+        result = await run_command(command, timeout=_TIMEOUT, env=env)
     except SourceError as error:
         return None, str(error)
     except CommandTimeoutError:
