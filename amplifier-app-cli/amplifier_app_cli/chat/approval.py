@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from amplifier_app_cli.chat.choices import WORDS_FOR_HELP, Choices, explanation, keys
 from amplifier_app_cli.chat.editor import EditorError, edited, editor_of
 from amplifier_app_cli.chat.ink import Tone
-from amplifier_app_cli.chat.json_input import InputProblem, difference, read, written
+from amplifier_app_cli.chat.json_input import InputProblem, difference, read, without_modelines, written
 from amplifier_app_cli.chat.layout import wrapped
 from amplifier_app_cli.chat.preview import preview
 from amplifier_app_cli.chat.question import (
@@ -347,7 +347,7 @@ class TerminalApproval:
         """Return the JSON that the person makes of an input, in their editor or on one line; empty for no change."""
         person, editor = self._person, editor_of(self._environ)
         if editor is not None and person.can_lend:
-            return await edited(draft or written(before), editor, person)
+            return await edited(draft or without_modelines(written(before)), editor, person, self._environ)
         line = draft or written(before, on_one_line=True)
         person.show(visible(f"the input is {line}"))
         return await person.ask(person.ink("bold", "new input, as JSON (nothing: as it is): "), line) or ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
@@ -29,11 +30,12 @@ def editor_of(environ: Mapping[str, str]) -> str | None:
     return next((named for name in ("VISUAL", "EDITOR") if (named := environ.get(name, "").strip())), None)
 
 
-async def edited(text: str, editor: str, lender: Lender) -> str:
+async def edited(text: str, editor: str, lender: Lender, environ: Mapping[str, str]) -> str:
     """Return a text as it is after `editor` was run on it.
 
-    The file lies in a folder that nobody else can look into, and both are gone afterwards. Raises EditorError when the
-    editor cannot be started, fails, or leaves no text. One that is cancelled while it runs is ended.
+    The file lies in a folder that nobody else can look into, and both are gone afterwards. The editor runs in there and
+    not in the project, where it might obey files such as `.exrc`. Raises EditorError when the editor cannot be started,
+    fails, or leaves no text. One that is cancelled while it runs is ended.
     """
     import shlex
     import tempfile
@@ -47,7 +49,7 @@ async def edited(text: str, editor: str, lender: Lender) -> str:
         file.touch(mode=0o600)
         file.write_text(f"{text}\n", encoding="utf-8")
         async with lender.lent():
-            code = await _run([*command, str(file)])
+            code = await _run([*command, str(file)], folder, environ)
         if code != 0:
             raise EditorError(f"the editor {editor!r} ended with exit code {code}: nothing is changed")
         try:
@@ -56,22 +58,51 @@ async def edited(text: str, editor: str, lender: Lender) -> str:
             raise EditorError(f"what the editor {editor!r} has left cannot be read: {error}") from error
 
 
-async def _run(command: list[str]) -> int:
+class _Ending(asyncio.SubprocessProtocol):
+    """Know when the editor has ended."""
+
+    def __init__(self) -> None:
+        self.ended = asyncio.Event()
+
+    def process_exited(self) -> None:
+        self.ended.set()
+
+
+async def _run(command: list[str], folder: str, environ: Mapping[str, str]) -> int | None:
+    from amplifier_kit.processes.launch import open_process_with_protocol
+    from amplifier_kit.processes.programs import find_program
+
+    program = await asyncio.to_thread(find_program, command[0], environ.get("PATH"))
+    if program is None:
+        where = "give its absolute path" if os.sep in command[0] else "it is not on PATH, outside of the project"
+        raise EditorError(f"the editor {command[0]!r} cannot be started: {where}")
     try:
-        process = await asyncio.create_subprocess_exec(*command)
+        transport, ending = await open_process_with_protocol(
+            _Ending,
+            [program, *command[1:]],
+            environment=environ,
+            cwd=folder,
+            because="it holds nothing but the file to edit",
+            stdin=None,
+            stdout=None,
+            stderr=None,
+            has_terminal=True,
+        )
     except (OSError, ValueError) as error:
         raise EditorError(f"the editor {command[0]!r} cannot be started: {error}") from error
     try:
-        return await process.wait()
+        await ending.ended.wait()
+        return transport.get_returncode()
     finally:
-        if process.returncode is None:
-            await _end(process)
+        if not ending.ended.is_set():
+            await _end(transport, ending)
+        transport.close()
 
 
-async def _end(process: asyncio.subprocess.Process) -> None:
-    process.terminate()
+async def _end(transport: asyncio.SubprocessTransport, ending: _Ending) -> None:
+    transport.terminate()
     try:
-        await asyncio.wait_for(process.wait(), _GRACE)
+        await asyncio.wait_for(ending.ended.wait(), _GRACE)
     except TimeoutError:
-        process.kill()
-        await process.wait()
+        transport.kill()
+        await ending.ended.wait()

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+import re
+from typing import Any, Final
 
 from amplifier_app_cli.ui.plain import plain
+
+#: How lines begin with which a file sets options of vi, Vim, Kakoune, Kate and Emacs (which also knows `-*-`).
+_MODELINE: Final = re.compile(
+    r"(?:(?<!\w)|(?<=\\[bfnrt]))(vim?(?:[<=>]{0,2}\d+)?|ex|kak|kate|local variables):", re.IGNORECASE
+)
 
 
 class InputProblem(ValueError):
@@ -17,6 +23,16 @@ def written(tool_input: dict[str, Any], *, on_one_line: bool = False) -> str:
     indent = None if on_one_line else 2
     text = json.dumps(tool_input, ensure_ascii=False, indent=indent)
     return text if plain(text) == text else json.dumps(tool_input, ensure_ascii=True, indent=indent)
+
+
+def without_modelines(text: str) -> str:
+    """Return the same JSON without anything that an editor would take for its own settings.
+
+    What a model wrote may hold such a line, and several editors obey those of the file that they open. One character of
+    each is written as its number, which is the same text to whoever reads the JSON.
+    """
+    text = _MODELINE.sub(lambda found: f"{found[1]}\\u003a", text)
+    return text.replace("-*-", "-\\u002a-")
 
 
 def read(text: str) -> dict[str, Any]:

@@ -342,7 +342,7 @@ def _index(app: App) -> Iterator[Finding]:
 
 
 def _programs(app: App) -> Iterator[Finding]:
-    import shutil
+    from amplifier_kit.processes.programs import find_program
 
     uv = _find_uv(app)
     missing = Finding(
@@ -350,7 +350,7 @@ def _programs(app: App) -> Iterator[Finding]:
     )
     yield Finding("uv", "ok", uv) if uv else missing
     for name, use in _PROGRAMS.items():
-        found = shutil.which(name, path=app.environ.get("PATH"))
+        found = find_program(name, app.environ.get("PATH"), [app.project])
         missing = Finding(name, "warn", f"not found: it is for {use}", f"install {name} with your system's packages")
         if found and name == "bwrap":
             yield _sandbox(app, found)
@@ -372,14 +372,14 @@ def _sandbox(app: App, program: str) -> Finding:
 
 def _find_uv(app: App) -> str | None:
     """Return where uv is: beside the program as a package, else on the path."""
-    import shutil
+    from amplifier_kit.processes.programs import find_program
 
     try:
         from uv import find_uv_bin
 
         return str(find_uv_bin())
     except (ImportError, FileNotFoundError):
-        return shutil.which("uv", path=app.environ.get("PATH"))
+        return find_program("uv", app.environ.get("PATH"), [app.project])
 
 
 def _nearest(path: Path) -> Path:

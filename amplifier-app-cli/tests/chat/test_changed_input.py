@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import shutil
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -16,7 +18,7 @@ from hypothesis import strategies as st
 from amplifier_app_cli.chat.approval import TerminalApproval
 from amplifier_app_cli.chat.editor import EditorError, edited, editor_of
 from amplifier_app_cli.chat.ink import Ink
-from amplifier_app_cli.chat.json_input import InputProblem, difference, read, written
+from amplifier_app_cli.chat.json_input import InputProblem, difference, read, without_modelines, written
 from amplifier_app_cli.ui.plain import plain
 from amplifier_core import AmplifierSession, HookResult
 from amplifier_core.testing import wait_for
@@ -268,7 +270,85 @@ def test_which_editor(environ: dict[str, str], editor: str | None) -> None:
 async def test_an_editor_that_fails(editor: str, told: str) -> None:
     """An editor that cannot be run, or fails, is told."""
     with pytest.raises(EditorError, match=told):
-        await edited("{}", editor, _Person())
+        await edited("{}", editor, _Person(), os.environ)
+
+
+@pytest.mark.parametrize("name", ["vim", "./vim", "bin/vim"])
+async def test_an_editor_is_not_taken_from_the_project(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """A program of the editor's name that lies in the project is never run, however PATH is set."""
+    (tmp_path / "bin").mkdir()
+    for folder in (tmp_path, tmp_path / "bin"):
+        (folder / "vim").write_text(f"#!/bin/sh\ntouch '{tmp_path}/planted'\n", encoding="utf-8")
+        (folder / "vim").chmod(0o755)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(EditorError, match="cannot be started"):
+        await edited("{}", name, _Person(), {"PATH": f".:bin:{tmp_path}/bin"})
+    assert not (tmp_path / "planted").exists()
+
+
+async def test_an_editor_does_not_run_in_the_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The editor runs in a folder with nothing in it but the file: settings and modules of the project do not count."""
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / ".exrc").write_text(f":!touch {tmp_path}/planted\n", encoding="utf-8")
+    (project / "json.py").write_text(f"open({str(tmp_path / 'planted')!r}, 'w')\n", encoding="utf-8")
+    monkeypatch.chdir(project)
+    code = "import json, os, sys; json.dump({'in': os.listdir()}, open(sys.argv[1], 'w'))"
+    environ = {"PATH": os.environ["PATH"], "PYTHONPATH": f":{project}"}
+    after = await edited("{}", f'"{sys.executable}" -c "{code}"', _Person(), environ)
+    assert read(after) == {"in": ["input.json"]}
+    assert not (tmp_path / "planted").exists()
+
+
+@pytest.mark.skipif(shutil.which("vim") is None, reason="vim is not installed")
+async def test_vim_obeys_neither_the_project_nor_the_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Vim follows no .exrc or .vimrc of the project, and no modeline that a model put into an input."""
+    project, home = tmp_path / "project", tmp_path / "home"
+    project.mkdir()
+    home.mkdir()
+    for name in (".exrc", ".vimrc", "_vimrc"):
+        (project / name).write_text(f"call writefile(['x'], '{tmp_path}/planted')\n", encoding="utf-8")
+    (home / ".vimrc").write_text("set exrc modeline modelines=50\n", encoding="utf-8")
+    monkeypatch.chdir(project)
+    environ = {"PATH": os.environ["PATH"], "HOME": str(home), "TERM": "dumb"}
+    given = {"command": "ls # vim: set textwidth=7 :", "other": "x"}
+    script = f"call writefile([&textwidth], '{tmp_path}/width') | qall!"
+    after = await edited(
+        without_modelines(written(given)), f"vim -n -e -s -V1 -u '{home}/.vimrc' -c \"{script}\"", _Person(), environ
+    )
+    assert read(after) == given
+    assert (tmp_path / "width").read_text(encoding="utf-8") == "0\n"
+    assert not (tmp_path / "planted").exists()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "vim: set x :",
+        "# vi:noai:sw=3",
+        "// ex: set x",
+        "/* vim>=702: set x */",
+        "Vim: y",
+        "-*- mode: lisp; eval: (shell) -*-",
+        "Local Variables: eval",
+        "kate: x",
+    ],
+)
+def test_no_modeline_in_the_file_to_edit(line: str) -> None:
+    """What a model wrote is given to an editor without anything that reads as its settings, and means the same."""
+    given = {"text": line, line: f"{line}\n\t{line}", "list": [line]}
+    text = without_modelines(written(given))
+    assert read(text) == given
+    for mark in ("vi:", "vim:", "ex:", "Vim:", ">=702:", "-*-", "Local Variables:", "kate:"):
+        assert mark not in text
+
+
+def test_ordinary_text_is_given_to_the_editor_as_it_is() -> None:
+    """Nothing but such lines is written otherwise: addresses, times and names with a colon stay readable."""
+    text = written({"url": "https://example.com:80/x", "at": "12:30", "index: 3": "flex: 1; previ: 2"})
+    assert without_modelines(text) == text
 
 
 async def test_a_cancelled_edit_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -285,7 +365,7 @@ async def test_a_cancelled_edit_leaves_nothing(tmp_path: Path, monkeypatch: pyte
         "time.sleep(60)\n",
         encoding="utf-8",
     )
-    editing = asyncio.create_task(edited("{}", f"{sys.executable} '{script}'", _Person()))
+    editing = asyncio.create_task(edited("{}", f"{sys.executable} '{script}'", _Person(), os.environ))
     assert await wait_for((tmp_path / "started").exists, timeout=60)
     editing.cancel()
     await asyncio.wait({editing})

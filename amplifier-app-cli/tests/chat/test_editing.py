@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import stat
 import sys
@@ -19,10 +20,11 @@ _RUN = """
 """
 #: Replaces a word, and notes what it was given and who may read it.
 _REPLACING = """\
-import json, pathlib, sys
+import json, os, pathlib, sys
 file = pathlib.Path(sys.argv[1])
 modes = [oct(path.stat().st_mode & 0o777) for path in (file, file.parent)]
-pathlib.Path("seen.json").write_text(json.dumps([str(file), *modes, file.read_text("utf-8")]), "utf-8")
+seen = json.dumps([str(file), *modes, file.read_text("utf-8")])
+pathlib.Path(os.environ["PROJECT"], "seen.json").write_text(seen, "utf-8")
 file.write_text(file.read_text("utf-8").replace("clean", "check"), "utf-8")
 """
 #: Has the terminal for itself: it asks there, and waits for an answer.
@@ -30,7 +32,7 @@ _ASKING = """\
 import os, pathlib, signal, sys
 signal.signal(signal.SIGINT, signal.SIG_DFL)
 file = pathlib.Path(sys.argv[1])
-pathlib.Path("pid").write_text(str(os.getpid()))
+pathlib.Path(os.environ["PROJECT"], "pid").write_text(str(os.getpid()))
 file.write_text(file.read_text("utf-8").replace("clean", input("what instead? ")), "utf-8")
 """
 _BREAKING = """\
@@ -44,14 +46,19 @@ if "broken" in text:
 
 
 @pytest.fixture
-def begin(start: Callable[..., Any], scripted: Callable[..., str], project: Path) -> Callable[[str], Any]:
+def begin(
+    start: Callable[..., Any], scripted: Callable[..., str], project: Path, tmp_path: Path, environment: dict[str, str]
+) -> Callable[[str], Any]:
     """Return a function that starts a chat with an editor and goes as far as the question."""
 
     def go(editor: str, **more: str) -> Any:
-        (project / "editor.py").write_text(editor, encoding="utf-8")
+        tools = tmp_path / "tools"
+        tools.mkdir()
         # A short name: errors tell it, and what a line has room for is not to depend on where Python is.
-        (project / "python").symlink_to(sys.executable)
-        named = {"EDITOR": "./python editor.py", **more}
+        (tools / "change").write_text(f"#!{sys.executable}\n{editor}", encoding="utf-8")
+        (tools / "change").chmod(0o755)
+        path = os.pathsep.join((str(tools), environment["PATH"]))
+        named = {"EDITOR": "change", "PROJECT": str(project), "PATH": path, **more}
         chat = start("--bundle", scripted(_RUN, tools=True), "--trust", **named)
         chat.line("go")
         chat.wait_for_question("Allow process.exec?", "make clean", "e = change the input")
@@ -109,8 +116,7 @@ def test_the_file_is_private_and_goes_away(begin: Callable[..., Any], project: P
 
 def test_the_editor_has_the_terminal(begin: Callable[..., Any], project: Path) -> None:
     """What is typed while the editor runs goes to the editor, and afterwards to the chat again."""
-    chat = begin("", VISUAL="./python asking.py")
-    (project / "asking.py").write_text(_ASKING, encoding="utf-8")
+    chat = begin(_ASKING, VISUAL="change", EDITOR="false")
     chat.line("e")
     chat.wait_for("what instead?")
     chat.send("everything\n")
@@ -195,8 +201,7 @@ def test_a_signal_while_the_editor_runs(
     begin: Callable[..., Any], project: Path, number: signal.Signals, code: int
 ) -> None:
     """SIGTERM ends the editor and the chat, Ctrl-C the turn; nothing runs that was not allowed."""
-    chat = begin("", EDITOR="./python asking.py")
-    (project / "asking.py").write_text(_ASKING, encoding="utf-8")
+    chat = begin(_ASKING)
     chat.line("e")
     chat.wait_for("what instead?")
     if number == signal.SIGTERM:

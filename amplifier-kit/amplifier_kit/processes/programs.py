@@ -18,7 +18,19 @@ Folders = Iterable[str | os.PathLike[str]]
 _MOST_LINKS: Final = 40
 #: Working here does not make the programs of the system untrusted.
 _SYSTEM: Final = frozenset(
-    ("/", "/usr", "/usr/bin", "/usr/sbin", "/usr/local", "/usr/local/bin", "/bin", "/sbin", "/opt", "/nix", "/nix/store")
+    (
+        "/",
+        "/usr",
+        "/usr/bin",
+        "/usr/sbin",
+        "/usr/local",
+        "/usr/local/bin",
+        "/bin",
+        "/sbin",
+        "/opt",
+        "/nix",
+        "/nix/store",
+    )
 )
 #: Lists of folders or files that the dynamic linker and interpreters load code from.
 _SEARCHED: Final = (
@@ -112,8 +124,8 @@ def find_program(name: str, path: str | None, untrusted: Folders | None = None) 
     """Return the absolute path of a program, from a folder of PATH that no command can write to; None without one.
 
     `path` is the value of the variable, `untrusted` are the folders that commands can write: the one that this process
-    works in, unless the caller knows better. A name that is an absolute path is somebody's explicit choice and taken as it is; a
-    relative path, which means something else in every folder, is never found.
+    works in, unless the caller knows better. A name that is an absolute path is somebody's explicit choice and taken as
+    it is; a relative path, which means something else in every folder, is never found.
     """
     if os.sep in name:
         return name if os.path.isabs(name) and _is_program(name) else None

@@ -180,7 +180,7 @@ class Sandbox:
             self._held.pop().release()
 
     def writable_roots(self) -> list[str]:
-        """Return the folders that commands can write, links followed, the project first: what is in there is untrusted."""
+        """Return the folders that commands can write, links followed, the project first: none of it is trusted."""
         from amplifier_kit.sandbox.system import place_of
 
         project, home = os.path.realpath(self._alias), _home()

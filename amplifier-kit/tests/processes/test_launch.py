@@ -181,7 +181,9 @@ async def test_start_for_an_event_loop_keeps_the_same_rules(project: Path) -> No
             self.ended.set_result(None)
 
     environment = {"PATH": f".:{project}/bin:/usr/bin:/bin"}
-    transport, reader = await open_process_with_protocol(Reader, ["/bin/sh", "-c", "pwd; rg; echo $PATH"], environment=environment)
+    transport, reader = await open_process_with_protocol(
+        Reader, ["/bin/sh", "-c", "pwd; rg; echo $PATH"], environment=environment
+    )
     await reader.ended
     transport.close()
     assert reader.said.decode().splitlines()[0] == "/"

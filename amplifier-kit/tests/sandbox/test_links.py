@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from amplifier_kit.sandbox import FolderOutsideError, LedOutError, Sandbox, SandboxSettings
 from amplifier_kit.processes.programs import is_led_out
+from amplifier_kit.sandbox import FolderOutsideError, LedOutError, Sandbox, SandboxSettings
 
 Inside = Callable[..., "subprocess.CompletedProcess[str]"]
 MakeBox = Callable[..., Sandbox]

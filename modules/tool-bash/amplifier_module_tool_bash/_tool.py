@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from amplifier_core import ToolResult
 from amplifier_kit.processes import Order, Output, OutputFolder, StartError, command_environment
+from amplifier_kit.processes.programs import find_program
 from amplifier_kit.sandbox import EVENTS as SANDBOX_EVENTS
 from amplifier_kit.sandbox import FolderMissingError, FolderOutsideError, SandboxError, SandboxRequiredError, Walls, run
 from amplifier_module_tool_bash._box import Box
@@ -275,9 +276,7 @@ class BashTool:
 def _shell() -> str:
     if os.path.exists(_SHELL):
         return _SHELL
-    import shutil
-
-    return shutil.which("bash") or _SHELL
+    return find_program("bash", os.environ.get("PATH")) or _SHELL
 
 
 class _NoFolderError(Exception):

@@ -69,10 +69,11 @@ class Ripgrep:
         return Program(path, self._known[path]) if self._known[path] >= _OLDEST else None
 
     def _writable(self) -> list[str] | None:
+        project = self._coordinator.get_capability("session.working_dir")
         try:
             return sandbox_of(self._coordinator).writable_roots()
-        except FileNotFoundError:
-            return None  # there is no folder that the session works in
+        except (FileNotFoundError, ValueError):  # no folder to work in; settings that the tools for commands report
+            return [str(project)] if project else None
 
 
 async def _version(path: str) -> int:

@@ -19,6 +19,7 @@ _TYPES: Final = ("provider", "tool", "hook", "orchestrator", "context")
 #: Words that names of modules start with, and the type each stands for.
 _WORDS: Final = {**{kind: kind for kind in _TYPES}, "hooks": "hook", "loop": "orchestrator"}
 _PACKAGE: Final = "amplifier_module_"
+_PYTEST_SETTINGS: Final = "[pytest]\nasyncio_mode = auto\nasyncio_default_fixture_loop_scope = function\n"
 #: Exit codes of pytest: all passed, some failed.
 _PASSED, _FAILED = 0, 1
 
@@ -109,8 +110,10 @@ def _checked(kind: str, package: Path) -> ValidationResult:
 def _tested(kind: str, package: Path) -> int:
     """Run the tests that every module of its type must pass; return the exit code of pytest."""
     import importlib.util
-    import subprocess
+    import os
     import tempfile
+
+    from amplifier_kit.processes.launch import open_process
 
     if importlib.util.find_spec("pytest") is None or importlib.util.find_spec("pytest_asyncio") is None:
         raise click.UsageError("--behavioral needs pytest and pytest-asyncio: install them beside the program")
@@ -121,14 +124,20 @@ def _tested(kind: str, package: Path) -> int:
             f"from amplifier_core.validation.behavioral import {suite}\n\n\nclass TestModule({suite}):\n    pass\n",
             encoding="utf-8",
         )
-        options = ["-q", "-p", "no:cacheprovider", "--rootdir", folder, "--override-ini=asyncio_mode=auto"]
-        options += ["--override-ini=asyncio_default_fixture_loop_scope=function"]
+        # Settings of its own, and no `conftest.py` from above: pytest would take both from wherever it finds some.
+        settings = Path(folder) / "pytest.ini"
+        settings.write_text(_PYTEST_SETTINGS, encoding="utf-8")
+        options = ["-q", "-p", "no:cacheprovider", "-c", str(settings), "--rootdir", folder, "--confcutdir", folder]
+        command = [sys.executable, "-P", "-m", "pytest", *options, "--module-path", str(package.resolve()), str(tests)]
+        environ = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
         # The descriptor of standard output leads to standard error here: what pytest says is no result.
-        return subprocess.run(
-            [sys.executable, "-P", "-m", "pytest", *options, "--module-path", str(package.resolve()), str(tests)],
-            stdin=subprocess.DEVNULL,
-            check=False,
-        ).returncode
+        with open_process(
+            command, environment=environ, cwd=folder, because="it was made for this", stdout=None, stderr=None
+        ) as process:
+            try:
+                return process.wait()
+            finally:
+                process.kill()
 
 
 def _record(result: ValidationResult, has_passed: bool, tests: int | None) -> dict[str, Any]:
