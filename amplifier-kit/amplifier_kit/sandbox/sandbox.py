@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from amplifier_kit.log.location import amplifier_home
 from amplifier_kit.processes import command_environment
+from amplifier_kit.processes.programs import loader_variables
 from amplifier_kit.sandbox.environment import inner_environment
 from amplifier_kit.sandbox.errors import FolderMissingError, SandboxRequiredError
 from amplifier_kit.sandbox.placeholders import Placeholders
@@ -162,7 +163,11 @@ class Sandbox:
         network = self.settings.network
         inner = inner_environment(given, network=network, kept=self.settings.environment)
         view = View(self._scene(folder, inner, tuple(writable), tuple(readable)))
-        argv = bubblewrap.walls(self._program, network=network, view=view.arguments())
+        # Bubblewrap itself runs outside: a library of the project's must not become part of it.
+        loader = loader_variables(inner)
+        given_inside = [argument for name, value in loader.items() for argument in ("--setenv", name, value)]
+        argv = bubblewrap.walls(self._program, network=network, view=[*view.arguments(), *given_inside])
+        inner = {name: value for name, value in inner.items() if name not in loader}
         unwanted = unwanted_in(os.path.realpath(self._alias))
         return Walls(tuple(argv), inner, Placeholders(view.placeholders, unwanted, view.empty))
 

@@ -356,3 +356,16 @@ def test_python_works(inside: Inside, project: Path) -> None:
     )
     assert inside([interpreter(), "-c", code]).stdout == "1\n2\n"
     assert sys.platform == "linux"
+
+
+def test_a_library_of_the_project_is_not_loaded_outside(
+    inside: Inside, make_box: MakeBox, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever has the project among their library folders has it inside; bubblewrap itself loads nothing from there."""
+    box = make_box()
+    assert box.status.is_active
+    for name in ("libcap.so.2", "libselinux.so.1", "libpcre2-8.so.0"):
+        (project / name).write_bytes(b"planted")
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(project))
+    done = inside(["/bin/sh", "-c", 'echo "$LD_LIBRARY_PATH"'], box=box)
+    assert (done.stdout, done.stderr) == (f"{project}\n", "")

@@ -27,6 +27,13 @@ class Confinement:
         """Return what became of it: `active`, `absent` or `off`; `unknown` before the server was started."""
         return self._sandbox.status.status if self._sandbox is not None and self._has_been_tried else "unknown"
 
+    def writable_roots(self) -> list[str]:
+        """Return the folders that commands can write, and this server too. Raises ServerFault as `wrap` does."""
+        try:
+            return sandbox_of(self._coordinator, self._config).writable_roots()
+        except (ValueError, OSError) as error:
+            raise ServerFault("sandbox_failed", str(error)) from error
+
     def wrap(self, argv: Sequence[str], cwd: str, environment: Mapping[str, str]) -> tuple[list[str], dict[str, str]]:
         """Return the command that runs another one inside; waits for the trial of the sandbox, so: in a thread.
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from amplifier_kit.processes import Order, Running, StartError, start, to_end
+from amplifier_kit.processes.programs import find_program, host_environment
 from amplifier_module_tool_mcp._confinement import Confinement
 from amplifier_module_tool_mcp._faults import ServerFault, short
 from amplifier_module_tool_mcp._inflow import Inflow
@@ -106,16 +107,23 @@ class ServerProcess:
                 shutil.rmtree(place, ignore_errors=True)
 
     def _wrapped(self) -> tuple[list[str], dict[str, str]]:
-        import shutil
+        """Return the command and the environment to start it with.
 
+        A server has what its config gives it: keys, a network. A name on PATH is therefore never looked up in folders
+        that commands can write to, neither by us nor by the server; a path is the choice of whoever wrote it.
+        """
         resolved = self._resolved
+        untrusted = self._confinement.writable_roots()
         inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ}
-        environment = {**inherited, "TERM": "dumb", **resolved.env}
-        program = shutil.which(_placed(resolved.command, self._folder), path=environment.get("PATH", os.defpath))
+        environment = {**host_environment(inherited, untrusted), "TERM": "dumb", **resolved.env}
+        program = find_program(_placed(resolved.command, self._folder), environment.get("PATH"), untrusted)
         if program is None:
-            raise ServerFault(
-                "command_not_found", resolved.mask.diagnostic(f"there is no program {resolved.command!r} to start")
-            )
+            told = f"there is no program {resolved.command!r} to start"
+            if os.sep not in resolved.command:
+                told += (
+                    ": it is not on PATH, where the project does not count; write its path to start one of the project"
+                )
+            raise ServerFault("command_not_found", resolved.mask.diagnostic(told))
         return self._confinement.wrap([program, *resolved.args], self._folder, environment)
 
     def _started(self, order: Order, inflow: Inflow, errors: ErrorStream) -> Running:

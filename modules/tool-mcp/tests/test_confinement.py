@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -129,3 +130,31 @@ async def test_wrong_settings(session: Session, odd: Odd) -> None:
     assert (told["code"], told["retry_in"]) == ("sandbox_failed", None)
     assert "netwerk" in told["reason"]
     assert _confinement.Confinement(session.coordinator, None, session.connection().spec).status == "unknown"
+
+
+@pytest.mark.parametrize("box", ["off", "auto"])
+async def test_a_program_of_the_project_is_started_by_its_path_only(
+    make_session: Callable[[], Session], project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, box: str
+) -> None:
+    """A name is looked up on PATH outside of the project, by us and by the server; a path is taken as it is."""
+    planted, tools = project / "bin", tmp_path / "tools"
+    for folder, text in ((planted, f"touch '{project}/planted'"), (tools, f"exec '{sys.executable}' \"$@\"")):
+        folder.mkdir()
+        (folder / "runner").write_text(f"#!/bin/sh\n{text}\n", encoding="utf-8")
+        (folder / "runner").chmod(0o755)
+    monkeypatch.setenv("PATH", f".:bin:{planted}:{tools}:{os.environ['PATH']}")
+    args = ["servers/odd.py", "plain"]
+    session = make_session()
+    await session.open({"odd": {"command": "runner", "args": args, "sandbox": box}}, retry={"attempts": 1})
+    assert (await session.call("odd_echo")).success
+    assert not (project / "planted").exists()
+    monkeypatch.setenv("PATH", f".:bin:{planted}:/usr/bin:/bin")
+    named, written = make_session(), make_session()
+    await named.open({"odd": {"command": "runner", "args": args, "sandbox": box}}, retry={"attempts": 1})
+    told = await named.told("failed")
+    assert told["code"] == "command_not_found"
+    assert "write its path" in told["reason"]
+    assert not (project / "planted").exists()
+    await written.open({"odd": {"command": "bin/runner", "args": args, "sandbox": box}}, retry={"attempts": 1})
+    await written.told("failed")
+    assert (project / "planted").exists()
