@@ -277,13 +277,15 @@ def settings_of(coordinator: Any, config: Mapping[str, Any] | None = None) -> Sa
     return settings
 
 
-def sandbox_of(coordinator: Any, config: Mapping[str, Any] | None = None) -> Sandbox:
-    """Return the sandbox for a module, around the session's folder; nothing is tried yet.
+def sandbox_of(
+    coordinator: Any, config: Mapping[str, Any] | None = None, *, project: str | os.PathLike[str] | None = None
+) -> Sandbox:
+    """Return the sandbox for a module, around the session's folder or another `project`; nothing is tried yet.
 
     Raises ValueError that names the key that is wrong, and FileNotFoundError when the session has no folder and that
     of the program is gone.
     """
-    project = coordinator.get_capability("session.working_dir")
+    project = project or coordinator.get_capability("session.working_dir")
     home = coordinator.get_capability("amplifier.home")
     hidden = [home] if home else []
     settings = settings_of(coordinator, config)

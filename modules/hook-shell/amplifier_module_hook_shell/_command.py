@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
 from typing import Any, Final
 
-from amplifier_kit.processes import Order, Output, StartError, run
+from amplifier_kit.processes import Order, Output, StartError
 from amplifier_kit.processes import Outcome as Ended
+from amplifier_kit.sandbox import SandboxError, Walls, run
 from amplifier_module_hook_shell._answer import AnswerError, read_answer
 from amplifier_module_hook_shell._entry import Hook
 from amplifier_module_hook_shell._outcome import Outcome
@@ -24,7 +25,7 @@ _REASON_LIMIT: Final = 4000
 async def run_command(
     hook: Hook,
     facts: bytes,
-    environment: Mapping[str, str],
+    confine: Callable[[str], Awaitable[Walls]],
     folder: Path,
     *,
     timeout: float,
@@ -33,16 +34,21 @@ async def run_command(
 ) -> Outcome:
     """Run a hook with the facts as its input and return how that ended; raises only the caller's cancellation.
 
-    Where `folder` is gone, it runs in the root folder: a hook is not skipped because of that.
+    `confine` says what it runs behind and its environment, given the file with the facts. Where `folder` is gone, it
+    runs in the root folder: a hook is not skipped because of that.
     """
     stdout, stderr = Output(max_output), Output(max_output)
     note: str | None = None
+    walls: Walls | None = None
     try:
         note = await asyncio.to_thread(_written, facts)
-        ended = await _to_its_end(_run(_argv(hook, note), environment, folder, stdout, stderr, timeout), stop)
-    except (StartError, OSError, ValueError) as error:
+        walls = await confine(note)
+        ended = await _to_its_end(_run(_argv(hook, note), walls, folder, stdout, stderr, timeout), stop)
+    except (StartError, SandboxError, OSError, ValueError) as error:
         return Outcome("error", error=f"it cannot be started: {error}")
     finally:
+        if walls is not None:
+            walls.placeholders.release()
         if note is not None:
             _remove(note)
     if ended is None:
@@ -73,18 +79,18 @@ async def _to_its_end(work: Coroutine[Any, Any, Ended], stop: asyncio.Future[Non
 
 async def _run(
     argv: tuple[str, ...],
-    environment: Mapping[str, str],
+    walls: Walls,
     folder: Path,
     stdout: Output,
     stderr: Output,
     timeout: float,
 ) -> Ended:
     try:
-        return await run(Order(argv, folder, environment), stdout, stderr, timeout=timeout)
+        return await run(Order(argv, folder, walls.environment), walls, stdout, stderr, timeout=timeout)
     except StartError as error:
         if error.step != "folder":
             raise
-    return await run(Order(argv, os.sep, environment), stdout, stderr, timeout=timeout)
+    return await run(Order(argv, os.sep, walls.environment), walls, stdout, stderr, timeout=timeout)
 
 
 def _argv(hook: Hook, note: str) -> tuple[str, ...]:

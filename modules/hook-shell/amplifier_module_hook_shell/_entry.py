@@ -32,6 +32,8 @@ class Source:
     folder: Path | None = None
     #: Why its hooks do not run; empty when they do.
     refusal: str = ""
+    #: Whether the project brings it: its hooks may do no more than commands may, and run in the sandbox.
+    is_projects: bool = False
     #: Whether its hooks were written for another agent and get that agent's names of tools.
     is_claude: bool = False
 

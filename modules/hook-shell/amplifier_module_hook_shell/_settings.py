@@ -38,6 +38,8 @@ class Settings:
     max_output: int = 64 * 1024
     #: The project, when it is not the session's working directory.
     working_dir: str | None = None
+    #: The sandbox of hooks that the project brings, when it is not the session's.
+    sandbox: Any = None
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any] | None) -> Settings:
@@ -63,6 +65,7 @@ class Settings:
             pass_env=_texts(given, "pass_env"),
             max_output=_integer(given, "max_output", cls.max_output, 1),
             working_dir=working_dir,
+            sandbox=given.get("sandbox"),
         )
 
 

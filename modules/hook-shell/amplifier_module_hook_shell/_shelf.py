@@ -100,15 +100,16 @@ def _files(
             yield path, Source(f"home/{path.relative_to(home).as_posix()}", path.parent)
     for given in settings.files:
         path = project / os.path.expanduser(given)
-        yield path, Source(given, path.parent, "" if trust.config else CONFIG_NOT_TRUSTED)
+        is_projects = Path(os.path.realpath(path)).is_relative_to(os.path.realpath(project))
+        yield path, Source(given, path.parent, "" if trust.config else CONFIG_NOT_TRUSTED, is_projects)
     refusal = "" if trust.project else NOT_TRUSTED
     for path in _hooks_files(project / ".amplifier" / "hooks", problems):
-        yield path, Source(path.relative_to(project).as_posix(), path.parent, refusal)
+        yield path, Source(path.relative_to(project).as_posix(), path.parent, refusal, is_projects=True)
     if settings.claude_settings:
         for name in ("settings.json", "settings.local.json"):
             path = project / ".claude" / name
             if path.exists():
-                yield path, Source(f".claude/{name}", path.parent, refusal, is_claude=True)
+                yield path, Source(f".claude/{name}", path.parent, refusal, is_projects=True, is_claude=True)
 
 
 def _hooks_files(folder: Path, problems: list[Problem]) -> list[Path]:

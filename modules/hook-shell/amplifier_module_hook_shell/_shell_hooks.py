@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from amplifier_core.events import (
     APPROVAL_REQUIRED,
@@ -31,6 +31,9 @@ from amplifier_module_hook_shell._reports import Reports
 from amplifier_module_hook_shell._rounds import Rounds, Verdict
 from amplifier_module_hook_shell._settings import Settings
 from amplifier_module_hook_shell._surroundings import Surroundings
+
+if TYPE_CHECKING:
+    from amplifier_kit.sandbox import Walls
 
 #: Of the time the session gives a handler, what is kept for stopping hooks that do not want to end.
 _RESERVE_SHARE: Final = 0.25
@@ -145,16 +148,23 @@ class ShellHooks:
             return await self._question.ask(hook, facts, timeout=timeout, stop=case.stop)
         # Not at the top: most sessions have no hooks, and what runs commands takes its time to import.
         from amplifier_module_hook_shell._command import run_command
+        from amplifier_module_hook_shell._confinement import Confinement
 
+        surroundings = case.surroundings
         try:
-            environment = case.surroundings.environment(hook)
+            environment, env_file = surroundings.environment(hook), surroundings.env_file()
         except OSError as error:
             return Outcome("error", error=f"it cannot be started: {error}")
+        confinement = Confinement(self._coordinator, self._settings.sandbox)
+
+        async def confine(note: str) -> Walls:
+            return await confinement.walls(hook, surroundings.project, surroundings.folder, environment, note, env_file)
+
         return await run_command(
             hook,
             facts,
-            environment,
-            case.surroundings.folder,
+            confine,
+            surroundings.folder,
             timeout=timeout,
             max_output=self._settings.max_output,
             stop=case.stop,

@@ -36,7 +36,7 @@ class Surroundings:
             "PROJECT_DIR": str(self.project),
             "HOOKS_DIR": folder,
             "SESSION_ID": self._session_id,
-            "ENV_FILE": self._made_env_file(),
+            "ENV_FILE": self.env_file(),
         }
         ours = {f"{prefix}_{name}": value for prefix in ("AMPLIFIER", "CLAUDE") for name, value in known.items()}
         ours |= {"AMPLIFIER_HOOK_EVENT": hook.moment.name, "CLAUDE_PLUGIN_ROOT": folder}
@@ -48,7 +48,8 @@ class Surroundings:
             Path(self._env_file).unlink(missing_ok=True)
             self._env_file = None
 
-    def _made_env_file(self) -> str:
+    def env_file(self) -> str:
+        """Return the file in which hooks leave variables; raises OSError when it cannot be made."""
         if self._env_file is None:
             import tempfile
 
@@ -61,7 +62,7 @@ class Surroundings:
         import shlex
 
         try:
-            lines = read_plain(self._made_env_file(), _FILE_LIMIT).decode("utf-8", "replace").splitlines()
+            lines = read_plain(self.env_file(), _FILE_LIMIT).decode("utf-8", "replace").splitlines()
         except (OSError, ValueError):
             return {}  # a hook has removed it, or put something else there
         found = {}

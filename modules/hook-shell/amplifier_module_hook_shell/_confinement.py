@@ -1,0 +1,59 @@
+"""Decide how far a hook reaches: what a project brings runs in the sandbox, what is yours is your own program.
+
+A hook that a project configures runs what lies in the project, which commands of the session can change: outside of
+the sandbox it would be their way out. A hook of the user, or of a config, may do what the user may; but the programs
+that it names are not looked up in folders that commands can write to.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from amplifier_kit.processes.programs import host_environment
+from amplifier_kit.sandbox import Sandbox, Walls, sandbox_of
+from amplifier_kit.sandbox.placeholders import Placeholders
+from amplifier_module_hook_shell._entry import Hook
+
+
+class Confinement:
+    """The sandbox for the hooks of one session."""
+
+    def __init__(self, coordinator: Any, settings: Any) -> None:
+        self._coordinator = coordinator
+        self._config = {"sandbox": settings}
+
+    async def walls(
+        self, hook: Hook, project: Path, folder: Path, environment: Mapping[str, str], note: str, env_file: str
+    ) -> Walls:
+        """Return what a hook runs behind, if anything, and the environment that it gets.
+
+        `note` is the file that it reads, `env_file` the one that it may write. Raises SandboxError when it cannot be
+        run in the sandbox, and ValueError for settings that are wrong. The caller releases the placeholders.
+        """
+        work = asyncio.ensure_future(asyncio.to_thread(self._walls, hook, project, folder, environment, note, env_file))
+        try:
+            return await asyncio.shield(work)
+        except asyncio.CancelledError:
+            work.add_done_callback(_give_back)
+            raise
+
+    def _walls(
+        self, hook: Hook, project: Path, folder: Path, environment: Mapping[str, str], note: str, env_file: str
+    ) -> Walls:
+        sandbox: Sandbox = sandbox_of(self._coordinator, self._config, project=project)
+        if hook.source.is_projects:
+            readable = [note] if hook.source.folder is None else [note, str(hook.source.folder)]
+            writable = [env_file] if folder == project else [env_file, str(folder)]
+            walls = sandbox.walls(str(folder), environment, writable=writable, readable=readable)
+            if walls.argv:
+                return walls
+        untrusted = [*sandbox.writable_roots(), str(folder)]
+        return Walls((), host_environment(environment, untrusted), Placeholders([]))
+
+
+def _give_back(work: asyncio.Future[Walls]) -> None:
+    if not work.cancelled() and work.exception() is None:
+        work.result().placeholders.release()
