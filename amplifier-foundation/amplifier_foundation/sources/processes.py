@@ -13,7 +13,7 @@ from amplifier_kit.processes.launch import PIPE, STDOUT, open_process
 from amplifier_kit.processes.programs import find_program
 
 if TYPE_CHECKING:
-    import subprocess
+    from amplifier_kit.processes.launch import Process
 
 #: More than this much output is not kept; what came last is, because that is where the reason of a failure stands.
 OUTPUT_LIMIT: Final = 256 * 1024
@@ -115,7 +115,7 @@ class _Command:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name)
         return found
 
-    def _collect(self, process: subprocess.Popen[bytes]) -> None:
+    def _collect(self, process: Process) -> None:
         """Read until the program has ended, its time is up or it is stopped."""
         import selectors
 
@@ -153,7 +153,7 @@ class _Command:
         return self._output[-OUTPUT_LIMIT:].decode("utf-8", "replace")
 
 
-def _kill_group(process: subprocess.Popen[bytes]) -> None:
+def _kill_group(process: Process) -> None:
     """End a program that has not been waited for yet, so that its number is still its own, and all it started."""
     import signal
     import subprocess

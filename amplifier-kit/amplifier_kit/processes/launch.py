@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import asyncio
     import subprocess
 
+    Process = subprocess.Popen[bytes]
     _Protocol = TypeVar("_Protocol", bound=asyncio.SubprocessProtocol)
 
 #: A descriptor, a file, or one of the constants of `subprocess`; None is our own stream.
@@ -38,7 +39,7 @@ def open_process(
     untrusted: Folders | None = None,
     has_terminal: bool = False,
     is_environment_final: bool = False,
-) -> subprocess.Popen[bytes]:
+) -> Process:
     """Start a program and return it; it is the caller who waits for it, or ends it.
 
     argv: The absolute path of the program, and its arguments.

@@ -13,7 +13,7 @@ from amplifier_kit.processes.launch import open_process
 from amplifier_kit.processes.sweep import MARK
 
 if TYPE_CHECKING:
-    import subprocess
+    from amplifier_kit.processes.launch import Process
 
 #: Seconds that what outlives a command gets to end by itself: it may be about to write the last of its output.
 LINGER: Final = 0.3
@@ -76,7 +76,7 @@ class Order:
 class Launched(NamedTuple):
     """A supervisor that has been started, and our ends of its pipes."""
 
-    process: subprocess.Popen[bytes]
+    process: Process
     control: int | None
     report: int
     stdout: int

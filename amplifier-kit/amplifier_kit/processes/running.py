@@ -13,7 +13,7 @@ from amplifier_kit.processes.output import Output
 from amplifier_kit.processes.sweep import sweep
 
 if TYPE_CHECKING:
-    import subprocess
+    from amplifier_kit.processes.launch import Process
 
 _CHUNK: Final = 64 * 1024
 #: How long nobody reads after each chunk of a flood, so that it costs neither the loop nor the machine.
@@ -56,7 +56,7 @@ class Running:
         self._is_weak = self._is_done = False
         self._reports = b""
         self._collected: asyncio.Task[None] | None = None
-        self._process: subprocess.Popen[bytes]
+        self._process: Process
         launched = launch(order, has_stderr=stderr is not None)
         self._process, self._control = launched.process, launched.control
         self._report = launched.report

@@ -6,11 +6,14 @@ import os
 import sys
 import threading
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from amplifier_kit.processes.launch import PIPE, open_process
 from amplifier_kit.processes.programs import find_program
 from amplifier_kit.sandbox.system import interpreter
+
+if TYPE_CHECKING:
+    from amplifier_kit.processes.launch import Process
 
 #: Seconds that the trial may take; a program that hangs must not hold up a session.
 TRIAL_SECONDS: Final = 5.0
@@ -127,12 +130,10 @@ def _trial(program: str, view: Sequence[str]) -> str:
     return f"{program} does not separate: {', '.join(shared)}" if shared else ""
 
 
-def _end(process: object) -> None:
+def _end(process: Process) -> None:
     """End a trial with all it started and close its pipes."""
     import signal
-    import subprocess
 
-    assert isinstance(process, subprocess.Popen)
     try:
         os.killpg(process.pid, signal.SIGKILL)
     except OSError:

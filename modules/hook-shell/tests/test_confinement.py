@@ -49,7 +49,7 @@ async def test_hook_of_a_project_runs_in_the_sandbox(
     assert json.loads((project / "told").read_text(encoding="utf-8"))["tool_name"] == "bash"
     assert (project / "log").read_text(encoding="utf-8").split() == ["step", "left", "seen"]
     assert not (tmp_path / "outside").exists()
-    assert rig.reports() == [("hook-shell:ran", "ok", "allow"), ("hook-shell:ran", "ok", "deny")]
+    assert rig.reports() == [("hook-shell:ran", "ok", "continue"), ("hook-shell:ran", "ok", "deny")]
 
 
 @pytest.mark.usefixtures("sandboxed")

@@ -7,6 +7,9 @@ import os
 import signal
 from typing import Final, NamedTuple
 
+from amplifier_kit.processes.launch import open_process_with_protocol
+from amplifier_kit.processes.programs import find_program
+
 #: More than this of one answer is not read.
 OUTPUT_LIMIT: Final = 256 * 1024
 _ERROR_LIMIT: Final = 4 * 1024
@@ -72,16 +75,16 @@ class Git:
     async def _started(self, arguments: tuple[str, ...]) -> _Running:
         """Start git; when the caller is cancelled meanwhile, end it before passing that on."""
         loop = asyncio.get_running_loop()
+        program = find_program("git", os.environ.get("PATH"), [self._directory])
+        if program is None:
+            raise FileNotFoundError("git")
         overrides = [part for override in _OVERRIDES for part in ("-c", override)]
         starting = loop.create_task(
-            loop.subprocess_exec(
+            # The folder may be gone, or hang: git goes there by itself, where it can be stopped.
+            open_process_with_protocol(
                 lambda: _Capture(loop.create_future(), loop.create_future()),
-                *("git", "--no-pager", "-C", self._directory, *overrides, *arguments),
-                stdin=asyncio.subprocess.DEVNULL,
-                # The folder may be gone, or hang: git goes there by itself, where it can be stopped.
-                cwd=os.sep,
-                env=_environment(self._directory),
-                start_new_session=True,
+                [program, "--no-pager", "-C", self._directory, *overrides, *arguments],
+                environment=_environment(self._directory),
             )
         )
         try:

@@ -24,7 +24,7 @@ from amplifier_kit.processes.launch import PIPE, open_process
 from amplifier_kit.processes.socket_folder import make_socket_folder
 
 if TYPE_CHECKING:
-    import subprocess
+    from amplifier_kit.processes.launch import Process
 
 __all__ = ["Host", "Lease", "Load", "Tell", "host_for"]
 
@@ -71,7 +71,7 @@ class Host:
         self.holders = 0
         self._busy = 0
         self._starting = asyncio.Lock()
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: Process | None = None
         self._client: Any = None
         #: Where the child listens, empty when there is none.
         self.socket = ""
@@ -148,7 +148,7 @@ class Host:
                 await self.stop()
                 raise
 
-    def _spawn(self, key: str, said: IO[bytes]) -> subprocess.Popen[bytes]:
+    def _spawn(self, key: str, said: IO[bytes]) -> Process:
         """Start the child: it gets a key of its own over its input, and none of ours from the environment."""
         load = self.load
         order = {
@@ -193,7 +193,7 @@ class Host:
         client.base_url = _ADDRESS
         return client
 
-    async def _answering(self, process: subprocess.Popen[bytes], said: IO[bytes], deadline: float) -> None:
+    async def _answering(self, process: Process, said: IO[bytes], deadline: float) -> None:
         """Wait until the model is loaded; raise when it cannot be."""
         while process.poll() is None:
             if _is_there(self.socket) and await self._is_healthy():
@@ -275,7 +275,7 @@ def _is_there(path: str) -> bool:
     return os.path.exists(path)
 
 
-async def _ended(process: subprocess.Popen[bytes]) -> None:
+async def _ended(process: Process) -> None:
     """Ask the child to end by the end of its input, and make it when it does not."""
     if process.stdin is not None:
         try:

@@ -10,10 +10,13 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from amplifier_kit.processes.launch import PIPE, open_process
 from amplifier_module_tool_web.plain import plain_text
+
+if TYPE_CHECKING:
+    from amplifier_kit.processes.launch import Process
 
 logger = logging.getLogger(__name__)
 
@@ -67,7 +70,7 @@ class _Reader:
     def __init__(self, source: bytes) -> None:
         self._source = source
         self._lock = threading.Lock()
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: Process | None = None
         self._is_stopped = False
 
     async def run(self) -> bytes:
