@@ -315,9 +315,8 @@ async def test_vim_obeys_neither_the_project_nor_the_text(tmp_path: Path, monkey
     environ = {"PATH": os.environ["PATH"], "HOME": str(home), "TERM": "dumb"}
     given = {"command": "ls # vim: set textwidth=7 :", "other": "x"}
     script = f"call writefile([&textwidth], '{tmp_path}/width') | qall!"
-    after = await edited(
-        without_modelines(written(given)), f"vim -n -e -s -V1 -u '{home}/.vimrc' -c \"{script}\"", _Person(), environ
-    )
+    command = f'vim --not-a-term -n -c "{script}"'
+    after = await edited(without_modelines(written(given)), command, _Person(), environ)
     assert read(after) == given
     assert (tmp_path / "width").read_text(encoding="utf-8") == "0\n"
     assert not (tmp_path / "planted").exists()
