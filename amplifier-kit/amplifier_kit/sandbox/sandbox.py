@@ -68,11 +68,17 @@ class Sandbox:
         project: str | os.PathLike[str],
         *,
         hidden: Iterable[str | os.PathLike[str]] = (),
+        guarded: Iterable[str | os.PathLike[str]] = (),
     ) -> None:
-        """Keep the settings; nothing is tried or looked at yet. `hidden` are folders of secrets."""
+        """Keep the settings; nothing is tried or looked at yet.
+
+        `hidden` are folders of secrets; `guarded` are files and folders that stay as they are, besides those that
+        decide about every session.
+        """
         self.settings = settings
         self._alias = os.path.abspath(os.fspath(project))
         self._hidden = tuple(os.path.realpath(os.fspath(path)) for path in hidden)
+        self._guarded = tuple(os.path.realpath(os.fspath(path)) for path in guarded)
         self._status: Status | None = None
         self._program = ""
         self._held: list[Placeholders] = []
@@ -210,6 +216,7 @@ class Sandbox:
             hidden=self._hidden,
             writable=writable,
             readable=readable,
+            guarded=self._guarded,
         )
 
     def _tried(self) -> Status:
@@ -282,6 +289,8 @@ def sandbox_of(
 ) -> Sandbox:
     """Return the sandbox for a module, around the session's folder or another `project`; nothing is tried yet.
 
+    What the app names by the capability `session.control_files` cannot be changed inside.
+
     Raises ValueError that names the key that is wrong, and FileNotFoundError when the session has no folder and that
     of the program is gone.
     """
@@ -289,4 +298,6 @@ def sandbox_of(
     home = coordinator.get_capability("amplifier.home")
     hidden = [home] if home else []
     settings = settings_of(coordinator, config)
-    return Sandbox(settings, str(project) if project else os.getcwd(), hidden=[*hidden, amplifier_home()])
+    guarded = coordinator.get_capability("session.control_files") or ()
+    folder = str(project) if project else os.getcwd()
+    return Sandbox(settings, folder, hidden=[*hidden, amplifier_home()], guarded=guarded)

@@ -7,10 +7,11 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
+from amplifier_kit.control_files import GuardedPath, guarded_in
 from amplifier_kit.processes.programs import is_below, is_led_out
 from amplifier_kit.sandbox.errors import FolderOutsideError, LedOutError
-from amplifier_kit.sandbox.placeholders import is_placeholder
-from amplifier_kit.sandbox.places import SECRETS, STARTED, guarded_in
+from amplifier_kit.sandbox.placeholders import Placeholder, is_placeholder
+from amplifier_kit.sandbox.places import SECRETS, STARTED
 from amplifier_kit.sandbox.settings import SandboxSettings
 from amplifier_kit.sandbox.sockets import listening_sockets
 from amplifier_kit.sandbox.system import (
@@ -52,6 +53,8 @@ class Scene(NamedTuple):
     has_project: bool = True
     writable: tuple[str, ...] = ()
     readable: tuple[str, ...] = ()
+    #: What the session was made of, with links followed: nothing of it can be changed.
+    guarded: tuple[str, ...] = ()
 
 
 class View:
@@ -65,8 +68,8 @@ class View:
         self._scene = scene
         self._mounts: dict[str, _Mount] = {}
         self._links: dict[str, str] = {}
-        #: Places that must not come into being, where nothing is yet: a folder stands there as long as it is needed.
-        self.placeholders: list[str] = []
+        #: Places that must not come into being, where nothing is yet: what stands there as long as it is needed.
+        self.placeholders: list[Placeholder] = []
         #: Guarded folders with nothing in them: they may be another process's placeholders.
         self.empty: list[str] = []
         self._lay_out()
@@ -167,18 +170,18 @@ class View:
 
     def _guard(self, root: str, *, is_project: bool) -> None:
         """Keep what is run outside, or decides about it, from being changed or brought into being."""
-        for path in guarded_in(root):
-            self._guard_one(path, root, may_hold_place=is_project)
-        # The code that runs outside: it imports as it goes.
-        for path in {os.path.realpath(sys.prefix), os.path.realpath(sys.base_prefix)}:
-            if path != root and is_below(path, root):
-                self._guard_one(path, root, may_hold_place=False)
-        for name in STARTED:
-            path = os.path.join(self._scene.home, name)
+        for guarded in guarded_in(root):
+            # Other folders than the project get no folders of ours; what git reads must not come into being there either.
+            self._guard_one(guarded if is_project or guarded.git else guarded._replace(stand_in=None), root)
+        # The code that runs outside, as it imports as it goes, and what the session was made of.
+        code = {os.path.realpath(sys.prefix), os.path.realpath(sys.base_prefix), *self._scene.guarded}
+        started = [os.path.join(self._scene.home, name) for name in STARTED]
+        for path in (*sorted(path for path in code if path != root), *started):
             if is_below(path, root):
-                self._guard_one(path, root, may_hold_place=False)
+                self._guard_one(GuardedPath(path, None), root)
 
-    def _guard_one(self, path: str, root: str, *, may_hold_place: bool) -> None:
+    def _guard_one(self, guarded: GuardedPath, root: str) -> None:
+        path, stand_in, git = guarded
         if os.path.islink(path):
             # Nobody can keep the link itself from being replaced.
             path = os.path.realpath(path)
@@ -188,9 +191,9 @@ class View:
             self._put(path, _GUARD, path)
             if os.path.isdir(path) and not os.listdir(path):
                 self.empty.append(path)
-        elif may_hold_place and can_write(os.path.dirname(path)):
-            self._put(path, _GUARD)
-            self.placeholders.append(path)
+        elif stand_in is not None and can_write(_nearest_folder(path)):
+            self._put(path, _GUARD, path if stand_in.content is not None else "")
+            self.placeholders.append(Placeholder(path, stand_in.content, git))
         else:
             return
         # A folder that something is mounted in could be moved out of the way, together with it; a mount cannot.
@@ -228,6 +231,13 @@ class View:
                 return mount.kind in (_READ, _WRITE, _GUARD)
             path = os.path.dirname(path)
         return False
+
+
+def _nearest_folder(path: str) -> str:
+    """Return the folder that a path lies in, or would, as far as it exists."""
+    while not os.path.isdir(path := os.path.dirname(path)):
+        pass
+    return path
 
 
 def _writable(scene: Scene) -> list[str]:

@@ -283,13 +283,14 @@ def test_hard_links(inside: Inside, project: Path) -> None:
     [
         (".git/config", True),  # there always is one
         *((name, exists) for name in (".amplifier", ".claude", ".mcp.json", ".git/hooks") for exists in (True, False)),
+        *((name, True) for name in ("bundle.md", "bundle.yaml", "bundle.yml")),
     ],
 )
 def test_what_decides_about_the_session(inside: Inside, project: Path, name: str, exists: bool) -> None:
     """It cannot be written, replaced, removed or brought into being, also not by moving what it is in."""
     target = project / name
     (project / ".git").mkdir()
-    if exists and name in (".mcp.json", ".git/config"):
+    if (exists and name in (".mcp.json", ".git/config")) or name.startswith("bundle."):
         target.write_text("as it was", encoding="utf-8")
     elif exists:
         target.mkdir()
@@ -326,8 +327,8 @@ def test_submodules(inside: Inside, project: Path) -> None:
 def test_a_repository_that_is_led_elsewhere(
     inside: Inside, make_box: MakeBox, project: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A file that makes git take its hooks from another folder is gone after the command, and that is said."""
-    (project / ".git").mkdir()
+    """Where git's newer references let nothing stand in for `commondir`, it is gone after the command, which is said."""
+    (project / ".git" / "reftable").mkdir(parents=True)
     box = make_box()
     inside("echo ../evil > .git/commondir", box=box)
     box.close()

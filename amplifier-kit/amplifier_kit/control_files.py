@@ -1,0 +1,247 @@
+"""The files that decide, or become, what a session and git run: one table, for trust, the policy and the sandbox.
+
+Trust hashes them, the policy asks for each write to one, the sandbox keeps them as they are. What is missing here is
+missing for all three: none of them has a list of its own. What only a running session knows (the files that its bundle
+was composed of, the code of its modules) comes by the capability `session.control_files`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from enum import Flag, auto
+from typing import Final, NamedTuple
+
+
+class Use(Flag):
+    """What a row of the table is for."""
+
+    #: A change ends the trust in the project.
+    TRUST = auto()
+    #: A write is asked for each time, whatever rules allow.
+    POLICY = auto()
+    #: It cannot be changed, replaced or moved by a command in the sandbox.
+    SANDBOX = auto()
+    ALL = TRUST | POLICY | SANDBOX
+
+
+class StandIn(NamedTuple):
+    """What stands where a command must not bring something into being; `content` is None for an empty folder."""
+
+    content: bytes | None = None
+
+
+class ControlFile(NamedTuple):
+    """One row: a glob pattern relative to the project, to a folder of git or to the Amplifier home.
+
+    A pattern that ends with `/**` means a folder with everything below it.
+    """
+
+    pattern: str
+    uses: Use
+    #: What the sandbox puts there while commands run and nothing is there; None leaves the place alone.
+    stand_in: StandIn | None = None
+
+    @property
+    def path(self) -> str:
+        """The pattern without a final `/**`: what is mounted in the sandbox."""
+        return self.pattern.removesuffix("/**")
+
+    @property
+    def is_tree(self) -> bool:
+        """Whether it means a folder with everything below it."""
+        return self.pattern.endswith("/**")
+
+
+_FOLDER: Final = StandIn()
+_EMPTY: Final = StandIn(b"")
+_COMMON: Final = "commondir"
+
+#: Folders of `.amplifier` and `.claude` whose files are code, or are read as if they were configuration.
+_OF_AMPLIFIER: Final = ("modules", "bundles", "agents", "commands", "skills", "hooks")
+_OF_CLAUDE: Final = ("hooks", "commands", "agents", "skills")
+
+IN_PROJECT: Final = (
+    # As a whole in the sandbox; for the policy the folder itself, which an unknown tool may move or replace.
+    ControlFile(".amplifier", Use.POLICY | Use.SANDBOX, _FOLDER),
+    ControlFile(".amplifier/settings*", Use.POLICY),
+    ControlFile(".amplifier/*.yaml", Use.TRUST),
+    ControlFile(".amplifier/*.yml", Use.TRUST),
+    ControlFile(".amplifier/mcp.json", Use.POLICY | Use.TRUST),
+    *(ControlFile(f".amplifier/{name}/**", Use.POLICY | Use.TRUST) for name in _OF_AMPLIFIER),
+    ControlFile(".claude", Use.POLICY | Use.SANDBOX, _FOLDER),
+    ControlFile(".claude/settings*", Use.POLICY | Use.TRUST),
+    *(ControlFile(f".claude/{name}/**", Use.POLICY | Use.TRUST) for name in _OF_CLAUDE),
+    # A folder stands in, not a file: git shows untracked files, but no empty folders.
+    ControlFile(".mcp.json", Use.ALL, _FOLDER),
+    # Nothing stands in for these: a bundle that a command makes runs only when somebody names it.
+    ControlFile("bundle.md", Use.ALL),
+    ControlFile("bundle.yaml", Use.ALL),
+    ControlFile("bundle.yml", Use.ALL),
+    ControlFile("behaviors/*", Use.TRUST),
+    # It chooses among the programs that git's config names; in the sandbox only one that does so is guarded.
+    ControlFile("**/.gitattributes", Use.POLICY),
+    ControlFile(".gitattributes", Use.SANDBOX),
+)
+
+#: Below a folder of git. Everything else there (index, objects, refs, logs, HEAD) is written by everyday commands.
+IN_GIT: Final = (
+    ControlFile("hooks/**", Use.POLICY | Use.SANDBOX, _FOLDER),
+    ControlFile("config", Use.POLICY | Use.SANDBOX, _EMPTY),
+    ControlFile("config.worktree", Use.POLICY | Use.SANDBOX, _EMPTY),
+    # Leads git to the config and the hooks of another folder. This one leads to where it lies.
+    ControlFile(_COMMON, Use.POLICY | Use.SANDBOX, StandIn(b".\n")),
+    ControlFile("info/attributes", Use.POLICY | Use.SANDBOX, _EMPTY),
+    ControlFile("objects/info/alternates", Use.POLICY | Use.SANDBOX, _EMPTY),
+)
+#: What git reads in the folder of a worktree; the rest it takes from the repository.
+_OF_WORKTREE: Final = ("config.worktree", _COMMON)
+#: Where folders of git lie in one.
+_NESTED: Final = ("", "modules/**/", "worktrees/*/")
+
+#: Below the Amplifier home, of which nothing has to be trusted first. The records of sessions hold the answers to
+#: pending calls. In the sandbox the home is not there at all.
+IN_HOME: Final = (
+    *(ControlFile(name, Use.POLICY) for name in ("settings*", "keys.env", "registry.json", "mcp.json")),
+    *(
+        ControlFile(f"{name}/**", Use.POLICY)
+        for name in (
+            "agents", "bundles", "cache", "commands", "hooks", "locks", "modules", "projects", "routing", "skills",
+        )
+    ),
+)  # fmt: skip
+
+#: How deep submodules of submodules are followed.
+_DEPTH: Final = 4
+#: So many submodules are guarded in full: every mount makes each command slower, and many of them much slower. Of more
+#: than these, what is missing may come into being unless code is run from it at once.
+_MANY: Final = 16
+_RUN_FROM: Final = ("hooks", "config", _COMMON)
+#: Drivers that git has by itself: naming one of them runs no program.
+_BUILT_IN: Final = frozenset({
+    "ada", "bash", "bibtex", "cpp", "csharp", "css", "dts", "elixir", "fortran", "fountain", "golang", "html", "ini",
+    "java", "kotlin", "markdown", "matlab", "objc", "pascal", "perl", "php", "python", "r", "ruby", "rust", "scheme",
+    "tex", "text", "binary", "union",
+})  # fmt: skip
+_DRIVER: Final = re.compile(rb"(?:^|\s)(?:filter|diff|merge)=([^\s]+)", re.MULTILINE)
+
+
+class GuardedPath(NamedTuple):
+    """A path that a command in the sandbox must not change, and what stands in for it where nothing is."""
+
+    path: str
+    stand_in: StandIn | None
+    #: The folder of git that it belongs to; empty for a file of the project.
+    git: str = ""
+
+
+def project_rows(use: Use) -> tuple[ControlFile, ...]:
+    """Return the rows of a project that are for a use."""
+    return tuple(row for row in IN_PROJECT if use in row.uses)
+
+
+def git_patterns() -> tuple[str, ...]:
+    """Return the patterns that the policy asks for below a folder of git, its submodules and worktrees included."""
+    return tuple(f"{nested}{row.pattern}" for nested in _NESTED for row in IN_GIT if Use.POLICY in row.uses)
+
+
+def is_git_folder(folder: str) -> bool:
+    """Tell whether a folder is one of git itself, as of a bare repository."""
+    has_objects = os.path.isdir(os.path.join(folder, "objects")) or os.path.isfile(os.path.join(folder, _COMMON))
+    return os.path.lexists(os.path.join(folder, "HEAD")) and has_objects
+
+
+def git_folders_of(project: str) -> tuple[str, ...]:
+    """Return the folders of git that the work in a project depends on, wherever they lie.
+
+    For a worktree or a submodule that is the folder which its file `.git` names, and the repository's own; for a folder
+    in a repository that of the repository.
+    """
+    folder = os.path.realpath(project)
+    while True:
+        named = _first_line(os.path.join(folder, ".git")).removeprefix("gitdir:").strip()
+        git = os.path.realpath(os.path.join(folder, named or ".git"))
+        if is_git_folder(git) or named:
+            break
+        if is_git_folder(folder):
+            git = folder
+            break
+        if folder == os.path.dirname(folder):
+            return ()
+        folder = os.path.dirname(folder)
+    common = _first_line(os.path.join(git, _COMMON))
+    return tuple(dict.fromkeys((git, os.path.realpath(os.path.join(git, common)))) if common else (git,))
+
+
+def guarded_in(folder: str) -> Iterator[GuardedPath]:
+    """Yield the paths below a writable folder that must stay as they are, whether they exist or not."""
+    for row in project_rows(Use.SANDBOX):
+        path = os.path.join(folder, row.path)
+        if row.path != ".gitattributes" or names_driver(path):
+            yield GuardedPath(path, row.stand_in)
+    if is_git_folder(folder):  # a command can make a project look like one, so that this comes on top
+        yield from _guarded_in_git(folder)
+    git = os.path.join(folder, ".git")
+    if os.path.isdir(git) and not os.path.islink(git):
+        yield from _guarded_in_git(git)
+    elif os.path.lexists(git):
+        yield GuardedPath(git, None)
+        if os.path.isdir(git):  # a link: what it leads to, where that is in the folder
+            yield from _guarded_in_git(os.path.realpath(git))
+
+
+def names_driver(attributes: str) -> bool:
+    """Tell whether a file of attributes names a filter, or a driver for diffs or merges, that is not git's own."""
+    try:
+        with open(attributes, "rb") as file:
+            named = _DRIVER.findall(file.read(1_000_000))
+    except OSError:
+        return False
+    return any(name.decode("utf-8", "replace") not in _BUILT_IN for name in named)
+
+
+def has_reftable(git: str) -> bool:
+    """Tell whether a repository keeps its references in the newer format, with which no `commondir` can stand in.
+
+    git takes such a repository for a worktree of itself, and locks the one table of references twice.
+    """
+    return os.path.isdir(os.path.join(git, "reftable"))
+
+
+def _guarded_in_git(git: str) -> Iterator[GuardedPath]:
+    repositories = (git, *_nested(os.path.join(git, "modules"), _DEPTH))
+    for number, folder in enumerate(repositories):
+        for row in IN_GIT:
+            is_needed = number <= _MANY or row.path in _RUN_FROM or os.path.lexists(os.path.join(folder, row.path))
+            if Use.SANDBOX in row.uses and is_needed and not (row.path == _COMMON and has_reftable(folder)):
+                yield GuardedPath(os.path.join(folder, row.path), row.stand_in, folder)
+    for folder in (each for one in repositories for each in _nested(os.path.join(one, "worktrees"), 0)):
+        for row in IN_GIT:
+            if row.path in _OF_WORKTREE:
+                # A worktree without a `commondir` is broken: one that leads to itself would make it a repository.
+                stand_in = row.stand_in if row.path != _COMMON else None
+                yield GuardedPath(os.path.join(folder, row.path), stand_in, folder)
+
+
+def _nested(folder: str, depth: int) -> Iterator[str]:
+    """Yield the folders of submodules, whose names may have slashes, or of worktrees: those that have a HEAD."""
+    try:
+        with os.scandir(folder) as entries:
+            found = sorted(entry.path for entry in entries if entry.is_dir(follow_symlinks=False))
+    except OSError:
+        return
+    for path in found:
+        if os.path.lexists(os.path.join(path, "HEAD")):
+            yield path
+            yield from _nested(os.path.join(path, "modules"), depth - 1) if depth else ()
+        elif depth:
+            yield from _nested(path, depth - 1)
+
+
+def _first_line(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8", errors="surrogateescape") as file:
+            return file.readline(4_096).strip()
+    except OSError:
+        return ""
