@@ -26,7 +26,7 @@ def repository(tmp_path: Path) -> Path:
 
 
 def test_every_row_is_for_something() -> None:
-    """A row without a use protects nothing, and what trust covers outside of bundles is asked for when it is written."""
+    """A row without a use protects nothing, and only what the sandbox keeps has something to stand in for it."""
     assert all(row.uses for row in (*IN_PROJECT, *IN_GIT))
     assert all(row.stand_in is None or Use.SANDBOX in row.uses for row in (*IN_PROJECT, *IN_GIT))
 

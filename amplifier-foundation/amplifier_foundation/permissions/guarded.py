@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from amplifier_foundation.paths import Home
+from amplifier_foundation.permissions.known_tools import KNOWN_TOOLS
 from amplifier_foundation.permissions.places import policy_files
+from amplifier_kit.control_files import IN_HOME, Use, git_folders_of, git_patterns, project_rows
 from amplifier_kit.policy import Facts, Rule
 from amplifier_kit.policy.glob import escaped
+from amplifier_kit.policy.segment import HOLE
 
 _WRITE: Final = "filesystem.write"
 _READ: Final = "filesystem.read"
@@ -20,52 +24,121 @@ _RULES: Final = (
 )
 _TRUST: Final = "this is where it is kept which projects are trusted"
 _RUNS: Final = "what lies here decides what sessions run and with what"
+_GIT: Final = "git runs what this file says, also when you work in the repository yourself"
 
-#: Below a project: what names programs, servers and modules that sessions start.
-_IN_PROJECT: Final = (
-    ".amplifier/settings*.yaml",
-    ".amplifier/settings*.yml",
-    ".amplifier/mcp.json",
-    ".amplifier/hooks/**",
-    ".mcp.json",
-    ".claude/settings*.json",
-    ".claude/hooks/**",
-)
-#: Below the home, of which nothing has to be trusted first.
-_FILES_OF_HOME: Final = ("settings*.yaml", "keys.env", "registry.json", "mcp.json")
-#: The records of sessions, too: they hold the answers to calls that wait.
-_TREES_OF_HOME: Final = ("agents", "bundles", "cache", "hooks", "locks", "modules", "projects", "routing", "skills")
+#: Programs that write to files which their words name. What others write, the sandbox stops.
+_WRITERS: Final = frozenset({
+    "chmod", "chown", "cp", "dd", "ed", "install", "link", "ln", "mkdir", "mkfifo", "mv", "patch", "rm", "rmdir",
+    "rsync", "sponge", "symlink", "tee", "touch", "truncate", "unlink",
+})  # fmt: skip
+#: Texts of a call that are looked at; a path is no longer than these characters.
+_MOST_TEXTS: Final = 1_000
+_LONGEST: Final = 4_096
+#: Folders that a line goes to before something is written there.
+_MOST_FOLDERS: Final = 8
 
 
-def guards(home: Home, project: Path, session: Path | None) -> tuple[Rule, ...]:
+def guards(home: Home, project: Path, session: Path | None, control_files: Iterable[Path] = ()) -> tuple[Rule, ...]:
     """Return rules that ask for writing what decides about sessions of a project; no rule that allows lifts them.
 
-    A folder of the home that the project itself lies in is not among them: the work is done there.
+    A folder of the home that the project itself lies in is not among them: the work is done there. `control_files` are
+    files and folders that the session was made of.
     """
     rules = [_asked(str(path), _RULES) for path in policy_files(home, project, session)]
     # A tool that nobody knows may move or remove a folder as a whole.
-    rules += [_asked(str(folder), _RULES) for folder in (home.path, project / ".amplifier")]
+    rules.append(_asked(str(home.path), _RULES))
     rules.append(_asked(str(home.trust), _TRUST))
-    rules += [_asked(str(project), _RUNS, pattern) for pattern in _IN_PROJECT]
-    rules += [_asked(str(home.path), _RUNS, pattern) for pattern in _FILES_OF_HOME]
+    rules += [_asked(str(project), _RUNS, row.pattern) for row in project_rows(Use.POLICY)]
+    rules += [_asked(str(path), _RUNS, "**") for path in control_files]
     here = Path(os.path.realpath(project))
-    trees = [home.path / name for name in _TREES_OF_HOME]
-    rules += [_asked(str(tree), _RUNS, "**") for tree in trees if not here.is_relative_to(os.path.realpath(tree))]
+    for row in IN_HOME:
+        if not (row.is_tree and here.is_relative_to(os.path.realpath(home.path / row.path))):
+            rules.append(_asked(str(home.path), _RUNS, row.pattern))
+    # Wherever a repository lies: below the project, around it, or elsewhere with the project as its worktree.
+    folders = ["/**/.git", *(escaped(path) for path in git_folders_of(str(project)))]
+    for folder in dict.fromkeys(folders):
+        rules += [_rule(folder, _GIT), *(_rule(f"{folder}/{pattern}", _GIT) for pattern in git_patterns())]
     return tuple(rules)
 
 
-def as_writing(known: Facts) -> Facts | None:
+def as_writing(known: Facts, details: Mapping[str, Any], project: Path) -> Facts | None:
     """Return the files that an action may write, as writing them; None when it writes none.
 
-    Of an action that nobody knows, every file that it names may be written.
+    Of an action that nobody knows, every file that it names may be written, under whatever name it has it.
     """
     named = () if known.action in (_READ, _EXEC) else known.paths
-    written = tuple(dict.fromkeys([*named, *known.writes]))
+    written = dict.fromkeys([*named, *known.writes])
+    spelled = {path for path in known.spelled if path not in {*known.reads, *known.paths} - set(written)}
+    for text, base in _texts(known, details, project):
+        _place(text, base, written, spelled)
     if not written:
         return None
-    read = {*known.reads, *known.paths} - set(written)
-    return Facts(_WRITE, known.tool, paths=written, spelled=tuple(path for path in known.spelled if path not in read))
+    return Facts(_WRITE, known.tool, paths=tuple(written), spelled=tuple(sorted(spelled)))
+
+
+def _texts(known: Facts, details: Mapping[str, Any], project: Path) -> Iterator[tuple[str, Path]]:
+    """Yield texts that may name a file which is written, each with the folder that it is relative to."""
+    base = details.get("working_dir")
+    folders = [project / base if isinstance(base, str | Path) and base else project]
+    lines = [[word for word in segment.words or () if HOLE not in word] for segment in known.commands or ()]
+    for words in lines:
+        if len(words) > 1 and words[0] in ("cd", "pushd") and len(folders) < _MOST_FOLDERS:
+            folders.append(folders[-1] / words[-1])
+    for words in lines:
+        if words and _is_writer(words[0].rpartition("/")[2], words[1:]):
+            named = [part for word in words[1:] for part in (word, word.partition("=")[2]) if part]
+            yield from ((text, folder) for text in named for folder in folders)
+    # A file that is not known may be any of the folder that the line goes to.
+    redirects = [each for segment in known.commands or () for each in segment.redirects if each.kind == "write"]
+    if any(each.target is None for each in redirects):
+        yield from ((".", folder) for folder in folders[1:])
+    is_unknown = known.action.startswith(("tool.", "mcp.")) and known.tool not in KNOWN_TOOLS
+    if is_unknown:
+        yield from ((text, folders[0]) for text in _all_texts(details.get("tool_input")))
+
+
+def _is_writer(program: str, words: list[str]) -> bool:
+    if program in ("sed", "gsed", "perl"):  # mostly they only show something
+        return any(word.startswith(("-i", "--in-place")) or "i" in word[1:] for word in words if word.startswith("-"))
+    return program in _WRITERS
+
+
+def _all_texts(value: Any) -> Iterator[str]:
+    """Yield the texts in what a tool was given, however deep; those that cannot be a path are left out."""
+    waiting, seen = [value], 0
+    while waiting and seen < _MOST_TEXTS:
+        each = waiting.pop()
+        seen += 1
+        if isinstance(each, Mapping):
+            waiting += each.values()
+        elif isinstance(each, list | tuple):
+            waiting += each
+        elif isinstance(each, str) and len(each) <= _LONGEST and "\n" not in each:
+            yield _unquoted(each) if each.startswith("file://") else each
+
+
+def _unquoted(uri: str) -> str:
+    from urllib.parse import unquote, urlsplit
+
+    return unquote(urlsplit(uri).path)
+
+
+def _place(text: str, base: Path, written: dict[Path, None], spelled: set[Path]) -> None:
+    from amplifier_kit.policy.places import PlaceError
+    from amplifier_kit.policy.places import resolved as resolve
+    from amplifier_kit.policy.places import spelled as spell
+
+    try:
+        path, as_written = resolve(text, base), spell(text, base)
+    except (PlaceError, ValueError, OSError):
+        return  # no path, or one that is refused as it is
+    written[path] = None
+    spelled.add(as_written)
 
 
 def _asked(place: str, reason: str, pattern: str = "") -> Rule:
-    return Rule("ask", action=_WRITE, path="/".join(filter(None, (escaped(place), pattern))), reason=reason)
+    return _rule("/".join(filter(None, (escaped(place), pattern))), reason)
+
+
+def _rule(pattern: str, reason: str) -> Rule:
+    return Rule("ask", action=_WRITE, path=pattern, reason=reason)

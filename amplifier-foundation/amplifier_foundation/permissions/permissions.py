@@ -69,12 +69,13 @@ class Permissions:
         session: Path | None = None,
         bundles: Iterable[Path] = (),
         user_file: Path | None = None,
+        control_files: Iterable[Path] = (),
     ) -> Permissions:
         """Read every source there is; what is wrong with them is in `problems`, and nothing fails open.
 
         `is_trusted` is what the record of trusted folders says unless it is given. `session` is the folder of the
         session, whose remembered rules hold as well; `bundles` are the roots of its bundles. `user_file` stands in for
-        the user's own file.
+        the user's own file. `control_files` are those that the session was made of.
         """
         if is_trusted is None:
             from amplifier_foundation.trust import TrustStore
@@ -96,7 +97,7 @@ class Permissions:
             with_readable(default_rules(), session, bundles),
         ]
         known = [source for source in found if source is not None]
-        permissions = cls(known, project, guards(home, project, session))
+        permissions = cls(known, project, guards(home, project, session, control_files))
         permissions._stamps = stamps
         return permissions
 
@@ -215,7 +216,7 @@ class Permissions:
             self._by_name(named, judged)
         for each in (known, named) if is_named else (known,):
             self._tighten(each, judged)
-        self._guard(known, judged)
+        self._guard(known, details, judged)
         return judged.values()
 
     def _by_own_rules(self, known: Facts) -> dict[str, Judgement]:
@@ -248,9 +249,9 @@ class Permissions:
             if decision.verdict in ("ask", "deny"):
                 _put_strictest(judged, self._judgement(decision))
 
-    def _guard(self, known: Facts, judged: dict[str, Judgement]) -> None:
+    def _guard(self, known: Facts, details: Mapping[str, Any], judged: dict[str, Judgement]) -> None:
         """Ask for writing what decides about the session, and say so even where somebody asks for another reason."""
-        written = as_writing(known) if self.guards else None
+        written = as_writing(known, details, self.project) if self.guards else None
         if written is None:
             return
         for decision in self._guarding.decide_parts(written):

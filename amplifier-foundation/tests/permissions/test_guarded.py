@@ -26,6 +26,41 @@ _DECIDING = [
     "./src/../.amplifier/policy.yaml",
     ".Amplifier/POLICY.yaml",
     ".amplifier",
+    ".amplifier/modules/tool-x/amplifier_module_tool_x/__init__.py",
+    ".amplifier/bundles/dev/bundle.md",
+    ".amplifier/agents/explorer.md",
+    ".amplifier/commands/ship.md",
+    ".amplifier/skills/mine/SKILL.md",
+    ".claude",
+    ".claude/commands/ship.md",
+    ".claude/agents/explorer.md",
+    ".claude/skills/mine/SKILL.md",
+    "bundle.md",
+    "bundle.yaml",
+    "bundle.yml",
+    ".gitattributes",
+    "deep/er/.gitattributes",
+    ".git",
+    ".git/config",
+    ".git/config.worktree",
+    ".git/commondir",
+    ".git/hooks/pre-commit",
+    ".git/info/attributes",
+    ".git/objects/info/alternates",
+    ".git/modules/sub/config",
+    ".git/modules/deep/er/hooks/post-checkout",
+    ".git/modules/a/modules/b/commondir",
+    ".git/worktrees/tree/config.worktree",
+    ".git/worktrees/tree/commondir",
+    "vendor/lib/.git/config",
+    "vendor/lib/.git/hooks/post-merge",
+    "vendor/lib/.git",
+    ".GIT/Config",
+    ".git./config",
+    ".git/config. ",
+    ".git//config/",
+    "src/../.git/./hooks/pre-push",
+    ".git\u200c/config",
 ]
 _OF_HOME = [
     "policy.yaml",
@@ -36,6 +71,8 @@ _OF_HOME = [
     "mcp.json",
     "bundles/mine/bundle.yaml",
     "agents/helper.md",
+    "commands/ship.md",
+    "skills/mine/SKILL.md",
     "cache/somebody/module.py",
     "projects/slug/sessions/other/waiting-calls.json",
 ]
@@ -62,7 +99,25 @@ def test_writing_what_decides_in_the_home_is_asked_for(load: Load, home: Home, p
     assert load(user=_EVERYTHING).judge(*_write(home.path / path)).verdict == "ask"
 
 
-@pytest.mark.parametrize("path", ["README.md", "src/policy.yaml", ".amplifier/skills/mine/SKILL.md", "bundle.yaml"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "README.md",
+        "src/policy.yaml",
+        "src/bundle.yaml",
+        "config",
+        "hooks/pre-commit",
+        ".github/workflows/test.yaml",
+        ".gitignore",
+        ".git/HEAD",
+        ".git/index",
+        ".git/refs/heads/config",
+        ".git/COMMIT_EDITMSG",
+        ".git/info/exclude",
+        ".git/logs/refs/heads/hooks/one",
+        "AGENTS.md",
+    ],
+)
 def test_other_files_are_written_as_rules_say(load: Load, path: str) -> None:
     """What decides nothing by itself is not asked for."""
     assert load(user=_EVERYTHING).judge(*_write(path)).verdict == "allow"
@@ -96,10 +151,32 @@ def test_what_is_denied_stays_denied(load: Load) -> None:
         ("filesystem.write", {"patch": "*** Update File: a\n*** Move to: .amplifier/policy.yaml"}),
         ("process.exec", {"command": "echo 'rules: []' > .amplifier/policy.yaml"}),
         ("process.exec", {"command": "true; { echo 'rules: []'; } >> ./.amplifier/policy.local.yaml"}),
+        ("filesystem.write", {"patch": "*** Add File: .git/hooks/pre-commit\n+x"}),
+        ("filesystem.write", {"patch": "*** Update File: .git/config\n*** Move to: elsewhere"}),
+        ("network.fetch", {"url": "https://example.com", "save_to_file": ".git/hooks/pre-commit"}),
+        ("process.exec", {"command": "echo x > .git/config"}),
+        ("process.exec", {"command": "cd .git && echo x > config"}),
+        ("process.exec", {"command": "printf x | tee -a .git/config"}),
+        ("process.exec", {"command": "cp evil .git/hooks/pre-commit"}),
+        ("process.exec", {"command": "cd .git; cp ../evil hooks"}),
+        ("process.exec", {"command": "install -m 755 -t .git/hooks evil"}),
+        ("process.exec", {"command": "cp --target-directory=.git/hooks evil"}),
+        ("process.exec", {"command": "dd if=evil of=.git/config"}),
+        ("process.exec", {"command": "sed -i s/a/b/ .git/config"}),
+        ("process.exec", {"command": "mv .git old"}),
+        ("process.exec", {"command": "rm -rf .amplifier/modules"}),
+        ("process.exec", {"command": "ln -sf /tmp/evil .claude/settings.json"}),
+        ("process.exec", {"command": "timeout 5 cp evil .git/commondir"}),
+        ("mcp.call", {"destination_path": ".git/config"}),
+        ("mcp.call", {"uri": "file://PROJECT/.git/hooks/pre-commit"}),
+        ("mcp.call", {"edits": [{"where": {"name": "./.git/config"}, "text": "x"}]}),
+        ("tool.anything", {"to": "bundle.md"}),
     ],
 )
-def test_every_way_to_write_counts(load: Load, action: str, given: dict[str, str]) -> None:
-    """Tools of other names, patches, downloads and redirects are asked for alike."""
+def test_every_way_to_write_counts(load: Load, project: Path, action: str, given: dict[str, Any]) -> None:
+    """Tools of other names, patches, downloads, redirects and programs that write are asked for alike."""
+    if "uri" in given:
+        given = {"uri": given["uri"].replace("PROJECT", str(project))}
     name = action.removeprefix("tool.") if action.startswith("tool.") else "any"
     details = {"tool_name": name, "tool_input": given}
     assert load(user=_EVERYTHING).judge(action, details).verdict == "ask"
@@ -110,6 +187,11 @@ def test_every_way_to_write_counts(load: Load, action: str, given: dict[str, str
     [
         ("tool.read_file", {"file_path": ".amplifier/policy.yaml"}),
         ("process.exec", {"command": "sort < .amplifier/policy.yaml > sorted"}),
+        ("process.exec", {"command": "cat .git/config bundle.md"}),
+        ("process.exec", {"command": "sed -n 10,25p bundle.md"}),
+        ("process.exec", {"command": "git log -- .gitattributes && git add .gitattributes && git commit -m x"}),
+        ("process.exec", {"command": "git switch -c other; git stash; git rebase main; cp a b; rm -rf build"}),
+        ("tool.todo", {"todos": [{"content": "look at .git/config and bundle.md"}]}),
     ],
 )
 def test_reading_is_not_writing(load: Load, action: str, given: dict[str, str]) -> None:
@@ -144,7 +226,8 @@ def test_a_project_in_the_home_is_worked_on(home: Home) -> None:
     project.mkdir(parents=True)
     (home.path / "policy.yaml").write_text(_EVERYTHING, encoding="utf-8")
     permissions = Permissions.load(home, project)
-    assert permissions.judge(*_write("bundle.yaml")).verdict == "allow"
+    assert permissions.judge(*_write("context/words.md")).verdict == "allow"
+    assert permissions.judge(*_write("bundle.yaml")).verdict == "ask"
     assert permissions.judge(*_write("../../policy.yaml")).verdict == "ask"
 
 
@@ -155,3 +238,53 @@ def test_the_home_in_the_project(project: Path) -> None:
     permissions = Permissions.load(home, project)
     for path in (".amplifier/policy.yaml", ".amplifier/trust.json", ".amplifier/keys.env"):
         assert permissions.judge(*_write(path)).verdict == "ask"
+
+
+def test_repositories_around_and_elsewhere(home: Home, project: Path, tmp_path: Path) -> None:
+    """A folder of a repository, a worktree and a submodule depend on folders of git that lie outside of the project."""
+    (home.path / "policy.yaml").write_text(_EVERYTHING, encoding="utf-8")
+    bare = tmp_path / "store" / "repository"
+    for folder in (bare, bare / "worktrees" / "tree"):
+        (folder / "objects").mkdir(parents=True)
+        (folder / "HEAD").touch()
+    (bare / "worktrees" / "tree" / "commondir").write_text("../..\n", encoding="utf-8")
+    (project / ".git").write_text(f"gitdir: {bare}/worktrees/tree\n", encoding="utf-8")
+    (project / "sub").mkdir()
+    for place in (project, project / "sub"):
+        permissions = Permissions.load(home, place)
+        for path in (project / ".git", bare / "config", bare / "hooks/x", bare / "worktrees/tree/commondir", bare):
+            assert permissions.judge(*_write(path)).verdict == "ask", path
+        assert permissions.judge(*_write(bare / "worktrees/tree/HEAD")).verdict == "allow"
+
+
+def test_what_the_session_was_made_of(home: Home, project: Path) -> None:
+    """The files that a session was composed of, and the code of its modules, are asked for wherever they lie."""
+    (home.path / "policy.yaml").write_text(_EVERYTHING, encoding="utf-8")
+    made_of = [project / "tools" / "tool-x", project / "parts" / "base.yaml"]
+    permissions = Permissions.load(home, project, control_files=made_of)
+    for path in ("tools/tool-x/code.py", "tools/tool-x/__pycache__/code.pyc", "tools/tool-x", "parts/base.yaml"):
+        assert permissions.judge(*_write(path)).verdict == "ask", path
+    assert permissions.judge(*_write("tools/tool-y/code.py")).verdict == "allow"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "git config filter.x.clean evil",
+        "git config --local core.hooksPath evil",
+        "git -c core.fsmonitor=evil status",
+        "git --git-dir=evil status",
+    ],
+)
+def test_git_settings_are_asked_for_whatever_rules_allow(load: Load, command: str) -> None:
+    """A rule that allows all of git does not allow to change what git runs."""
+    permissions = load(user='rules: [{command: "git *", verdict: allow}, {command: "git config *", verdict: allow}]\n')
+    details = {"tool_name": "bash", "tool_input": {"command": command}}
+    assert permissions.judge("process.exec", details).verdict != "allow"
+
+
+@pytest.mark.parametrize("command", ["git submodule add https://x.example/y", "git worktree add ../tree", "tee .git/x"])
+def test_what_changes_a_repository_is_asked_for_without_rules(load: Load, command: str) -> None:
+    """By the rules that ship, nobody adds a submodule or a worktree unasked."""
+    details = {"tool_name": "bash", "tool_input": {"command": command}}
+    assert load().judge("process.exec", details).verdict == "ask"

@@ -14,6 +14,7 @@ MAX_LINKS = 40
 MAX_LENGTH = 4_096
 #: Names there lead elsewhere for each process that asks.
 _REFUSED = ("/proc", "/dev/fd", "/dev/stdin", "/dev/stdout", "/dev/stderr", "/sys/fs/fuse")
+_TRAILING = re.compile(r"(?<=[^/. ])[. ]+(?=/|\Z)")
 
 
 class PlaceError(ValueError):
@@ -119,7 +120,8 @@ def prefix_of(parts: tuple[str, ...]) -> str:
 def folded(text: str) -> str:
     """Return a path's text as the most forgiving file system reads it: for rules that restrict."""
     visible = "".join(character for character in text if unicodedata.category(character) != "Cf")
-    return unicodedata.normalize("NFKC", visible).casefold()
+    # Some file systems take `.git.` and `.git ` for `.git`.
+    return _TRAILING.sub("", unicodedata.normalize("NFKC", visible).casefold())
 
 
 def path_matches(pattern: Sequence[str], path: Sequence[str]) -> bool:

@@ -171,7 +171,7 @@ class View:
     def _guard(self, root: str, *, is_project: bool) -> None:
         """Keep what is run outside, or decides about it, from being changed or brought into being."""
         for guarded in guarded_in(root):
-            # Other folders than the project get no folders of ours; what git reads must not come into being there either.
+            # Folders other than the project get none of ours; what git reads must not come into being there either.
             self._guard_one(guarded if is_project or guarded.git else guarded._replace(stand_in=None), root)
         # The code that runs outside, as it imports as it goes, and what the session was made of.
         code = {os.path.realpath(sys.prefix), os.path.realpath(sys.base_prefix), *self._scene.guarded}

@@ -327,7 +327,7 @@ def test_submodules(inside: Inside, project: Path) -> None:
 def test_a_repository_that_is_led_elsewhere(
     inside: Inside, make_box: MakeBox, project: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Where git's newer references let nothing stand in for `commondir`, it is gone after the command, which is said."""
+    """Where git's newer references let nothing stand in for `commondir`, it is gone after the command; that is said."""
     (project / ".git" / "reftable").mkdir(parents=True)
     box = make_box()
     inside("echo ../evil > .git/commondir", box=box)
