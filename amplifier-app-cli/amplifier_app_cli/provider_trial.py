@@ -67,7 +67,7 @@ async def provider_brought_up(app: App, name: str | None) -> AsyncIterator[tuple
     coordinator = session.coordinator
     coordinator.hooks.register(MODULE_LOAD_FAILED, lambda _, data: failures.append(str(data["error"])), name="trial")
     coordinator.register_capability("session.working_dir", str(app.project))
-    release = hold(prepared.modules.values())
+    release = hold(prepared.modules.values(), prepared.project)
     try:
         await coordinator.mount("module-source-resolver", PreparedModules(prepared.modules))
         with _warnings_held() as warned:

@@ -6,26 +6,29 @@ import os
 import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
+from amplifier_foundation.composed import PACKAGES
 from amplifier_foundation.errors import FoundationError
+from amplifier_foundation.trust_rules import local_folder
+from amplifier_kit.control_files import Use, project_rows
 
-#: Files beside each other that may name code: looked for by these patterns, one folder deep.
-_PATTERNS: Final = (
-    ".amplifier/*.yaml",
-    ".amplifier/*.yml",
-    ".amplifier/mcp.json",
-    ".claude/settings*.json",
-    ".amplifier/modules/*/pyproject.toml",
-    "behaviors/*",
+if TYPE_CHECKING:
+    from amplifier_foundation.bundles.layer import Layer
+    from amplifier_foundation.composed import Composed
+    from amplifier_foundation.prepared import Prepared
+
+#: What tools write into such folders by themselves, and Python does not import from: what lies in `__pycache__` of a
+#: project is never loaded (`amplifier_foundation.import_path`).
+_IGNORED: Final = frozenset(
+    {".git", "__pycache__", "node_modules", ".venv", ".pytest_cache", ".mypy_cache", ".ruff_cache", ".hypothesis"}
 )
-_NAMES: Final = (".mcp.json", "bundle.md", "bundle.yaml")
-#: Folders of which every file counts, however deep.
-_TREES: Final = (".amplifier/bundles", ".amplifier/hooks", ".amplifier/agents", ".claude/hooks")
-#: What tools write into such folders by themselves.
-_IGNORED: Final = frozenset({".git", "__pycache__"})
 #: More files than these are no configuration that a person has looked at.
 _MOST_FILES: Final = 10_000
+#: Of a project that is a module itself, the files that are imported and those that say how it is built.
+_BUILT_BY: Final = frozenset({"pyproject.toml", "setup.py", "setup.cfg"})
+#: The folder itself, as a relative path.
+_ITSELF: Final = "."
 
 
 class ControlFileError(FoundationError):
@@ -37,8 +40,9 @@ class ControlFileError(FoundationError):
 def control_file_hashes(folder: Path, more: Iterable[str] = ()) -> dict[str, str]:
     """Return the hash of each control file of a project, by its path relative to the folder; links are followed.
 
-    `more` are relative paths that count too if they exist. Raises ControlFileError, naming the file, for one that
-    cannot be read, and for a project with too many of them.
+    `more` are relative paths that count too if they exist, of a folder all that is below it; of `.`, the project
+    itself, what Python imports. Raises ControlFileError, naming the file, for one that cannot be read, and for a
+    project with too many of them.
     """
     hashes: dict[str, str] = {}
     for relative in _control_files(folder, more):
@@ -49,19 +53,72 @@ def control_file_hashes(folder: Path, more: Iterable[str] = ()) -> dict[str, str
     return hashes
 
 
+def covered_by(relative: str, more: Iterable[str]) -> bool:
+    """Tell whether what lies at a path of a project counts, in every one or as one of `more`."""
+    trees = (row.path for row in project_rows(Use.TRUST) if row.is_tree)
+    return any(_is_below(relative, tree) for tree in (*trees, *more))
+
+
+def code_in_project(composed: Composed, layers: Iterable[Layer], project: Path, home: Path) -> tuple[Path, ...]:
+    """Return what of a project becomes the plan of a session or runs in it: its bundle's files, agents and modules.
+
+    Files and folders, with links followed; nothing that lies in the home, which is the user's. A module or package
+    that is the project as a whole is the project itself.
+    """
+    files = [layer.document.path for layer in layers]
+    roots = [*(Path(root) for root in composed.namespaces.values()), *(path.parent for path in files)]
+    agents = [root / "agents" for root in roots if (root / "agents").is_dir()]
+    modules = [path for use in composed.modules if (path := local_folder(use.source)) is not None]
+    return _inside([*files, *agents, *modules], project, home)
+
+
+def control_files_of(prepared: Prepared) -> tuple[Path, ...]:
+    """Return what a session was made of, as far as it lies in the project: the capability `session.control_files`.
+
+    Besides what runs, that is what its bundle has the model read at the start. The project as a whole is left out, also
+    when it is a module or a package of the bundle: the work is done there.
+    """
+    composed, project = prepared.composed, prepared.project
+    code = code_in_project(composed, prepared.layers, project, prepared.home.path)
+    loaded = [*prepared.modules.values(), *prepared.package_paths, *map(Path, composed.context.values())]
+    found = dict.fromkeys((*code, *_inside(loaded, project, prepared.home.path)))
+    is_package = {Path(use.source).resolve() for use in composed.modules if use.section == PACKAGES}
+    here = project.resolve()
+    if here in is_package:  # its `src`, too, is what is worked on
+        found = dict.fromkeys(path for path in found if path not in map(Path.resolve, prepared.package_paths))
+    return tuple(path for path in found if path != here)
+
+
+def _inside(paths: Iterable[Path], project: Path, home: Path) -> tuple[Path, ...]:
+    here, own = project.resolve(), home.resolve()
+    found = (path.resolve() for path in paths)
+    return tuple(dict.fromkeys(path for path in found if path.is_relative_to(here) and not path.is_relative_to(own)))
+
+
+def _is_below(relative: str, above: str) -> bool:
+    return relative == above or relative.startswith(f"{above}/")
+
+
 def _control_files(folder: Path, more: Iterable[str]) -> Iterator[str]:
-    for pattern in _PATTERNS:
-        for path in sorted(folder.glob(pattern)):
-            if not path.is_dir():
-                yield path.relative_to(folder).as_posix()
-    for name in _NAMES:
-        if os.path.lexists(folder / name) and not (folder / name).is_dir():
-            yield name
-    for tree in _TREES:
-        yield from _files_below(folder, folder / tree)
+    for row in project_rows(Use.TRUST):
+        if row.is_tree:
+            yield from _files_below(folder, folder / row.path)
+            continue
+        found = sorted(folder.glob(row.pattern)) if "*" in row.pattern else [folder / row.pattern]
+        yield from (
+            path.relative_to(folder).as_posix() for path in found if os.path.lexists(path) and not path.is_dir()
+        )
     for relative in more:
-        if os.path.lexists(folder / relative):
-            yield relative
+        if relative == _ITSELF:
+            yield from filter(_is_imported, _files_below(folder, folder))
+        elif os.path.lexists(folder / relative):
+            yield from _files_below(folder, folder / relative)
+
+
+def _is_imported(relative: str) -> bool:
+    from importlib.machinery import all_suffixes
+
+    return relative.rpartition("/")[2] in _BUILT_BY or relative.endswith(tuple(all_suffixes()))
 
 
 def _files_below(folder: Path, tree: Path) -> Iterator[str]:

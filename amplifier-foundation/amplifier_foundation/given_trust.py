@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,20 +19,29 @@ class GivenTrust:
     project: Path
     #: The hash of each control file; None when they could not be read, and then nothing is trusted.
     files: Mapping[str, str] | None
+    #: What counts besides the files that count in every project, relative to it.
+    covers: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, project: Path, given: bool | GivenTrust | None) -> GivenTrust | None:
-        """Return trust in a project as it is now, or that which was given before; None for none. Never raises."""
-        return cls(project, _hashes(project)) if given is True else given or None
+    def of(cls, project: Path, given: bool | GivenTrust | None, code: Iterable[Path] = ()) -> GivenTrust | None:
+        """Return trust in a project as it is now, or that which was given before; None for none. Never raises.
+
+        `code` are files and folders of the project that count besides those that count in every one.
+        """
+        if given is not True:
+            return given or None
+        real = project.resolve()
+        covers = tuple(sorted(path.relative_to(real).as_posix() for path in code if path.is_relative_to(real)))
+        return cls(project, _hashes(project, covers), covers)
 
     @property
     def holds(self) -> bool:
         """Whether the project is still what was trusted."""
-        return self.files is not None and _hashes(self.project) == self.files
+        return self.files is not None and _hashes(self.project, self.covers) == self.files
 
 
-def _hashes(project: Path) -> dict[str, str] | None:
+def _hashes(project: Path, covers: tuple[str, ...]) -> dict[str, str] | None:
     try:
-        return control_file_hashes(project.resolve())
+        return control_file_hashes(project.resolve(), covers)
     except (ControlFileError, OSError):
         return None  # nobody can say what is trusted, so that nothing is

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable
+from importlib.machinery import EXTENSION_SUFFIXES, SOURCE_SUFFIXES, ExtensionFileLoader, FileFinder, SourceFileLoader
 from pathlib import Path
 from threading import Lock
+from types import CodeType
 from typing import Final
 
 #: How many sessions need each folder that this module has put on the path. Like the path itself, one for the process.
@@ -15,16 +18,23 @@ _needed: Final[Counter[str]] = Counter()
 #: Every folder that was ever held: what was imported from one stays in memory.
 _known: Final[set[str]] = set()
 _lock: Final = Lock()
+#: Folders of projects: what is imported from below them is compiled from its source each time.
+_of_projects: Final[set[str]] = set()
 
 
-def hold(folders: Iterable[Path]) -> Callable[[], None]:
+def hold(folders: Iterable[Path], project: Path | None = None) -> Callable[[], None]:
     """Put folders at the end of `sys.path`, so that the program's own packages win; return what takes them off again.
 
-    A folder that several sessions need stays until the last of them lets go, and one that was there before stays.
+    A folder that several sessions need stays until the last of them lets go, and one that was there before stays. What
+    lies in the `project` is never loaded from compiled files: a command there may have written them, and whether they
+    belong to the source, which is what was trusted, Python does not check.
     """
     held: list[str] = []
+    wanted = list(dict.fromkeys(map(str, folders)))
     with _lock:
-        for folder in dict.fromkeys(map(str, folders)):
+        if project is not None:
+            _compile_from_source(wanted, project)
+        for folder in wanted:
             if folder in _needed:
                 _needed[folder] += 1
             elif folder in sys.path:
@@ -75,3 +85,40 @@ def of_other_session(module_id: str, own: Iterable[Path]) -> Path | None:
     if origin is None or not any(origin.is_relative_to(folder) for folder in others):
         return None
     return origin
+
+
+class _FromSource(SourceFileLoader):
+    """Load a module from its source alone: nothing is read from `__pycache__`, and nothing is written there."""
+
+    def get_code(self, fullname: str) -> CodeType:
+        """Return the compiled source."""
+        path = self.get_filename(fullname)
+        return self.source_to_code(self.get_data(path), path)
+
+
+def _compile_from_source(folders: Iterable[str], project: Path) -> None:
+    here = os.path.realpath(project)
+    for folder in folders:
+        forms = {os.path.abspath(folder), os.path.realpath(folder)}
+        if any(_is_below(form, root) for form in forms for root in (here, os.path.abspath(project))):
+            _of_projects.update(forms)
+    if _of_projects and _finder not in sys.path_hooks:
+        sys.path_hooks.insert(0, _finder)
+    for path in [path for path in sys.path_importer_cache if any(_is_below(path, root) for root in _of_projects)]:
+        if not isinstance(sys.path_importer_cache[path], _Finder):
+            del sys.path_importer_cache[path]
+
+
+class _Finder(FileFinder):
+    """Find extensions and sources; a compiled file without its source is not found."""
+
+
+def _finder(path: str) -> FileFinder:
+    """Be a hook of the import path: raises ImportError for what is not in a project."""
+    if not os.path.isdir(path) or not any(_is_below(os.path.abspath(path), root) for root in _of_projects):
+        raise ImportError("not a folder of a project", path=path)
+    return _Finder(path, (ExtensionFileLoader, EXTENSION_SUFFIXES), (_FromSource, SOURCE_SUFFIXES))
+
+
+def _is_below(path: str, above: str) -> bool:
+    return path == above or path.startswith(f"{above}/")

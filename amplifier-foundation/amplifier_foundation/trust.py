@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, Protocol
 
-from amplifier_foundation.control_files import ControlFileError, control_file_hashes
+from amplifier_foundation.control_files import ControlFileError, control_file_hashes, covered_by
 from amplifier_foundation.errors import FoundationError
 from amplifier_foundation.files import locked, replace_file
 from amplifier_foundation.paths import Home
@@ -43,6 +43,8 @@ class TrustedFolder:
     path: Path
     trusted_at: str
     files: Mapping[str, str] = field(default_factory=dict)
+    #: Files and folders that count besides those that count in every project, relative to the path.
+    covers: tuple[str, ...] = ()
 
 
 class TrustStore:
@@ -54,6 +56,8 @@ class TrustStore:
     def trust(self, folder: Path, files: Iterable[Path] = ()) -> TrustedFolder:
         """Trust the folder as it is now, and return its record; `files` inside of it count as control files too.
 
+        Of a folder among them everything counts that is in it.
+
         Raises TrustStoreError when the folder is none or the store cannot be used, ControlFileError when a control file
         cannot be read.
         """
@@ -62,9 +66,10 @@ class TrustStore:
         real = folder.resolve()
         if not real.is_dir():
             raise TrustStoreError(f"{folder}: not a folder, so there is nothing to trust")
-        more = [path.resolve().relative_to(real).as_posix() for path in files if path.resolve().is_relative_to(real)]
+        inside = [path.resolve() for path in files if path.resolve().is_relative_to(real)]
+        more = tuple(sorted({path.relative_to(real).as_posix() for path in inside}))
         now = datetime.now(UTC).isoformat(timespec="seconds")
-        record = TrustedFolder(real, now, control_file_hashes(real, more))
+        record = TrustedFolder(real, now, control_file_hashes(real, more), more)
         self._change(real, record)
         return record
 
@@ -79,10 +84,10 @@ class TrustStore:
             return
         relative = (file.parent.resolve() / file.name).relative_to(real).as_posix()
         files = {name: digest for name, digest in record.files.items() if name != relative}
-        now = control_file_hashes(real, [relative])
+        now = control_file_hashes(real, [relative, *record.covers])
         if relative in now:
             files[relative] = now[relative]
-        self._change(real, TrustedFolder(real, record.trusted_at, files))
+        self._change(real, TrustedFolder(real, record.trusted_at, files, record.covers))
 
     def revoke(self, folder: Path) -> bool:
         """Trust the folder no longer, and return whether it was known; raises TrustStoreError."""
@@ -95,11 +100,19 @@ class TrustStore:
             record = self._read().get(str(real))
             if record is None:
                 return Trust("unknown")
-            now = control_file_hashes(real, record.files)
+            now = control_file_hashes(real, (*record.files, *record.covers))
         except (TrustStoreError, ControlFileError) as error:
             return Trust("unknown", problem=str(error))
         changed = sorted(name for name in {*record.files, *now} if record.files.get(name) != now.get(name))
         return Trust("changed", tuple(changed)) if changed else Trust("trusted")
+
+    def covers(self, folder: Path, path: Path) -> bool:
+        """Tell whether what lies at a path counts in the trust in the folder, so that it cannot change unnoticed."""
+        real = folder.resolve()
+        record = self._read().get(str(real))
+        if record is None or not path.resolve().is_relative_to(real):
+            return False
+        return covered_by(path.resolve().relative_to(real).as_posix(), record.covers)
 
     def list(self) -> tuple[TrustedFolder, ...]:
         """Return the records in order of their paths; raises TrustStoreError."""
@@ -146,7 +159,11 @@ def _encoded(records: Mapping[str, TrustedFolder]) -> bytes:
     import json
 
     folders = {
-        path: {"trusted_at": record.trusted_at, "files": dict(sorted(record.files.items()))}
+        path: {
+            "trusted_at": record.trusted_at,
+            "files": dict(sorted(record.files.items())),
+            "covers": list(record.covers),
+        }
         for path, record in sorted(records.items())
     }
     return (json.dumps({"version": _VERSION, "folders": folders}, indent=2) + "\n").encode("utf-8")
@@ -160,7 +177,8 @@ def _decoded(data: Any) -> dict[str, TrustedFolder]:
         files = entry["files"]
         if not all(isinstance(digest, str) for digest in files.values()):
             raise ValueError(f"a hash of {path} is no text")
-        records[path] = TrustedFolder(Path(path), str(entry["trusted_at"]), files)
+        covers = tuple(map(str, entry.get("covers", ())))  # older records have none
+        records[path] = TrustedFolder(Path(path), str(entry["trusted_at"]), files, covers)
     return records
 
 
@@ -231,6 +249,11 @@ class NamedValue(Protocol):
     def where(self) -> str: ...
 
 
+_UNCOVERED: Final = (
+    "the project is trusted, but this code was not looked at then: trust it again, with `--bundle` for a bundle that "
+    "only you name"
+)
+
 #: What values of each kind do.
 _DOES: Final = {
     "endpoint": "decides where credentials and prompts are sent",
@@ -255,9 +278,10 @@ class TrustCheck:
         from amplifier_foundation.trust_rules import described_module, needs_trust, place_of
 
         return [
-            Refusal(described_module(entry), place_of(entry), self._why())
+            Refusal(described_module(entry), place_of(entry), self._why() or _UNCOVERED)
             for entry in entries
-            if needs_trust(entry, self._project, self._store.home.path) and not self._trusted()
+            if needs_trust(entry, self._project, self._store.home.path)
+            and not (self._trusted() and self._is_covered(entry))
         ]
 
     def refuse_values(self, values: Iterable[NamedValue]) -> list[Refusal]:
@@ -267,6 +291,14 @@ class TrustCheck:
             for value in values
             if not self._trusted()
         ]
+
+    def _is_covered(self, entry: NamedModule) -> bool:
+        """Tell whether the code of a module was looked at when the project was trusted; what is fetched is pinned."""
+        from amplifier_foundation.trust_rules import local_folder
+
+        path = entry.path or local_folder(entry.source)
+        is_inside = path is not None and path.resolve().is_relative_to(self._project)
+        return self._trust_all or path is None or not is_inside or self._store.covers(self._project, path)
 
     def _trusted(self) -> bool:
         return self._trust_all or self._state().trusted
@@ -282,7 +314,7 @@ class TrustCheck:
             return f"whether the project is trusted cannot be told: {state.problem}"
         if state.state == "changed":
             return f"the project was trusted, but {_listed(state.changed)} changed since"
-        return "the project is not trusted"
+        return "" if state.trusted else "the project is not trusted"
 
 
 def _listed(names: Sequence[str], most: int = 5) -> str:

@@ -31,7 +31,7 @@ def needs_trust(entry: NamedModule, project: Path, home: Path) -> bool:
     settings do not name it. What is in the user's home is the user's, even when the home lies in the project. When
     nobody knows who named a source, it is taken for the project's.
     """
-    path = entry.path or _local_path(entry.source)
+    path = entry.path or local_folder(entry.source)
     inside = path is not None and _is_inside(path, project) and not _is_inside(path, home)
     layer = entry.layer
     if inside:
@@ -94,14 +94,16 @@ def _is_sensitive(name: str) -> bool:
     return _EXACT.fullmatch(plain) is not None or _PARTS.search(plain) is not None
 
 
-def _local_path(source: str | None) -> Path | None:
-    """Return the path that a source names on this machine; None for one that is fetched."""
+def local_folder(source: str | None) -> Path | None:
+    """Return the folder that a source names on this machine; None for one that is fetched."""
     if source is None:
         return None
     if source.startswith("file://"):
         from urllib.parse import unquote
 
-        return Path(unquote(source[len("file://") :].partition("#")[0]))
+        path, _, fragment = source[len("file://") :].partition("#")
+        part = fragment.removeprefix("subdirectory=") if fragment.startswith("subdirectory=") else ""
+        return Path(unquote(path)) / unquote(part).lstrip("/")
     return Path(source) if source.startswith("/") else None
 
 

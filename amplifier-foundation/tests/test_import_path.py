@@ -1,5 +1,8 @@
 """Folders are on Python's path while a session needs them, and no longer."""
 
+import importlib
+import importlib.util
+import py_compile
 import sys
 from pathlib import Path
 
@@ -42,3 +45,41 @@ def test_what_was_there_before_stays(tmp_path: Path, path: list[str]) -> None:
     release = hold([tmp_path / "a"])
     path.remove(str(tmp_path / "a"))
     release()
+
+
+def _compiled(source: str, folder: Path, package: str) -> bytes:
+    """Return a compiled file that Python takes without looking at the source beside it."""
+    evil = folder / "evil.py"
+    evil.write_text(source, encoding="utf-8")
+    made = py_compile.compile(
+        str(evil), str(folder / f"{package}.made"), invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH
+    )
+    evil.unlink()
+    return Path(made).read_bytes()
+
+
+@pytest.mark.parametrize("is_project", [True, False], ids=["in the project", "elsewhere"])
+def test_compiled_files_of_a_project_are_not_loaded(
+    tmp_path: Path, is_project: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Code of a project is what its source says, whatever a command has put into `__pycache__` or beside it."""
+    monkeypatch.setattr(sys, "path_hooks", list(sys.path_hooks))
+    package = f"planted_{'in' if is_project else 'out'}"
+    folder = tmp_path / "project" / "modules" / "tool-x"
+    (folder / package / "__pycache__").mkdir(parents=True)
+    (folder / package / "__init__.py").write_text("WORD = 'source'\n", encoding="utf-8")
+    (folder / package / "inner.py").write_text("WORD = 'source'\n", encoding="utf-8")
+    evil = _compiled("WORD = 'planted'\n", tmp_path, package)
+    for name in ("__init__", "inner"):
+        (folder / package / "__pycache__" / f"{name}.{sys.implementation.cache_tag}.pyc").write_bytes(evil)
+    (folder / package / "alone.pyc").write_bytes(evil)
+    project = tmp_path / "project" if is_project else tmp_path / "other"
+    release = hold([folder], project)
+    try:
+        words = [importlib.import_module(name).WORD for name in (package, f"{package}.inner")]
+        assert words == ["source"] * 2 if is_project else ["planted"] * 2
+        assert (importlib.util.find_spec(f"{package}.alone") is None) is is_project
+    finally:
+        release()
+        for name in (package, f"{package}.inner"):
+            sys.modules.pop(name, None)

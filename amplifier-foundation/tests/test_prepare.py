@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
+from amplifier_foundation.control_files import code_in_project, control_files_of
 from amplifier_foundation.errors import FoundationError
+from amplifier_foundation.given_trust import GivenTrust
 from amplifier_foundation.paths import Home
 from amplifier_foundation.prepare import Options, compose, prepare, prepare_saved
 from amplifier_foundation.sessions import SessionRuntime, load_session
@@ -152,7 +154,53 @@ async def test_code_of_an_untrusted_project_does_not_run(home: Home, project: Pa
     assert f"{project / 'bundle.yaml'}:10" in str(caught.value)
     assert "amplifier trust" in str(caught.value)
     TrustStore(home).trust(project)
+    with pytest.raises(UntrustedError, match="this code was not looked at then"):
+        await prepare(options)
+    TrustStore(home).trust(project, [project / "modules" / "tool-untrusted"])
     assert "tool-untrusted" in (await prepare(options)).modules
+
+
+@pytest.mark.parametrize("name", ["amplifier_module_tool_watched/__init__.py", "planted.py", "data/planted.pyc"])
+async def test_trust_ends_when_the_code_of_a_module_changes(home: Home, project: Path, name: str) -> None:
+    """The next run names the file, wherever in the project the module lies; `--trust` counts for the run alone."""
+    _tool(project / "modules" / "tool-watched", "tool-watched")
+    (project / "bundle.yaml").write_text(
+        BUNDLE + "tools:\n  - {module: tool-watched, source: ./modules/tool-watched}\n"
+    )
+    options = _options(home, project, bundle="bundle.yaml")
+    composition = await compose(options)
+    code = code_in_project(composition.composed, composition.layers, project, home.path)
+    assert set(code) == {project.resolve() / "bundle.yaml", project.resolve() / "modules" / "tool-watched"}
+    TrustStore(home).trust(project, code)
+    given = GivenTrust.of(project, True, code)
+    prepared = await prepare(options)
+    assert control_files_of(prepared) == code
+    assert given is not None
+    assert given.holds
+    (project / "modules" / "tool-watched" / "data").mkdir()
+    (project / "modules" / "tool-watched" / name).write_text("# changed\n")
+    assert not given.holds
+    with pytest.raises(UntrustedError, match=f"was trusted, but modules/tool-watched/{name} changed since"):
+        await prepare(options)
+
+
+async def test_what_a_session_is_made_of(home: Home, project: Path) -> None:
+    """The files of its bundle, agents and context in the project are, and the project as a whole is not."""
+    (project / "parts" / "agents").mkdir(parents=True)
+    (project / "parts" / "agents" / "helper.md").write_text(
+        "---\nmeta: {name: helper, description: helps}\n---\nHelp.\n"
+    )
+    (project / "parts" / "words.md").write_text("Words.\n")
+    (project / "parts" / "pyproject.toml").write_text('[project]\nname = "parts"\nversion = "1"\n')
+    (project / "pyproject.toml").write_text('[project]\nname = "all"\nversion = "1"\n')
+    (project / "parts" / "bundle.yaml").write_text(BUNDLE + "context: {include: [words.md]}\n")
+    (project / "bundle.yaml").write_text("bundle: {name: all, version: 1.0.0}\nincludes: [./parts]\n")
+    prepared = await prepare(_options(home, project, bundle="bundle.yaml", trust=True))
+    made_of = {str(path.relative_to(project.resolve())) for path in control_files_of(prepared)}
+    assert made_of >= {"bundle.yaml", "parts/bundle.yaml", "parts/agents", "parts/words.md"}
+    assert "." not in made_of
+    code = code_in_project(prepared.composed, prepared.layers, project, home.path)
+    assert project.resolve() in code
 
 
 async def test_endpoints_of_an_untrusted_project_are_refused(home: Home, project: Path) -> None:

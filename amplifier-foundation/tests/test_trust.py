@@ -22,6 +22,14 @@ CONTROL_FILES = [
     ".amplifier/hooks/deep/er/hook.py",
     ".amplifier/agents/explorer.md",
     ".amplifier/modules/tool-x/pyproject.toml",
+    ".amplifier/modules/tool-x/amplifier_module_tool_x/__init__.py",
+    ".amplifier/modules/tool-x/amplifier_module_tool_x/planted.pyc",
+    ".amplifier/commands/ship.md",
+    ".amplifier/skills/mine/scripts/run.py",
+    ".claude/commands/ship.md",
+    ".claude/agents/explorer.md",
+    ".claude/skills/mine/SKILL.md",
+    "bundle.yml",
     ".mcp.json",
     ".amplifier/mcp.json",
     ".claude/settings.json",
@@ -31,7 +39,7 @@ CONTROL_FILES = [
     "bundle.yaml",
     "behaviors/extra.yaml",
 ]
-OTHER_FILES = [".amplifier/modules/tool-x/amplifier_module_tool_x/__init__.py", "src/main.py", "README.md"]
+OTHER_FILES = [".amplifier/AGENTS.md", "src/main.py", "modules/tool-y/code.py", "README.md"]
 
 
 @pytest.fixture
@@ -101,7 +109,7 @@ def test_a_control_file_that_came_ends_the_trust(store: TrustStore, project: Pat
 
 @pytest.mark.parametrize("name", OTHER_FILES)
 def test_other_files_may_change(store: TrustStore, project: Path, name: str) -> None:
-    """Work in a trusted project, on its modules' code too, does not ask for trust again."""
+    """Work in a trusted project, on what no session runs, does not ask for trust again."""
     store.trust(project)
     (project / name).write_text("# edited\n", encoding="utf-8")
     (project / ".amplifier" / "bundles" / "__pycache__").mkdir()
@@ -117,6 +125,48 @@ def test_further_files_can_be_trusted_with_the_folder(store: TrustStore, project
     store.trust(project, [part, tmp_path / "elsewhere.yaml"])
     part.write_text("tools: [x]\n", encoding="utf-8")
     assert store.state(project) == Trust("changed", ("parts/tools.yaml",))
+
+
+@pytest.mark.parametrize("name", ["code.py", "deep/er/data.json", "new.py", "new.pyc"])
+def test_folders_can_be_trusted_with_the_folder(store: TrustStore, project: Path, name: str) -> None:
+    """The code of a module anywhere in the project counts with every file, also one that comes later."""
+    module = project / "modules" / "tool-y"
+    (module / "deep" / "er").mkdir(parents=True)
+    (module / "deep" / "er" / "data.json").touch()
+    assert not store.covers(project, module)
+    store.trust(project, [module])
+    assert store.covers(project, module)
+    assert store.covers(project, module / "deep")
+    assert not store.covers(project, project / "modules" / "tool-yy")
+    assert store.state(project).trusted
+    (module / "__pycache__").mkdir()
+    (module / "__pycache__" / "code.pyc").touch()
+    assert store.state(project).trusted
+    (module / name).write_text("changed", encoding="utf-8")
+    assert store.state(project) == Trust("changed", (f"modules/tool-y/{name}",))
+
+
+def test_a_project_that_is_a_module_itself(store: TrustStore, project: Path) -> None:
+    """What Python imports from the project counts then, and no other file of it."""
+    store.trust(project, [project])
+    assert store.covers(project, project)
+    (project / "README.md").write_text("changed", encoding="utf-8")
+    assert store.state(project).trusted
+    (project / "src" / "main.py").write_text("changed", encoding="utf-8")
+    assert store.state(project) == Trust("changed", ("src/main.py",))
+
+
+def test_a_record_of_an_older_version(store: TrustStore, project: Path) -> None:
+    """It covers what counts in every project and nothing else."""
+    store.trust(project, [project / "modules" / "tool-y"])
+    data = json.loads(store.home.trust.read_text("utf-8"))
+    for record in data["folders"].values():
+        del record["covers"]
+        del record["files"]["modules/tool-y/code.py"]
+    store.home.trust.write_text(json.dumps(data), encoding="utf-8")
+    assert store.state(project).trusted
+    assert not store.covers(project, project / "modules" / "tool-y")
+    assert store.covers(project, project / ".amplifier" / "modules" / "tool-x")
 
 
 def test_an_edit_by_the_app_is_taken_over_alone(store: TrustStore, project: Path) -> None:

@@ -242,7 +242,7 @@ async def _load_all(composition: Composition, options: Any) -> tuple[int, list[s
     logging.getLogger("amplifier_core").addHandler(logging.NullHandler())  # what fails is in the findings
     failures: list[str] = []
     entries = _module_entries(composition.composed.plan)
-    release = hold((*prepared.package_paths, *prepared.modules.values()))
+    release = hold((*prepared.package_paths, *prepared.modules.values()), prepared.project)
     try:
         for module, source in entries:
             try:

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from amplifier_app_cli.app import App
     from amplifier_foundation.trust import Refusal, Trust, TrustStore
 
+#: So many names of files are shown.
+_SHOWN: Final = 40
+
 
 @dataclass(frozen=True)
 class _Sight:
@@ -30,7 +33,7 @@ class _Sight:
     named: tuple[Refusal, ...]
     #: The files that count with their content, by their path in the folder; a change of one ends the trust.
     files: Mapping[str, str]
-    #: Files of bundles in the folder that no rule would find.
+    #: Files of bundles and code of modules in the folder that do not count in every project.
     more: tuple[Path, ...]
     #: What could not be looked at.
     problems: tuple[str, ...]
@@ -73,7 +76,7 @@ def trust(
         _revoke(app, store, folder, output_format)
         return
     sight = _look(app, store, folder, bundle)
-    if sight.trust.trusted and sight.files.items() <= _known_files(store, folder).items():
+    if sight.trust.trusted and _is_known(store, sight):
         app.inform(f"{folder} is trusted already")
     else:
         _show(sight)
@@ -94,8 +97,11 @@ def _trust(app: App, store: TrustStore, sight: _Sight) -> None:
     app.inform(f"{sight.folder} is trusted; files that end it when they change: {len(record.files)}")
 
 
-def _known_files(store: TrustStore, folder: Path) -> Mapping[str, str]:
-    return next((record.files for record in store.list() if record.path == folder), {})
+def _is_known(store: TrustStore, sight: _Sight) -> bool:
+    """Tell whether all that counts now was looked at when the folder was trusted."""
+    record = next((record for record in store.list() if record.path == sight.folder), None)
+    is_same = record is not None and sight.files.items() <= record.files.items()
+    return is_same and all(path.is_file() or store.covers(sight.folder, path) for path in sight.more)
 
 
 def _look(app: App, store: TrustStore, folder: Path, bundle: str | None) -> _Sight:
@@ -142,6 +148,7 @@ async def _compose(
     more: dict[Path, None],
     problems: list[str],
 ) -> None:
+    from amplifier_foundation.control_files import code_in_project
     from amplifier_foundation.errors import FoundationError
     from amplifier_foundation.prepare import Options, compose
 
@@ -153,10 +160,7 @@ async def _compose(
         return
     named |= dict.fromkeys(composition.refusals)
     problems += composition.warnings
-    for layer in composition.layers:
-        path = layer.document.path.resolve()
-        if path.is_relative_to(folder) and not path.is_relative_to(app.home.path.resolve()):
-            more[path] = None
+    more |= dict.fromkeys(code_in_project(composition.composed, composition.layers, folder, app.home.path))
 
 
 def _show(sight: _Sight) -> None:
@@ -174,7 +178,9 @@ def _show(sight: _Sight) -> None:
     else:
         say(f"{sight.folder} names nothing that needs trust now.")
     if sight.files:
-        say(f"Files that count: {', '.join(sorted(sight.files))}")
+        names = sorted(sight.files)
+        more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+        say(f"Files that count: {', '.join(names[:_SHOWN])}{more}")
 
 
 def _confirm(app: App, sight: _Sight, is_sure: bool, output_format: str) -> None:

@@ -59,6 +59,7 @@ class SessionPermissions:
         """
 
         def load() -> Permissions:
+            from amplifier_foundation.control_files import control_files_of
             from amplifier_foundation.permissions.policy_file import may_bundle_allow
             from amplifier_foundation.sessions.plan_facts import is_trusted
 
@@ -72,6 +73,7 @@ class SessionPermissions:
                 is_bundle_trusted=may_bundle_allow(prepared.layers, is_trusted=trusted),
                 session=session,
                 bundles=[Path(root) for root in prepared.composed.namespaces.values()],
+                control_files=control_files_of(prepared),
             )
 
         return cls(load, RememberedRules(prepared.home, prepared.project, session), locate)

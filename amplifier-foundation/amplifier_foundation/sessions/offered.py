@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from amplifier_foundation.control_files import control_files_of
 from amplifier_foundation.sessions.made_later import MadeLater
 from amplifier_foundation.sessions.plan_facts import is_trusted
 from amplifier_foundation.spawn.capabilities import ResumeCapability, SpawnCapability
@@ -20,6 +21,7 @@ def capabilities_of(runtime: SessionRuntime) -> dict[str, Any]:
         "session.working_dir": origin.working_dir if origin and origin.working_dir else str(prepared.project),
         "session.dir": runtime.folder,
         "amplifier.home": prepared.home.path,
+        "session.control_files": tuple(str(path) for path in control_files_of(prepared)),
         "bundle_package_paths": [str(path) for path in prepared.package_paths],
         "mention_resolver": runtime.prompt.resolver,
         "mention_deduplicator": runtime.prompt.deduplicator,

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from amplifier_core import AmplifierSession
 from amplifier_core.events import MODULE_LOAD_FAILED
 from amplifier_foundation.budget import SessionBudget
+from amplifier_foundation.control_files import code_in_project
 from amplifier_foundation.files import make_private
 from amplifier_foundation.given_trust import GivenTrust
 from amplifier_foundation.import_path import hold, of_other_session, was_used
@@ -102,7 +103,8 @@ class SessionRuntime:
         #: Whether the session came as far as having a log, and whether it has ended: then nothing starts from it.
         self.was_opened = self.is_over = False
         #: What the user trusts for this run, as it was then; None for nothing.
-        self.given_trust = GivenTrust.of(prepared.project, trust)
+        code = code_in_project(prepared.composed, prepared.layers, prepared.project, prepared.home.path)
+        self.given_trust = GivenTrust.of(prepared.project, trust, code)
         self.prompt = self._system_prompt()  # rules are about the files it finds
         plan, missing = live_plan(prepared, environ)
         #: The agents in the plan before anybody has changed it.
@@ -284,7 +286,7 @@ class SessionRuntime:
 
     async def _connect(self, log: SessionLog) -> None:
         coordinator, prepared = self.session.coordinator, self.prepared
-        self._release = hold((*prepared.package_paths, *prepared.modules.values()))
+        self._release = hold((*prepared.package_paths, *prepared.modules.values()), prepared.project)
         coordinator.add_log_processor(self.redactor)
         coordinator.add_log_sink(log.write)
         for name, value in capabilities_of(self).items():

@@ -87,7 +87,7 @@ def write_job(
         },
         "is_saved": is_saved,
         "allow_missing_modules": surroundings.allow_missing_modules,
-        "trust": surroundings.trust.files if surroundings.trust is not None else None,
+        "trust": _trust_record(surroundings.trust),
         "is_observed": surroundings.on_child_event is not None,
         "can_ask": surroundings.approval_system is not None,
         "can_show": surroundings.display_system is not None,
@@ -124,7 +124,16 @@ def read_job(job: Mapping[str, Any]) -> tuple[Origin, Prepared, Task]:
 
 def given_trust(job: Mapping[str, Any]) -> GivenTrust | None:
     """Return the user's trust for the run, in the project as it was then; None when there is none."""
-    return GivenTrust(Path(job["project"]), trust) if isinstance(trust := job["trust"], Mapping) else None
+    trust = job["trust"]
+    if not isinstance(trust, Mapping):
+        return None
+    return GivenTrust(Path(job["project"]), trust["files"], tuple(trust["covers"]))
+
+
+def _trust_record(trust: GivenTrust | None) -> dict[str, Any] | None:
+    if trust is None or trust.files is None:
+        return None
+    return {"files": dict(trust.files), "covers": list(trust.covers)}
 
 
 def _with_rules(origin: Origin, prepared: Prepared, trust: GivenTrust | None) -> Origin:

@@ -19,6 +19,7 @@ def permissions_in(app: App, project: Path, *, user_file: Path | None = None) ->
 
     Nothing is fetched. Raises SettingsError.
     """
+    from amplifier_foundation.control_files import code_in_project
     from amplifier_foundation.permissions.permissions import Permissions
     from amplifier_foundation.permissions.policy_file import may_bundle_allow
     from amplifier_foundation.trust import TrustStore
@@ -35,6 +36,7 @@ def permissions_in(app: App, project: Path, *, user_file: Path | None = None) ->
         bundle=f"bundle {composition.composed.name}" if composition is not None else "bundle",
         is_bundle_trusted=may_bundle_allow(layers, is_trusted=is_trusted),
         user_file=user_file,
+        control_files=code_in_project(composition.composed, layers, project, app.home.path) if composition else (),
     )
 
 
