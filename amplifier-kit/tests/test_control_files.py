@@ -2,12 +2,31 @@
 
 from __future__ import annotations
 
+import ast
+import re
 import subprocess
 from pathlib import Path
 
 import pytest
 
 from amplifier_kit.control_files import IN_GIT, IN_PROJECT, Use, git_folders_of, guarded_in, names_driver
+
+_ROOT = Path(__file__).parents[2]
+_KIT, _FOUNDATION = _ROOT / "amplifier-kit" / "amplifier_kit", _ROOT / "amplifier-foundation" / "amplifier_foundation"
+_READERS = [
+    *sorted((_KIT / "sandbox").glob("*.py")),
+    _FOUNDATION / "permissions" / "guarded.py",
+    _FOUNDATION / "control_files.py",
+    _FOUNDATION / "trust.py",
+    _FOUNDATION / "given_trust.py",
+]
+#: What is named for another reason: secrets and programs of the home folder, a folder that is taken for a leftover, the
+#: one file that cannot be kept, what tools leave in folders, and where the agents of a bundle lie.
+_ALLOWED = {
+    "places.py": {".amplifier", "commondir"},
+    "placeholders.py": {".mcp.json"},
+    "control_files.py": {"agents"},
+}
 
 
 def _git(folder: Path, *words: str) -> None:
@@ -37,6 +56,28 @@ def test_the_sandbox_guards_what_the_table_names(repository: Path) -> None:
     guarded = {str(Path(one.path).relative_to(repository)) for one in guarded_in(str(repository))}
     rows = {row.path for row in IN_PROJECT if Use.SANDBOX in row.uses}
     assert guarded == rows | {f".git/{row.path}" for row in IN_GIT if Use.SANDBOX in row.uses}
+
+
+@pytest.mark.parametrize("file", _READERS, ids=lambda file: "/".join(file.parts[-2:]))
+def test_nobody_has_a_list_of_their_own(file: Path) -> None:
+    """Trust, the policy and the sandbox name no control file themselves: a second list would lack some of the first."""
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    names = {row.path.rpartition("/")[2].rstrip("*") for row in (*IN_PROJECT, *IN_GIT)}
+    # `config` is a key of every plan, too.
+    plain = sorted(map(re.escape, names - {"", "config", "*.yaml", "*.yml"}))
+    known = re.compile(rf"(^|/)({'|'.join(plain)})(/|\*|$)")
+    documented = {
+        node.body[0].value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
+        and node.body
+        and isinstance(node.body[0], ast.Expr)
+    }
+    texts = [node for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+    found = {
+        node.value for node in texts if node not in documented and " " not in node.value and known.search(node.value)
+    }
+    assert found <= _ALLOWED.get(file.name, set())
 
 
 def test_folders_of_git(repository: Path, tmp_path: Path) -> None:

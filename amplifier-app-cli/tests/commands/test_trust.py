@@ -93,7 +93,8 @@ def test_nobody_to_ask(run: Run, named: Path, home: Path) -> None:
     assert "--yes" in result.stderr
     record = json.loads(result.stdout)
     assert record["state"] == "unknown"
-    assert record["files"] == ["bundle.yaml", "parts/deep.yaml"]
+    code = "tool-mine/amplifier_module_tool_mine/__init__.py"
+    assert record["files"] == ["bundle.yaml", "parts/deep.yaml", code]
     assert {name["where"].rpartition("/")[2] for name in record["names"]} == {"bundle.yaml:5", "deep.yaml:2"}
     assert not TrustStore(Home(home)).list()
 
@@ -216,3 +217,14 @@ def test_project_that_names_nothing(run: Run, project: Path) -> None:
     result = run("--yes")
     assert result.exit_code == 0
     assert "names nothing that needs trust" in result.stderr
+
+
+def test_the_code_of_a_module_that_changed(run: Run, named: Path) -> None:
+    """Trust is over when the code changes that it was for, and the file is named when it is to be given again."""
+    assert run("--yes").exit_code == 0
+    assert json.loads(run("--list", "--format", "json").stdout)[0]["state"] == "trusted"
+    (named / "tool-mine" / "amplifier_module_tool_mine" / "planted.py").write_text("x = 1\n", encoding="utf-8")
+    assert json.loads(run("--list", "--format", "json").stdout)[0]["state"] == "changed"
+    result = run("--yes")
+    assert "since then these changed: tool-mine/amplifier_module_tool_mine/planted.py" in result.stderr
+    assert json.loads(run("--list", "--format", "json").stdout)[0]["state"] == "trusted"

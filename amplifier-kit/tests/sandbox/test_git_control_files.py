@@ -135,8 +135,8 @@ def test_everyday_work(inside: Inside, make_box: MakeBox, project: Path, tmp_pat
         "git merge -q other -m merged; git switch -qc rebased HEAD~1; git rebase -q other; "
         "git fetch -q . other:fetched; git worktree add -q inner; git -C inner commit -q --allow-empty -m inner; "
         "git worktree list; git worktree remove inner; git branch -qD fetched; git tag v1; git gc -q; "
-        "git fsck; git reflog expire --all; git mv third moved; git reset -q --hard; git cherry-pick HEAD~1 --no-commit || "
-        "git cherry-pick --abort; "
+        "git fsck; git reflog expire --all; git mv third moved; git reset -q --hard; "
+        "git cherry-pick HEAD~1 --no-commit || git cherry-pick --abort; "
         "git bisect start; git bisect reset; git status --short; git log --oneline",
         box=box,
     )
