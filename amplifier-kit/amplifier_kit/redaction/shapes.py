@@ -2,90 +2,134 @@
 
 from __future__ import annotations
 
-from typing import Final
+import re
+from collections.abc import Iterator
+from functools import cache, cached_property
+from itertools import product
+from typing import NamedTuple
 
-from amplifier_kit.redaction.glance import VERY_LONG, Glance, any_in
-from amplifier_kit.redaction.lazy import pattern
+from amplifier_kit.redaction.glance import HEAD, VERY_LONG, Glance, is_word
 from amplifier_kit.redaction.mask import MASK
-
-#: Not inside a word. Text that was escaped once more has `\n` for a line break, and its `n` is no part of a word.
-_START = r"(?:(?<![A-Za-z0-9])|(?<=\\[nrt]))"
-_ALONE = r"(?:(?<![A-Za-z0-9_\-])|(?<=\\[nrt]))"
-
-#: What a token of one kind must contain, and its form. The first is looked for before the second is tried, and only in
-#: words of at least 15 characters (VERY_LONG): no form may be shorter.
-_SHAPES: Final = (
-    # A digit, or a long run without a hyphen, tells a key from a name such as `sk-text-repr-fallback`.
-    (("sk-", "pk-", "rk-"), _START + r"[spr]k-(?=[A-Za-z_\-]{0,80}[0-9]|[A-Za-z0-9]{20})[A-Za-z0-9_\-]{16,}"),
-    (("_live_", "_test_"), _START + r"[spr]k_(?:live|test)_[A-Za-z0-9]{10,}"),
-    (("whsec_",), r"whsec_[A-Za-z0-9+/=]{16,}"),
-    (("ghp_", "gho_", "ghu_", "ghs_", "ghr_"), r"gh[pousr]_[A-Za-z0-9]{20,}"),
-    (("github_pat_",), r"github_pat_[A-Za-z0-9_]{20,}"),
-    (("glpat-", "gldt-", "glrt-", "glptt-", "glcbt-"), _START + r"gl(?:pat|dt|rt|ptt|cbt)-[A-Za-z0-9_\-]{16,}"),
-    (
-        ("AKIA", "ASIA", "ABIA"),
-        r"(?<![A-Za-z0-9+/])A[KSB]IA[A-Z0-9]{16}(?![A-Za-z0-9])|(?<=\\[nrt])A[KS]IA[A-Z0-9]{16}",
-    ),
-    (("AIza",), r"AIza[A-Za-z0-9_\-]{30,}"),
-    (("ya29.", "GOCSPX-"), _START + r"(?:ya29\.|GOCSPX-)[A-Za-z0-9_\-]{16,}"),
-    (("xoxa-", "xoxb-", "xoxe-", "xoxo-", "xoxp-", "xoxr-", "xoxs-"), r"xox[abeoprs]-[A-Za-z0-9\-]{10,}"),
-    (("xapp-",), r"xapp-[0-9]-[A-Za-z0-9\-]{10,}"),
-    (("hf_", "gsk_", "r8_", "npm_"), _START + r"(?:hf|gsk|r8|npm)_[A-Za-z0-9]{20,}"),
-    (
-        ("xai-", "pplx-", "tvly-", "nvapi-"),
-        _START + r"(?:xai|pplx|tvly|nvapi)-(?=[A-Za-z_\-]{0,80}[0-9])[A-Za-z0-9_\-]{20,}",
-    ),
-    (("pypi-", "dckr_pat_", "lin_api_"), _START + r"(?:pypi-|dckr_pat_|lin_api_)[A-Za-z0-9_\-]{20,}"),
-    (("dop_v1_", "doo_v1_"), r"do[op]_v1_[a-f0-9]{32,}"),
-    (("shpat_", "shpca_", "shppa_", "shpss_"), r"shp(?:at|ca|pa|ss)_[A-Fa-f0-9]{24,}"),
-    (("sq0",), _START + r"sq0[a-z]{3}-[A-Za-z0-9_\-]{20,}"),
-    (("hvs.", "hvb."), _START + r"hv[sb]\.[A-Za-z0-9_\-]{20,}"),
-    (("SG.",), _START + r"SG\.[A-Za-z0-9_\-]{16,64}\.[A-Za-z0-9_\-]{16,}"),
-    (("AGE-SECRET-KEY-",), r"AGE-SECRET-KEY-1[A-Z0-9]{40,}"),
-    (("ATATT3",), _START + r"ATATT3[A-Za-z0-9_\-=]{40,}"),
-    (("hooks.slack.com/",), r"(?<=hooks\.slack\.com/services/)[A-Za-z0-9/]{16,}"),
-    (("eyJ",), _ALONE + r"eyJ[A-Za-z0-9_\-]{8,}\.[A-Za-z0-9_\-]{8,}\.[A-Za-z0-9_\-]*"),
+from amplifier_kit.redaction.private_keys import mask_private_keys, may_hold_private_key
+from amplifier_kit.redaction.token_formats import (
+    ALPHABETS,
+    ANYWHERE,
+    TOKEN_FORMATS,
+    Run,
+    TokenFormat,
+    is_made_up,
+    parts,
 )
-_BEGIN = r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
-_END = r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
-#: What may follow the first line of a key whose last line was cut off.
-_KEY_TEXT = r"(?:[A-Za-z0-9+/=\s]|\\[nr])*"
 
 
-_ANCHORS: Final = tuple(anchor for anchors, _ in _SHAPES for anchor in anchors)
+class _Search:
+    """The search for the tokens of one row, or for those with one of its marks."""
+
+    def __init__(self, number: int, form: TokenFormat, common: str, marks: list[str]) -> None:
+        #: The place in the table: what stands first there is masked first.
+        self.number = number
+        self._form = form
+        self._marks = common, marks
+
+    @cached_property
+    def _pattern(self) -> re.Pattern[str]:
+        return re.compile(self._form.pattern(*self._marks))
+
+    def finds_any(self, text: str) -> bool:
+        return any(map(self._is_token, self._pattern.finditer(text)))
+
+    def mask(self, text: str) -> tuple[str, int]:
+        found = 0
+
+        def replace(match: re.Match[str]) -> str:
+            nonlocal found
+            if not self._is_token(match):
+                return match.group()
+            found += 1
+            return match["mark"] + MASK if self._form.keep else MASK
+
+        return self._pattern.sub(replace, text), found
+
+    def _is_token(self, match: re.Match[str]) -> bool:
+        return is_made_up(match["body"], self._form.mixed)
+
+
+class _Index(NamedTuple):
+    """The searches by what a text must contain for them to be worth a try.
+
+    However long the table is, a text without tokens costs about the same: most marks begin a word, and the first
+    characters of all long words are looked up at once.
+    """
+
+    by_head: dict[bytes, list[_Search]]
+    heads: set[bytes]
+    in_words: list[tuple[str, _Search]]
+    in_text: list[tuple[str, _Search]]
+
+
+_SEPARATORS = re.compile("[^A-Za-z0-9]+")
 
 
 def may_hold_shape(glance: Glance) -> bool:
-    """Tell, fast, whether it is worth looking closer."""
-    words = glance.long_words(VERY_LONG)
-    return (bool(words) and any_in(_ANCHORS, words)) or "PRIVATE KEY" in glance.text
+    """Tell, fast, whether there is anything to mask."""
+    return any(search.finds_any(glance.text) for search in _worth_trying(glance)) or may_hold_private_key(glance)
 
 
 def mask_shapes(text: str) -> tuple[str, int]:
     """Return the text without secrets that have a known form, and how many there were."""
-    found = 0
-    words = Glance(text).long_words(VERY_LONG)
-    for anchors, form in _SHAPES:
-        if any_in(anchors, words):
-            text, count = pattern(form).subn(MASK, text)
-            found += count
-    if "PRIVATE KEY" in text:
-        text, count = _mask_private_keys(text)
-        found += count
-    return text, found
+    total = 0
+    for search in sorted(_worth_trying(Glance(text)), key=lambda search: search.number):
+        text, found = search.mask(text)
+        total += found
+    text, found = mask_private_keys(text)
+    return text, total + found
 
 
-def _mask_private_keys(text: str) -> tuple[str, int]:
-    """Mask key blocks from their first line to their last; one that was cut off, as far as it looks like a key."""
-    kept: list[str] = []
-    at = 0
-    found = 0
-    any_end = True
-    while begin := pattern(_BEGIN).search(text, at):
-        end = pattern(_END).search(text, begin.end()) if any_end else None
-        any_end = end is not None
-        stop = end.end() if end is not None else pattern(_KEY_TEXT).match(text, begin.end()).end()  # type: ignore[union-attr]
-        kept += (text[at : begin.start()], MASK)
-        at = stop
-        found += 1
-    return "".join((*kept, text[at:])), found
+def _worth_trying(glance: Glance) -> set[_Search]:
+    """Return the searches whose marks are there, as far as a glance can tell.
+
+    No token is shorter than VERY_LONG, so only long words are looked at.
+    """
+    by_head, known, in_words, in_text = _index()
+    found: set[_Search] = set()
+    if words := glance.long_words(VERY_LONG):
+        found.update([search for anchor, search in in_words if anchor in words])
+        found.update([search for anchor, search in in_text if anchor in glance.text])
+        heads = glance.heads()
+        if not known.isdisjoint(heads):
+            for head in known & heads:
+                found.update(by_head[head])
+    return found
+
+
+@cache
+def _index() -> _Index:
+    by_head: dict[bytes, list[_Search]] = {}
+    in_words: list[tuple[str, _Search]] = []
+    in_text: list[tuple[str, _Search]] = []
+    for number, form in enumerate(TOKEN_FORMATS):
+        for anchor, marks in form.groups():
+            search = _Search(number, form, anchor, marks)
+            if not is_word(anchor):
+                in_text.append((anchor, search))
+            elif form.start == ANYWHERE or (form.before and len(anchor.strip("-.+")) == len(anchor)):
+                in_words.append((anchor, search))
+            else:
+                for head in {head for mark in marks for head in _heads(mark, form.after)}:
+                    by_head.setdefault(head, []).append(search)
+    return _Index(by_head, set(by_head), in_words, in_text)
+
+
+def _heads(mark: str, after: str) -> Iterator[bytes]:
+    """Yield what the first piece of a token with this mark may begin with; of a short mark, with what may follow."""
+    first, *rest = [piece for piece in _SEPARATORS.split(mark) if piece]
+    if rest or len(first) >= HEAD or not mark[-1].isalnum():
+        yield first[:HEAD].encode()
+        return
+    kinds: list[str] = []
+    for part in parts(after):
+        kinds += [ALPHABETS[part.kind]] * min(part.most or HEAD, HEAD) if isinstance(part, Run) else part
+    for count in range(HEAD - len(first) + 1):
+        # Fewer characters, where a separator comes next.
+        for following in product(*kinds[:count]):
+            yield (first + "".join(following)).encode()
