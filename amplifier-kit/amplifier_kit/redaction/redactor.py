@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from amplifier_kit.redaction.glance import Glance
-from amplifier_kit.redaction.labels import announces_secret, mask_labelled
+from amplifier_kit.redaction.labels import announces_secret, flag_holds_secret, mask_labelled
 from amplifier_kit.redaction.live import LiveValues
 from amplifier_kit.redaction.mask import MASK
 from amplifier_kit.redaction.names import (
@@ -23,6 +23,7 @@ from amplifier_kit.redaction.names import (
 )
 from amplifier_kit.redaction.pii import mask_pii, may_hold_pii
 from amplifier_kit.redaction.shapes import mask_shapes, may_hold_shape
+from amplifier_kit.redaction.values import Found
 
 DEFAULT_RULES = ("secrets", "pii-basic")
 
@@ -286,7 +287,18 @@ class _Walk:
         items = [self._text(item) if type(item) is str else self.copy(item) for item in value]
         if len(items) == 2 and self._redactor._secrets and is_secret_header(items[0]) and isinstance(items[1], str):
             items[1] = self._blank(items[1])
+        elif self._redactor._secrets and len(items) > 1:
+            self._arguments(items)
         return items
+
+    def _arguments(self, items: list[Any]) -> None:
+        """Mask the second of `["--password", ...]`, as the arguments of a program are listed."""
+        for at, flag in enumerate(items[:-1]):
+            value = items[at + 1]
+            if type(flag) is not str or not flag.startswith("--") or type(value) is not str or value.startswith("-"):
+                continue
+            if flag_holds_secret(Found(flag, " ", value, quoted=False, after="")):
+                items[at + 1] = self._blank(value)
 
     def _blank(self, value: Any) -> Any:
         """Mask everything in a value, and keep its structure."""

@@ -190,6 +190,14 @@ def test_pairs_of_name_and_value() -> None:
     ]
 
 
+def test_lists_of_arguments() -> None:
+    """In the arguments of a program, what follows `--password` or `--token` is a secret; other options stay."""
+    value = ["deploy", "--token", "abc123", "--password", "swordfish", "--auth", "basic", "--secret", "--verbose"]
+    clean = ["deploy", "--token", MASK, "--password", MASK, "--auth", "basic", "--secret", "--verbose"]
+    assert Redactor().scrub({"args": value}).value == {"args": clean}
+    assert Redactor().scrub({"args": clean}) == Scrubbed({"args": clean}, {})
+
+
 def test_keys_are_texts_too() -> None:
     """A secret that is a key is masked, and no two fields become one."""
     clean = Redactor([LIVE[0], "other-hidden-thing"]).scrub({LIVE[0]: 1, "other-hidden-thing": 2, 3: 4}).value
