@@ -50,6 +50,7 @@ KINDS = {
         "shells that are not bash",
         "files known only when it runs",
         "options behind runners",
+        "repositories in other folders",
         "linters, builders and reports",
     ),
 }

@@ -61,7 +61,7 @@ def _advice(
 def _unknown(permissions: Permissions, action: str, details: Mapping[str, Any]) -> Iterator[str]:
     """Say what about an action keeps narrow rules from allowing it."""
     known = facts(known_action(action, details), named_details(action, details), permissions.project)
-    reasons = [known.problem, *(segment.reason for segment in known.commands or () if segment.is_opaque)]
+    reasons = [known.problem, *(segment.problem for segment in known.commands or ())]
     for reason in dict.fromkeys(filter(None, reasons)):
         yield f"no rule that names a command, a path or a host allows it: {reason}"
 

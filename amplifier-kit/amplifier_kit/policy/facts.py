@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -14,6 +15,8 @@ _PATHS = (
     "path", "paths", "file_path", "file_paths", "filepath", "filename", "file", "files", "directory", "dir", "folder",
     "notebook_path", "source", "destination", "target_file", "old_path", "new_path", "root",
 )  # fmt: skip
+#: The folder that a command runs in, where a tool takes it as input.
+_FOLDERS = ("working_dir", "working_directory", "workdir", "cwd", "directory", "dir", "folder")
 _URLS = ("url", "urls", "uri")
 _HOSTS = ("host", "hosts", "hostname", "domain")
 #: Files that a tool writes besides what it is for.
@@ -62,12 +65,15 @@ class _Finder:
     def __init__(self, action: str, details: Mapping[str, Any], project: Path) -> None:
         given = details.get("tool_input")
         self.action = action
+        self.project = project
         self.details = details
         self.given: Mapping[str, Any] = given if isinstance(given, Mapping) else {}
         tool = details.get("tool_name", "")
         self.tool = tool if isinstance(tool, str) else ""
         base = details.get("working_dir")
         self.base = project / base if isinstance(base, str | Path) and base else project
+        # A tool may know that input or not: then it runs in the one folder or in the other.
+        self.bases = [self.base]
         self.problems: list[str] = []
         self.commands: list[Segment] | None = None
         self.paths: dict[Path, None] = {}
@@ -79,6 +85,9 @@ class _Finder:
 
     def look(self) -> None:
         """Look at everything that is given."""
+        for name in _FOLDERS:
+            if self.given.get(name) is not None:
+                self._folder(name, self.given[name])
         explicit = [name for name in ("command", "path", "host") if self.details.get(name) is not None]
         for name in explicit:
             self._texts(name, self.details[name])
@@ -138,15 +147,22 @@ class _Finder:
         if HOLE in value or _SURROGATES.search(value):
             self.problems.append("the command contains characters that no command has")
             return
+        from amplifier_kit.policy.repositories import with_places
         from amplifier_kit.policy.shell import MAX_LENGTH, ShellParse
         from amplifier_kit.policy.whole_line import spans_commands
 
-        segments = ShellParse().segments(value)
+        segments = with_places(ShellParse().segments(value), value, map(str, self.bases), str(self.project))
         if spans_commands(value) and len(value) <= MAX_LENGTH:
             self.lines[value] = None
         if not segments:
             self.problems.append("it names no command")
         self.commands += [self._redirected(segment) for segment in segments]
+
+    def _folder(self, name: str, value: object) -> None:
+        if isinstance(value, str | Path) and HOLE not in str(value):
+            self.bases.append(self.base / os.path.expanduser(value))
+        elif any(self.given.get(key) is not None for key in _COMMANDS):
+            self.problems.append(f"{name} is {type(value).__name__}, not the path of a folder")
 
     def _argv(self, words: tuple[str, ...]) -> None:
         """Words that no shell sees; they are written as a shell would need them, to be judged alike."""
@@ -162,7 +178,8 @@ class _Finder:
                 segment = segment.opaque("a redirect's file is known only when it runs")
                 continue
             try:
-                self._place(redirect.target, self.reads if redirect.kind == "read" else self.writes)
+                for base in self.bases:
+                    self._place(redirect.target, self.reads if redirect.kind == "read" else self.writes, base)
             except PlaceError as error:
                 unknown = (*segment.redirects, redirect._replace(target=None))
                 segment = segment.opaque(str(error))._replace(redirects=unknown)
@@ -176,12 +193,12 @@ class _Finder:
         except PlaceError as error:
             self.problems.append(str(error))
 
-    def _place(self, text: str, into: dict[Path, None]) -> None:
+    def _place(self, text: str, into: dict[Path, None], base: Path | None = None) -> None:
         from amplifier_kit.policy.places import resolved, spelled
 
-        written = spelled(text, self.base)
-        self.spelled[written] = None
-        into[resolved(text, self.base)] = None
+        base = base or self.base
+        self.spelled[spelled(text, base)] = None
+        into[resolved(text, base)] = None
 
     def _host(self, text: str, *, is_url: bool) -> None:
         from amplifier_kit.policy.hosts import HostError, host_of, normal_host

@@ -72,7 +72,7 @@ class RuleIndex:
             if _is_about(rule, part):
                 return rule
         if part.segment is not None:
-            return None if part.segment.is_opaque else self._command(part.segment.line, part)
+            return None if part.problem else self._command(part.segment.line, part)
         return self._place(str(part.path), part) if part.path is not None else self._host(part)
 
     def restricting(self, part: Part) -> Rule | None:

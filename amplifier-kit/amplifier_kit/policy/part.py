@@ -57,8 +57,8 @@ def parts_of(facts: Facts) -> Iterator[Part]:
 def _parts(facts: Facts, own: tuple[str, ...]) -> Iterator[Part]:
     for segment in facts.commands or ():
         if segment.words or segment.assignments or segment.is_opaque:
-            problem = segment.reason if segment.is_opaque else ""
-            yield Part(own, facts.tool, segment.text, segment=segment, problem=problem, lines=segment.spellings())
+            lines = segment.spellings()
+            yield Part(own, facts.tool, segment.text, segment=segment, problem=segment.problem, lines=lines)
     for line in facts.lines:
         yield Part(own, facts.tool, line, segment=Segment(None, line), is_spelling=True, lines=line_forms(line))
     for path in facts.paths:

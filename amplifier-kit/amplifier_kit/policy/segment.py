@@ -30,7 +30,10 @@ class Segment(NamedTuple):
     `text` is the source as a person wrote it. `assignments` are the variables set for this command alone. With
     `is_opaque`, the words may be incomplete or not what runs: `reason` says why, and no rule that names a command
     allows it. With `runs_rest`, any later word may be the name of a program that is run. `within` are the commands
-    around it that only pass on to it, as `timeout 5`: rules that restrict may mean those.
+    around it that only pass on to it, as `timeout 5`: rules that restrict may mean those. `elsewhere` says that it
+    would follow a repository which is not the project's: no rule that names a command allows it, known as it is.
+    `joined` says how it follows on what is before it in the same shell: `;` at the beginning of a list, `&&` where that
+    has to succeed, and nothing where it is not known, or where it runs in a shell of its own.
     """
 
     words: tuple[str, ...] | None
@@ -41,10 +44,22 @@ class Segment(NamedTuple):
     assignments: tuple[str, ...] = ()
     runs_rest: bool = False
     within: tuple[tuple[str, ...], ...] = ()
+    elsewhere: str = ""
+    joined: Literal["", ";", "&&"] = ""
 
     def opaque(self, reason: str) -> Segment:
         """Return this segment as one that is not understood; the first reason stays."""
         return self if self.is_opaque else self._replace(is_opaque=True, reason=reason)
+
+    @property
+    def problem(self) -> str:
+        """Why no rule that names a command allows it; empty when one may."""
+        return self.reason if self.is_opaque else self.elsewhere
+
+    @property
+    def program(self) -> str:
+        """The first word."""
+        return self.words[0] if self.words else ""
 
     @property
     def line(self) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from amplifier_kit.policy.hazards import hazardous_option
 from amplifier_kit.policy.segment import HOLE, MAX_STARTS, Redirect, Segment, loose_words
-from amplifier_kit.policy.wrappers import RESERVED, changes_shell, runs_others, unwrap
+from amplifier_kit.policy.wrappers import CHANGES_FOLDER, RESERVED, changes_shell, runs_others, unwrap
 
 if TYPE_CHECKING:
     from tree_sitter import Language
@@ -23,7 +23,6 @@ _CONTINUED = re.compile(r"(?<!\\)((?:\\\\)*)\\\n")
 #: The grammar takes a line that starts with a backslash for more words of the command before it.
 _SLASHED = re.compile(r"\n(?=\\[^\n])")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
-_MOVES = frozenset({"cd", "pushd", "popd"})
 
 
 class ShellParse:
@@ -56,7 +55,7 @@ class ShellParse:
         if _SLASHED.search(joined) and any(segment.is_opaque for segment in found):
             # Nothing allows it any more; what stands on the line is for the rules that deny.
             found += self._script(_SLASHED.sub("\n ", joined), depth + 1)
-        if any(segment.words and segment.words[0] in _MOVES for segment in found):
+        if any(segment.words and segment.words[0] in CHANGES_FOLDER for segment in found):
             found = [_moved(segment) for segment in found]
         if problem:
             found = [segment.opaque(problem) for segment in found]
@@ -102,7 +101,8 @@ class ShellParse:
         if not passed_on:
             found.append(current)
         for script in wrapped.scripts:
-            found += self._script(script, level + 1, is_bash=wrapped.is_bash)
+            inner = self._script(script, level + 1, is_bash=wrapped.is_bash)
+            found += [segment._replace(joined="") for segment in inner]
         within = (*current.within, current.words or ())
         assignments = (*current.assignments, *wrapped.assignments)
         return [

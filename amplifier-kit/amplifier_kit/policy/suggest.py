@@ -45,7 +45,7 @@ def _rule(part: Part, project: Path | None) -> Rule | None:
 
     try:
         if part.segment is not None:
-            command = None if part.segment.is_opaque else _command(part.segment)
+            command = None if part.problem else _command(part.segment)
             return None if command is None else Rule("allow", action=part.actions[0], command=command)
         if part.path is not None:
             return Rule("allow", action=part.actions[0], path=escaped(_place(part.path, project)))

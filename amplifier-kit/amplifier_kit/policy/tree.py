@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from amplifier_kit.policy.heredoc import heredoc_problem
 from amplifier_kit.policy.redirects import (
@@ -17,7 +17,7 @@ from amplifier_kit.policy.redirects import (
 from amplifier_kit.policy.segment import HOLE, Redirect, Segment, loose_words
 from amplifier_kit.policy.variables import is_hazardous_variable
 from amplifier_kit.policy.words import WORDS, NotKnown, gap_problem, shell_words, source_text, word_text
-from amplifier_kit.policy.wrappers import ASSIGNMENT, PLAIN_NAME
+from amplifier_kit.policy.wrappers import ASSIGNMENT, CHANGES_FOLDER, PLAIN_NAME
 
 if TYPE_CHECKING:
     from tree_sitter import Language, Node
@@ -90,6 +90,7 @@ class Walk:
         self._late: dict[int, list[Node]] = {}
         # Where redirects start: a number that ends there is no word.
         self._opened: set[int] = set()
+        self._has_moves = any(name.encode() in source for name in CHANGES_FOLDER)
         self._has_redirects = b"<" in source or b">" in source
 
     def run(self) -> None:
@@ -165,7 +166,10 @@ class Walk:
         runs_rest: bool = False,
     ) -> None:
         text = source_text(node, self.source)
-        self.segments.append(Segment(words, text, redirects, bool(reason), reason, assignments, runs_rest))
+        joined = _joined(node) if self._has_moves and node.type == "command" else ""
+        self.segments.append(
+            Segment(words, text, redirects, bool(reason), reason, assignments, runs_rest, joined=joined)
+        )
 
     def _not_understood(self, node: Node) -> None:
         text = source_text(node, self.source)
@@ -325,6 +329,21 @@ class Walk:
                 return
             node = below[-1]
         self._late.setdefault(node.start_byte, []).extend(late)
+
+
+def _joined(command: Node) -> Literal["", ";", "&&"]:
+    """Tell how a command follows on what is before it, if it runs in the shell of the line itself."""
+    node, before = command, ""
+    while (above := node.parent) is not None:
+        after = node.next_sibling
+        if above.type not in ("program", "list", "redirected_statement") or (after is not None and after.type == "&"):
+            return ""
+        if not before and above.type == "list" and node.prev_sibling is not None:
+            before = node.prev_sibling.type
+        node = above
+    if before in ("", ";", "\n"):
+        return ";"
+    return "&&" if before == "&&" else ""
 
 
 def _calculates(test: str) -> bool:

@@ -115,6 +115,8 @@ CHANGES_SHELL = _names(
     ". alias bind complete compopt declare enable eval export fc getopts hash let local mapfile readarray readonly "
     "set shopt source trap typeset unalias unset"
 )
+#: Builtins after which the shell is in another folder; `chdir` is one of dash.
+CHANGES_FOLDER = _names("cd chdir pushd popd")
 _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=", re.ASCII)
 #: What of a format writes into a variable how much was printed so far.
