@@ -52,6 +52,20 @@ def _between_stars(pattern: str) -> list[str]:
     return chunks
 
 
+def tokens(pattern: str) -> list[re.Pattern[str] | None]:
+    """Return the single characters of a pattern, in order, and None for each run of `*`."""
+    found: list[re.Pattern[str] | None] = []
+    for index, chunk in enumerate(_between_stars(pattern)):
+        found += [None] * bool(index)
+        found += [_compiled_one(one[0]) for one in re.finditer(r"\[!?[^\]/]+\]|.", chunk, re.DOTALL)]
+    return found
+
+
+@lru_cache(maxsize=1024)
+def _compiled_one(token: str) -> re.Pattern[str]:
+    return re.compile(f"{_chunk(token)}\\Z", re.DOTALL)
+
+
 def _chunk(text: str) -> str:
     pieces: list[str] = []
     at = 0

@@ -63,6 +63,11 @@ def normal_host(host: str) -> str:
     return name
 
 
+def is_address(host: str) -> bool:
+    """Tell whether a host is an address and not a name."""
+    return _address(normal_host(host)) is not None
+
+
 def _label(label: str, host: str) -> str:
     if not label.isascii():
         odd = any(unicodedata.category(character)[0] not in "LMN" and character != "-" for character in label)

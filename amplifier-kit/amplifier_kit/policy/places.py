@@ -13,7 +13,7 @@ from amplifier_kit.policy.glob import compiled, escaped, literal_prefix
 MAX_LINKS = 40
 MAX_LENGTH = 4_096
 #: Names there lead elsewhere for each process that asks.
-_REFUSED = ("/proc", "/dev/fd", "/dev/stdin", "/dev/stdout", "/dev/stderr", "/sys/fs/fuse")
+REFUSED = ("/proc", "/dev/fd", "/dev/stdin", "/dev/stdout", "/dev/stderr", "/sys/fs/fuse")
 _TRAILING = re.compile(r"(?<=[^/. ])[. ]+(?=/|\Z)")
 
 
@@ -58,7 +58,7 @@ def resolved(text: str, base: Path) -> Path:
             here = os.path.dirname(here)
             continue
         there = os.path.join(here, part)
-        if any(there == refused or there.startswith(f"{refused}/") for refused in _REFUSED):
+        if any(there == refused or there.startswith(f"{refused}/") for refused in REFUSED):
             raise PlaceError(f"{text!r} leads through {there}, which means something else to every process")
         try:
             target = os.readlink(there)
@@ -77,12 +77,13 @@ def resolved(text: str, base: Path) -> Path:
 
 def pattern_parts(pattern: str, project: Path, home: Path | None) -> tuple[str, ...]:
     """Return a rule's pattern as absolute parts; the project and the home are taken as they really are."""
+    is_folder = pattern.endswith("/")
     if pattern == "~" or pattern.startswith("~/"):
         base = home if home is not None else Path(os.path.expanduser("~"))
         pattern, root = pattern[2:], os.path.realpath(base)
     else:
         root = "/" if pattern.startswith("/") else os.path.realpath(project)
-    wanted = pattern + "**" if pattern.endswith("/") else pattern
+    wanted = f"{pattern}/**" if is_folder else pattern
     parts = [escaped(part) for part in root.split("/") if part]
     for part in wanted.split("/"):
         if part == "..":

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeAlias
+
+from amplifier_kit.policy.glob import compiled
 
 Verdict: TypeAlias = Literal["allow", "ask", "deny"]
 
@@ -96,6 +99,10 @@ def _check_pattern(field: str, value: object) -> None:
         )
     if any(ord(character) < 32 or 0xD800 <= ord(character) < 0xE000 for character in value):
         raise RuleError(f"{field} {value!r} contains control characters", field)
+    try:
+        compiled(value)
+    except re.error as error:
+        raise RuleError(f"{field} {value!r} has an invalid class: {error.msg}", field) from error
 
 
 def _check_path(pattern: str) -> None:

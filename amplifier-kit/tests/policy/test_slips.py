@@ -6,8 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from amplifier_kit.policy import Rule, RuleSet, facts, parse_rules
+from amplifier_kit.policy.matchable import example_command
 from amplifier_kit.policy.slips import slip_in
 
 _PROJECT = Path("/project")
@@ -30,6 +33,23 @@ def _parsed(entry: dict[str, Any]) -> tuple[list[Rule], list[str]]:
         ({"action": "filesystem.write", "command": "rm *"}, "process.exec", {"command": "rm x"}, "command"),
         ({"action": "filesystem.*", "command": "rm *"}, "process.exec", {"command": "rm x"}, "command"),
         ({"action": "process.exec", "host": "x.org"}, "network.fetch", {"host": "x.org"}, "host"),
+        ({"command": " rm *"}, "process.exec", {"command": "rm x"}, "command"),
+        ({"command": "rm * "}, "process.exec", {"command": "rm x"}, "command"),
+        ({"command": "rm  -rf *"}, "process.exec", {"command": "rm -rf x"}, "command"),
+        ({"command": "*  --force*"}, "process.exec", {"command": "git push --force"}, "command"),
+        ({"command": 'git commit -m "wip *"'}, "process.exec", {"command": "git commit -m 'wip x'"}, "command"),
+        ({"command": "git commit -m 'wip'"}, "process.exec", {"command": "git commit -m wip"}, "command"),
+        ({"command": "curl *  |  sh"}, "process.exec", {"command": "curl x | sh"}, "command"),
+        ({"command": "r\u200bm *"}, "process.exec", {"command": "ls"}, "command"),
+        ({"command": "it's *"}, "process.exec", {"command": "ls"}, "command"),
+        ({"path": " secret/**"}, "filesystem.read", {"path": "secret/x"}, "path"),
+        ({"path": "secret/** "}, "filesystem.read", {"path": "secret/x"}, "path"),
+        ({"path": "secret\\**"}, "filesystem.read", {"path": "secret/x"}, "path"),
+        ({"path": "https://x.org/**"}, "network.fetch", {"host": "x.org"}, "path"),
+        ({"host": "*.10.0.0.1"}, "network.fetch", {"host": "10.0.0.1"}, "host"),
+        ({"host": "*.::1"}, "network.fetch", {"host": "::1"}, "host"),
+        ({"action": " process.exec"}, "process.exec", {"command": "ls"}, "action"),
+        ({"tool": "bash "}, "process.exec", {"tool_name": "bash", "command": "ls"}, "tool"),
     ],
 )
 def test_what_a_rule_that_matches_nothing_was_about_is_asked_for(
@@ -58,6 +78,24 @@ def test_a_rule_that_allows_nothing_is_left_out() -> None:
 
 
 @pytest.mark.parametrize(
+    "entry",
+    [
+        {"command": " ls *"}, {"command": "ls  *"}, {"command": "ls * "}, {"command": "git commit -m \"x\""},
+        {"command": "make && make test"}, {"command": "git -C .. status"}, {"command": "sed -i s/a/b/ x"},
+        {"command": "if ls"}, {"path": "/proc/self/environ"}, {"path": "/proc/**"}, {"path": "src\\*"},
+        {"action": "Process.Exec"}, {"action": "process.exec "}, {"host": "*.127.0.0.1"}, {"command": "x\u00a0y"},
+        {"command": "x[z-a]"},
+    ],
+)  # fmt: skip
+def test_a_rule_that_can_allow_nothing_is_reported(entry: dict[str, str]) -> None:
+    """A rule that allows, and that nothing can match, is reported and left out."""
+    rules, problems = _parsed({**entry, "verdict": "allow"})
+    assert rules == []
+    assert len(problems) == 1
+    assert "left out" in problems[0]
+
+
+@pytest.mark.parametrize(
     "rule",
     [
         Rule("deny", action="filesystem.write", path="x"), Rule("deny", action="FileSystem.Write"),
@@ -66,9 +104,93 @@ def test_a_rule_that_allows_nothing_is_left_out() -> None:
         Rule("deny", action="rocket.launch"), Rule("deny", action="network.patch"), Rule("deny", action="*", host="x"),
         Rule("deny", action="filesystem.mount", command="x"), Rule("deny", action="filesystem.rea?"),
         Rule("deny", action="process.*", command="x"), Rule("deny", command="x"), Rule("deny"),
+        Rule("allow", command="git commit -m 'a  b'"), Rule("allow", command="find . -exec ls ;"),
+        Rule("allow", command="grep -E a|b *"), Rule("deny", command="curl * | sh*"), Rule("deny", command="a&&b"),
+        Rule("allow", command="*"), Rule("allow", command="ls '*'"), Rule("deny", command='*"x"*'),
+        Rule("allow", command="ls caf\u00e9"), Rule("deny", path="a b/*"), Rule("deny", path="../x"),
+        Rule("deny", path="/proc/**"), Rule("deny", host="*.example.com"), Rule("deny", host="example.com:8080"),
+        Rule("allow", tool="Bash"), Rule("allow", command="sh -c *"), Rule("deny", command="git -C * push"),
         Rule("allow", action="process.exec", host="x"), Rule("allow", action="filesystem.write", command="create"),
     ],
 )  # fmt: skip
 def test_what_can_match_is_no_slip(rule: Rule) -> None:
     """Actions of other modules, patterns and pairs that occur are left alone."""
     assert slip_in(rule) is None
+
+
+_PIECES = (
+    "tool",
+    "a",
+    "\u00e9",
+    " ",
+    "  ",
+    "*",
+    "?",
+    "[ab]",
+    "[! ]",
+    "'",
+    '"',
+    "\\",
+    "'a b'",
+    "-x",
+    "/",
+    "''",
+    "$",
+    "#",
+    "\u200b",
+)
+_PATTERNS = st.lists(st.sampled_from(_PIECES), max_size=6).map(lambda pieces: "tool" + "".join(pieces))
+
+
+@settings(deadline=None, max_examples=500)
+@given(pattern=_PATTERNS | _PATTERNS.map(" {}".format), verdict=st.sampled_from(["allow", "ask", "deny"]))
+def test_every_command_that_is_not_reported_can_match(pattern: str, verdict: str) -> None:
+    """For each rule that is taken without a word there is a line that it judges."""
+    rules, problems = _parsed({"command": pattern, "verdict": verdict})
+    if problems:
+        return
+    line = example_command(pattern, is_allowing=verdict == "allow")
+    assert line is not None
+    decided = RuleSet.from_rules(rules, _PROJECT).decide(facts("process.exec", {"command": line}, _PROJECT))
+    assert decided.verdict == verdict, (line, decided)
+
+
+_PARTS = st.sampled_from(
+    ["a", "*", "**", "?", "[ab]", "[!a]x", "..", ".", "", " ", "a b", "\\", "~", "*.py", "https:", "@x:y"]
+)
+
+
+@settings(deadline=None, max_examples=500)
+@given(parts=st.lists(_PARTS, min_size=1, max_size=5), verdict=st.sampled_from(["allow", "ask", "deny"]))
+def test_every_path_that_is_not_reported_can_match(parts: list[str], verdict: str) -> None:
+    """For each path of a rule that is taken without a word there is a file that it judges."""
+    pattern = "/".join(parts)
+    rules, problems = _parsed({"path": pattern, "verdict": verdict})
+    if problems:
+        return
+    filled = pattern.replace("[!a]", "b").replace("[ab]", "a").replace("**", "a").replace("*", "a").replace("?", "a")
+    path = filled + "a" * pattern.endswith("/")
+    path = path if path.startswith(("/", "~")) else f"./{path}"
+    decided = RuleSet.from_rules(rules, _PROJECT).decide(facts("filesystem.read", {"path": path}, _PROJECT))
+    assert decided.verdict == verdict, (path, decided)
+
+
+_HOSTS = st.lists(
+    st.sampled_from(
+        ["*", "*.", "example", ".com", "10.0.0.1", "::1", "[::1]", ":80", "https://", "/x", " ", "\u00e9", "X", "-"]
+    ),
+    min_size=1,
+    max_size=4,
+).map("".join)
+
+
+@settings(deadline=None, max_examples=500)
+@given(pattern=_HOSTS, verdict=st.sampled_from(["allow", "ask", "deny"]))
+def test_every_host_that_is_not_reported_can_match(pattern: str, verdict: str) -> None:
+    """For each host of a rule that is taken without a word there is one that it judges."""
+    rules, problems = _parsed({"host": pattern, "verdict": verdict})
+    if problems:
+        return
+    host = "x.org" if pattern == "*" else pattern.replace("*.", "x.")
+    decided = RuleSet.from_rules(rules, _PROJECT).decide(facts("network.fetch", {"host": host}, _PROJECT))
+    assert decided.verdict == verdict, (host, decided)

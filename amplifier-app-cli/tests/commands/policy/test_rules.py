@@ -116,6 +116,21 @@ def test_check(give: Give, wrote: Wrote) -> None:
     assert (record["valid"], len(record["problems"]), len(record["sources"])) == (False, 1, 2)
 
 
+@pytest.mark.parametrize("pattern", [" git push *", "git  push *", "git push * "])
+def test_check_reports_what_can_match_nothing(give: Give, wrote: Wrote, pattern: str) -> None:
+    """A rule with blanks that no command has is named with its line, and what it means is asked for meanwhile."""
+    user = wrote(
+        "user", f"rules:\n  - {{command: 'git *', verdict: allow}}\n  - {{command: '{pattern}', verdict: deny}}\n"
+    )
+    result = give("check")
+    assert result.exit_code == 1
+    assert f"{user}:3" in result.stdout
+    assert "did you mean 'git push *'" in result.stdout
+    explained = give("explain", "--command", "git push origin")
+    assert explained.stdout.startswith("ask: process.exec\n")
+    assert f"{user}:3" in explained.stderr
+
+
 def test_check_a_file(give: Give, project: Path) -> None:
     """A file that is not in use yet can be checked, examples and all; one that does not exist is an error."""
     text = "rules: [{action: process.exec, command: 'make *', verdict: allow, match: [make all], not_match: [rm x]}]\n"
