@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import Any, Final
+
+from amplifier_kit.usage import as_cost, as_count, usage_fault
 
 _TOKENS: Final = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
 
@@ -20,18 +22,17 @@ class UsageCount:
         self.calls_without_price = 0
         if isinstance(known, Mapping) and known:
             self._add_tokens(known)
-            self.cost = _amount(known.get("cost_usd"))
-            unpriced = known.get("calls_without_price")
-            self.calls_without_price = unpriced if isinstance(unpriced, int) else 0
+            self.cost = as_cost(known.get("cost_usd"))
+            self.calls_without_price = as_count(known.get("calls_without_price")) or 0
 
     def add(self, usage: Any, broken: Any = 0) -> None:
         """Add what one answer used, and attempts at it that broke off and have no price."""
-        self.calls_without_price += broken if isinstance(broken, int) else 0
+        self.calls_without_price += as_count(broken) or 0
         if not isinstance(usage, Mapping):
             return
         self.calls += 1
         self._add_tokens(usage)
-        amount = _amount(usage.get("cost_usd"))
+        amount = as_cost(usage.get("cost_usd")) if usage_fault(usage) is None else None
         if amount is None:
             self.calls_without_price += 1
         else:
@@ -62,8 +63,7 @@ class UsageCount:
 
     def _add_tokens(self, usage: Mapping[str, Any]) -> None:
         for key in _TOKENS:
-            if isinstance(value := usage.get(key), int):
-                self.tokens[key] += value
+            self.tokens[key] += as_count(usage.get(key)) or 0
 
 
 class UsageMeter:
@@ -88,11 +88,3 @@ class UsageMeter:
 
     def _on_response(self, event: str, data: dict[str, Any]) -> None:
         self.add(data.get("usage"), data.get("unpriced_attempts"))
-
-
-def _amount(value: Any) -> Decimal | None:
-    try:
-        amount = None if value is None else Decimal(str(value))
-    except InvalidOperation:
-        return None
-    return amount if amount is not None and amount.is_finite() else None

@@ -115,14 +115,15 @@ class Tally:
     def _add(self, answer: Mapping[str, Any]) -> None:
         """Count an answer, or that there is none: a question that was refused at once has cost nothing."""
         from amplifier_foundation.budget.spending import Spent
+        from amplifier_kit.usage import as_count
 
         spent, usage = Spent.of_response(answer), answer.get("usage")
         self._counted += spent.calls
         self._unpriced += spent.unpriced
         self._cost += spent.usd
         for key in _TOKENS:
-            if isinstance(usage, Mapping) and isinstance(usage.get(key), int):
-                self._usage[key] = self._usage.get(key, 0) + usage[key]
+            if isinstance(usage, Mapping) and (count := as_count(usage.get(key))) is not None:
+                self._usage[key] = self._usage.get(key, 0) + count
 
     def _on_agent(self, event: str, data: dict[str, Any]) -> None:
         self.agents += 1

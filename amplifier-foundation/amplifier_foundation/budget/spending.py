@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import Any, Final, NamedTuple
+
+from amplifier_kit.usage import as_cost, as_count, usage_fault
+
+logger = logging.getLogger(__name__)
 
 #: How many rows are kept apart. Those of the sessions that came first are then put together by agent and source: a
 #: session may start children without end.
@@ -71,7 +76,13 @@ class Spent(NamedTuple):
 
     @classmethod
     def of_usage(cls, usage: Any) -> Spent:
-        """Return what one answer took; without a price that is known, it is one of unknown price."""
+        """Return what one answer took; without a price that is known, it is one of unknown price.
+
+        So is one of which something is said that cannot be counted, which is a fault of its provider.
+        """
+        if (fault := usage_fault(usage)) is not None:
+            logger.warning("usage that cannot be counted: %s; the answer counts as one of unknown price", fault)
+            return cls(1, unpriced=1)
         usage = usage if isinstance(usage, Mapping) else {}
         # Tokens that are written to a cache are in the total alone; a service without a total has the other two.
         tokens = max(_count(usage, "total_tokens"), _count(usage, "input_tokens") + _count(usage, "output_tokens"))
@@ -88,11 +99,7 @@ class Spent(NamedTuple):
 
 def price_of(usage: Any) -> Decimal | None:
     """Return what an answer has cost, None when that is not known."""
-    try:
-        price = Decimal(str(usage["cost_usd"])) if isinstance(usage, Mapping) else None
-    except (KeyError, InvalidOperation):
-        return None
-    return price if price is not None and price.is_finite() and price >= 0 else None
+    return as_cost(usage.get("cost_usd")) if isinstance(usage, Mapping) and usage_fault(usage) is None else None
 
 
 def broken_off(data: Mapping[str, Any]) -> int:
@@ -107,8 +114,7 @@ def broken_off(data: Mapping[str, Any]) -> int:
 
 
 def _count(usage: Mapping[str, Any], key: str) -> int:
-    amount = usage.get(key)
-    return max(0, amount) if isinstance(amount, int) else 0
+    return as_count(usage.get(key)) or 0
 
 
 class Spending:

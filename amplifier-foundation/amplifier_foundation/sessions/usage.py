@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from amplifier_core.events import LLM_RESPONSE
+from amplifier_kit.usage import as_cost, as_count, usage_fault
 
 _TOKENS: Final = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
 _COST: Final = "cost_usd"
@@ -57,7 +58,7 @@ class Usage:
         for key in _TOKENS:
             if _is_count(given.get(key)):
                 self._sum[key] = self._sum.get(key, 0) + given[key]
-        cost = known_amount(given.get(_COST))
+        cost = as_cost(given.get(_COST)) if usage_fault(given) is None else None
         if cost is None:
             self._sum[_UNPRICED] = self._sum.get(_UNPRICED, 0) + 1
         else:
@@ -117,7 +118,7 @@ def _logged(folder: Path, until: str) -> Usage:
 
 
 def _is_count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+    return as_count(value) is not None
 
 
 def known_amount(value: Any) -> Decimal | None:

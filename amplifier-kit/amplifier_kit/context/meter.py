@@ -6,6 +6,7 @@ from math import ceil
 from typing import Any, Final
 
 from amplifier_kit.context.intake import Message
+from amplifier_kit.usage import as_count
 
 __all__ = ["Meter"]
 
@@ -65,5 +66,4 @@ class Meter:
 
 
 def _count(usage: dict[str, Any], key: str) -> int:
-    value = usage.get(key)
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
+    return as_count(usage.get(key)) or 0

@@ -23,6 +23,7 @@ from amplifier_kit.llm.settings import CommonSettings
 from amplifier_kit.llm.structured import Shape
 from amplifier_kit.llm.throttle import throttle_of
 from amplifier_kit.stream import StreamEmitter
+from amplifier_kit.usage import InvalidUsageError
 
 __all__ = ["CIRCUIT_EVENT", "CONCURRENCY_EVENT", "Attempts", "LLMCall", "Line"]
 
@@ -141,7 +142,7 @@ class Attempts:
         """
         if answer.is_finished and answer.tokens is not None:
             self.wasted.append(answer)
-        elif answer.has_begun or isinstance(error, StreamError | LLMTimeoutError):
+        elif answer.has_begun or isinstance(error, StreamError | LLMTimeoutError | InvalidUsageError):
             self.broken += 1
 
     def _delay(self, error: LLMError) -> float | None:

@@ -27,6 +27,7 @@ from amplifier_core.llm_errors import (
     StreamError,
 )
 from amplifier_kit.llm.failure import Failure, Transport, read_failure, retry_after_of
+from amplifier_kit.usage import InvalidUsageError, UsageValueError
 
 __all__ = ["ANTHROPIC", "GEMINI", "OLLAMA", "OPENAI", "Endpoint", "Wire", "to_llm_error"]
 
@@ -182,6 +183,8 @@ def to_llm_error(error: BaseException, endpoint: Endpoint, model: str | None) ->
     if isinstance(error, LLMError):
         error.provider, error.model = error.provider or endpoint.provider, error.model or model
         return error
+    if isinstance(error, UsageValueError):
+        return InvalidUsageError(error.field, error.value, provider=endpoint.provider, model=model)
     failure = read_failure(error)
     kind = _class_of(failure, endpoint.wire)
     facts: dict[str, Any] = {"provider": endpoint.provider, "model": model, "status_code": failure.status}

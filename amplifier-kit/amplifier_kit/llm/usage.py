@@ -48,7 +48,7 @@ class Tokens:
     def usage(self, cost: Decimal | None) -> Usage:
         """Return the kernel's form: `input_tokens` are those of the prompt that were not written to a cache."""
         return Usage(
-            input_tokens=self.prompt - (self.cache_write or 0),
+            input_tokens=max(0, self.prompt - (self.cache_write or 0)),
             output_tokens=self.output,
             total_tokens=self.prompt + self.output,
             reasoning_tokens=self.reasoning,

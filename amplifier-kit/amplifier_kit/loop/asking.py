@@ -24,7 +24,7 @@ from amplifier_core.llm_errors import ContextLengthError, LLMError
 from amplifier_core.message_models import ChatRequest, ResponseFormatJson, ResponseFormatJsonSchema
 from amplifier_kit.loop.host import Host
 from amplifier_kit.loop.injection import with_injections
-from amplifier_kit.loop.reply import Reply, block_dict, read_reply, usage_dict
+from amplifier_kit.loop.reply import Reply, block_dict, checked_usage, read_reply
 from amplifier_kit.loop.request import Choice, build_messages, build_tools, view_of
 from amplifier_kit.loop.settings import LoopSettings
 from amplifier_kit.loop.waiting import Crashed, Stopped, bounded, run_to_end
@@ -112,9 +112,8 @@ class Asker:
             await self._report(choice, {"type": "denied", "msg": reason}, status="denied")
             raise RequestDenied(reason)
         with self._watch.running(f"provider:{choice.name}", choice.name):
-            response, reply = await bounded(self._exchange(choice), stop=self._watch.at_once)
+            response, reply, usage = await bounded(self._exchange(choice), stop=self._watch.at_once)
         self.memory.last_request = time.monotonic()
-        usage = usage_dict(response)
         answered = {"provider": choice.name, "usage": usage, "tool_calls": bool(reply.calls)}
         duration = round((time.monotonic() - started) * 1000, 3)
         self._is_reported = True
@@ -122,7 +121,7 @@ class Asker:
         await self._report_blocks(response, usage)
         return reply
 
-    async def _exchange(self, choice: Choice) -> tuple[Any, Reply]:
+    async def _exchange(self, choice: Choice) -> tuple[Any, Reply, dict[str, Any] | None]:
         """Build the request, call the provider and read its answer, in a task that may be dropped."""
         try:
             injected = self.host.injections.take()
@@ -140,7 +139,8 @@ class Asker:
                 messages = smaller
                 response = await self._complete(choice.provider, self._request(messages))
             taken = (call_id for message in messages for call_id in tool_call_ids(message))
-            return response, read_reply(choice.provider, response, taken, keep_thinking=self.keeps_thinking)
+            reply = read_reply(choice.provider, response, taken, keep_thinking=self.keeps_thinking)
+            return response, reply, checked_usage(response, choice.name)
         except asyncio.CancelledError:
             # In this task, where the provider's own events have left the id of the request.
             await run_to_end(self._report(choice, _DROPPED, status="cancelled"))

@@ -6,9 +6,16 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from amplifier_kit.pairing import rename_calls, tool_call_ids, tool_call_names
+from pydantic import BaseModel
 
-__all__ = ["Call", "Reply", "block_dict", "read_reply", "usage_dict"]
+from amplifier_core.message_models import Usage
+from amplifier_kit.pairing import rename_calls, tool_call_ids, tool_call_names
+from amplifier_kit.usage import InvalidUsageError, UsageValueError, check_usage
+
+__all__ = ["Call", "Reply", "block_dict", "checked_usage", "read_reply"]
+
+#: Values that say nothing of tokens; objects of a module's own may.
+_PLAIN = (str, bytes, bool, int, float, list, tuple, set)
 
 
 class Call(NamedTuple):
@@ -119,12 +126,34 @@ def _text(content: str | list[dict[str, Any]]) -> str:
     return "".join(str(block.get("text") or "") for block in content if block.get("type") == "text")
 
 
-def usage_dict(response: Any) -> dict[str, Any] | None:
-    """Return what an answer used as a plain dict, None when it does not say."""
+def checked_usage(response: Any, provider: str) -> dict[str, Any] | None:
+    """Return what an answer used as a plain dict, None when it does not say.
+
+    Raises InvalidUsageError when that cannot be counted.
+    """
+    try:
+        usage = _usage_dict(response)
+    except UsageValueError as error:
+        raise InvalidUsageError(error.field, error.value, provider=provider) from error
+    check_usage(usage, provider)
+    return usage
+
+
+def _usage_dict(response: Any) -> dict[str, Any] | None:
+    """Return what an answer used as a plain dict, None when it does not say.
+
+    Raises UsageValueError for what is no usage at all.
+    """
     usage = getattr(response, "usage", None)
     if usage is None:
         return None
     if isinstance(usage, Mapping):
         return dict(usage)
-    dumped: dict[str, Any] | None = usage.model_dump() if hasattr(usage, "model_dump") else None
-    return dumped
+    dump = getattr(usage, "model_dump", None)
+    if callable(dump):
+        # Of values that are not what the model says, pydantic would warn; `check_usage` refuses them.
+        dumped: dict[str, Any] = dump(warnings=False) if isinstance(usage, BaseModel) else dump()
+        return dumped
+    if isinstance(usage, _PLAIN):
+        raise UsageValueError("usage", usage)
+    return {name: getattr(usage, name) for name in Usage.model_fields if hasattr(usage, name)} or None

@@ -7,9 +7,10 @@ import pytest
 
 from amplifier_core.content_models import TextContent
 from amplifier_core.llm_errors import ContextLengthError, RateLimitError
-from amplifier_core.message_models import ChatResponse, TextBlock
+from amplifier_core.message_models import ChatResponse, TextBlock, Usage
 from amplifier_kit.loop.testing import LoopRig, PlainTool, call, say
 from amplifier_kit.loop.waiting import Crashed
+from amplifier_kit.usage import InvalidUsageError
 
 
 async def test_the_payloads_of_a_model_call(run: Any) -> None:
@@ -71,6 +72,19 @@ async def test_a_rate_limit_is_reported_and_raised(run: Any) -> None:
     [reported] = rig.data("provider:error")
     assert (reported["provider"], reported["error"]) == ("scripted", {"type": "RateLimitError", "msg": "slow down"})
     assert (reported["retryable"], reported["status_code"]) == (True, 429)
+
+
+async def test_usage_that_cannot_be_counted_is_reported_and_raised(run: Any) -> None:
+    """An answer of a module that counts in words is an error of its provider, and no answer."""
+    answer = say("done")
+    answer.usage = Usage.model_construct(None, input_tokens="many", output_tokens=1, total_tokens=1)
+    rig = LoopRig(answer)
+    with pytest.raises(InvalidUsageError, match="scripted: invalid usage: input_tokens is 'many'"):
+        await run(rig)
+    [reported] = rig.data("provider:error")
+    assert reported["error"]["type"] == "InvalidUsageError"
+    assert reported["retryable"] is False
+    assert rig.data("provider:response") == []
 
 
 async def test_other_errors_are_reported_without_retry_facts(run: Any) -> None:

@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
-from amplifier_core.message_models import ChatResponse, TextBlock, ThinkingBlock, ToolCall, ToolCallBlock
-from amplifier_kit.loop.reply import Call, read_reply, usage_dict
+from amplifier_core.message_models import ChatResponse, TextBlock, ThinkingBlock, ToolCall, ToolCallBlock, Usage
+from amplifier_kit.loop.reply import Call, checked_usage, read_reply
 from amplifier_kit.loop.testing import ScriptedProvider, call, say
+from amplifier_kit.usage import InvalidUsageError
 
 PROVIDER = ScriptedProvider()
 
@@ -96,6 +97,38 @@ def test_plain_answers(response: Any) -> None:
 
 def test_usage_is_a_dict() -> None:
     """Usage reaches hooks as data, whatever object it was."""
-    assert (usage_dict(call()) or {})["total_tokens"] == 2
-    assert usage_dict(SimpleNamespace(usage={"input_tokens": 1})) == {"input_tokens": 1}
-    assert usage_dict(SimpleNamespace()) is None
+    assert (checked_usage(call(), "p") or {})["total_tokens"] == 2
+    assert checked_usage(SimpleNamespace(usage={"input_tokens": 1}), "p") == {"input_tokens": 1}
+    assert checked_usage(SimpleNamespace(), "p") is None
+
+
+NONSENSE = ["12", "many", True, -1, 1.5, float("nan"), float("inf"), 10**30, [], {}]
+
+
+@pytest.mark.parametrize("value", [*NONSENSE, None])
+@pytest.mark.parametrize("field", ["input_tokens", "output_tokens", "total_tokens"])
+def test_a_count_that_is_none_is_an_error_of_the_provider(field: str, value: Any) -> None:
+    """Whatever object a module answers with, the error has a code and names provider, field and value."""
+    counts = {"input_tokens": 1, "output_tokens": 1, "total_tokens": 2, field: value}
+    for usage in (counts, SimpleNamespace(**counts), Usage.model_construct(None, **counts)):
+        with pytest.raises(InvalidUsageError) as raised:
+            checked_usage(SimpleNamespace(usage=usage), "hosted")
+        error = raised.value
+        assert (error.code, error.provider, error.field, error.retryable) == ("provider.usage", "hosted", field, False)
+        assert repr(value)[:20] in str(error)
+
+
+@pytest.mark.parametrize("value", ["x", "nan", True, -1, float("inf"), 10**30, []])
+def test_a_price_that_is_none_is_an_error_of_the_provider(value: Any) -> None:
+    """Money is a number as well; a price that is not known is left out."""
+    with pytest.raises(InvalidUsageError, match="cost_usd"):
+        checked_usage(SimpleNamespace(usage={"input_tokens": 1, "cost_usd": value}), "hosted")
+    assert checked_usage(SimpleNamespace(usage={"input_tokens": 1.0, "cost_usd": None}), "hosted")
+
+
+@pytest.mark.parametrize("usage", ["much", 3, [1], True])
+def test_usage_that_is_none_is_an_error_of_the_provider(usage: Any) -> None:
+    """A plain value says nothing of tokens; an object of other names is one that is not known."""
+    with pytest.raises(InvalidUsageError, match="usage"):
+        checked_usage(SimpleNamespace(usage=usage), "hosted")
+    assert checked_usage(SimpleNamespace(usage=SimpleNamespace(prompt_tokens="?")), "hosted") is None

@@ -28,7 +28,7 @@ def usage_text(usage: Any) -> str | None:
 
 def _is_count(value: Any, key: str) -> bool:
     is_number = isinstance(value, int) and not isinstance(value, bool)
-    return is_number and (value > 0 or key in ("input_tokens", "output_tokens"))
+    return is_number and (value > 0 or (value == 0 and key in ("input_tokens", "output_tokens")))
 
 
 def _cost(value: Any) -> str | None:
@@ -38,4 +38,4 @@ def _cost(value: Any) -> str | None:
         cost = Decimal(str(value))
     except InvalidOperation:
         return None
-    return f"${cost.normalize():f}" if cost.is_finite() else None
+    return f"${cost.normalize():f}" if cost.is_finite() and cost >= 0 else None

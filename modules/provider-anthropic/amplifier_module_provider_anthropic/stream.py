@@ -6,6 +6,7 @@ from collections.abc import AsyncIterable
 from typing import Any, Final
 
 from amplifier_kit.llm import Answer, FinishReason, Tokens
+from amplifier_kit.usage import Counts
 
 __all__ = ["OWN_BLOCKS", "Reading"]
 
@@ -64,17 +65,17 @@ class Reading:
 
     def tokens(self) -> Tokens:
         """Return what the message took."""
-        counts = self._counts
+        counts = Counts(self._counts)
         read, written = counts.get("cache_read_input_tokens"), counts.get("cache_creation_input_tokens")
-        details = counts.get("output_tokens_details") or {}
+        details = counts.part("output_tokens_details")
         priced: dict[str, int] = {}
-        if long := (counts.get("cache_creation") or {}).get("ephemeral_1h_input_tokens"):
+        if long := counts.part("cache_creation").get("ephemeral_1h_input_tokens"):
             priced["cache_write_1h_tokens"] = long
-        if searches := (counts.get("server_tool_use") or {}).get("web_search_requests"):
+        if searches := counts.part("server_tool_use").get("web_search_requests"):
             priced["web_searches"] = searches
         return Tokens(
-            prompt=(counts.get("input_tokens") or 0) + (read or 0) + (written or 0),
-            output=counts.get("output_tokens") or 0,
+            prompt=counts.need("input_tokens") + (read or 0) + (written or 0),
+            output=counts.need("output_tokens"),
             cache_read=read,
             cache_write=written,
             reasoning=details.get("thinking_tokens"),
@@ -142,7 +143,7 @@ class Reading:
         self._count(event.usage)
 
     def _count(self, usage: Any) -> None:
-        self._counts.update(usage.model_dump(exclude_none=True))
+        self._counts.update(usage.model_dump(exclude_none=True, warnings=False))
 
 
 def _parsed(text: str) -> Any:

@@ -8,6 +8,8 @@ import logging
 from collections.abc import Mapping
 from typing import Any, ClassVar, Final, NamedTuple
 
+from pydantic import ValidationError
+
 from amplifier_core import ChatRequest, ConfigField, ModelInfo
 from amplifier_core.llm_errors import InvalidRequestError
 from amplifier_kit.llm import (
@@ -22,6 +24,7 @@ from amplifier_kit.llm import (
     imported,
     overhear,
 )
+from amplifier_kit.usage import UsageValueError
 from amplifier_module_provider_gemini.models import abilities_of, model_info
 from amplifier_module_provider_gemini.payload import build_payload
 from amplifier_module_provider_gemini.quota import refused
@@ -131,7 +134,8 @@ class GeminiProvider(LLMProvider):
                 answer.headers = heard.headers
         except Exception as error:
             cause = error.__cause__ if type(error).__name__ == "ContinuationInterruptedError" else None
-            raise refused(cause if isinstance(cause, Exception) else error, self.endpoint, call.model) from error
+            failed = _usage_error(error) or (cause if isinstance(cause, Exception) else error)
+            raise refused(failed, self.endpoint, call.model) from error
         if reading.thoughts and answer.is_finished:
             await self.emit(THINKING_EVENT, {"text": reading.thoughts})
 
@@ -195,3 +199,14 @@ def _typed(types: Any, payload: dict[str, Any]) -> tuple[list[Any], Any]:
     except ValidationError as error:
         where = ".".join(map(str, error.errors()[0]["loc"]))
         raise InvalidRequestError(f"gemini: the SDK does not take {where}: {error.errors()[0]['msg']}") from error
+
+
+def _usage_error(error: Exception) -> UsageValueError | None:
+    """Return which count it was that the SDK could not read, when it was one."""
+    if not isinstance(error, ValidationError):
+        return None
+    for fault in error.errors(include_url=False):
+        place = ".".join(map(str, fault["loc"]))
+        if place.startswith("usage_metadata"):
+            return UsageValueError(place, fault["input"])
+    return None

@@ -9,6 +9,7 @@ from uuid import uuid4
 
 from amplifier_core.llm_errors import InvalidToolCallError, StreamError
 from amplifier_kit.llm import Answer, FinishReason, Tokens
+from amplifier_kit.usage import Counts
 from amplifier_module_provider_gemini.contents import RAW_CONTENT, SIGNATURE, TEXT_SIGNATURE
 
 __all__ = ["Reading"]
@@ -150,12 +151,23 @@ class Reading:
             await self._answer.finish(_REASONS.get(self._reason, "stop"))
 
 
+#: The service leaves out what is zero.
+_COUNTS = (
+    "prompt_token_count",
+    "tool_use_prompt_token_count",
+    "candidates_token_count",
+    "thoughts_token_count",
+    "cached_content_token_count",
+)
+
+
 def _tokens(usage: Any) -> Tokens:
-    thoughts = usage.thoughts_token_count
+    counts = Counts({name: getattr(usage, name) for name in _COUNTS if getattr(usage, name) is not None})
+    thoughts = counts.get("thoughts_token_count")
     return Tokens(
-        prompt=(usage.prompt_token_count or 0) + (usage.tool_use_prompt_token_count or 0),
-        output=(usage.candidates_token_count or 0) + (thoughts or 0),
-        cache_read=usage.cached_content_token_count,
+        prompt=counts.need("prompt_token_count") + counts.need("tool_use_prompt_token_count"),
+        output=counts.need("candidates_token_count") + (thoughts or 0),
+        cache_read=counts.get("cached_content_token_count"),
         reasoning=thoughts,
     )
 

@@ -13,6 +13,7 @@ from amplifier_core.llm_errors import ConfigurationError, ContextLengthError, In
 from amplifier_kit.llm import OPENAI, Answer, FinishReason, LLMCall, LLMProvider, LLMResponse, Mode, Tokens, Wire
 from amplifier_kit.local_model import INSTALL_COMMAND, find_local_model
 from amplifier_kit.log.location import amplifier_home
+from amplifier_kit.usage import Counts
 from amplifier_module_provider_local.gguf import ModelFile, NotGGUFError, read_model_file
 from amplifier_module_provider_local.grammar import choice_of, grammar_of, offered, readable_schema
 from amplifier_module_provider_local.host import Lease, Load
@@ -331,8 +332,9 @@ async def _take(chunk: dict[str, Any], answer: Answer, reader: CallReader | None
     """Feed the answer from one chunk; return why it ended, when it did."""
     usage = chunk.get("usage")
     if usage:
-        cached = (usage.get("prompt_tokens_details") or {}).get("cached_tokens")
-        answer.tokens = Tokens(usage.get("prompt_tokens", 0), usage.get("completion_tokens", 0), cache_read=cached)
+        counts = Counts(usage)
+        cached = counts.part("prompt_tokens_details").get("cached_tokens")
+        answer.tokens = Tokens(counts.need("prompt_tokens"), counts.need("completion_tokens"), cache_read=cached)
     if chunk.get("model"):
         answer.model = chunk["model"]
     choices = chunk.get("choices")

@@ -8,6 +8,7 @@ from uuid import uuid4
 
 from amplifier_core.llm_errors import InvalidToolCallError
 from amplifier_kit.llm import Answer, FinishReason, Tokens
+from amplifier_kit.usage import Counts
 
 __all__ = ["read_lines"]
 
@@ -37,7 +38,8 @@ async def read_lines(lines: AsyncIterable[Mapping[str, Any]], answer: Answer) ->
         return  # cut short, which the answer knows by itself
     reason = str(last.get("done_reason") or "stop")
     answer.model = last.get("model") or None
-    answer.tokens = Tokens(prompt=last.get("prompt_eval_count") or 0, output=last.get("eval_count") or 0)
+    counts = Counts(last, "answer")
+    answer.tokens = Tokens(prompt=counts.need("prompt_eval_count"), output=counts.need("eval_count"))
     answer.metadata["ollama:done_reason"] = reason
     answer.metadata |= {f"ollama:{name}": last[name] for name in _TIMES if last.get(name)}
     finish = _REASONS.get(reason, "stop")

@@ -11,6 +11,7 @@ from amplifier_kit.llm.chat.messages import REASONING_FIELD, REASONING_FIELDS
 from amplifier_kit.llm.chat.tags import ThinkTags
 from amplifier_kit.llm.exchange import plain_stream
 from amplifier_kit.llm.usage import Tokens
+from amplifier_kit.usage import Counts
 
 __all__ = ["ChatReading", "ServedError", "read_chat"]
 
@@ -204,16 +205,16 @@ class ChatReading:
         if response_id:
             self._answer.metadata[f"{self._prefix}:response_id"] = response_id
 
-    def _count(self, usage: dict[str, Any]) -> None:
+    def _count(self, usage: Any) -> None:
         if not usage:
             return
-        prompt = usage.get("prompt_tokens_details") or {}
-        output = usage.get("completion_tokens_details") or {}
+        counts = Counts(usage)
+        prompt, output = counts.part("prompt_tokens_details"), counts.part("completion_tokens_details")
         cached = prompt.get("cached_tokens")
         self._answer.tokens = Tokens(
-            prompt=usage.get("prompt_tokens") or 0,
-            output=usage.get("completion_tokens") or 0,
-            cache_read=cached if cached is not None else usage.get("prompt_cache_hit_tokens"),
+            prompt=counts.need("prompt_tokens"),
+            output=counts.need("completion_tokens"),
+            cache_read=cached if cached is not None else counts.get("prompt_cache_hit_tokens"),
             cache_write=prompt.get("cache_write_tokens"),
             reasoning=output.get("reasoning_tokens"),
         )

@@ -9,6 +9,7 @@ from typing import Any, Final
 from amplifier_kit.llm.answer import Answer, FinishReason
 from amplifier_kit.llm.responses.items import PATCH_CALL, PATCH_TOOL, Item, origin_key
 from amplifier_kit.llm.usage import Tokens
+from amplifier_kit.usage import Counts
 
 __all__ = ["Reading", "ResponseFailedError"]
 
@@ -97,14 +98,15 @@ class Reading:
         usage = self._ended.get("usage")
         if usage is None:
             return None
-        given, made = usage.get("input_tokens_details") or {}, usage.get("output_tokens_details") or {}
+        counts = Counts(usage)
+        given, made = counts.part("input_tokens_details"), counts.part("output_tokens_details")
         searches = sum(
             item["type"] == "web_search_call" and (item.get("action") or {}).get("type") == "search"
             for item in self.items
         )
         return Tokens(
-            prompt=usage.get("input_tokens") or 0,
-            output=usage.get("output_tokens") or 0,
+            prompt=counts.need("input_tokens"),
+            output=counts.need("output_tokens"),
             cache_read=given.get("cached_tokens"),
             cache_write=given.get("cache_write_tokens") or None,
             reasoning=made.get("reasoning_tokens"),

@@ -96,7 +96,7 @@ def _usage(said: Said) -> dict[str, Any]:
     return {
         "prompt_tokens": said.prompt_tokens,
         "completion_tokens": said.output_tokens,
-        "total_tokens": said.prompt_tokens + said.output_tokens,
+        "total_tokens": said.total_tokens,
         "prompt_tokens_details": {"cached_tokens": said.cache_read},
     }
 

@@ -21,6 +21,7 @@ from amplifier_kit.llm.structured import ANSWER_TOOL, OutputMismatchError
 from amplifier_kit.llm.testing.rig import KEY, Rig, ask
 from amplifier_kit.llm.testing.script import Said, WireServer
 from amplifier_kit.llm.testing.server import ModelServer
+from amplifier_kit.usage import InvalidUsageError
 
 __all__ = ["ConformanceBase", "MakeRig", "ProviderConformance"]
 
@@ -293,6 +294,17 @@ class ProviderConformance(ConformanceBase):
             assert usage.cost_usd > 0
             assert told["cost_usd"] == str(usage.cost_usd) == contributed["cost_usd"]
             assert usage.cache_read_tokens == 600
+
+    @pytest.mark.parametrize("value", ["many", -1, 1.5, 10**30, [1]])
+    async def test_usage_that_is_no_number_is_an_error(self, rig: MakeRig, value: Any) -> None:
+        """A service that counts in anything but numbers is told so by a code, and the answer is not counted as free."""
+        one = await rig(Said(output_tokens=value), max_retries=0)
+        with pytest.raises(InvalidUsageError) as raised:
+            await one.provider.complete(ask())
+        assert (raised.value.code, raised.value.provider) == ("provider.usage", one.provider.name)
+        told = one.event("llm:response")
+        assert (told["status"], told["error"]["type"]) == ("error", "InvalidUsageError")
+        assert one.provider.is_free or told["unpriced_attempts"] == 1
 
     async def test_an_unknown_price_is_not_zero(self, rig: MakeRig) -> None:
         """A model that the price list does not know costs something unknown."""

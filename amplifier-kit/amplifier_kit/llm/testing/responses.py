@@ -78,7 +78,7 @@ class ResponsesWire:
             "input_tokens_details": {"cached_tokens": said.cache_read, "cache_write_tokens": said.cache_write},
             "output_tokens": said.output_tokens,
             "output_tokens_details": {"reasoning_tokens": 0},
-            "total_tokens": said.prompt_tokens + said.output_tokens,
+            "total_tokens": said.total_tokens,
         }
         return {
             "id": response_id,

@@ -32,6 +32,11 @@ class Said:
     headers: dict[str, str] = field(default_factory=dict)
 
     @property
+    def total_tokens(self) -> int:
+        """Return what it took in all, as far as that can be counted: a test may have the service count in nonsense."""
+        return sum(count for count in (self.prompt_tokens, self.output_tokens) if isinstance(count, int))
+
+    @property
     def reason(self) -> str:
         """Return why the answer ended."""
         return self.finish or ("tool_use" if self.calls else "stop")
