@@ -10,8 +10,8 @@ import click
 
 from amplifier_app_cli import exits
 from amplifier_app_cli.app import current_app
-from amplifier_app_cli.ui.plain import plain, plain_json
-from amplifier_app_cli.ui.records import format_option
+from amplifier_app_cli.ui.plain import plain
+from amplifier_app_cli.ui.records import format_option, json_text
 from amplifier_app_cli.ui.say import complain
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ def _fail(message: str) -> NoReturn:
 
 
 def _as_json(line: LogLine) -> str:
-    return plain_json(json.dumps(line.record, ensure_ascii=False))
+    return json_text(line.record, encoding=sys.stdout.encoding)
 
 
 def _readable(line: LogLine) -> str:

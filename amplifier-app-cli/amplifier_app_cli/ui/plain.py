@@ -12,7 +12,6 @@ _CONTROL = re.compile(
 )
 #: Kinds of characters that cannot be seen: controls, marks, separators of lines, and what no character is.
 _UNSEEN = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
-_C1 = re.compile(r"[\x7f-\x9f]")
 
 
 def plain(text: str) -> str:
@@ -36,8 +35,3 @@ def _is_seen(character: str) -> bool:
 
 def _escaped(character: str) -> str:
     return character.encode("unicode_escape").decode("ascii")
-
-
-def plain_json(text: str) -> str:
-    """Return JSON text with the control characters escaped that JSON leaves as they are."""
-    return _C1.sub(lambda found: f"\\u{ord(found[0]):04x}", text)

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
-from amplifier_app_cli.ui.plain import plain_json
+from amplifier_kit.printable import printable_json
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -17,7 +17,8 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 def json_text(value: Any, *, indent: int | None = None, encoding: str | None = "utf-8") -> str:
     """Return valid JSON for whatever modules and files brought: keys that are no text, NaN, objects, circles.
 
-    With another encoding than UTF-8 it is ASCII, so that no character is lost.
+    Characters that cannot be seen are escaped, such as those that turn the direction of what follows. With another
+    encoding than UTF-8 it is ASCII, so that no character is lost.
     """
     is_ascii = (encoding or "utf-8").lower().replace("-", "").replace("_", "") != "utf8"
     try:
@@ -26,7 +27,7 @@ def json_text(value: Any, *, indent: int | None = None, encoding: str | None = "
         from amplifier_kit.log.encoding import plain
 
         text = json.dumps(plain(value), ensure_ascii=is_ascii, indent=indent, allow_nan=False)
-    return plain_json(text)
+    return printable_json(text)
 
 
 def print_json(value: Any) -> None:

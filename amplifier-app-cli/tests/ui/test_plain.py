@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from amplifier_app_cli.ui.plain import plain, plain_json, visible
+from amplifier_app_cli.ui.plain import plain, visible
+from amplifier_kit.printable import printable_json
 
 
 @pytest.mark.parametrize(
@@ -40,7 +41,7 @@ def test_nothing_that_steers_is_left(text: str) -> None:
 @settings(deadline=None)
 def test_json_keeps_its_meaning(text: str) -> None:
     """Escaping what JSON leaves as it is changes nothing that the JSON says, and leaves no control character."""
-    shown = plain_json(json.dumps([text], ensure_ascii=False))
+    shown = printable_json(json.dumps([text], ensure_ascii=False))
     assert json.loads(shown) == [text]
     assert not [character for character in shown if ord(character) < 32 or 127 <= ord(character) < 160]
 

@@ -8,12 +8,13 @@ import re
 import sys
 from typing import Any, Final
 
+from amplifier_kit.printable import printable_json
+
 #: Escape sequences and control characters: what a universe says must not steer the terminal.
 _CONTROL: Final = re.compile(
     r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])"
     r"|[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]"
 )
-_C1: Final = re.compile(r"[\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
 def answer(record: dict[str, Any]) -> None:
@@ -28,7 +29,7 @@ def answer_line(record: dict[str, Any]) -> None:
 
 
 def _print(text: str) -> None:
-    text = _C1.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    text = printable_json(text)
     try:
         text.encode(sys.stdout.encoding or "utf-8")
     except UnicodeEncodeError:

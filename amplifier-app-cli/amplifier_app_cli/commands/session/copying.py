@@ -144,9 +144,10 @@ def _to_stdout(session: SessionSummary, form: ExportFormat) -> tuple[str, ...]:
             with open(written.path, "rb") as file:
                 shutil.copyfileobj(file, out)
         else:
-            from amplifier_app_cli.ui.plain import plain, plain_json
+            from amplifier_app_cli.ui.plain import plain
+            from amplifier_kit.printable import printable_json
 
             text = written.path.read_bytes().decode("utf-8")
-            out.write((plain(text) if form == "md" else plain_json(text)).encode("utf-8", "replace"))
+            out.write((plain(text) if form == "md" else printable_json(text)).encode("utf-8", "replace"))
     out.flush()
     return written.warnings

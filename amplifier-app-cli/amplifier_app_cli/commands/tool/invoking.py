@@ -12,7 +12,7 @@ import click
 from amplifier_app_cli import exits
 from amplifier_app_cli.app import App, current_app
 from amplifier_app_cli.failures import told
-from amplifier_app_cli.ui.records import print_json
+from amplifier_app_cli.ui.records import json_text, print_json
 
 if TYPE_CHECKING:
     from amplifier_app_cli.commands.tool.turn import Hearing
@@ -158,8 +158,9 @@ def _print(record: dict[str, Any]) -> None:
 
     output = (record["result"] or {}).get("output")
     if output is not None and output != _why(record):
-        text = output if isinstance(output, str) else json.dumps(output, ensure_ascii=False, indent=2, default=str)
-        click.echo(plain(text))
+        click.echo(
+            plain(output) if isinstance(output, str) else json_text(output, indent=2, encoding=sys.stdout.encoding)
+        )
 
 
 def _why(record: dict[str, Any]) -> str | None:
