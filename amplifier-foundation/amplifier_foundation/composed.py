@@ -80,6 +80,8 @@ class Composed:
     roots: dict[str, str] = field(default_factory=dict)
     #: What else but modules needs the project to be trusted.
     values: tuple[ValueUse, ...] = ()
+    #: The files that the instructions of the bundle and of its agents stand in, by the hash of the instruction.
+    texts: dict[str, str] = field(default_factory=dict)
 
     def to_record(self) -> dict[str, Any]:
         """Return the data to keep with a session, such as JSON can carry."""
@@ -106,6 +108,7 @@ class Composed:
             context=move(self.context),
             namespaces=move(self.namespaces),
             roots=move(self.roots),
+            texts=move(self.texts),
             modules=tuple(use._replace(source=move(use.source)) for use in self.modules),
         )
 
@@ -130,7 +133,7 @@ class Composed:
 
 
 _TEXTS: Final = ("reference", "name", "version", "uri", "instruction", "lock")
-_MAPPINGS: Final = ("plan", "context", "namespaces", "pins", "roots")
+_MAPPINGS: Final = ("plan", "context", "namespaces", "pins", "roots", "texts")
 _KINDS: Final[dict[str, type]] = {
     **dict.fromkeys(_TEXTS, str),
     **dict.fromkeys(_MAPPINGS, dict),

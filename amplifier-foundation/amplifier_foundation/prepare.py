@@ -165,9 +165,32 @@ async def compose(options: Options, *, given_by_user: bool = True) -> Compositio
         lock=str(locks.own),
         roots={uri: str(fetched.root) for uri, fetched in loader.sources.items()},
         values=tuple(values),
+        texts=_texts(bundle, agents),
     )
     refusals, warnings = refused(composed, options), tuple(dict.fromkeys(heard))
     return Composition(composed, bundle, settings, layers, locks, frozenset(added), fetcher, refusals, warnings)
+
+
+def _texts(bundle: Bundle, agents: AgentFiles) -> dict[str, str]:
+    """Return the files that the instructions of a bundle and its agents stand in, by the hash of each."""
+    from amplifier_foundation.bundles.agents import agent_declared_by
+    from amplifier_foundation.prompt.access import text_hash
+
+    found: dict[str, Path] = {}
+    for layer in bundle.layers:
+        if bundle.instruction and layer.document.body == bundle.instruction:
+            found[bundle.instruction] = layer.document.path
+    for name, definition in agents.definitions.items():
+        instruction, inline = definition.get("instruction"), bundle.agents.get(name)
+        if not isinstance(instruction, str):
+            continue
+        file = agents.files.get(name)
+        if file is None or (isinstance(inline, Mapping) and inline.get("instruction")):
+            declared = agent_declared_by(bundle.layers, name)
+            file = declared[0].document.path if declared is not None else None
+        if file is not None:
+            found[instruction] = file
+    return {text_hash(text): os.path.realpath(file) for text, file in found.items()}
 
 
 def _places(options: Options) -> tuple[Path, Home, Mapping[str, str]]:

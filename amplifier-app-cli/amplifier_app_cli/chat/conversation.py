@@ -22,6 +22,7 @@ from amplifier_app_cli.chat.usage import UsageMeter
 from amplifier_app_cli.children.live import LiveTree
 from amplifier_app_cli.ui.folding import folded
 from amplifier_app_cli.ui.plain import plain
+from amplifier_foundation.prompt.user_input import UserInput
 
 if TYPE_CHECKING:
     from amplifier_app_cli.chat.commands import Commands
@@ -72,7 +73,9 @@ class Conversation:
         self.switched_off: dict[str, dict[str, Any]] = {}
         #: Whether the project is trusted for this run alone.
         self.is_trusted_now = is_trusted_now
-        self._inputs: asyncio.Queue[str | None] = asyncio.Queue()
+        #: What a command is run by, to know what of it was typed.
+        self.given = UserInput("")
+        self._inputs: asyncio.Queue[UserInput | None] = asyncio.Queue()
         self._stop: TurnStop | None = None
         self._command: asyncio.Task[None] | None = None
         self._started = 0.0
@@ -107,20 +110,20 @@ class Conversation:
     async def run(self, first_prompt: str | None = None, waited: Sequence[WaitingCall] = ()) -> int:
         """Take input until the person leaves; return the exit code. Calls that waited are asked about first."""
         if first_prompt:
-            self._inputs.put_nowait(first_prompt)
+            self._inputs.put_nowait(UserInput.of_typed(first_prompt))
         listening = asyncio.create_task(self.screen.run(self))
         listening.add_done_callback(lambda task: self._on_deaf(task))
         try:
             if waited:
-                await self.turn("", waited)
+                await self.turn(UserInput(""), waited)
             while self._exit_code is None:
                 if self.steering.next_prompts:
                     await self._handle(self.steering.next_prompts.popleft(), is_known=True)
                     continue
-                text = await self._next()
-                if text is None:
+                given = await self._next()
+                if given is None:
                     break
-                await self._handle(text)
+                await self._handle(given)
         finally:
             self.screen.close()
             await asyncio.wait({listening})
@@ -146,15 +149,16 @@ class Conversation:
             self._stop.at_once()
         self.leave(exits.TERMINATED if number == signal.SIGTERM else exits.HUNG_UP)
 
-    async def _next(self) -> str | None:
+    async def _next(self) -> UserInput | None:
         """Return the next input, None when there is none any more."""
         if self._has_no_input and self._inputs.empty():
             return None
         self.screen.refresh()
         return await self._inputs.get()
 
-    async def _handle(self, text: str, *, is_known: bool = False) -> None:
+    async def _handle(self, given: UserInput, *, is_known: bool = False) -> None:
         """Do what an input says; one that `is_known` was typed, and echoed, during the last turn."""
+        text = given.text
         stripped = text.strip()
         if not stripped:
             return
@@ -165,15 +169,16 @@ class Conversation:
         if stripped in _WORDS_TO_LEAVE:
             self.leave()
         elif self._is_command(stripped) and self.commands is not None:
+            self.given = given
             self._command = asyncio.create_task(self.commands.run(stripped))
             await asyncio.wait({self._command})
             self._command = None
         else:
-            await self.turn(text)
+            await self.turn(given)
 
-    async def turn(self, prompt: str, waited: Sequence[WaitingCall] = ()) -> None:
+    async def turn(self, given: UserInput, waited: Sequence[WaitingCall] = ()) -> None:
         """Run one turn and show it, calls that waited before it; whatever happens, the chat goes on."""
-        prompt, self.preface = self.preface + prompt, ""
+        prompt, self.preface = UserInput.of_data(self.preface) + given, ""
         self.usage.start_turn()
         self.steering.start_turn()
         self._started = time.monotonic()
@@ -248,16 +253,17 @@ class Conversation:
         """Tell whether a turn runs."""
         return self._stop is not None
 
-    def on_line(self, text: str) -> None:
+    def on_line(self, given: UserInput) -> None:
         """Take an input: an answer to a question, a word to the model at work, a command, or the next prompt."""
+        text = given.text
         self._wants_to_leave = False
         if self._question is not None:
             if not self._question.done():
                 self._question.set_result(text)
         elif self._stop is None or not self.screen.is_interactive:
-            self._inputs.put_nowait(text)
+            self._inputs.put_nowait(given)
         elif text.strip():
-            self._during_turn(text)
+            self._during_turn(given)
 
     def on_interrupt(self) -> None:
         """Stop what runs; with nothing to stop, ask whether to leave, and leave the second time."""
@@ -292,7 +298,8 @@ class Conversation:
             self.screen.show(plain(f"amplifier: the terminal cannot be read: {type(error).__name__}: {error}"))
             self.leave(exits.FAILURE)
 
-    def _during_turn(self, text: str) -> None:
+    def _during_turn(self, given: UserInput) -> None:
+        text = given.text
         stripped = text.strip()
         ink = self.screen.ink
         self._echo(text)
@@ -302,7 +309,7 @@ class Conversation:
             if self.commands is not None:
                 self.commands.run_during_turn(stripped)
         else:
-            self.screen.show(ink("dim", one_line(self.steering.take(text), self.screen.width - 1)))
+            self.screen.show(ink("dim", one_line(self.steering.take(given), self.screen.width - 1)))
 
     def _is_command(self, text: str) -> bool:
         """Tell a command from a prompt that begins with a path."""

@@ -12,8 +12,8 @@ from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from amplifier_app_cli.chat.screen import Listener
 
 
-def chat_keys(listener: Listener, submit: Callable[[Buffer], None]) -> KeyBindings:
-    """Return the keys: Enter submits, Ctrl-J makes a line, Ctrl-C interrupts, Ctrl-D ends.
+def chat_keys(listener: Listener, submit: Callable[[Buffer], None], discard: Callable[[Buffer], None]) -> KeyBindings:
+    """Return the keys: Enter submits, Ctrl-J makes a line, Ctrl-C interrupts or discards, Ctrl-D ends.
 
     The prompt is never left by a key: what the keys mean depends on what runs, which `listener` knows.
     """
@@ -46,7 +46,7 @@ def chat_keys(listener: Listener, submit: Callable[[Buffer], None]) -> KeyBindin
         if listener.is_busy or not buffer.text:
             listener.on_interrupt()
         else:
-            buffer.reset()
+            discard(buffer)
 
     @keys.add("c-d", filter=is_typing & Condition(lambda: not _text()))
     def _end(event: KeyPressEvent) -> None:

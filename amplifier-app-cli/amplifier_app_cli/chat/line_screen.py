@@ -13,6 +13,7 @@ from typing import TextIO
 
 from amplifier_app_cli.chat.ink import Ink
 from amplifier_app_cli.chat.screen import Listener
+from amplifier_foundation.prompt.user_input import UserInput
 
 _BLOCK = 65_536
 
@@ -114,7 +115,8 @@ class LineScreen:
                     listener.on_end(is_final=True)
                     await closing
                     return
-                listener.on_line(line)
+                # What comes from a file or a program is not typed. Pastes cannot be told from typing here.
+                listener.on_line(UserInput.of_typed(line) if self.is_interactive else UserInput.of_data(line))
         finally:
             closing.cancel()
 

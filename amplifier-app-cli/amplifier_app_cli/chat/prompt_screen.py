@@ -24,7 +24,9 @@ from amplifier_app_cli.chat.blocked_keys import BlockedKeys
 from amplifier_app_cli.chat.completion import is_completable
 from amplifier_app_cli.chat.ink import Ink
 from amplifier_app_cli.chat.keys import chat_keys
+from amplifier_app_cli.chat.pasted import PastedText
 from amplifier_app_cli.chat.screen import Listener
+from amplifier_foundation.prompt.user_input import Span, UserInput
 
 #: Seconds between two drawings of what changes by itself.
 _PACE = 0.05
@@ -50,7 +52,7 @@ class PromptScreen:
         self._listener: Listener | None = None
         self._waiting: list[str] = []
         self._timer: asyncio.TimerHandle | None = None
-        self._aside: Document | None = None
+        self._aside: tuple[Document, tuple[Span, ...]] | None = None
         self._is_question = False
         self._is_lent = False
         self._is_closed = False
@@ -68,6 +70,7 @@ class PromptScreen:
             erase_when_done=True,
             prompt_continuation=lambda width, number, wrapped: " " * width,
         )
+        self._pasted = PastedText(self._session.default_buffer)
 
     @property
     def width(self) -> int:
@@ -113,26 +116,29 @@ class PromptScreen:
         self._flush()
         buffer = self._session.default_buffer
         if not self._is_question and buffer.text:
-            self._aside = buffer.document
+            self._aside = buffer.document, self._pasted.spans
         self._is_question = True
         buffer.reset(Document(draft))
+        self._pasted.start()
         self.refresh()
 
     def restore_input(self) -> None:
         """Bring half-written input back, unless something else is being typed by now."""
         buffer = self._session.default_buffer
         if self._aside is not None and not buffer.text:
-            buffer.reset(self._aside)
+            document, spans = self._aside
+            buffer.reset(document)
+            self._pasted.start(spans)
         self._aside, self._is_question = None, False
         self.refresh()
 
     async def run(self, listener: Listener) -> None:
         """Hand over input until `close()` is called or the terminal is gone."""
         self._listener = listener
-        self._session.key_bindings = chat_keys(listener, self._submit)
+        self._session.key_bindings = chat_keys(listener, self._submit, self._discard)
         try:
             for line in _typed_ahead():
-                listener.on_line(line)
+                listener.on_line(UserInput.of_data(line))  # it may have been pasted: nothing marks that yet
             with BlockedKeys(sys.stdin.fileno()), patch_stdout():
                 await self._session.prompt_async(
                     handle_sigint=False, set_exception_handler=False, pre_run=self._end_if_closed
@@ -160,10 +166,20 @@ class PromptScreen:
         # What cannot be encoded could not be kept or sent anywhere later.
         text = buffer.text.encode("utf-8", "replace").decode("utf-8")
         assert self._listener is not None
+        given = self._pasted.taken(text)
         if text.strip() and not self._is_question:
-            buffer.append_to_history()
+            self._remember(given.escaped())
+        self._discard(buffer)
+        self._listener.on_line(given)
+
+    def _remember(self, text: str) -> None:
+        known = self._session.history.get_strings()
+        if not known or known[-1] != text:
+            self._session.history.append_string(text)
+
+    def _discard(self, buffer: Buffer) -> None:
         buffer.reset()
-        self._listener.on_line(text)
+        self._pasted.start()
 
     def _message(self) -> ANSI:
         live = self._live()

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from amplifier_app_cli.chat.ink import Ink
+
+if TYPE_CHECKING:
+    from amplifier_foundation.prompt.user_input import UserInput
 
 
 class Listener(Protocol):
@@ -17,8 +20,8 @@ class Listener(Protocol):
         """Tell whether something runs that Ctrl-C stops, whatever is typed already."""
         ...
 
-    def on_line(self, text: str) -> None:
-        """Take a finished input, which may have several lines."""
+    def on_line(self, given: UserInput) -> None:
+        """Take a finished input, which may have several lines, and knows what of it was typed."""
         ...
 
     def on_interrupt(self) -> None:

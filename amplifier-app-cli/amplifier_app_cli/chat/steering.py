@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from amplifier_app_cli.chat.layout import one_line
+
+if TYPE_CHECKING:
+    from amplifier_foundation.prompt.user_input import UserInput
 
 CAPABILITY = "session.steer"
 
@@ -15,11 +18,11 @@ class Steering:
 
     def __init__(self, coordinator: Any) -> None:
         self._coordinator = coordinator
-        self._waiting: deque[str] = deque()
+        self._waiting: deque[UserInput] = deque()
         #: Said before the turn was under way: a loop forgets what waits when it begins.
         self._early: list[str] | None = None
         #: What becomes the next prompts, in order.
-        self.next_prompts: deque[str] = deque()
+        self.next_prompts: deque[UserInput] = deque()
 
     def connect(self) -> None:
         """Hear what reaches the model."""
@@ -32,11 +35,12 @@ class Steering:
         """Return how many inputs wait."""
         return len(self._waiting) + len(self.next_prompts)
 
-    def take(self, text: str) -> str:
+    def take(self, given: UserInput) -> str:
         """Hand over one input and return what became of it."""
+        text = given.text
         steer = self._coordinator.get_capability(CAPABILITY)
         if not callable(steer):
-            self.next_prompts.append(text)
+            self.next_prompts.append(given)
             return "this loop takes nothing while it works: it is your next prompt"
         if self._early is not None:
             self._early.append(text)
@@ -45,7 +49,7 @@ class Steering:
                 steer(text)
             except (RuntimeError, ValueError) as error:
                 return f"not taken: {error}"
-        self._waiting.append(text)
+        self._waiting.append(given)
         from amplifier_foundation.prompt.mentions import find_mentions
 
         is_bare = "; its words alone, without the files that it names" if find_mentions(text) else ""
@@ -65,7 +69,7 @@ class Steering:
         self._waiting.clear()
         if is_well:
             return []
-        lost = list(self.next_prompts)
+        lost = [given.text for given in self.next_prompts]
         self.next_prompts.clear()
         return lost
 
@@ -81,8 +85,9 @@ class Steering:
 
     def _on_injected(self, event: str, data: dict[str, Any]) -> None:
         content = data.get("content")
-        if isinstance(content, str) and content in self._waiting:
-            self._waiting.remove(content)
+        heard = next((given for given in self._waiting if given.text == content), None)
+        if heard is not None:
+            self._waiting.remove(heard)
 
 
 def told(lost: list[str], width: int) -> str:

@@ -14,6 +14,7 @@ from amplifier_app_cli.running.request import RunRequest
 
 if TYPE_CHECKING:
     from amplifier_app_cli.failures import Failure
+    from amplifier_foundation.prompt.user_input import UserInput
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -104,7 +105,7 @@ def format_of(wishes: dict[str, Any]) -> str:
     return "stream-json" if wishes["as_json"] else str(wishes["output_format"])
 
 
-def answer(app: App, output_format: str, asked: Callable[[], tuple[RunRequest, str]]) -> NoReturn:
+def answer(app: App, output_format: str, asked: Callable[[], tuple[RunRequest, UserInput]]) -> NoReturn:
     """Run what `asked` returns, the request and its prompt, print the result, and leave the program.
 
     A mistake of the user's that `asked` raises is told in the format of the result as well.
@@ -153,25 +154,30 @@ def converse(app: App, wishes: dict[str, Any], request: RunRequest, **more: Any)
     run_to_exit(lambda: talk(app, request, **more))
 
 
-def read_prompt(given: str | None, *, is_optional: bool = False) -> str:
+def read_prompt(given: str | None, *, is_optional: bool = False) -> UserInput:
     """Return the prompt, from standard input when it is `-` or not given.
 
-    Raises UsageError when there is none, unless it is optional: a session that goes on may have calls that wait.
+    An argument counts as typed; what is piped in may come from anybody, and mentions no files. Raises UsageError when
+    there is none, unless it is optional: a session that goes on may have calls that wait.
     """
-    if given not in (None, "-"):
+    from amplifier_foundation.prompt.user_input import UserInput
+
+    is_argument = given not in (None, "-")
+    if is_argument:
         text = given
     elif sys.stdin is None or sys.stdin.isatty():
         if is_optional and given is None:
-            return ""
+            return UserInput("")
         raise click.UsageError("no prompt: give one as an argument, pipe it in, or chat with --mode chat")
     else:
         text = sys.stdin.buffer.read().decode("utf-8-sig", "replace")
         if is_optional and given is None and not text.strip():
-            return ""
+            return UserInput("")
     if not text or not text.strip():
         raise click.UsageError("the prompt is empty")
     # An argument that is not UTF-8 arrives in halves of characters, which nothing later could encode.
-    return text.encode("utf-8", "replace").decode("utf-8")
+    text = text.encode("utf-8", "replace").decode("utf-8")
+    return UserInput.of_typed(text) if is_argument else UserInput.of_data(text)
 
 
 def run_to_exit(work: Callable[[], Coroutine[Any, Any, int]]) -> NoReturn:

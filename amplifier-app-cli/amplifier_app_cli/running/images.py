@@ -5,9 +5,12 @@ from __future__ import annotations
 import base64
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from amplifier_foundation.errors import FoundationError
+
+if TYPE_CHECKING:
+    from amplifier_foundation.prompt.access import PromptAccess
 
 #: Kinds that models take, by the bytes they start with.
 _KINDS: Final = (
@@ -26,17 +29,24 @@ class ImageError(FoundationError):
     code = "image_invalid"
 
 
-def image_block(path: Path) -> dict[str, Any]:
-    """Return the content block of an image file; raises ImageError for a file that is none, or too large."""
+def read_image(path: Path, access: PromptAccess) -> dict[str, Any]:
+    """Return the content block of an image file that the user named.
+
+    Raises ImageError for a file that is none, or too large, and ReadDeniedError for one that rules deny.
+    """
+    from amplifier_foundation.prompt.access import TYPED, ReadDeniedError
+
     try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise ImageError(f"{path}: cannot be read: {error.strerror or error}") from error
+        content = access.read_bytes(path.absolute(), TYPED, _LARGEST + 1)
+    except ReadDeniedError:
+        raise
+    except FoundationError as error:
+        raise ImageError(f"{path}: {error}") from error
     kind = next((kind for start, kind in _KINDS if content.startswith(start)), None)
     if kind is None or (kind == "image/webp" and content[8:12] != b"WEBP"):
         raise ImageError(f"{path}: not an image that models take: give a PNG, JPEG, GIF or WebP file")
     if len(content) > _LARGEST:
-        raise ImageError(f"{path}: {len(content):,} bytes are too many for a model, {_LARGEST:,} is the most")
+        raise ImageError(f"{path}: too large for a model, {_LARGEST:,} bytes is the most")
     data = base64.b64encode(content).decode("ascii")
     return {"type": "image", "source": {"type": "base64", "media_type": kind, "data": data}}
 

@@ -17,7 +17,7 @@ from amplifier_app_cli.running.display import RunDisplay
 from amplifier_app_cli.running.outcome import Facts, Outcome
 from amplifier_app_cli.running.own_questions import OwnQuestions
 from amplifier_app_cli.running.printers import Printer, printer_for
-from amplifier_app_cli.running.request import Parts, RunRequest, make_parts
+from amplifier_app_cli.running.request import Parts, RunRequest, make_parts, with_files
 from amplifier_app_cli.running.tally import Tally
 from amplifier_app_cli.signals import Signals
 from amplifier_app_cli.ui.lost_mentions import LostMentions
@@ -27,6 +27,7 @@ from amplifier_foundation.errors import FoundationError
 
 if TYPE_CHECKING:
     from amplifier_app_cli.running.output_form import OutputForm
+    from amplifier_foundation.prompt.user_input import UserInput
     from amplifier_foundation.sessions import SessionRuntime
     from amplifier_foundation.sessions.unattended import Unattended
     from amplifier_foundation.sessions.waiting_calls import WaitingCall
@@ -43,7 +44,7 @@ class NothingToDoError(FoundationError):
         super().__init__(f"there is no prompt: give one as an argument or pipe it in ({answer})")
 
 
-async def run_once(app: App, request: RunRequest, prompt: str, output_format: str, out: TextIO) -> int:
+async def run_once(app: App, request: RunRequest, prompt: UserInput, output_format: str, out: TextIO) -> int:
     """Run the prompt, print the result to `out`, and return the exit code; whatever happens, the session is closed."""
     tally = Tally()
     printer = printer_for(output_format, out, tally)
@@ -84,11 +85,12 @@ class _Run:
         self._questions = ChildQuestions()
         self._absent_servers = AbsentServers()
 
-    async def to_end(self, prompt: str, signals: Signals) -> Outcome:
+    async def to_end(self, prompt: UserInput, signals: Signals) -> Outcome:
         """Return how it ended; raises only what is nobody's fault but ours."""
         try:
             parts = await make_parts(self._app, self._request)
             runtime = self._runtime = self._bring(parts)
+            parts = await asyncio.to_thread(with_files, parts, self._request, runtime.prompt.access)
         except asyncio.CancelledError:
             return Outcome.stopped(signals.exit_code)
         except Exception as error:
@@ -138,7 +140,7 @@ class _Run:
                 self._app.inform(line)
         self._app.inform(parts.provider_line)
 
-    async def _converse(self, runtime: SessionRuntime, prompt: str, parts: Parts, signals: Signals) -> Outcome:
+    async def _converse(self, runtime: SessionRuntime, prompt: UserInput, parts: Parts, signals: Signals) -> Outcome:
         coordinator = runtime.session.coordinator
         self._tally.connect(coordinator.hooks)
         SandboxLine(self._tell_aside).connect(coordinator.hooks)
@@ -184,7 +186,7 @@ class _Run:
             self._printer.pause()
             self._app.inform(text)
 
-    def _bring_answers(self, runtime: SessionRuntime, prompt: str, signals: Signals) -> tuple[WaitingCall, ...]:
+    def _bring_answers(self, runtime: SessionRuntime, prompt: UserInput, signals: Signals) -> tuple[WaitingCall, ...]:
         """Let somebody answer what is asked; return the calls that waited and run now. Raises NothingToDoError."""
 
         def scrub(value: Any) -> Any:
@@ -225,7 +227,7 @@ class _Run:
             ready = tuple(call for call in waiting if call.answer is not None)
             unattended.expect(ready)
         Approvers(approvers).connect(runtime.session.coordinator)
-        if not prompt and not ready:
+        if not prompt.text and not ready:
             raise NothingToDoError(runtime.session_id, has_waiting=bool(waiting))
         return ready
 

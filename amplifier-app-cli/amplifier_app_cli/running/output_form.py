@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from amplifier_foundation.errors import FoundationError
 
+if TYPE_CHECKING:
+    from amplifier_foundation.prompt.access import PromptAccess
+
 #: What loops ask for the form of answers.
 _CAPABILITY: Final = "session.response_format"
+#: More bytes are no schema that a model is given.
+_LARGEST: Final = 1 << 20
 
 
 class OutputSchemaError(FoundationError):
@@ -25,15 +30,22 @@ class OutputForm:
         self._schema = schema
 
     @classmethod
-    def from_file(cls, path: Path) -> OutputForm:
-        """Read a JSON schema; raises OutputSchemaError for a file that holds none."""
+    def from_file(cls, path: Path, access: PromptAccess) -> OutputForm:
+        """Read a JSON schema, which goes to the model.
+
+        Raises OutputSchemaError for a file that holds none, and ReadDeniedError for one that rules deny.
+        """
         from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
         from jsonschema.exceptions import SchemaError  # type: ignore[import-untyped]
 
+        from amplifier_foundation.prompt.access import TYPED, ReadDeniedError
+
         try:
-            schema = json.loads(path.read_bytes().decode("utf-8-sig"))
-        except OSError as error:
-            raise OutputSchemaError(f"{path}: cannot be read: {error.strerror or error}") from error
+            schema = json.loads(access.read_bytes(path.absolute(), TYPED, _LARGEST).decode("utf-8-sig"))
+        except ReadDeniedError:
+            raise
+        except FoundationError as error:
+            raise OutputSchemaError(f"{path}: {error}") from error
         except ValueError as error:
             raise OutputSchemaError(f"{path}: no JSON: {error}") from error
         if not isinstance(schema, dict):

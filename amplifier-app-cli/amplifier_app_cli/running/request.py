@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from amplifier_foundation.bundles.layer import Layer
     from amplifier_foundation.prepare import Options
     from amplifier_foundation.prepared import Prepared
+    from amplifier_foundation.prompt.access import PromptAccess
     from amplifier_foundation.sessions import SavedSession
     from amplifier_foundation.settings import Settings
 
@@ -89,7 +90,6 @@ async def make_parts(app: App, request: RunRequest) -> Parts:
     """Prepare the session that the request asks for, a new one or one that goes on. Raises FoundationError."""
     from amplifier_foundation.prepare import prepare, prepare_saved
 
-    images, form = _images(request), _form(request)
     load_keys(app)
     options = request.options(app)
     if request.resume is None:
@@ -98,7 +98,7 @@ async def make_parts(app: App, request: RunRequest) -> Parts:
 
         prepared, line = _with_provider(request, prepared, Settings() if app.is_safe else app.settings)
         notes = (_SAFE, *prepared.warnings) if app.is_safe else prepared.warnings
-        return Parts(prepared, None, line, notes, images, form)
+        return Parts(prepared, None, line, notes)
     from amplifier_foundation.sessions import load_session
     from amplifier_foundation.sessions.store import SessionStore
     from amplifier_foundation.settings import Settings
@@ -107,7 +107,7 @@ async def make_parts(app: App, request: RunRequest) -> Parts:
     settings = Settings.load(app.home, saved.project or app.project, saved.folder)
     prepared = await prepare_saved(saved, options, adjust=lambda plan, layers: _as_run_now(plan, layers, settings))
     prepared, line = _with_provider(request, prepared, settings)
-    return Parts(prepared, saved, line, (*saved.notes, *prepared.warnings), images, form)
+    return Parts(prepared, saved, line, (*saved.notes, *prepared.warnings))
 
 
 def _plainest() -> str:
@@ -117,20 +117,22 @@ def _plainest() -> str:
     return str(shipped_bundles()["minimal"])
 
 
-def _form(request: RunRequest) -> OutputForm | None:
-    if request.output_schema is None:
-        return None
-    from amplifier_app_cli.running.output_form import OutputForm
+def with_files(parts: Parts, request: RunRequest, access: PromptAccess) -> Parts:
+    """Return the parts with what the files hold that the user named for the prompt: images, a schema.
 
-    return OutputForm.from_file(Path(request.output_schema))
+    They are read by the rules of the session. Raises ImageError, OutputSchemaError and ReadDeniedError.
+    """
+    images: tuple[dict[str, Any], ...] = ()
+    form = None
+    if request.images:
+        from amplifier_app_cli.running.images import read_image
 
+        images = tuple(read_image(path, access) for path in request.images)
+    if request.output_schema is not None:
+        from amplifier_app_cli.running.output_form import OutputForm
 
-def _images(request: RunRequest) -> tuple[dict[str, Any], ...]:
-    if not request.images:
-        return ()
-    from amplifier_app_cli.running.images import image_block
-
-    return tuple(image_block(path) for path in request.images)
+        form = OutputForm.from_file(Path(request.output_schema), access)
+    return parts._replace(images=images, form=form)
 
 
 def _with_provider(request: RunRequest, prepared: Prepared, settings: Settings) -> tuple[Prepared, str]:

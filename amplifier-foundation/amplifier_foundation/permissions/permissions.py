@@ -21,6 +21,7 @@ from amplifier_foundation.permissions.policy_file import (
 )
 from amplifier_kit.policy import Decision, Facts, Problem, Rule, RuleSet, Verdict, facts, suggest
 from amplifier_kit.policy.glob import compiled
+from amplifier_kit.policy.rules import UNCOVERED
 
 #: How strict a verdict is; no verdict is a denial.
 STRICTNESS: Final[Mapping[Verdict | None, int]] = {"allow": 0, "ask": 1, "deny": 2, None: 2}
@@ -37,6 +38,11 @@ class Judgement(NamedTuple):
     scope: str = ""
     #: The part that decided: a command, a path, a host, else the tool or the action.
     what: str = ""
+
+    @property
+    def is_uncovered(self) -> bool:
+        """Whether it is denied for no other reason than that no rule is about it."""
+        return self.verdict == "deny" and self.rule is None and self.reason in (UNCOVERED, _NOTHING)
 
 
 class Permissions:
@@ -145,8 +151,7 @@ class Permissions:
 
     def judge(self, action: str, details: Mapping[str, Any]) -> Judgement:
         """Return the verdict on the strictest part of an action; never raises, what cannot be judged is denied."""
-        # A rule that denies says more than that there is no rule.
-        return max(self.parts(action, details), key=_weight)
+        return strictest(self.parts(action, details))
 
     def parts(self, action: str, details: Mapping[str, Any]) -> tuple[Judgement, ...]:
         """Return the verdict on each part of an action: every command, path and host; at least one. Never raises."""
@@ -270,6 +275,11 @@ class Permissions:
         scope = self._scopes.get(id(rule), "remembered") if rule is not None else ""
         where = f" ({rule.where})" if rule is not None and rule.where and scope != "default" else ""
         return Judgement(decision.verdict, f"{decision.reason}{where}", rule, scope, decision.what)
+
+
+def strictest(judgements: Iterable[Judgement]) -> Judgement:
+    """Return the strictest of some judgements; a rule that denies says more than that there is no rule."""
+    return max(judgements, key=_weight)
 
 
 def _put_strictest(judged: dict[str, Judgement], said: Judgement) -> None:

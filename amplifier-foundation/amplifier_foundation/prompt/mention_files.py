@@ -5,20 +5,22 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from amplifier_foundation.prompt.access import PLAN, Origin, PromptAccess, ReadDeniedError
 from amplifier_foundation.prompt.context_files import ContextBlocks, credit
-from amplifier_foundation.prompt.mention_resolver import Located, MentionError, MentionResolver, SourceType
+from amplifier_foundation.prompt.mention_resolver import Located, MentionError, SourceType
 from amplifier_foundation.prompt.mentions import find_mentions
-from amplifier_foundation.prompt.text_files import TextFiles, UnusableFileError, readable_name
+from amplifier_foundation.prompt.text_files import UnusableFileError, readable_name
+
+if TYPE_CHECKING:
+    from amplifier_foundation.permissions.answered_by import AnsweredBy
 
 __all__ = [
     "MAX_DEPTH",
     "MAX_MENTIONS",
     "MentionDeduplicator",
-    "MentionError",
     "MentionFiles",
-    "MentionResolver",
     "Resolution",
     "load_mentions",
 ]
@@ -30,12 +32,13 @@ MAX_MENTIONS: Final = 1000
 
 
 class Resolution(NamedTuple):
-    """A file that was asked for and found."""
+    """A file that was asked for and found, and who decided that it may be read."""
 
     mention: str
     path: Path
     source_type: SourceType
     sha256: str
+    decided_by: AnsweredBy
 
     def payload(self, *, is_new: bool) -> dict[str, Any]:
         """Return it as an event tells it."""
@@ -45,6 +48,7 @@ class Resolution(NamedTuple):
             "source_type": self.source_type,
             "content_hash": self.sha256,
             "is_new": is_new,
+            "decided_by": dict(self.decided_by),
         }
 
 
@@ -52,23 +56,24 @@ class _Waiting(NamedTuple):
     mentions: tuple[str, ...]
     beside: Path | None
     depth: int
-    typed: bool = False
+    origin: Origin
 
 
 @dataclass
 class MentionFiles:
     """Collect files as blocks, breadth first, so that what the text itself mentions comes before what files mention.
 
-    Nothing that cannot be read is fatal: `failed` has the reason for each name that gave no block.
+    Nothing that cannot be read is fatal: `failed` has the reason for each name that gave no block, and `denied` who
+    decided so where somebody did.
     """
 
-    resolver: MentionResolver
-    files: TextFiles = field(default_factory=TextFiles)
+    access: PromptAccess
     depth: int = MAX_DEPTH
     blocks: ContextBlocks = field(default_factory=ContextBlocks)
     failed: dict[str, str] = field(default_factory=dict)
+    denied: dict[str, AnsweredBy] = field(default_factory=dict)
     _waiting: deque[_Waiting] = field(default_factory=deque)
-    _followed: set[tuple[str, Path | None]] = field(default_factory=set)
+    _followed: set[tuple[str, Path | None, Origin]] = field(default_factory=set)
     _taken: set[Path] = field(default_factory=set)
     _found: dict[tuple[str, Path], Resolution] = field(default_factory=dict)
 
@@ -83,21 +88,29 @@ class MentionFiles:
         found = self._found.values()
         return len({item.path for item in found}) - len({item.sha256 for item in found})
 
-    def add_text(self, text: str, *, beside: Path | None = None, typed: bool = False) -> None:
-        """Collect what a text mentions; `typed` says that the user wrote it just now."""
-        mentions = tuple(dict.fromkeys(mention.text for mention in find_mentions(text)))
-        self._follow(_Waiting(mentions, beside, 0, typed))
+    def add_text(self, text: str, origin: Origin) -> None:
+        """Collect what a text mentions."""
+        self.add_mentions(tuple(dict.fromkeys(mention.text for mention in find_mentions(text))), origin)
+
+    def add_mentions(self, mentions: tuple[str, ...], origin: Origin) -> None:
+        """Collect what these names lead to."""
+        self._follow(_Waiting(mentions, None, 0, origin))
 
     def add_file(
-        self, name: str, path: Path, source_type: SourceType, *, mention: str = "", typed: bool = False
+        self,
+        name: str,
+        path: Path,
+        source_type: SourceType,
+        origin: Origin,
+        *,
+        mention: str = "",
+        inside: Origin | None = None,
     ) -> None:
-        """Collect a file that is known by its absolute path; its block credits `mention` and the path."""
-        try:
-            located = self.resolver.check(path, source_type, typed=typed)
-        except MentionError as error:
-            self.failed.setdefault(name, str(error))
-            return
-        self._take(name, mention, located, 0)
+        """Collect a file that is known by its absolute path; its block credits `mention` and the path.
+
+        `inside` is the origin of what stands in it, when that is not told by where the file lies.
+        """
+        self._take(name, mention, Located(path, source_type), 0, origin, inside)
 
     def follow(self) -> None:
         """Collect what the collected files mention, and what that mentions, down to the greatest depth."""
@@ -106,7 +119,7 @@ class MentionFiles:
 
     def _follow(self, waiting: _Waiting) -> None:
         for mention in waiting.mentions:
-            key = (mention, waiting.beside)
+            key = (mention, waiting.beside, waiting.origin)
             if key in self._followed:
                 continue
             if len(self._followed) >= MAX_MENTIONS:
@@ -117,34 +130,45 @@ class MentionFiles:
                 self._refuse(mention, f"not followed: more than {self.depth} files deep")
                 continue
             try:
-                located = self.resolver.locate(mention, beside=waiting.beside, typed=waiting.typed)
+                located = self.access.resolver.locate(mention, beside=waiting.beside)
             except MentionError as error:
                 self.failed.setdefault(mention, str(error))
                 continue
-            self._take(mention, mention, located, waiting.depth + 1)
+            self._take(mention, mention, located, waiting.depth + 1, waiting.origin)
 
     def _refuse(self, mention: str, reason: str) -> None:
         """Give the reason for a mention that is not followed, unless it was followed elsewhere."""
         if all(mention != name for name, _ in self._found):
             self.failed.setdefault(mention, reason)
 
-    def _take(self, name: str, mention: str, located: Located, depth: int) -> None:
-        if self.blocks.is_full and located.real not in self._taken:
+    def _take(
+        self, name: str, mention: str, located: Located, depth: int, origin: Origin, inside: Origin | None = None
+    ) -> None:
+        if self.blocks.is_full and located.path not in self._taken:
             self._leave_out(name)
             return
         try:
-            file = self.files.read(located.real)
+            read = self.access.read(located.path, origin)
+        except ReadDeniedError as error:
+            self.failed.setdefault(name, str(error))
+            self.denied.setdefault(name, error.decided_by)
+            return
+        except MentionError as error:
+            self.failed.setdefault(name, str(error))
+            return
         except UnusableFileError as error:
             self.failed.setdefault(name, f"{readable_name(located.path)}: {error}")
             return
+        file = read.file
         if not self.blocks.add(credit(mention, located.path), file):
             self._leave_out(name)
             return
-        found = Resolution(name, located.path, located.source_type, file.sha256)
+        found = Resolution(name, located.path, located.source_type, file.sha256, read.decided_by)
         self._found.setdefault((name, located.path), found)
-        self._taken.add(located.real)
+        self._taken.add(located.path)
         if file.mentions:
-            self._waiting.append(_Waiting(file.mentions, located.path.parent, depth))
+            inner = inside or self.access.nested(origin, read.real)
+            self._waiting.append(_Waiting(file.mentions, located.path.parent, depth, inner))
 
     def _leave_out(self, name: str) -> None:
         self.failed.setdefault(name, f"left out: a prompt takes {len(self.blocks)} files")
@@ -180,14 +204,12 @@ class MentionDeduplicator:
         return list(self._paths.get(sha256, ()))
 
 
-def load_mentions(
-    text: str, resolver: MentionResolver, depth: int = MAX_DEPTH, *, files: TextFiles | None = None, typed: bool = False
-) -> MentionFiles:
+def load_mentions(text: str, access: PromptAccess, depth: int = MAX_DEPTH, *, origin: Origin = PLAN) -> MentionFiles:
     """Return the files that `text` mentions, with theirs down to `depth`, and the reasons for those that are missing.
 
-    `typed` says that the user wrote `text`; what the files mention is never taken as the user's word.
+    `origin` says whose text it is; what the files mention is never taken as the user's word.
     """
-    found = MentionFiles(resolver, files or TextFiles(), depth)
-    found.add_text(text, typed=typed)
+    found = MentionFiles(access, depth)
+    found.add_text(text, origin)
     found.follow()
     return found

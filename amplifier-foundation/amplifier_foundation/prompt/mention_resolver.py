@@ -1,6 +1,4 @@
-"""Know which file a mention means, and whether it may be read.
-
-Where a mention may lead:
+"""Know which file a mention means.
 
 | mention | file |
 |---|---|
@@ -8,15 +6,12 @@ Where a mention may lead:
 | `@user:path` | below Amplifier's home; no bundle can take this name, nor the next |
 | `@project:path` | below `.amplifier` of the project |
 | `@~/path` | below the user's home directory |
-| `@/path` | there, if that is inside one of the places below; anywhere if the user typed it |
+| `@/path` | there |
 | `@path` | below the project, else beside the file that mentions it |
 
-If there is no such file, the name with `.md` is tried. `..` is refused. Links are followed, and where they end counts:
-it must be inside the project (its whole repository), one of the two homes, or a namespace. That holds for a prompt that
-the user typed, too, for the target of a project's link is not what they named.
-
-Amplifier's file of keys is always refused. Well-known stores of credentials in the home directory are refused to every
-text that the user did not type: a cloned project must not be able to send them to a model.
+If there is no such file, the name with `.md` is tried. `..` is refused. `access.py` decides whether the file may go
+into a prompt. Modules that ask what a name means are told of files in the project (its whole repository), in one of
+the two homes and in a namespace, links followed; never of the file of keys, nor of well-known stores of credentials.
 """
 
 from __future__ import annotations
@@ -30,7 +25,7 @@ from amplifier_foundation.errors import FoundationError, did_you_mean
 from amplifier_foundation.paths import Home
 from amplifier_foundation.prompt.instructions import repository_root
 
-__all__ = ["Located", "MentionError", "MentionResolver", "SourceType"]
+__all__ = ["Located", "MentionError", "MentionResolver", "SourceType", "is_credential"]
 
 SourceType = Literal["namespace", "user", "project", "home", "absolute", "path", "context", "instructions"]
 
@@ -58,10 +53,9 @@ class MentionError(FoundationError):
 
 
 class Located(NamedTuple):
-    """Where a mention leads: the file as named, and the file that this is in the end, all links followed."""
+    """Where a mention leads, links not followed."""
 
     path: Path
-    real: Path
     source_type: SourceType
 
 
@@ -83,16 +77,23 @@ class MentionResolver:
         self._namespaces.setdefault(name, root.absolute())
 
     def resolve(self, mention: str) -> Path | None:
-        """Return the file or folder that a mention, with or without its `@`, leads to; None when it leads to none."""
+        """Return the file or folder that a mention, with or without its `@`, leads to; None when it leads to none.
+
+        What is outside of all known places is none, either. Whoever reads it has to ask the session first.
+        """
         try:
-            return self.locate(mention).path
-        except MentionError:
+            path = self.locate(mention).path
+            real = path.resolve(strict=True)
+        except (MentionError, OSError, RuntimeError, ValueError):
             return None
+        if real == self.home.keys.resolve() or is_credential(real) or not self._is_inside(real):
+            return None
+        return path
 
-    def locate(self, mention: str, *, beside: Path | None = None, typed: bool = False) -> Located:
-        """Return where a mention leads; raise MentionError with the reason when it leads nowhere or may not be used.
+    def locate(self, mention: str, *, beside: Path | None = None) -> Located:
+        """Return where a mention leads; raise MentionError with the reason when it leads nowhere.
 
-        `beside` is the folder of the text that mentions it; `typed` says that the user wrote the mention themselves.
+        `beside` is the folder of the text that mentions it.
         """
         name = mention.removeprefix("@")
         if "\0" in name or not name:
@@ -103,26 +104,8 @@ class MentionResolver:
         for path in paths:
             for candidate in (path, path.with_name(f"{path.name}.md")) if path.name else (path,):
                 if os.path.lexists(candidate):
-                    return self.check(candidate, source_type, typed=typed)
+                    return Located(candidate, source_type)
         raise MentionError(f"there is no such file: {paths[0]}")
-
-    def check(self, path: Path, source_type: SourceType, *, typed: bool = False) -> Located:
-        """Return what an absolute path leads to, links followed; raise MentionError when a prompt may not have it.
-
-        `typed` says that the user named it: by an absolute path, or by putting their own AGENTS.md there.
-        """
-        try:
-            real = path.resolve(strict=True)
-        except (OSError, RuntimeError, ValueError) as error:  # a link to itself, a name that no file can have
-            raise MentionError(f"{path} cannot be found, or is a link that leads nowhere") from error
-        if real == self.home.keys.resolve():
-            raise MentionError(f"{path} holds the keys, which never go into a prompt")
-        if not typed and _is_credential(real):
-            raise MentionError(f"{path} is a store of credentials: only the user may mention it")
-        if not (typed and source_type in ("absolute", "instructions")) and not self._is_inside(real):
-            target = "" if real == path else f" leads to {real}, which"
-            raise MentionError(f"{path}{target} is outside of the project, the home directory and all namespaces")
-        return Located(path, real, source_type)
 
     def _candidates(self, name: str, beside: Path | None) -> tuple[SourceType, list[Path]]:
         """Return the places to look at."""
@@ -147,7 +130,7 @@ class MentionResolver:
         return did_you_mean(namespace, [*self._namespaces, "user", "project"])
 
     def _is_inside(self, real: Path) -> bool:
-        """Return whether any text may mention the file; a repository or home that is the whole disk does not count."""
+        """Return whether a file lies in a known place; a repository or home that is the whole disk does not count."""
         if real.is_relative_to(self.project):
             return True
         roots = [repository_root(self.project), self.home.path, *_user_home(), *self._namespaces.values()]
@@ -169,7 +152,8 @@ def _user_home() -> list[Path]:
         return []
 
 
-def _is_credential(real: Path) -> bool:
+def is_credential(real: Path) -> bool:
+    """Tell whether a file belongs to a well-known store of credentials in the home directory."""
     for home in (found.resolve() for found in _user_home()):
         if real.is_relative_to(home):
             below = f"{real.relative_to(home).as_posix()}/"

@@ -18,13 +18,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
+from amplifier_foundation.prompt.access import PROJECT, TYPED, USER, Origin, PromptAccess
 from amplifier_foundation.prompt.instructions import find_instructions
-from amplifier_foundation.prompt.mention_files import MentionDeduplicator, MentionFiles, load_mentions
-from amplifier_foundation.prompt.mention_resolver import MentionResolver
-from amplifier_foundation.prompt.mentions import find_mentions
-from amplifier_foundation.prompt.text_files import TextFiles, readable_name
+from amplifier_foundation.prompt.mention_files import MentionDeduplicator, MentionFiles
+from amplifier_foundation.prompt.mention_resolver import MentionError, MentionResolver
+from amplifier_foundation.prompt.text_files import readable_name
+from amplifier_foundation.prompt.user_input import UserInput
+
+if TYPE_CHECKING:
+    from amplifier_foundation.permissions.answered_by import AnsweredBy
 
 __all__ = ["OnResolved", "SystemPrompt"]
 
@@ -32,6 +36,7 @@ __all__ = ["OnResolved", "SystemPrompt"]
 OnResolved = Callable[[dict[str, Any]], Awaitable[None]]
 
 _SEPARATOR: Final = "\n\n---\n\n"
+_NOT_TYPED: Final = "text that was not typed brings no files: type it in a prompt to give it to the model"
 
 
 class SystemPrompt:
@@ -52,46 +57,70 @@ class SystemPrompt:
         resolver: MentionResolver,
         instructions: bool = True,
         on_resolved: OnResolved | None = None,
+        access: PromptAccess | None = None,
     ) -> None:
+        """`access` reads the files, by the rules of the session; by default by those of the project alone."""
         self.instruction: Final = instruction
         self.context: Final = dict(context)
         self.resolver: Final = resolver
+        self.access: Final = access or PromptAccess(resolver)
         self.deduplicator: Final = MentionDeduplicator()
         self._instructions = instructions
         self._on_resolved = on_resolved
-        self._files = TextFiles()
         self._reported: set[tuple[str, str, str]] = set()
         self._turn = 0
 
     async def __call__(self) -> str:
-        """Return the prompt; raises what `on_resolved` raises."""
+        """Return the prompt; raises what `on_resolved` raises, and ReadDeniedError for a denied instruction."""
         found = await asyncio.to_thread(self._collect)
         await self._report("system_prompt", found)
         return _SEPARATOR.join(part for part in (self.instruction, found.blocks.render()) if part)
 
-    async def expand_prompt(self, text: str, *, typed: bool = True) -> str:
-        """Return a prompt with the files that it mentions as blocks before it; the text itself stays as it is.
+    async def expand_prompt(self, prompt: UserInput | str) -> str:
+        """Return a prompt with the files that the user mentions in it as blocks before it; its text stays as it is.
 
-        `typed` says that the user wrote it, who may name any file by its absolute path. For what a model wrote, such as
-        the task of another agent, give False. Each call counts as one turn in what is reported.
+        Only what the user typed mentions files: of a plain `str`, as a model or a file gives it, nothing does. Names in
+        the rest that lead to a file are reported. Each call counts as one turn in what is reported.
         """
         self._turn += 1
-        if "@" not in text:
-            return text
-        found = await asyncio.to_thread(load_mentions, text, self.resolver, typed=typed)
-        named = {mention.text for mention in find_mentions(text)} - {one.mention for one in found.resolutions}
-        await self._report("prompt", found, named)
-        return "\n\n".join(part for part in (found.blocks.render(), text) if part)
+        given = prompt if isinstance(prompt, UserInput) else UserInput.of_data(prompt)
+        if "@" not in given.text:
+            return given.text
+        typed, others = given.mentions()
+        found = await asyncio.to_thread(self._expand, typed, others)
+        await self._report("prompt", found, {*typed, *others} - {one.mention for one in found.resolutions})
+        return "\n\n".join(part for part in (found.blocks.render(), given.text) if part)
+
+    def _expand(self, typed: tuple[str, ...], others: tuple[str, ...]) -> MentionFiles:
+        found = MentionFiles(self.access)
+        found.add_mentions(typed, TYPED)
+        found.follow()
+        for name in others:
+            try:
+                self.resolver.locate(name)
+            except MentionError:
+                continue  # a word with an @ before it
+            found.failed.setdefault(name, _NOT_TYPED)
+        return found
 
     def _collect(self) -> MentionFiles:
-        found = MentionFiles(self.resolver, self._files)
+        found = MentionFiles(self.access)
         for name, path in self.context.items():
-            found.add_file(name, path.absolute(), "context", mention=f"@{name}")
-        found.add_text(self.instruction)
+            origin = self.access.origin_at(path.absolute().parent.resolve())
+            found.add_file(name, path.absolute(), "context", origin, mention=f"@{name}")
+        file = self.access.file_of_text(self.instruction)
+        origin = self.access.origin_of_text(self.instruction)
+        if file is not None:
+            self.access.check_source(file)
+        found.add_text(self.instruction, origin)
         if self._instructions:
             for path in find_instructions(self.resolver.project, self.resolver.home):
-                is_own = path.parent == self.resolver.home.path
-                found.add_file(readable_name(path), path, "instructions", typed=is_own)
+                if path.parent == self.resolver.home.path:
+                    # Their own file may be a link to where they keep it.
+                    own = Origin("user", path.resolve())
+                    found.add_file(readable_name(path), path, "instructions", own, inside=USER)
+                else:
+                    found.add_file(readable_name(path), path, "instructions", PROJECT)
         found.follow()
         return found
 
@@ -113,14 +142,22 @@ class SystemPrompt:
             payload = {
                 "source": source,
                 "resolutions": resolutions,
-                "failed": [_failure(name, reason, name in named) for name, reason in found.failed.items()],
+                "failed": [
+                    _failure(name, reason, name in named, found.denied.get(name))
+                    for name, reason in found.failed.items()
+                ],
                 "deduplicated_count": found.deduplicated_count,
                 "turn": self._turn,
             }
             await self._on_resolved(payload)
 
 
-def _failure(name: str, reason: str, is_named: bool) -> dict[str, Any]:
-    """Return a failure as an event tells it; `in_prompt` marks what stands in the prompt, and not in a file of it."""
-    failure = {"mention": name, "reason": readable_name(reason)}
-    return {**failure, "in_prompt": True} if is_named else failure
+def _failure(name: str, reason: str, is_named: bool, denied_by: AnsweredBy | None) -> dict[str, Any]:
+    """Return a failure as an event tells it.
+
+    `in_prompt` marks what stands in the prompt, and not in a file of it; `decided_by` what was denied.
+    """
+    failure: dict[str, Any] = {"mention": name, "reason": readable_name(reason)}
+    if is_named:
+        failure["in_prompt"] = True
+    return {**failure, "decided_by": dict(denied_by)} if denied_by is not None else failure

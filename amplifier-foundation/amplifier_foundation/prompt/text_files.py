@@ -1,10 +1,14 @@
-"""Read the files that go into a prompt, once for as long as they do not change."""
+"""Read the files that go into a prompt, once for as long as they do not change.
+
+Nothing here decides whether a file may be read: `access.py` does, and alone uses this.
+"""
 
 from __future__ import annotations
 
 import os
 import stat
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -12,8 +16,9 @@ from typing import Final, NamedTuple
 
 from amplifier_foundation.errors import FoundationError
 from amplifier_foundation.prompt.mentions import find_mentions
+from amplifier_kit.files import FileError, Place, Roots, open_file
 
-__all__ = ["MAX_ENTRIES", "MAX_FILE_BYTES", "TextFile", "TextFiles", "UnusableFileError", "readable_name"]
+__all__ = ["MAX_ENTRIES", "MAX_FILE_BYTES", "TextFile", "TextFiles", "UnusableFileError", "read_bytes", "readable_name"]
 
 #: More of one file is not shown.
 MAX_FILE_BYTES: Final = 512 * 1024
@@ -21,6 +26,8 @@ MAX_FILE_BYTES: Final = 512 * 1024
 MAX_ENTRIES: Final = 1000
 #: Clocks of file systems tick slowly: a file may change twice within one tick and look the same both times.
 _TICK_NS: Final = 2_000_000_000
+#: Rules decide where files may lie; what the kernel shows in /proc and /sys is refused all the same.
+_ANYWHERE: Final = Roots()
 
 
 class UnusableFileError(FoundationError):
@@ -64,20 +71,25 @@ class TextFiles:
     def __init__(self) -> None:
         self._read: dict[Path, _Read] = {}
 
-    def read(self, path: Path) -> TextFile:
+    def read(self, place: Place, is_hidden: Callable[[str], bool] | None = None) -> TextFile:
         """Return the text of a file, cut after MAX_FILE_BYTES, or the listing of a folder, cut after MAX_ENTRIES.
 
-        A cut is said at the end of the text. Raises UnusableFileError for what is missing, unreadable, no regular file
-        (a pipe would never end), binary, or not UTF-8.
+        A cut is said at the end of the text. Entries of a folder that `is_hidden` says so of are left out. What is read
+        lies at the place itself, whatever a link has been made to lead to meanwhile. Raises UnusableFileError for what
+        is missing, unreadable, no regular file (a pipe would never end), binary, or not UTF-8.
         """
+        path = place.path
         try:
-            state = _state(os.stat(path))
+            state = _state(_status(place))
             known = self._read.get(path)
-            if known is not None and known.settled and known.state == state:
+            is_folder = stat.S_ISDIR(state[0])
+            if known is not None and known.settled and known.state == state and not (is_folder and is_hidden):
                 return known.file
             now = time.time_ns()
-            is_folder = stat.S_ISDIR(state[0])
-            text = _listing(path) if is_folder else _content(path)
+            text = _listing(place, is_hidden) if is_folder else _content(place)
+        except FileError as error:
+            self._read.pop(path, None)
+            raise UnusableFileError(f"cannot be read: {error}") from error
         except OSError as error:
             self._read.pop(path, None)
             raise UnusableFileError(f"cannot be read: {error.strerror or error}") from error
@@ -86,6 +98,17 @@ class TextFiles:
             file = known.file
         self._read[path] = _Read(state, now - state[-1] > _TICK_NS, file)
         return file
+
+
+def read_bytes(place: Place, largest: int) -> bytes:
+    """Return the first `largest` bytes of a regular file; raises UnusableFileError as `TextFiles.read` does."""
+    try:
+        with open_file(place, _ANYWHERE) as file:
+            return file.read(largest)
+    except FileError as error:
+        raise UnusableFileError(f"cannot be read: {error}") from error
+    except OSError as error:
+        raise UnusableFileError(f"cannot be read: {error.strerror or error}") from error
 
 
 def readable_name(name: str | Path) -> str:
@@ -110,12 +133,16 @@ def _text_file(path: Path, text: str, is_folder: bool) -> TextFile:
     return TextFile(path, text, hashlib.sha256(text.encode("utf-8")).hexdigest(), is_folder)
 
 
-def _content(path: Path) -> str:
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    with open(descriptor, "rb") as file:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode):
-            raise UnusableFileError("neither a file nor a folder")
+def _status(place: Place) -> os.stat_result:
+    status = place.status()
+    if status is None:
+        raise FileError("not_found", "there is no such file")
+    return status
+
+
+def _content(place: Place) -> str:
+    with open_file(place, _ANYWHERE) as file:
+        size = os.fstat(file.fileno()).st_size
         content = file.read(MAX_FILE_BYTES + 1)
     if content.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise UnusableFileError("not UTF-8 but UTF-16: save the file as UTF-8")
@@ -126,7 +153,7 @@ def _content(path: Path) -> str:
     shown = content[:MAX_FILE_BYTES]
     while shown and content[len(shown)] & 0xC0 == 0x80:  # not in the middle of a character
         shown = shown[:-1]
-    return f"{_decoded(shown)}\n[cut: the first {len(shown)} of {max(status.st_size, len(content))} bytes]"
+    return f"{_decoded(shown)}\n[cut: the first {len(shown)} of {max(size, len(content))} bytes]"
 
 
 def _decoded(content: bytes) -> str:
@@ -137,10 +164,16 @@ def _decoded(content: bytes) -> str:
         raise UnusableFileError(f"not UTF-8 (line {line}: {error.reason}): save the file as UTF-8") from error
 
 
-def _listing(folder: Path) -> str:
+def _listing(place: Place, is_hidden: Callable[[str], bool] | None) -> str:
     """Return one line per entry, sorted by name, so that the same folder always gives the same text."""
-    with os.scandir(folder) as entries:
-        found = sorted((entry.name, entry.is_dir()) for entry in entries)
+    folder = os.open(place.name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=place.folder)
+    try:
+        with os.scandir(folder) as entries:
+            found = sorted((entry.name, entry.is_dir()) for entry in entries)
+    finally:
+        os.close(folder)
+    if is_hidden is not None:
+        found = [(name, is_dir) for name, is_dir in found if not is_hidden(str(place.path / name))]
     lines = [f"{'DIR' if is_dir else 'FILE'} {readable_name(name)}" for name, is_dir in found[:MAX_ENTRIES]]
     if len(found) > MAX_ENTRIES:
         lines.append(f"[cut: the first {MAX_ENTRIES} of {len(found)} entries]")

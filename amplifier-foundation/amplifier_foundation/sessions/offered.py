@@ -25,6 +25,7 @@ def capabilities_of(runtime: SessionRuntime) -> dict[str, Any]:
         "bundle_package_paths": [str(path) for path in prepared.package_paths],
         "mention_resolver": runtime.prompt.resolver,
         "mention_deduplicator": runtime.prompt.deduplicator,
+        "prompt.denied": lambda path, root: denied_to_prompt(runtime, path, root),
         "session.checkpoint": MadeLater(lambda: runtime.checkpoints),
         "policy.hidden": lambda tool: hidden_by_all(runtime, tool),
         "approval.is_remembered": lambda action, details: all(
@@ -76,6 +77,24 @@ def is_hook_trusted(runtime: SessionRuntime, module: str, config: Any) -> bool:
     ]
     is_known = bool(meant) and all(entry in (runtime.rules[0].get("hooks") or ()) for entry in meant)
     return is_known and is_config_trusted(runtime.prepared, module, is_trusted=False)
+
+
+def denied_to_prompt(runtime: SessionRuntime, path: str, root: str) -> str | None:
+    """Return why a file that a module wants to give to the model must not be read, None when it may be.
+
+    `root` is the folder that the text belongs to which brings the file, such as that of a skill: no rule has to allow
+    what lies below it.
+    """
+    from pathlib import Path
+
+    from amplifier_foundation.prompt.access import Origin
+    from amplifier_foundation.prompt.mention_resolver import MentionError
+
+    try:
+        runtime.prompt.access.check(Path(path), Origin("bundle", Path(root)))
+    except MentionError as error:
+        return str(error)
+    return None
 
 
 def hidden_by_all(runtime: SessionRuntime, tool: str) -> Callable[[str], bool] | None:

@@ -22,6 +22,7 @@ from amplifier_foundation.permissions.answered_by import tell_who_answered
 from amplifier_foundation.permissions.places import policy_files
 from amplifier_foundation.prepared import Prepared
 from amplifier_foundation.prompt.system_prompt import SystemPrompt
+from amplifier_foundation.prompt.user_input import UserInput
 from amplifier_foundation.sessions.answered_calls import APPROVAL_ANSWERED, run_answered
 from amplifier_foundation.sessions.approvers import offer_provider
 from amplifier_foundation.sessions.keeper import SessionKeeper
@@ -30,6 +31,7 @@ from amplifier_foundation.sessions.missing_modules import ModulesMissingError, f
 from amplifier_foundation.sessions.offered import capabilities_of, cost_of_past_children
 from amplifier_foundation.sessions.plan_facts import (
     has_own_rules,
+    is_trusted,
     planned_budget,
     provider_and_model,
 )
@@ -245,17 +247,19 @@ class SessionRuntime:
     ) -> None:
         await self._close()
 
-    async def execute(self, prompt: str, waited: Sequence[WaitingCall] = ()) -> Any:
-        """Run one turn and keep the conversation, however the turn ends; @mentions in the prompt bring their files.
+    async def execute(self, prompt: UserInput | str, waited: Sequence[WaitingCall] = ()) -> Any:
+        """Run one turn and keep the conversation, however the turn ends.
 
-        The calls in `waited` are run before, at most once, and what came of them stands before the prompt.
+        @mentions bring their files where the user typed them: give `UserInput.of_typed(text)`. In a plain `str` an `@`
+        is a character: the text may come from a pipe, a file or a model. The calls in `waited` are run before, at most
+        once, and what came of them stands before the prompt.
         """
-        self._keeper.open_turn(prompt)
+        self._keeper.open_turn(prompt.text if isinstance(prompt, UserInput) else prompt)
         self.turn_end.begin()
         if "checkpoints" in self.__dict__:  # else they are not used yet, and start with this turn
             self.checkpoints.turn = self._keeper.turns
         try:
-            expanded = await self.prompt.expand_prompt(prompt, typed=self.origin is None)
+            expanded = await self.prompt.expand_prompt(prompt)
             if waited:
                 told = await run_answered(self.session.coordinator, self.waiting, waited)
                 expanded = f"{told}\n\n{expanded}" if expanded else told
@@ -374,15 +378,23 @@ class SessionRuntime:
         return [f"{problem.where}: {problem.message}" for problem in self.permissions.problems]
 
     def _system_prompt(self) -> SystemPrompt:
+        from amplifier_foundation.prompt.access import PromptAccess
         from amplifier_foundation.prompt.mention_resolver import MentionResolver
 
         composed, prepared = self.prepared.composed, self.prepared
         namespaces = {name: Path(root) for name, root in composed.namespaces.items()}
+        resolver = MentionResolver(namespaces, prepared.project, prepared.home)
         return SystemPrompt(
             composed.instruction,
             {name: Path(file) for name, file in composed.context.items()},
-            MentionResolver(namespaces, prepared.project, prepared.home),
+            resolver,
             on_resolved=self._on_mentions,
+            access=PromptAccess(
+                resolver,
+                lambda: [one.current for one in (self.permissions, *self.more_permissions)],
+                lambda: is_trusted(prepared, self.given_trust),
+                composed.texts,
+            ),
         )
 
     async def _on_mentions(self, payload: dict[str, Any]) -> None:

@@ -77,8 +77,10 @@ class ChildParts:
         if agent.get("instruction"):
             from amplifier_foundation.spawn.context import agent_context
 
-            files, missing = agent_context(agent.get("context"), self._parent.prompt.resolver)
-            composed = replace(composed, instruction=str(agent["instruction"]), context=files)
+            access, instruction = self._parent.prompt.access, str(agent["instruction"])
+            origin = access.origin_of_text(instruction)
+            files, missing = await asyncio.to_thread(agent_context, agent.get("context"), access, origin)
+            composed = replace(composed, instruction=instruction, context=files)
             warnings = (*warnings, *missing)
         return replace(parent, composed=composed, is_recorded=False), warnings, preferred.provider is not None
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from amplifier_kit.policy.facts import Facts
 from amplifier_kit.policy.index import RuleIndex
 from amplifier_kit.policy.part import Part, parts_of
 from amplifier_kit.policy.rule import Rule, Verdict
+
+#: The reason when no rule covers an action, and nothing else is wrong with it.
+UNCOVERED: Final = "no rule covers it"
 
 
 class Decision(NamedTuple):
@@ -78,7 +81,7 @@ class RuleSet:
         elif self.otherwise is not None:
             decision = self.otherwise._decide(part)
         else:
-            return Decision(None, part.problem or "no rule covers it", None, part.what)
+            return Decision(None, part.problem or UNCOVERED, None, part.what)
         if decision.verdict == "allow" and part.is_uncertain:
             return self._unless_possible(part, decision)
         return decision

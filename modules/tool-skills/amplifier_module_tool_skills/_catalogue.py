@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -20,6 +20,10 @@ MOST_FOLDERS: Final = 5000
 MOST_FILES: Final = 100
 
 _NO_SKILLS_IN: Final = frozenset({".git", ".hg", ".svn", ".venv", "venv", "node_modules", "__pycache__"})
+
+
+#: Why a file below a folder must not be read, None when it may be.
+Denied = Callable[[str, str], str | None]
 
 
 class SkillError(Exception):
@@ -40,6 +44,8 @@ class Catalogue:
     """The skills of a session by name, and what is wrong with those that are not among them."""
 
     roots: Roots
+    #: What the session says of each file before it is read; None where nobody is to be asked.
+    denied: Denied | None = None
     skills: dict[str, Skill] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
 
@@ -57,7 +63,7 @@ class Catalogue:
         self, root: Root, file: Path, within: list[Path] | None, skills: dict[str, Skill], problems: list[str]
     ) -> None:
         try:
-            front = parse_front_matter(read_head(file, LONGEST + 3, within).head)
+            front = parse_front_matter(self._read(file, LONGEST + 3, within).head)
             skill = read_skill(front, file, root.path)
         except FrontMatterError as error:
             problems.append(f"{file}:{error.line}: {error}")
@@ -70,6 +76,18 @@ class Catalogue:
             line = front.lines.get("name", 1)
             problems.append(f"{file}:{line}: the skill {skill.name!r} is also in {first.file}, which counts")
 
+    def _read(self, file: Path, limit: int, within: list[Path] | None) -> Content:
+        """Return the beginning of a file that the session lets the model have; raises ReadingError."""
+        real = Path(os.path.realpath(file))
+        # The user's own folders may hold links to where they keep a skill.
+        places = [real.parent] if within is None else [place for place in within if real.is_relative_to(place)]
+        if self.denied is None or not places:
+            return read_head(file, limit, within)
+        if (why := self.denied(str(real), str(places[0]))) is not None:
+            raise ReadingError(f"is not given to the model: {why}")
+        # What was decided on is what is read, whatever a link has been made to lead to meanwhile.
+        return read_head(file, limit, [real])
+
     def find(self, name: str) -> Skill | None:
         """Return the skill of that name, None when there is none."""
         return self.skills.get(normal(name))
@@ -79,7 +97,7 @@ class Catalogue:
         root = next((root for root in self.roots.folders if root.path == skill.source), None)
         within = self.roots.within(root) if root is not None else None
         try:
-            found = read_head(skill.file, max(limit, LONGEST), within)
+            found = self._read(skill.file, max(limit, LONGEST), within)
             return _text(found, limit)
         except FrontMatterError as error:
             raise SkillError(f"{skill.file}:{error.line}: {error}") from error

@@ -15,6 +15,8 @@ logger = logging.getLogger(__name__)
 
 DISCOVERED: Final = "skills:discovered"
 LOADED: Final = "skill:loaded"
+#: `(path, root) -> reason`: an app with rules says which files must not be given to the model, None for those that may.
+_DENIED: Final = "prompt.denied"
 
 
 class SkillsDiscovery:
@@ -30,7 +32,8 @@ class SkillsDiscovery:
     @classmethod
     async def start(cls, coordinator: Any, settings: Settings) -> SkillsDiscovery:
         """Find the folders and look into them."""
-        made = cls(coordinator, settings, Catalogue(await find_roots(coordinator, settings)))
+        denied = coordinator.get_capability(_DENIED)
+        made = cls(coordinator, settings, Catalogue(await find_roots(coordinator, settings), denied))
         await made.refresh()
         return made
 

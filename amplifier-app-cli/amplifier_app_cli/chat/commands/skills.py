@@ -9,6 +9,7 @@ from amplifier_app_cli.ui.plain import plain
 
 if TYPE_CHECKING:
     from amplifier_app_cli.chat.conversation import Conversation
+    from amplifier_foundation.prompt.access import PromptAccess
 
 _FILE = "SKILL.md"
 _LARGEST = 200_000
@@ -50,7 +51,7 @@ async def use(chat: Conversation, words: str) -> None:
         return
     chat.preface = f'<skill name="{skill.name}" folder="{skill.file.parent}">\n{skill.body}\n</skill>\n\n'
     if prompt.strip():
-        await chat.turn(prompt.strip())
+        await chat.turn(chat.given.ending(prompt.strip()))
     else:
         chat.screen.show(plain(f"the skill {skill.name} goes with your next prompt"))
 
@@ -69,15 +70,17 @@ def _all(chat: Conversation) -> dict[str, Skill]:
     folders = [(project / name / "skills", "project") for name in (".amplifier", ".agents", ".claude")]
     folders += [(home / "skills", "user"), (Path("~/.agents/skills").expanduser(), "user")]
     found: dict[str, Skill] = {}
+    access = chat.runtime.prompt.access
     for folder, origin in [*folders, (shipped_skills(), "shipped")]:
-        for skill in _in(folder, origin):
+        for skill in _in(folder, origin, access):
             found.setdefault(skill.name, skill)
     return found
 
 
-def _in(folder: Path, origin: str) -> list[Skill]:
-    from amplifier_foundation.documents import read_document
+def _in(folder: Path, origin: str, access: PromptAccess) -> list[Skill]:
+    from amplifier_foundation.documents import parse_document
     from amplifier_foundation.errors import FoundationError
+    from amplifier_foundation.prompt.access import Origin
 
     skills: list[Skill] = []
     try:
@@ -86,11 +89,14 @@ def _in(folder: Path, origin: str) -> list[Skill]:
         return []
     for file in files:
         try:
-            if file.stat().st_size <= _LARGEST:
-                document = read_document(file)
+            # The user's own folders may hold links to where they keep a skill; those of a project may not lead out.
+            root = folder if origin == "project" else file.resolve().parent
+            content = access.read_bytes(file, Origin("bundle", root.resolve()), _LARGEST + 1)
+            if len(content) <= _LARGEST:
+                document = parse_document(file, content)
                 skills.append(_skill(file, document.data, document.body or "", origin))
         except (FoundationError, OSError, UnicodeError):
-            continue  # one that cannot be read is no skill
+            continue  # one that cannot or must not be read is no skill
     return skills
 
 

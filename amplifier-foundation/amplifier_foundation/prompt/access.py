@@ -1,0 +1,316 @@
+"""Decide which files go into a prompt, and read those: the one way from the disk into a prompt.
+
+Every such file is a `filesystem.read`, decided by the rules of the session. Whose text asks for it decides the rest:
+
+| text | may bring, unless a rule denies or asks |
+|---|---|
+| typed by the user in this turn | any file; what a rule asks about, too: to type it is the answer |
+| the user's own instruction file | files of the project and below Amplifier's home, and what a rule allows |
+| of a bundle, or a skill | files of the project and below its own root, and what a rule allows |
+| of the plan, of unknown origin | files of the project, and what a rule allows |
+| of the project | files of the project; if it is trusted, also what a rule allows |
+
+The project is its whole repository here, when that belongs to the user: instruction files at the root of a repository
+hold for the projects in it. What files bring is decided by where they lie in turn, and is never more than what asked
+for them may have. A rule that denies is absolute, whoever asks. Nobody is asked about a file of a prompt: what a rule
+asks about is left out, unless it was typed.
+
+Where a link ends is what is decided on, and what is then read: the folder that it lies in is held open meanwhile. A
+link inside of the project, or of a bundle, that leads out of it is not what a user named who typed its name.
+
+Amplifier's file of keys is always refused. To text that the user did not type, well-known stores of credentials are
+refused, and the records of sessions unless a rule of the user's allows them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+
+from amplifier_foundation.prompt.instructions import repository_root
+from amplifier_foundation.prompt.mention_resolver import MentionError, MentionResolver, is_credential
+from amplifier_foundation.prompt.text_files import TextFile, TextFiles, read_bytes, readable_name
+from amplifier_kit.files import FileError, Place, reach
+
+if TYPE_CHECKING:
+    from amplifier_foundation.permissions.answered_by import AnsweredBy
+    from amplifier_foundation.permissions.permissions import Judgement, Permissions
+
+__all__ = ["PLAN", "PROJECT", "TYPED", "USER", "Origin", "PromptAccess", "PromptFile", "ReadDeniedError"]
+
+_READ: Final = "filesystem.read"
+#: The tool whose rules hold as well: a rule that keeps it from a file keeps the file from the model.
+_TOOL: Final = "read_file"
+
+
+class ReadDeniedError(MentionError):
+    """A file may not go into a prompt; the text is the reason, with the rule if there is one."""
+
+    code = "prompt_read_denied"
+
+    def __init__(self, reason: str, decided_by: AnsweredBy) -> None:
+        super().__init__(reason)
+        self.decided_by = decided_by
+
+
+class Origin(NamedTuple):
+    """Whose text asks for a file; `root` is the folder below which it may read."""
+
+    kind: Literal["typed", "user", "bundle", "plan", "project"]
+    root: Path | None = None
+
+
+TYPED: Final = Origin("typed")
+USER: Final = Origin("user")
+PLAN: Final = Origin("plan")
+PROJECT: Final = Origin("project")
+
+
+class PromptFile(NamedTuple):
+    """A file that goes into a prompt, where it lies in the end, and who decided that it may."""
+
+    file: TextFile
+    real: Path
+    decided_by: AnsweredBy
+
+
+class PromptAccess:
+    """Read files into the prompts of one session."""
+
+    def __init__(
+        self,
+        resolver: MentionResolver,
+        rules: Callable[[], Sequence[Permissions]] | None = None,
+        is_trusted: Callable[[], bool] | None = None,
+        texts: Mapping[str, str] | None = None,
+    ) -> None:
+        """Decide by all of `rules`, by default those that hold in the project without a session.
+
+        `is_trusted` tells whether the user trusts the project; by default the record of trusted folders does. `texts`
+        has the files that instructions come from, by the hash of the instruction.
+        """
+        self.resolver: Final = resolver
+        self.project: Final = resolver.project
+        self.home: Final = resolver.home
+        self._rules = rules or self._rules_without_session
+        self._is_trusted = is_trusted or self._is_trusted_by_record
+        self._texts = dict(texts or {})
+        self._files = TextFiles()
+        self._loaded: Permissions | None = None
+
+    def read(self, path: Path, origin: Origin) -> PromptFile:
+        """Return the text of a file, or the listing of a folder, by its absolute path.
+
+        Raises ReadDeniedError when it may not be read, MentionError when it is not there, UnusableFileError for what
+        is no text.
+        """
+        with self._granted(path, origin) as (place, by):
+            return PromptFile(self._files.read(place, self._hiding(place, origin)), place.path, by)
+
+    def read_bytes(self, path: Path, origin: Origin, largest: int) -> bytes:
+        """Return the first `largest` bytes of a file; raises as `read` does."""
+        with self._granted(path, origin) as (place, _):
+            return read_bytes(place, largest)
+
+    def check(self, path: Path, origin: Origin) -> None:
+        """Raise ReadDeniedError or MentionError when a file may not be read; it is not read."""
+        with self._granted(path, origin):
+            return
+
+    def check_source(self, file: Path) -> None:
+        """Raise ReadDeniedError when a rule denies the file that an instruction was taken from."""
+        from amplifier_foundation.permissions.answered_by import of_rule
+
+        judged = self._judge(file, Path(os.path.realpath(file)))
+        if judged.verdict == "deny" and not judged.is_uncovered:
+            raise ReadDeniedError(f"the instruction in {file} is denied: {judged.reason}", of_rule(judged))
+
+    def origin_of_text(self, text: str) -> Origin:
+        """Return the origin of an instruction: of the file that it stands in, if that is known."""
+        file = self.file_of_text(text)
+        return PLAN if file is None else self.origin_at(Path(os.path.realpath(file)))
+
+    def file_of_text(self, text: str) -> Path | None:
+        """Return the file that an instruction stands in, None when nobody knows."""
+        found = self._texts.get(text_hash(text)) if self._texts else None
+        return Path(found) if found is not None else None
+
+    def origin_at(self, real: Path) -> Origin:
+        """Return the origin of a text by where its file lies; the innermost of the places that it is in counts."""
+        places = [(root, Origin("bundle", root)) for root in self._bundle_roots()]
+        places += [(root, PROJECT) for root in self._project_roots()]
+        if not real.is_relative_to(self.home.cache.resolve()):  # what was fetched is not the user's
+            places.append((self.home.path.resolve(), USER))
+        found = [(root, origin) for root, origin in places if real.is_relative_to(root)]
+        return max(found, key=lambda one: len(one[0].parts))[1] if found else PLAN
+
+    def nested(self, origin: Origin, real: Path) -> Origin:
+        """Return the origin of a file that a text of `origin` has brought: it is never trusted with more."""
+        if origin.kind == "project":
+            return PROJECT
+        found = self.origin_at(real)
+        return PLAN if found.kind == "user" and origin.kind not in ("user", "typed") else found
+
+    # -- deciding --
+
+    @contextmanager
+    def _granted(self, path: Path, origin: Origin) -> Iterator[tuple[Place, AnsweredBy]]:
+        """Hold open what a path leads to, and give who allowed it to be read."""
+        named = os.path.normpath(path)
+        try:
+            place = reach(named)
+        except (FileError, ValueError) as error:
+            raise _missing(path) from error
+        with place:
+            try:
+                is_there = place.status() is not None
+            except FileError as error:
+                raise MentionError(f"{path} cannot be read: {error}") from error
+            if not is_there:
+                raise _missing(path)
+            yield place, self._decide(place, Path(named), origin)
+
+    def _decide(self, place: Place, named: Path, origin: Origin) -> AnsweredBy:
+        """Return who allows a read; raise ReadDeniedError when nobody does, or somebody denies it."""
+        from amplifier_foundation.permissions.answered_by import of_rule, person_at
+
+        real = place.path
+        if self._is_keys(place):
+            raise _refused(f"{named} holds the keys, which never go into a prompt", "keys never go into a prompt")
+        judged = self._judge(named, real)
+        if judged.verdict == "deny" and not judged.is_uncovered:
+            raise ReadDeniedError(f"{named} is denied: {judged.reason}", of_rule(judged))
+        if origin.kind == "typed":
+            if judged.verdict != "allow":
+                self._refuse_way_out(named, real)
+            return of_rule(judged) if judged.verdict == "allow" else person_at("mention")
+        if is_credential(real):
+            raise _refused(
+                f"{named} is a store of credentials: only the user may mention it", "credentials are only read if typed"
+            )
+        if judged.verdict == "ask":
+            why = f"{named} is not read, because a rule asks for it ({judged.reason}) and nobody is asked for a prompt"
+            raise ReadDeniedError(f"{why}: type its name in a prompt, or allow it by a rule", of_rule(judged))
+        if self._is_record(real) and judged.scope in ("", "default"):
+            raise _refused(f"{named} is the record of a session", "records of sessions are only read if typed")
+        return self._by_place(named, real, origin, judged)
+
+    def _by_place(self, named: Path, real: Path, origin: Origin, judged: Judgement) -> AnsweredBy:
+        """Decide about a file that no rule denies or asks about."""
+        from amplifier_foundation.permissions.answered_by import of_rule
+
+        is_project = any(real.is_relative_to(root) for root in self._project_roots())
+        is_allowed = judged.verdict == "allow"
+        if is_allowed and (is_project or origin.kind != "project" or self._is_trusted()):
+            return of_rule(judged)
+        if is_project and not real.is_relative_to(self.project):
+            return _by_default("files of the repository that the project lies in")
+        if origin.root is not None and origin.root != Path("/") and real.is_relative_to(origin.root):
+            return _by_default("files below the root of what mentions them")
+        if origin.kind == "user" and real.is_relative_to(self.home.path.resolve()):
+            return _by_default("the user's own files, for the user's own instructions")
+        where = str(named) if real == named else f"{named} leads to {real}, which"
+        if is_allowed:
+            raise _nobodys(f"{where} is outside of the project, which is not trusted: its files mention its own only")
+        raise _nobodys(
+            f"{where} is outside of the project and of what the text that mentions it may read: "
+            f"type its path in a prompt, or allow it by a rule"
+        )
+
+    def _judge(self, named: Path, real: Path) -> Judgement:
+        """Return the strictest word of all rules, on the file and on the name that it was asked for by."""
+        from amplifier_foundation.permissions.permissions import strictest
+
+        paths = {"path": list(dict.fromkeys((str(named), str(real))))}
+        return strictest(
+            permissions.judge(_READ, details)
+            for permissions in self._rules()
+            for details in (paths, {**paths, "tool_name": _TOOL})
+        )
+
+    def _hiding(self, place: Place, origin: Origin) -> Callable[[str], bool] | None:
+        """Return what tells which entries of a folder must not be named; None when none are hidden."""
+        known = [permissions.hidden(_TOOL) for permissions in self._rules()]
+        hidden = [is_hidden for is_hidden in known if is_hidden is not None]
+        return (lambda path: any(is_hidden(path) for is_hidden in hidden)) if hidden else None
+
+    def _refuse_way_out(self, named: Path, real: Path) -> None:
+        """Raise ReadDeniedError when a link of the project, or of a bundle, leads out of it."""
+        if named == real:
+            return
+        roots = [*self._project_roots(), *self._bundle_roots()]
+        for prefix in (named, *named.parents):
+            # The name itself may be a link by now: what was reached counts, and where its folder lies.
+            way = real if prefix == named else Path(os.path.realpath(prefix))
+            for root in roots:
+                if (way.is_relative_to(root) or prefix.is_relative_to(root)) and not real.is_relative_to(root):
+                    what = "the project" if root in self._project_roots() else "its bundle"
+                    raise _nobodys(f"{named} leads to {real}, which is outside of {what}: type that path itself")
+
+    # -- places --
+
+    def _project_roots(self) -> list[Path]:
+        """Return the project and the root of its repository; one that is the whole disk does not count."""
+        root = repository_root(self.project)
+        return [self.project] if root in (self.project, Path("/")) else [self.project, root]
+
+    def _bundle_roots(self) -> list[Path]:
+        roots = (root.resolve() for root in self.resolver.namespaces.values())
+        return [root for root in dict.fromkeys(roots) if root != Path("/")]
+
+    def _is_keys(self, place: Place) -> bool:
+        keys = self.home.keys
+        if place.path == Path(os.path.realpath(keys)):
+            return True
+        try:
+            known, found = os.stat(keys), place.status()
+        except (OSError, FileError):
+            return False
+        return found is not None and (known.st_dev, known.st_ino) == (found.st_dev, found.st_ino)
+
+    def _is_record(self, real: Path) -> bool:
+        """Tell whether a file belongs to what is kept of sessions; not when the project itself lies there."""
+        records = self.home.projects.resolve()
+        return real.is_relative_to(records) and not self.project.is_relative_to(records)
+
+    # -- what holds without a session --
+
+    def _rules_without_session(self) -> Sequence[Permissions]:
+        from amplifier_foundation.permissions.permissions import Permissions
+
+        if self._loaded is None or self._loaded.is_stale:
+            self._loaded = Permissions.load(self.home, self.project, bundles=self.resolver.namespaces.values())
+        return (self._loaded,)
+
+    def _is_trusted_by_record(self) -> bool:
+        from amplifier_foundation.trust import TrustStore
+
+        return TrustStore(self.home).state(self.project).trusted
+
+
+def text_hash(text: str) -> str:
+    """Return what instructions are known by."""
+    import hashlib
+
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _missing(path: Path) -> MentionError:
+    return MentionError(f"{readable_name(path)} cannot be found, or is a link that leads nowhere")
+
+
+def _by_default(rule: str) -> AnsweredBy:
+    return {"kind": "default", "rule": rule, "scope": "default"}
+
+
+def _refused(reason: str, rule: str) -> ReadDeniedError:
+    return ReadDeniedError(reason, _by_default(rule))
+
+
+def _nobodys(reason: str) -> ReadDeniedError:
+    from amplifier_foundation.permissions.answered_by import NOBODY
+
+    return ReadDeniedError(reason, NOBODY)
