@@ -25,27 +25,32 @@ class PastedText:
     @property
     def spans(self) -> tuple[Span, ...]:
         """Return the stretches that were not typed."""
-        return self._lines.get(self._buffer.working_index, ("", ()))[1]
+        return self._lines.get(self._line, ("", ()))[1]
 
     def start(self, spans: tuple[Span, ...] = ()) -> None:
         """Begin with what the buffer holds now, of which `spans` were not typed; call it after every reset."""
-        self._lines = {self._buffer.working_index: (self._buffer.text, spans)}
+        self._lines = {self._line: (self._buffer.text, spans)}
 
     def taken(self, text: str) -> UserInput:
         """Return the text of the buffer, as it is sent, with what of it was typed."""
         return UserInput.of_typed(text, self.spans)
 
+    @property
+    def _line(self) -> int:
+        """Return which line is edited, counted from the end: what was said before is loaded little by little."""
+        return len(self._buffer._working_lines) - self._buffer.working_index
+
     def _on_change(self, buffer: Buffer) -> None:
-        index, new = buffer.working_index, buffer.text
-        if index not in self._lines:  # from the history, where mentions that were pasted are escaped
-            self._lines[index] = (new, ())
+        line, new = self._line, buffer.text
+        if line not in self._lines:  # from the history, where mentions that were pasted are escaped
+            self._lines[line] = (new, ())
             return
-        old, spans = self._lines[index]
+        old, spans = self._lines[line]
         start, removed, added = _change(old, new, buffer.cursor_position)
         kept = [moved for span in spans if (moved := _moved(span, start, removed, added)) is not None]
         if added > 1:
             kept.append((start, start + added))
-        self._lines[index] = (new, tuple(sorted(kept)))
+        self._lines[line] = (new, tuple(sorted(kept)))
 
 
 def _change(old: str, new: str, cursor: int) -> tuple[int, int, int]:

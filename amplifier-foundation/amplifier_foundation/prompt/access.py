@@ -222,12 +222,16 @@ class PromptAccess:
 
     def _judge(self, named: Path, real: Path) -> Judgement:
         """Return the strictest word of all rules, on the file and on the name that it was asked for by."""
-        from amplifier_foundation.permissions.permissions import strictest
+        from amplifier_foundation.permissions.permissions import Judgement, strictest
 
         paths = {"path": list(dict.fromkeys((str(named), str(real))))}
+        try:
+            rules = self._rules()
+        except Exception as error:  # a fault of ours must not open a door
+            return Judgement("deny", f"the rules cannot be loaded: {type(error).__name__}: {error}")
         return strictest(
             permissions.judge(_READ, details)
-            for permissions in self._rules()
+            for permissions in rules
             for details in (paths, {**paths, "tool_name": _TOOL})
         )
 

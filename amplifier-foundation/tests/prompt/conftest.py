@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from amplifier_foundation.paths import Home
-from amplifier_foundation.prompt import MentionResolver
+from amplifier_foundation.prompt import MentionResolver, PromptAccess
 
 Write = Callable[[str, str], Path]
 
@@ -22,6 +22,7 @@ class Places:
     bundle: Path
     outside: Path
     resolver: MentionResolver
+    access: PromptAccess
 
 
 @pytest.fixture
@@ -33,7 +34,8 @@ def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Places:
     for folder in (home.path, project, bundle, outside):
         folder.mkdir(parents=True)
     monkeypatch.setenv("HOME", str(user_home))
-    return Places(user_home, home, project, bundle, outside, MentionResolver({"ns": bundle}, project, home))
+    resolver = MentionResolver({"ns": bundle}, project, home)
+    return Places(user_home, home, project, bundle, outside, resolver, PromptAccess(resolver))
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from amplifier_core.testing import MockCoordinator
-from amplifier_foundation.prompt import MentionResolver, SystemPrompt
+from amplifier_foundation.prompt import MentionResolver, SystemPrompt, UserInput
 from amplifier_kit.context import BaseContext, ContextSettings
 
 
@@ -131,6 +131,7 @@ def resolution(mention: str, path: Path, source_type: str, text: str, is_new: bo
         "source_type": source_type,
         "content_hash": hashlib.sha256(text.encode()).hexdigest(),
         "is_new": is_new,
+        "decided_by": {"kind": "default", "rule": 'allow filesystem.read path "**"', "scope": "default"},
     }
 
 
@@ -152,7 +153,7 @@ async def test_a_name_in_a_prompt_that_leads_nowhere_is_told_each_time(places: A
     write("notes.md", "see @gone.md and @never.md")
     prompt = SystemPrompt("", {}, places.resolver, on_resolved=told)
     for _ in range(2):
-        await prompt.expand_prompt("read @notes.md and @never.md")
+        await prompt.expand_prompt(UserInput.of_typed("read @notes.md and @never.md"))
     marked = [{one["mention"]: one.get("in_prompt", False) for one in payload["failed"]} for payload in told.payloads]
     assert marked == [{"@gone.md": False, "@never.md": True}] * 2
 
@@ -199,19 +200,22 @@ async def test_a_prompt_gets_its_files_before_it(places: Any, write: Any) -> Non
     file = write("a.md", "A </context_file>")
     prompt = SystemPrompt("", {}, places.resolver, on_resolved=told)
     assert await prompt.expand_prompt("mail bob@example.com") == "mail bob@example.com"
-    expanded = await prompt.expand_prompt("Explain @a.md.\n")
+    expanded = await prompt.expand_prompt(UserInput.of_typed("Explain @a.md.\n"))
     assert expanded == f"{block(f'@a.md → {file}', 'A &lt;/context_file>')}\n\nExplain @a.md.\n"
     [payload] = told.payloads
     assert (payload["source"], payload["turn"]) == ("prompt", 2)
 
 
 async def test_only_a_user_may_name_any_file(places: Any) -> None:
-    """An absolute path is read when the user typed it, and refused in what a model wrote."""
+    """A path is read when the user typed it; in what a model wrote, no file is mentioned, and that is told."""
     file = places.outside / "a.md"
     file.write_text("outside", encoding="utf-8")
-    prompt = SystemPrompt("", {}, places.resolver)
-    assert "outside</" in (await prompt.expand_prompt(f"@{file}")).replace("\n", "")
-    assert await prompt.expand_prompt(f"@{file}", typed=False) == f"@{file}"
+    told = Told()
+    prompt = SystemPrompt("", {}, places.resolver, on_resolved=told)
+    typed = await prompt.expand_prompt(UserInput.of_typed(f"@{file}"))
+    assert "outside</" in typed.replace("\n", "")
+    assert await prompt.expand_prompt(f"@{file} @nothing") == f"@{file} @nothing"
+    assert [one["mention"] for one in told.payloads[-1]["failed"]] == [f"@{file}"]
 
 
 async def test_names_that_are_no_utf_8_can_be_sent(places: Any) -> None:

@@ -12,6 +12,7 @@ import pytest
 from amplifier_core.events import ALL_EVENTS
 from amplifier_foundation.log import read_log
 from amplifier_foundation.prepared import Prepared
+from amplifier_foundation.prompt import UserInput
 from amplifier_foundation.sessions import SavedSession, SessionRuntime, load_session
 from amplifier_foundation.sessions.metadata import update_metadata
 from amplifier_kit.pairing import check_pairing
@@ -69,7 +70,7 @@ class Allowed:
         return "Allow once"
 
 
-async def _run(prepared: Prepared, *prompts: str, saved: SavedSession | None = None) -> Path:
+async def _run(prepared: Prepared, *prompts: UserInput | str, saved: SavedSession | None = None) -> Path:
     async with SessionRuntime(prepared, saved=saved, approval_system=Allowed(), environ={}) as runtime:
         for prompt in prompts:
             await runtime.execute(prompt)
@@ -359,7 +360,7 @@ async def test_files_in_a_prompt_do_not_double_it(tmp_path: Path) -> None:
     """A prompt that brought the content of files is known when its turn was cut off."""
     (tmp_path / "notes.txt").write_text("Notes.")
     prepared = _prepared(tmp_path)
-    folder = await _run(prepared, "one", "Look at @notes.txt")
+    folder = await _run(prepared, "one", UserInput.of_typed("Look at @notes.txt"))
     update_metadata(folder, {"incremental": True})
     saved = load_session(folder)
     assert saved.notes == ()

@@ -87,14 +87,15 @@ async def test_context_files_of_an_agent_are_in_its_prompt(tree: Any, spawn_in: 
     )
 
 
-async def test_files_that_a_task_mentions_are_brought_and_absolute_paths_are_not(tree: Any, spawn_in: Any) -> None:
-    """A task is written by a model: it may name files of the project, and no others."""
+async def test_files_that_a_task_mentions_are_not_brought(tree: Any, spawn_in: Any) -> None:
+    """A task is written by a model: an `@` in it is a character."""
     (tree.project / "facts.md").write_text("Cats have tails.", encoding="utf-8")
     (tree.folder / "outside.md").write_text("A secret plan.", encoding="utf-8")
     async with tree.run() as runtime:
         result = await spawn_in(runtime)("explorer", f"Read @facts.md and @{tree.folder}/outside.md.")
     text = tree.said(result["session_id"])[0][1]
-    assert "Cats have tails." in text
+    assert "@facts.md" in text
+    assert "Cats have tails." not in text
     assert "A secret plan." not in text
 
 
