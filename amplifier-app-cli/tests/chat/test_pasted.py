@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -173,8 +172,8 @@ async def test_going_through_the_history_keeps_the_marks() -> None:
     pasted = PastedText(buffer)
     buffer.insert_text("@b.md now")
     buffer.load_history_if_not_yet_loaded()
-    while len(buffer._working_lines) < 2:
-        await asyncio.sleep(0)
+    assert buffer._load_history_task is not None
+    await buffer._load_history_task
     _typed(buffer, "!")
     assert pasted.taken(buffer.text).mentions() == ((), ("@b.md",))
     buffer.history_backward()
