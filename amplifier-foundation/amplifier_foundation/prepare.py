@@ -165,32 +165,39 @@ async def compose(options: Options, *, given_by_user: bool = True) -> Compositio
         lock=str(locks.own),
         roots={uri: str(fetched.root) for uri, fetched in loader.sources.items()},
         values=tuple(values),
-        texts=_texts(bundle, agents),
+        texts=_texts(bundle.instruction, plan, layers, agents),
     )
     refusals, warnings = refused(composed, options), tuple(dict.fromkeys(heard))
     return Composition(composed, bundle, settings, layers, locks, frozenset(added), fetcher, refusals, warnings)
 
 
-def _texts(bundle: Bundle, agents: AgentFiles) -> dict[str, str]:
-    """Return the files that the instructions of a bundle and its agents stand in, by the hash of each."""
-    from amplifier_foundation.bundles.agents import agent_declared_by
+def _texts(instruction: str, plan: Mapping[str, Any], layers: Sequence[Layer], agents: AgentFiles) -> dict[str, str]:
+    """Return the files that the instructions of a bundle and its agents stand in, by the hash of each.
+
+    What stands in none of the files is not in it: nobody knows whose word it is.
+    """
     from amplifier_foundation.prompt.access import text_hash
 
-    found: dict[str, Path] = {}
-    for layer in bundle.layers:
-        if bundle.instruction and layer.document.body == bundle.instruction:
-            found[bundle.instruction] = layer.document.path
-    for name, definition in agents.definitions.items():
-        instruction, inline = definition.get("instruction"), bundle.agents.get(name)
-        if not isinstance(instruction, str):
+    bodies = [layer.document.path for layer in layers if layer.document.body == instruction != ""]
+    found = {instruction: bodies[-1]} if bodies else {}
+    defined = plan.get("agents")
+    for name, definition in defined.items() if isinstance(defined, Mapping) else ():
+        text = definition.get("instruction") if isinstance(definition, Mapping) else None
+        if not isinstance(text, str) or not text:
             continue
-        file = agents.files.get(name)
-        if file is None or (isinstance(inline, Mapping) and inline.get("instruction")):
-            declared = agent_declared_by(bundle.layers, name)
-            file = declared[0].document.path if declared is not None else None
-        if file is not None:
-            found[instruction] = file
+        inline = [layer.document.path for layer in layers if _inline_instruction(layer, name) == text]
+        file = inline[-1] if inline else agents.files.get(name)
+        read = agents.definitions.get(name, {}).get("instruction")
+        if file is not None and (inline or read == text):
+            found[text] = file
     return {text_hash(text): os.path.realpath(file) for text, file in found.items()}
+
+
+def _inline_instruction(layer: Layer, name: str) -> Any:
+    """Return the instruction that a file itself gives an agent, None when it gives none."""
+    agents = layer.document.data.get("agents")
+    agent = agents.get(name) if isinstance(agents, Mapping) else None
+    return agent.get("instruction") if isinstance(agent, Mapping) else None
 
 
 def _places(options: Options) -> tuple[Path, Home, Mapping[str, str]]:

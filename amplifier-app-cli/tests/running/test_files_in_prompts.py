@@ -410,3 +410,26 @@ def test_decisions_are_in_the_log(desk: Desk) -> None:
     assert by["@.env"]["where"].endswith("policy.yaml:2")
     assert by["@a.md"]["kind"] == "default"
     assert by["@~/b.md"]["kind"] == "person"
+
+
+@pytest.mark.parametrize("path", ["~/.amplifier/notes.md", "{home}/notes.md", "../home/notes.md", "~/notes.md"])
+def test_a_projects_bundle_names_no_context_elsewhere(desk: Desk, path: str) -> None:
+    """`context` of a bundle of the project brings nothing from outside of it, whatever way it is written."""
+    desk.put(desk.config / "notes.md")
+    desk.put(desk.home / "notes.md")
+    desk.bundle(f'context: {{include: ["{path.format(home=desk.home)}"]}}\n', body="You are here.")
+    result = desk._amplifier("run", "hello", "--bundle", "bundle.md")
+    assert SECRET not in "".join(str(record) for record in desk.events), result.stderr
+
+
+@pytest.mark.parametrize("trust", [(), ("--trust",)])
+def test_agents_of_a_project_have_what_the_project_has(desk: Desk, trust: tuple[str, ...]) -> None:
+    """What a rule allows outside of the project is for its agents and its bundle only when it is trusted."""
+    desk.put(desk.home / "notes.md")
+    instruction = "You help. @~/notes.md"
+    desk.bundle(AGENT.format(instruction=instruction, context="run.yaml"), turns=DELEGATING, body="Here. @~/notes.md")
+    allow = '  - {path: "~/notes.md", action: filesystem.read, verdict: allow}\n'
+    desk.rules("rules:\n" + SPAWN + allow)
+    desk.run("hello", *trust)
+    assert "You help." in desk.sent
+    assert (SECRET in desk.sent) == bool(trust)

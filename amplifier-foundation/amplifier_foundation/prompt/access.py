@@ -10,10 +10,11 @@ Every such file is a `filesystem.read`, decided by the rules of the session. Who
 | of the plan, of unknown origin | files of the project, and what a rule allows |
 | of the project | files of the project; if it is trusted, also what a rule allows |
 
-The project is its whole repository here, when that belongs to the user: instruction files at the root of a repository
-hold for the projects in it. What files bring is decided by where they lie in turn, and is never more than what asked
-for them may have. A rule that denies is absolute, whoever asks. Nobody is asked about a file of a prompt: what a rule
-asks about is left out, unless it was typed.
+A bundle that lies in the project has of what a person's rules allow only what the project has. The project is its whole
+repository here, when that belongs to the user: instruction files at the root of a repository hold for the projects in
+it. What files bring is decided by where they lie in turn, and is never more than what asked for them may have. A rule
+that denies is absolute, whoever asks. Nobody is asked about a file of a prompt: what a rule asks about is left out,
+unless it was typed.
 
 Where a link ends is what is decided on, and what is then read: the folder that it lies in is held open meanwhile. A
 link inside of the project, or of a bundle, that leads out of it is not what a user named who typed its name.
@@ -32,7 +33,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from amplifier_foundation.prompt.instructions import repository_root
 from amplifier_foundation.prompt.mention_resolver import MentionError, MentionResolver, is_credential
-from amplifier_foundation.prompt.text_files import TextFile, TextFiles, read_bytes, readable_name
+from amplifier_foundation.prompt.text_files import IsHidden, TextFile, TextFiles, read_bytes, readable_name
 from amplifier_kit.files import FileError, Place, reach
 
 if TYPE_CHECKING:
@@ -108,7 +109,7 @@ class PromptAccess:
         is no text.
         """
         with self._granted(path, origin) as (place, by):
-            return PromptFile(self._files.read(place, self._hiding(place, origin)), place.path, by)
+            return PromptFile(self._files.read(place, self._hidden), place.path, by)
 
     def read_bytes(self, path: Path, origin: Origin, largest: int) -> bytes:
         """Return the first `largest` bytes of a file; raises as `read` does."""
@@ -146,6 +147,13 @@ class PromptAccess:
             places.append((self.home.path.resolve(), USER))
         found = [(root, origin) for root, origin in places if real.is_relative_to(root)]
         return max(found, key=lambda one: len(one[0].parts))[1] if found else PLAN
+
+    def origin_near(self, path: Path) -> Origin:
+        """Return the origin of a file by the folder that it is named in, whatever it is a link to."""
+        try:
+            return self.origin_at(path.absolute().parent.resolve())
+        except (OSError, RuntimeError, ValueError):  # a name that no folder can have
+            return PLAN
 
     def nested(self, origin: Origin, real: Path) -> Origin:
         """Return the origin of a file that a text of `origin` has brought: it is never trusted with more."""
@@ -204,7 +212,7 @@ class PromptAccess:
 
         is_project = any(real.is_relative_to(root) for root in self._project_roots())
         is_allowed = judged.verdict == "allow"
-        if is_allowed and (is_project or origin.kind != "project" or self._is_trusted()):
+        if is_allowed and (is_project or not self._needs_trust(origin, judged) or self._is_trusted()):
             return of_rule(judged)
         if is_project and not real.is_relative_to(self.project):
             return _by_default("files of the repository that the project lies in")
@@ -219,6 +227,15 @@ class PromptAccess:
             f"{where} is outside of the project and of what the text that mentions it may read: "
             f"type its path in a prompt, or allow it by a rule"
         )
+
+    def _needs_trust(self, origin: Origin, judged: Judgement) -> bool:
+        """Tell whether what a rule allows elsewhere is for a text only when the project is trusted.
+
+        A bundle of the project may have what the program's own rules allow: the content of bundles that it includes.
+        """
+        root = origin.root
+        is_in_project = root is not None and any(root.is_relative_to(place) for place in self._project_roots())
+        return origin.kind == "project" or (is_in_project and judged.scope != "default")
 
     def _judge(self, named: Path, real: Path) -> Judgement:
         """Return the strictest word of all rules, on the file and on the name that it was asked for by."""
@@ -235,7 +252,7 @@ class PromptAccess:
             for details in (paths, {**paths, "tool_name": _TOOL})
         )
 
-    def _hiding(self, place: Place, origin: Origin) -> Callable[[str], bool] | None:
+    def _hidden(self) -> IsHidden | None:
         """Return what tells which entries of a folder must not be named; None when none are hidden."""
         known = [permissions.hidden(_TOOL) for permissions in self._rules()]
         hidden = [is_hidden for is_hidden in known if is_hidden is not None]

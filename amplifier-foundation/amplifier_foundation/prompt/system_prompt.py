@@ -16,6 +16,7 @@ as possible of the prompt in their cache.
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -106,18 +107,15 @@ class SystemPrompt:
     def _collect(self) -> MentionFiles:
         found = MentionFiles(self.access)
         for name, path in self.context.items():
-            origin = self.access.origin_at(path.absolute().parent.resolve())
-            found.add_file(name, path.absolute(), "context", origin, mention=f"@{name}")
-        file = self.access.file_of_text(self.instruction)
-        origin = self.access.origin_of_text(self.instruction)
-        if file is not None:
+            found.add_file(name, path.absolute(), "context", self.access.origin_near(path), mention=f"@{name}")
+        if (file := self.access.file_of_text(self.instruction)) is not None:
             self.access.check_source(file)
-        found.add_text(self.instruction, origin)
+        found.add_text(self.instruction, self.access.origin_of_text(self.instruction))
         if self._instructions:
             for path in find_instructions(self.resolver.project, self.resolver.home):
                 if path.parent == self.resolver.home.path:
                     # Their own file may be a link to where they keep it.
-                    own = Origin("user", path.resolve())
+                    own = Origin("user", Path(os.path.realpath(path)))
                     found.add_file(readable_name(path), path, "instructions", own, inside=USER)
                 else:
                     found.add_file(readable_name(path), path, "instructions", PROJECT)

@@ -30,6 +30,12 @@ _TICK_NS: Final = 2_000_000_000
 _ANYWHERE: Final = Roots()
 
 
+#: Tells of a path whether it must not be named.
+IsHidden = Callable[[str], bool]
+#: Returns that, None when nothing is hidden.
+Hiding = Callable[[], IsHidden | None]
+
+
 class UnusableFileError(FoundationError):
     """A file cannot be part of a prompt; the text is the reason, without the file's name."""
 
@@ -71,19 +77,21 @@ class TextFiles:
     def __init__(self) -> None:
         self._read: dict[Path, _Read] = {}
 
-    def read(self, place: Place, is_hidden: Callable[[str], bool] | None = None) -> TextFile:
+    def read(self, place: Place, hiding: Hiding | None = None) -> TextFile:
         """Return the text of a file, cut after MAX_FILE_BYTES, or the listing of a folder, cut after MAX_ENTRIES.
 
-        A cut is said at the end of the text. Entries of a folder that `is_hidden` says so of are left out. What is read
-        lies at the place itself, whatever a link has been made to lead to meanwhile. Raises UnusableFileError for what
-        is missing, unreadable, no regular file (a pipe would never end), binary, or not UTF-8.
+        A cut is said at the end of the text. Entries of a folder are left out that what `hiding` returns says so of.
+        What is read lies at the place itself, whatever a link has been made to lead to meanwhile. Raises
+        UnusableFileError for what is missing, unreadable, no regular file (a pipe would never end), binary, or not
+        UTF-8.
         """
         path = place.path
         try:
             state = _state(_status(place))
             known = self._read.get(path)
             is_folder = stat.S_ISDIR(state[0])
-            if known is not None and known.settled and known.state == state and not (is_folder and is_hidden):
+            is_hidden = hiding() if is_folder and hiding is not None else None
+            if known is not None and known.settled and known.state == state and is_hidden is None:
                 return known.file
             now = time.time_ns()
             text = _listing(place, is_hidden) if is_folder else _content(place)
@@ -164,7 +172,7 @@ def _decoded(content: bytes) -> str:
         raise UnusableFileError(f"not UTF-8 (line {line}: {error.reason}): save the file as UTF-8") from error
 
 
-def _listing(place: Place, is_hidden: Callable[[str], bool] | None) -> str:
+def _listing(place: Place, is_hidden: IsHidden | None) -> str:
     """Return one line per entry, sorted by name, so that the same folder always gives the same text."""
     folder = os.open(place.name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=place.folder)
     try:
