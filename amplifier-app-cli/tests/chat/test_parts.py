@@ -20,6 +20,7 @@ from amplifier_app_cli.chat.steering import Steering
 from amplifier_app_cli.chat.usage import UsageCount
 from amplifier_app_cli.ui.table import columns
 from amplifier_core.testing import MockCoordinator
+from amplifier_foundation.prompt import UserInput
 
 
 @given(st.text(max_size=200), st.integers(2, 40))
@@ -131,10 +132,10 @@ async def test_said_before_the_turn_is_under_way() -> None:
     """A loop forgets what waits when it begins: what is said before that is handed over afterwards."""
     steering, heard = _steering()
     steering.start_turn()
-    steering.take("early")
+    steering.take(UserInput.of_typed("early"))
     assert (heard, steering.badge()) == ([], "1 queued")
     await steering._coordinator.hooks.emit("execution:start", {})
-    steering.take("later")
+    steering.take(UserInput.of_typed("later"))
     assert heard == ["early", "later"]
 
 
@@ -144,11 +145,11 @@ async def test_said_too_late_is_the_next_prompt() -> None:
     for is_well, lost, asked in ((True, [], ["late"]), (False, ["late"], [])):
         steering.start_turn()
         await steering._coordinator.hooks.emit("execution:start", {})
-        steering.take("heard")
-        steering.take("late")
+        steering.take(UserInput.of_typed("heard"))
+        steering.take(UserInput.of_typed("late"))
         await steering._coordinator.hooks.emit("orchestrator:steering_injected", {"content": "heard"})
         assert steering.end_turn(is_well=is_well) == lost
-        assert list(steering.next_prompts) == asked
+        assert [given.text for given in steering.next_prompts] == asked
         steering.next_prompts.clear()
         assert steering.count == 0
 
