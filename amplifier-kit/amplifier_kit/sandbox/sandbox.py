@@ -54,6 +54,11 @@ class Walls(NamedTuple):
     environment: dict[str, str]
     placeholders: Placeholders
 
+    @classmethod
+    def none(cls, environment: dict[str, str]) -> Walls:
+        """Return what a command runs behind where there is no sandbox: nothing."""
+        return cls((), environment, Placeholders([]))
+
 
 class Sandbox:
     """Run commands so that they see the system and the project, write only to the project, and reach nobody.
@@ -82,6 +87,11 @@ class Sandbox:
         self._status: Status | None = None
         self._program = ""
         self._held: list[Placeholders] = []
+
+    @property
+    def project(self) -> str:
+        """Return the folder that commands can write to."""
+        return self._alias
 
     @property
     def status(self) -> Status:
@@ -152,9 +162,12 @@ class Sandbox:
         *,
         writable: Iterable[str] = (),
         readable: Iterable[str] = (),
+        is_read_only: bool = False,
     ) -> Walls:
         """Return what stands before a command that runs in `folder`: nothing when there is no sandbox.
 
+        With `is_read_only` it can write nothing and reach nobody, whatever the settings open: for programs of ours
+        that look at the project.
         The caller gives the placeholders back (`release`) when the command has ended. Raises SandboxError.
         """
         from amplifier_kit.sandbox import bubblewrap
@@ -163,17 +176,20 @@ class Sandbox:
 
         given = dict(environment) if environment is not None else command_environment(self.settings.environment)[0]
         if not self.check().is_active:
-            return Walls((), given, Placeholders([]))
+            return Walls.none(given)
         if not os.path.isdir(folder):
             raise FolderMissingError(folder)
-        network = self.settings.network
+        network = self.settings.network and not is_read_only
         inner = inner_environment(given, network=network, kept=self.settings.environment)
-        view = View(self._scene(folder, inner, tuple(writable), tuple(readable)))
+        scene = self._scene(folder, inner, tuple(writable), tuple(readable))
+        view = View(scene._replace(is_read_only=is_read_only))
         # Bubblewrap itself runs outside: a library of the project's must not become part of it.
         loader = loader_variables(inner)
         given_inside = [argument for name, value in loader.items() for argument in ("--setenv", name, value)]
         argv = bubblewrap.walls(self._program, network=network, view=[*view.arguments(), *given_inside])
         inner = {name: value for name, value in inner.items() if name not in loader}
+        if is_read_only:
+            return Walls(tuple(argv), inner, Placeholders([]))
         unwanted = unwanted_in(os.path.realpath(self._alias))
         return Walls(tuple(argv), inner, Placeholders(view.placeholders, unwanted, view.empty))
 

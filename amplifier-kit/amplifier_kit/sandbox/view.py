@@ -51,6 +51,8 @@ class Scene(NamedTuple):
     hidden: tuple[str, ...] = ()
     #: Without it there is only the system, which is enough to try things out.
     has_project: bool = True
+    #: Nothing can be written, so that nothing has to be guarded.
+    is_read_only: bool = False
     writable: tuple[str, ...] = ()
     readable: tuple[str, ...] = ()
     #: What the session was made of, with links followed: nothing of it can be changed.
@@ -108,7 +110,8 @@ class View:
         for place in ("/tmp", "/var/tmp", "/run"):
             self._put(place, _FRESH)
         self._links["/var/run"] = "/run"
-        roots = [scene.project, *_writable(scene)] if scene.has_project else []
+        writable = [] if scene.is_read_only else _writable(scene)
+        roots = [scene.project, *writable] if scene.has_project else []
         self._put_system(roots)
         if not any(is_below(scene.home, root) for root in roots):
             self._put(scene.home, _FRESH)
@@ -120,9 +123,9 @@ class View:
         for path in _absolute((*settings.readable, *scene.readable), scene, roots):
             self._put(path, _READ, path)
         for root in roots:
-            self._put(root, _WRITE, root)
+            self._put(root, _READ if scene.is_read_only else _WRITE, root)
         self._put_folder(roots)
-        for root in roots:
+        for root in roots if not scene.is_read_only else ():
             self._guard(root, is_project=root == scene.project)
         self._hide()
 

@@ -1,32 +1,43 @@
-"""Run git so that it can do no harm: no shell, no questions, a deadline, bounded output, nothing left behind."""
+"""Ask git about a folder so that it can do no harm: nothing of the repository is run, a deadline, bounded output.
+
+git reads the repository through a folder of our own (`amplifier_kit.git`), in the session's sandbox where there is
+one, and can write nothing there. All questions that belong together are asked by one start of the sandbox.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
+import re
+import shlex
 import signal
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from amplifier_kit.processes.launch import open_process_with_protocol
-from amplifier_kit.processes.programs import find_program
+from amplifier_kit.git import (
+    GitMissingError,
+    PrivateGitDir,
+    UnsafeRepositoryError,
+    UserSettings,
+    find_git,
+    find_repository,
+    read_user_settings,
+)
+from amplifier_kit.sandbox import Sandbox, SandboxError, Walls
+
+logger = logging.getLogger(__name__)
 
 #: More than this of one answer is not read.
 OUTPUT_LIMIT: Final = 256 * 1024
-_ERROR_LIMIT: Final = 4 * 1024
+_ERROR_LIMIT: Final = 64 * 1024
+#: Of all answers together.
+_TOTAL_LIMIT: Final = 2 * OUTPUT_LIMIT
 #: How long a killed process may take to go; one that hangs in the system (a dead network share) is left to it.
 _GRACE: Final = 1.0
-
-#: Set by git itself for its hooks; they would make it look at another repository than the one asked for.
-_MISLEADING: Final = frozenset(
-    {
-        *("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY"),
-        *("GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_IMPLICIT_WORK_TREE", "GIT_GRAFT_FILE", "GIT_SHALLOW_FILE"),
-        *("GIT_CONFIG", "GIT_CONFIG_PARAMETERS", "GIT_CONFIG_COUNT", "GIT_INTERNAL_SUPER_PREFIX", "GIT_NAMESPACE"),
-    }
-)
-_QUIET: Final = {"LC_ALL": "C", "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0"}
-#: Settings of a repository that would start other programs, or change how git writes.
-_OVERRIDES: Final = ("core.fsmonitor=false", "log.showSignature=false", "i18n.logOutputEncoding=UTF-8")
+_SHELL: Final = "/bin/sh"
+#: What the shell says of a program that it cannot run.
+_NOT_STARTED: Final = (126, 127)
 
 
 class Answer(NamedTuple):
@@ -43,48 +54,142 @@ class Answer(NamedTuple):
         return self.code == 0 or self.is_cut
 
 
+class NoRepositoryError(Exception):
+    """A folder is in no repository."""
+
+
+class GitUnavailableError(Exception):
+    """git says nothing about a folder; the text says why."""
+
+
 class Git:
-    """Ask git about one folder, all questions within one deadline."""
+    """Read repositories for one session."""
 
-    def __init__(self, directory: str, seconds: float) -> None:
-        self._directory = directory
-        self._seconds = seconds
-        self._deadline = asyncio.get_running_loop().time() + seconds
+    def __init__(self, sandbox: Sandbox | None = None) -> None:
+        """Run git in the sandbox, if it is there; without one, outside."""
+        self._sandbox = sandbox
+        self._user: UserSettings | None = None
+        self._logged: set[str] = set()
 
-    async def ask(self, *arguments: str) -> Answer:
-        """Return the answer to one git command; raise nothing, whatever git does."""
-        if asyncio.get_running_loop().time() >= self._deadline:
-            return self._too_late()
+    async def open(self, directory: str, seconds: float) -> Reading:
+        """Get ready to read the repository of a folder, for so many seconds; the result is to be closed.
+
+        Raises NoRepositoryError, and GitUnavailableError: what is not safe to read is logged once.
+        """
+        if self._sandbox is not None:
+            await self._sandbox.ready()
+        deadline = asyncio.get_running_loop().time() + seconds
+        # In a thread: the folder may be on a share that hangs.
+        work = asyncio.ensure_future(asyncio.to_thread(self._prepare, directory))
         try:
-            transport, capture = await self._started(arguments)
-        except FileNotFoundError:
-            return Answer(None, failure="git is not installed")
+            async with asyncio.timeout_at(deadline):
+                private, walls = await asyncio.shield(work)
+        except TimeoutError:
+            work.add_done_callback(_discard)
+            raise GitUnavailableError(_too_late(seconds)) from None
+        except asyncio.CancelledError:
+            work.add_done_callback(_discard)
+            raise
+        except (UnsafeRepositoryError, SandboxError) as error:
+            raise GitUnavailableError(self._refused(str(error))) from error
+        except GitMissingError as error:
+            raise GitUnavailableError("git is not installed") from error
+        except OSError as error:
+            raise GitUnavailableError(f"cannot read '{directory}': {error.strerror or error}") from error
+        return Reading(private, walls, seconds, deadline)
+
+    def _prepare(self, directory: str) -> tuple[PrivateGitDir, Walls]:
+        project = self._sandbox.project if self._sandbox is not None else directory
+        repository = find_repository(directory, project)
+        if repository is None:
+            raise NoRepositoryError
+        if self._sandbox is not None:
+            self._sandbox.check()
+        # Commands can write to these, so they do not decide what git is.
+        program = find_git(outside=[directory, project, repository.root or directory])
+        if self._user is None:
+            self._user = read_user_settings(program)
+        private = PrivateGitDir(repository, program, self._user)
+        try:
+            if self._sandbox is None:
+                return private, Walls.none(private.environment)
+            folder = repository.root or directory
+            environment, readable = private.environment, private.readable
+            return private, self._sandbox.walls(folder, environment, readable=readable, is_read_only=True)
+        except BaseException:
+            private.close()
+            raise
+
+    def _refused(self, reason: str) -> str:
+        if reason not in self._logged:
+            self._logged.add(reason)
+            logger.warning("git is not run, its status is left out: %s", reason)
+        return reason
+
+
+class Reading:
+    """One repository that is read, all questions within one deadline."""
+
+    def __init__(self, private: PrivateGitDir, walls: Walls, seconds: float, deadline: float) -> None:
+        self._private = private
+        self._walls = walls
+        self._seconds = seconds
+        self._deadline = deadline
+
+    @property
+    def root(self) -> str:
+        """Return the folder that the paths of git's answers start from."""
+        return self._private.repository.root or ""
+
+    def close(self) -> None:
+        """Remove what was made for reading."""
+        self._private.close()
+
+    async def ask(self, *questions: Sequence[str]) -> list[Answer]:
+        """Return the answers to git commands, asked one after the other; raise nothing, whatever git does."""
+        if asyncio.get_running_loop().time() >= self._deadline:
+            return [Answer(None, failure=_too_late(self._seconds)) for _ in questions]
+        mark = os.urandom(16).hex()
+        commands = [shlex.join(self._private.command(*question)) for question in questions]
+        ends = f"; printf '{mark}%s\\n' $?; printf {mark} >&2\n"
+        script = "".join(f"{command}{ends}" for command in commands)
+        try:
+            transport, capture = await self._started(script)
         except (OSError, NotImplementedError) as error:
-            return Answer(None, failure=f"git cannot be started: {error}")
+            return [Answer(None, failure=f"git cannot be started: {error}") for _ in questions]
         try:
             async with asyncio.timeout_at(self._deadline):
                 await capture.answered
         except TimeoutError:
-            return self._too_late()
+            failure = _too_late(self._seconds)
+        else:
+            failure = self._problem(capture)
         finally:
             await _end(transport, capture)
-        if capture.is_cut:
-            return Answer(None, bytes(capture.output), is_cut=True)
-        return Answer(transport.get_returncode(), bytes(capture.output), failure=_first_line(capture.errors))
+        return _answers(len(questions), mark, capture, failure)
 
-    async def _started(self, arguments: tuple[str, ...]) -> _Running:
-        """Start git; when the caller is cancelled meanwhile, end it before passing that on."""
+    def _problem(self, capture: _Capture) -> str:
+        """Return why there are not all answers, should that be so."""
+        if capture.is_cut:
+            return "git said too much"
+        said = _first_line(bytes(capture.errors))
+        return f"the sandbox could not be set up: {said}" if self._walls.argv else said
+
+    async def _started(self, script: str) -> _Running:
+        """Start the shell; when the caller is cancelled meanwhile, end it before passing that on.
+
+        The runner of the kit would do, but it costs a Python more, and this is done before every request.
+        """
         loop = asyncio.get_running_loop()
-        program = find_program("git", os.environ.get("PATH"), [self._directory])
-        if program is None:
-            raise FileNotFoundError("git")
-        overrides = [part for override in _OVERRIDES for part in ("-c", override)]
         starting = loop.create_task(
-            # The folder may be gone, or hang: git goes there by itself, where it can be stopped.
-            open_process_with_protocol(
+            loop.subprocess_exec(
                 lambda: _Capture(loop.create_future(), loop.create_future()),
-                [program, "--no-pager", "-C", self._directory, *overrides, *arguments],
-                environment=_environment(self._directory),
+                *(*self._walls.argv, _SHELL, "-c", script),
+                stdin=asyncio.subprocess.DEVNULL,
+                # The folder may be gone, or hang: git goes there by itself, where it can be stopped.
+                cwd=os.sep,
+                env=self._walls.environment,
+                start_new_session=True,
             )
         )
         try:
@@ -99,9 +204,6 @@ class Git:
             if not starting.cancelled() and starting.exception() is None:
                 await _end(*starting.result())
             raise
-
-    def _too_late(self) -> Answer:
-        return Answer(None, failure=f"git took longer than {self._seconds:g} s")
 
 
 class _Capture(asyncio.SubprocessProtocol):
@@ -120,7 +222,7 @@ class _Capture(asyncio.SubprocessProtocol):
         if fd != 1:
             self.errors += data[: _ERROR_LIMIT - len(self.errors)]
             return
-        room = OUTPUT_LIMIT - len(self.output)
+        room = _TOTAL_LIMIT - len(self.output)
         self.output += data[:room]
         if len(data) > room:
             self.is_cut = True
@@ -157,18 +259,32 @@ def _kill_group(pid: int) -> None:
         pass
 
 
-def _environment(directory: str) -> dict[str, str]:
-    """Return the environment of git; programs that lie in the folder asked about are not run."""
-    inside = os.path.join(os.path.realpath(directory), "")
-    path = [
-        place
-        for place in os.environ.get("PATH", os.defpath).split(os.pathsep)
-        if os.path.isabs(place) and not os.path.join(os.path.realpath(place), "").startswith(inside)
-    ]
-    given = {name: value for name, value in os.environ.items() if name not in _MISLEADING}
-    return given | _QUIET | {"PATH": os.pathsep.join(path)}
+def _answers(count: int, mark: str, capture: _Capture, failure: str) -> list[Answer]:
+    parts = re.split(mark.encode() + rb"([0-9]+)\n", bytes(capture.output))
+    errors = bytes(capture.errors).split(mark.encode())
+    answers = []
+    for number in range(count):
+        said = _first_line(errors[number]) if number < len(errors) else ""
+        if 2 * number + 1 < len(parts):
+            output, code = parts[2 * number], int(parts[2 * number + 1])
+            said = f"git cannot be started: {said}" if code in _NOT_STARTED else said
+            answers.append(Answer(code, output[:OUTPUT_LIMIT], len(output) > OUTPUT_LIMIT, said))
+        elif 2 * number + 1 == len(parts) and capture.is_cut:
+            answers.append(Answer(None, parts[-1][:OUTPUT_LIMIT], is_cut=True))
+        else:
+            answers.append(Answer(None, failure=failure))
+    return answers
 
 
-def _first_line(errors: bytearray) -> str:
+def _discard(work: asyncio.Future[tuple[PrivateGitDir, Walls]]) -> None:
+    if not work.cancelled() and work.exception() is None:
+        work.result()[0].close()
+
+
+def _too_late(seconds: float) -> str:
+    return f"git took longer than {seconds:g} s"
+
+
+def _first_line(errors: bytes) -> str:
     lines = errors.decode("utf-8", "replace").strip().splitlines()
     return lines[0].removeprefix("fatal: ") if lines else ""

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Final
 
-from amplifier_module_hooks_status_context._command import Answer, Git
+from amplifier_module_hooks_status_context._command import (
+    Answer,
+    Git,
+    GitUnavailableError,
+    NoRepositoryError,
+    Reading,
+)
+from amplifier_module_hooks_status_context._filtered import drop_unchanged
 from amplifier_module_hooks_status_context._settings import Settings
 from amplifier_module_hooks_status_context._status import Status, parse_status, status_lines
 from amplifier_module_hooks_status_context._text import one_line
 
-_NO_REPOSITORY: Final = "not a git repository"
 _REMOTE_HEAD: Final = "refs/remotes/origin/HEAD"
 _USUAL_NAMES: Final = ("refs/heads/main", "refs/heads/master")
 _NO_COMMITS: Final = "does not have any commits yet"
@@ -18,45 +23,53 @@ _NO_COMMITS: Final = "does not have any commits yet"
 _DETACHED: Final = 1
 
 
-async def repository_lines(directory: str, settings: Settings) -> list[str]:
+async def repository_lines(directory: str, settings: Settings, git: Git | None = None) -> list[str]:
     """Return what git says about `directory`, or one line that says why it says nothing; raise nothing."""
-    git = Git(directory, settings.git_timeout)
-    head = await git.ask("symbolic-ref", "--quiet", "--short", "HEAD")
+    try:
+        reading = await (git or Git()).open(directory, settings.git_timeout)
+    except NoRepositoryError:
+        return ["Git: this folder is in no repository"]
+    except GitUnavailableError as error:
+        return [f"Git: not available ({one_line(str(error))})"]
+    try:
+        return await _described(reading, settings)
+    finally:
+        reading.close()
+
+
+async def _described(reading: Reading, settings: Settings) -> list[str]:
+    questions: dict[str, tuple[str, ...]] = {"head": ("symbolic-ref", "--quiet", "--short", "HEAD")}
+    if settings.git_include_main_branch:
+        questions["references"] = ("for-each-ref", "--format=%(refname) %(symref)", _REMOTE_HEAD, *_USUAL_NAMES)
+    if settings.git_include_commits:
+        count = f"--max-count={settings.git_include_commits}"
+        questions["log"] = ("log", count, "--no-decorate", "--format=%h %s")
+    if settings.git_include_status:
+        # The last one: it takes longest, and what is known by the deadline is told.
+        untracked = "normal" if settings.git_status_include_untracked else "no"
+        # What submodules look like inside is their own business, and theirs to start programs for.
+        options = ("--ignore-submodules=dirty", f"--untracked-files={untracked}")
+        questions["status"] = ("status", "--porcelain=v2", "--branch", "-z", *options)
+    answers = dict(zip(questions, await reading.ask(*questions.values()), strict=True))
+    head = answers["head"]
     if not head.is_usable and head.code != _DETACHED:
-        if _NO_REPOSITORY in head.failure:
-            return ["Git: this folder is in no repository"]
         return [f"Git: not available ({one_line(head.failure or 'no reason given')})"]
-    asked = await asyncio.gather(_status(git, settings), _log(git, settings), _references(git, settings))
-    return _lines(_text(head).strip(), *asked, settings)
-
-
-async def _status(git: Git, settings: Settings) -> Answer | None:
-    if not settings.git_include_status:
-        return None
-    untracked = "normal" if settings.git_status_include_untracked else "no"
-    # What submodules look like inside is their own business, and theirs to start programs for.
-    options = ("--ignore-submodules=dirty", f"--untracked-files={untracked}")
-    return await git.ask("status", "--porcelain=v2", "--branch", "-z", *options)
-
-
-async def _log(git: Git, settings: Settings) -> Answer | None:
-    if not settings.git_include_commits:
-        return None
-    return await git.ask("log", f"--max-count={settings.git_include_commits}", "--no-decorate", "--format=%h %s")
-
-
-async def _references(git: Git, settings: Settings) -> Answer | None:
-    if not settings.git_include_main_branch:
-        return None
-    return await git.ask("for-each-ref", "--format=%(refname) %(symref)", _REMOTE_HEAD, *_USUAL_NAMES)
-
-
-def _lines(
-    branch: str, status_answer: Answer | None, log: Answer | None, references: Answer | None, settings: Settings
-) -> list[str]:
+    status_answer = answers.get("status")
     status = None
     if status_answer is not None and status_answer.is_usable:
         status = parse_status(status_answer.output, is_cut=status_answer.is_cut)
+        await drop_unchanged(status, reading)
+    return _lines(_text(head).strip(), status, status_answer, answers.get("log"), answers.get("references"), settings)
+
+
+def _lines(
+    branch: str,
+    status: Status | None,
+    status_answer: Answer | None,
+    log: Answer | None,
+    references: Answer | None,
+    settings: Settings,
+) -> list[str]:
     lines = []
     if settings.git_include_branch:
         lines.append(_branch_line(branch, status))

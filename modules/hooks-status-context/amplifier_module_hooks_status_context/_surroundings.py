@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import platform
 from collections.abc import Callable, Mapping
@@ -9,9 +10,13 @@ from datetime import datetime
 from typing import Any, Final
 
 from amplifier_core.models import HookResult
+from amplifier_kit.sandbox import sandbox_of
+from amplifier_module_hooks_status_context._command import Git
 from amplifier_module_hooks_status_context._repository import repository_lines
 from amplifier_module_hooks_status_context._settings import Settings
 from amplifier_module_hooks_status_context._text import one_line
+
+logger = logging.getLogger(__name__)
 
 NAME: Final = "hooks-status-context"
 
@@ -35,6 +40,7 @@ class Surroundings:
         #: The turn that the date below was taken in.
         self._turn: str | None = None
         self._date = ""
+        self._git: Git | None = None
 
     async def on_provider_request(self, event: str, data: Any) -> HookResult | None:
         """Add the description to this request only."""
@@ -57,8 +63,18 @@ class Surroundings:
         if settings.include_datetime:
             lines.append(f"Date: {self._date_of(turn)}")
         if settings.include_git and directory is not None:
-            lines += await repository_lines(directory, settings)
+            lines += await self._git_lines(directory)
         return lines
+
+    async def _git_lines(self, directory: str) -> list[str]:
+        if self._git is None:
+            # Later than the module: the session's folder may not be known before.
+            try:
+                self._git = Git(sandbox_of(self._coordinator))
+            except (OSError, ValueError) as error:
+                logger.warning("git is not run, its status is left out: %s", error)
+                return [f"Git: not available ({one_line(str(error))})"]
+        return await repository_lines(directory, self._settings, self._git)
 
     def _directory(self) -> str | None:
         """Return the absolute path of the folder the session works in, None when there is none any more."""

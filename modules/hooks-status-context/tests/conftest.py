@@ -87,7 +87,10 @@ def fake_git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str],
         folder = tmp_path.with_name(f"{tmp_path.name}-fake")
         folder.mkdir()
         program = folder / "git"
-        program.write_text(f"#!/bin/sh\ncd {folder}\n{script}", encoding="utf-8")
+        # The config of the repository and the user's are read before git is asked anything.
+        program.write_text(
+            f'#!/bin/sh\ncase "$*" in *" config "*) exit 0;; esac\ncd {folder}\n{script}', encoding="utf-8"
+        )
         program.chmod(0o755)
         monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
         return folder

@@ -116,9 +116,8 @@ async def test_a_repository_without_commits(make_repository: Callable[..., Any])
 
 
 async def test_a_bare_repository(make_repository: Callable[..., Any]) -> None:
-    """Where there are no files git says why it has no status, and so do we."""
-    lines = await described(make_repository("bare.git", "--bare"))
-    assert "Git status: not known (this operation must be run in a work tree)" in lines
+    """A folder that looks like git's own is no working tree, and not taken for a repository."""
+    assert await described(make_repository("bare.git", "--bare")) == ["Git: this folder is in no repository"]
 
 
 async def test_a_folder_below(repository: Any) -> None:
@@ -148,7 +147,7 @@ async def test_a_folder_that_is_gone(tmp_path: Path) -> None:
     """A folder that does not exist gets one line with the reason."""
     gone = tmp_path / "gone"
     [line] = await repository_lines(str(gone), Settings(git_timeout=60))
-    assert line == f"Git: not available (cannot change to '{gone}': No such file or directory)"
+    assert line == f"Git: not available (cannot read '{gone}': No such file or directory)"
 
 
 @pytest.mark.parametrize(
