@@ -275,8 +275,38 @@ async def test_asking_for_newer_states_shows_no_password(tmp_path: Path) -> None
     program.chmod(0o755)
     environ = {"PATH": f"{program.parent}{os.pathsep}{os.environ['PATH']}"}
     source = parse_source("git+https://me:s3cret@git.example/o/r@main")
-    assert await newer._newest(source, tmp_path, environ) == ("0123456789012345678901234567890123456789", None)
+    assert await newer._newest(source, tmp_path / "project", environ) == (
+        "0123456789012345678901234567890123456789",
+        None,
+    )
     words = (tmp_path / "words").read_text(encoding="utf-8")
     assert "ls-remote --quiet -- https://git.example/o/r refs/heads/main" in words
     assert "s3cret" not in words
     assert "AMPLIFIER_GIT_PASSWORD=s3cret\n" in (tmp_path / "variables").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("key", ["core.sshCommand", "url.ext::{program} %S.insteadOf", "core.fsmonitor"])
+async def test_asking_for_newer_states_runs_nothing_of_the_project(tmp_path: Path, key: str) -> None:
+    """The config of the repository we work in has no say about the servers that other repositories come from."""
+    from amplifier_app_cli.commands.bundle import newer
+    from amplifier_foundation.sources.uri import parse_source
+
+    marker, program = tmp_path / "ran", tmp_path / "planted"
+    program.write_text(f"#!/bin/sh\ntouch {marker}\nexit 1\n", encoding="utf-8")
+    program.chmod(0o755)
+    project = tmp_path / "project"
+    (project / ".git" / "objects").mkdir(parents=True)
+    (project / ".git" / "refs").mkdir()
+    (project / ".git" / "HEAD").write_text("ref: refs/heads/main\n", encoding="utf-8")
+    section, _, name = key.format(program=program).rpartition(".")
+    head, _, sub = section.partition(".")
+    value = "ssh://" if head == "url" else program
+    quoted = f' "{sub}"' if sub else ""
+    config = f"[{head}{quoted}]\n\t{name} = {value}\n[protocol]\n\tallow = always\n"
+    (project / ".git" / "config").write_text(config, encoding="utf-8")
+    source = parse_source("git+ssh://git@localhost:1/o/r@main")
+    environ = {**os.environ, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
+    commit, problem = await newer._newest(source, project, environ)
+    assert commit is None
+    assert problem is not None
+    assert not marker.exists()

@@ -1,7 +1,12 @@
-"""Fetch git repositories: shallow, without questions, within a deadline."""
+"""Fetch git repositories: shallow, without questions, within a deadline.
+
+The user's own settings count, filters such as large file storage included: what these produce is the content that a
+lock file records. Nothing that the fetched repository, or one that we work in, configures is run or followed.
+"""
 
 from __future__ import annotations
 
+import os
 import re
 import time
 from collections.abc import Mapping
@@ -12,34 +17,13 @@ from amplifier_foundation.sources.fetched import SourceError, SourceNotFoundErro
 from amplifier_foundation.sources.git_login import git_login
 from amplifier_foundation.sources.processes import CommandTimeoutError, run_command
 from amplifier_foundation.sources.uri import SourceUri, without_secrets
+from amplifier_kit.git import GitMissingError, fetch_command, fetch_environment
 
 #: How many seconds one attempt may take, unless the variable of this name says otherwise.
 TIMEOUT: Final = 300.0
 TIMEOUT_VARIABLE: Final = "AMPLIFIER_GIT_CLONE_TIMEOUT_S"
 #: How long to wait before the second and the third attempt, in seconds.
 RETRY_PAUSES: tuple[float, ...] = (1.0, 2.0)
-
-#: Set by git itself for its hooks; they would make it work on another repository than the new one.
-_MISLEADING: Final = frozenset(
-    {
-        *("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY"),
-        *("GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_IMPLICIT_WORK_TREE", "GIT_GRAFT_FILE", "GIT_SHALLOW_FILE"),
-        *("GIT_INTERNAL_SUPER_PREFIX", "GIT_NAMESPACE", "GIT_CONFIG"),
-    }
-)
-_OPTIONS: Final = (
-    "core.longpaths=true",
-    # The same files on every machine, so that the content hash of a lock file holds.
-    "core.autocrlf=false",
-    # Nothing runs in the background when git has ended, and nothing but git runs.
-    "gc.auto=0",
-    "maintenance.auto=false",
-    "core.hooksPath=/dev/null",
-    "core.fsmonitor=false",
-    # A server may not lead from an encrypted connection to an open one.
-    "protocol.http.allow=user",
-    "advice.detachedHead=false",
-)
 
 #: Failures that stay the same however often it is tried.
 _LASTING: Final = re.compile(
@@ -89,7 +73,7 @@ async def clone(source: SourceUri, folder: Path, environ: Mapping[str, str]) -> 
                 f"set {TIMEOUT_VARIABLE} to allow more"
             ) from error
         except OSError as error:
-            is_missing = isinstance(error, FileNotFoundError) and error.filename == "git"
+            is_missing = isinstance(error, GitMissingError)
             why = "git is not installed: install it, or put it on PATH" if is_missing else f"git cannot run: {error}"
             raise SourceError(f"{source.shown}: {why}") from error
         except _GitError as error:
@@ -106,7 +90,10 @@ class _Attempt:
         self._source = source
         self._folder = folder
         self._login = git_login(source.url)
-        self._environ = {**git_environment(environ), **self._login.environ}
+        self._outside = _current_folder()
+        self._given = environ
+        fixed = fetch_environment(environ, folder=str(folder), outside=self._outside)
+        self._environ = {**fixed, **self._login.environ}
         self._deadline = deadline
 
     async def fetch(self) -> str:
@@ -163,37 +150,23 @@ class _Attempt:
         await in_thread(empty)
 
     async def _git(self, *arguments: str) -> str:
-        options = [part for option in (*_OPTIONS, *self._login.options) for part in ("-c", option)]
+        command = fetch_command(*arguments, environ=self._given, options=self._login.options, outside=self._outside)
         left = max(self._deadline - time.monotonic(), 0.001)
         # The folder of the caller may be gone; git needs one that is there.
         result = await run_command(
-            ["git", "--no-pager", *options, *arguments],
-            timeout=left,
-            cwd=self._folder,
-            because="it is the new repository",
-            env=self._environ,
+            command, timeout=left, cwd=self._folder, because="it is the new repository", env=self._environ
         )
         if result.returncode != 0:
             raise _GitError(result.output.strip() or f"git ended with code {result.returncode}")
         return result.output
 
 
-def git_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment for git: it asks nothing, and knows the proxies and CAs that other programs know."""
-    env = {name: value for name, value in environ.items() if name not in _MISLEADING}
-    env |= {"LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0"}
-    if "SSH_ASKPASS_REQUIRE" not in env:
-        # A desktop's window that asks would be waited for until the deadline.
-        env["SSH_ASKPASS_REQUIRE"] = "never"
-        env.pop("SSH_ASKPASS", None)
-    authority = environ.get("SSL_CERT_FILE") or environ.get("REQUESTS_CA_BUNDLE")
-    if authority and not environ.get("GIT_SSL_CAINFO"):
-        env["GIT_SSL_CAINFO"] = authority
-    if environ.get("SSL_CERT_DIR") and not environ.get("GIT_SSL_CAPATH"):
-        env["GIT_SSL_CAPATH"] = environ["SSL_CERT_DIR"]
-    if environ.get("HTTP_PROXY") and not environ.get("http_proxy"):
-        env["http_proxy"] = environ["HTTP_PROXY"]  # git knows only this spelling of it
-    return env
+def _current_folder() -> list[str]:
+    """Return the folder that we were started in, most often a project: its programs are not run to fetch something."""
+    try:
+        return [os.getcwd()]
+    except OSError:
+        return []  # deleted
 
 
 def _seconds(environ: Mapping[str, str]) -> float:

@@ -12,7 +12,7 @@ import pytest
 from amplifier_foundation.paths import Home
 from amplifier_foundation.sources.fetched import SourceError
 from amplifier_foundation.sources.fetcher import Fetcher
-from amplifier_foundation.sources.git import git_environment
+from amplifier_kit.git import fetch_environment
 
 Environ = dict[str, str]
 FakeGit = Callable[[str], Path]
@@ -175,14 +175,14 @@ async def test_errors_hold_no_credentials(home: Home, environ: Environ, fake_git
 
 def test_the_environment_for_git() -> None:
     """Git asks nothing and speaks English, and learns of proxies and CAs that only other programs know."""
-    env = git_environment(
+    env = fetch_environment(
         {
             "HTTP_PROXY": "http://p",
             "SSL_CERT_FILE": "/ca.pem",
             "SSL_CERT_DIR": "/cas",
             "SSH_ASKPASS": "window",
             "GIT_DIR": "x",
-            "PATH": "y",
+            "PATH": "/y",
         }
     )
 
@@ -193,8 +193,11 @@ def test_the_environment_for_git() -> None:
         "GIT_SSL_CAINFO": "/ca.pem",
         "SSL_CERT_DIR": "/cas",
         "GIT_SSL_CAPATH": "/cas",
-        "PATH": "y",
+        "PATH": "/y",
         "LC_ALL": "C",
+        "GIT_DIR": os.devnull,
+        "GIT_NO_LAZY_FETCH": "1",
+        "GIT_TEMPLATE_DIR": "",
         "GIT_TERMINAL_PROMPT": "0",
         "SSH_ASKPASS_REQUIRE": "never",
     }
@@ -202,10 +205,10 @@ def test_the_environment_for_git() -> None:
 
 def test_what_git_is_told_itself_wins() -> None:
     """Variables that are git's own are left as they are."""
-    env = git_environment({"GIT_SSL_CAINFO": "/own", "SSL_CERT_FILE": "/other", "REQUESTS_CA_BUNDLE": "/third"})
+    env = fetch_environment({"GIT_SSL_CAINFO": "/own", "SSL_CERT_FILE": "/other", "REQUESTS_CA_BUNDLE": "/third"})
 
     assert env["GIT_SSL_CAINFO"] == "/own"
-    assert git_environment({"REQUESTS_CA_BUNDLE": "/third"})["GIT_SSL_CAINFO"] == "/third"
+    assert fetch_environment({"REQUESTS_CA_BUNDLE": "/third"})["GIT_SSL_CAINFO"] == "/third"
 
 
 async def test_many_repositories_are_fetched_at_the_same_time(home: Home, environ: Environ, fake_git: FakeGit) -> None:

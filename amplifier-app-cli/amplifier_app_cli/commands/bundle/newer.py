@@ -85,18 +85,20 @@ def _state(
 async def _newest(source: SourceUri, project: Path, environ: Mapping[str, str]) -> tuple[str | None, str | None]:
     """Return the commit that the ref of a repository is now, or why it cannot be told."""
     from amplifier_foundation.sources.fetched import SourceError
-    from amplifier_foundation.sources.git import git_environment
     from amplifier_foundation.sources.git_login import git_login
     from amplifier_foundation.sources.processes import CommandTimeoutError, run_command
     from amplifier_foundation.sources.uri import without_secrets
+    from amplifier_kit.git import fetch_command, fetch_environment
 
     ref = source.ref
     names = ["HEAD"] if ref == "HEAD" else [f"refs/heads/{ref}", f"refs/tags/{ref}^{{}}", f"refs/tags/{ref}"]
     try:
         login = git_login(source.url)
-        options = [part for option in ("protocol.http.allow=user", *login.options) for part in ("-c", option)]
-        command = ["git", "--no-pager", *options, "ls-remote", "--quiet", "--", login.url, *names]
-        env = {**git_environment(environ), **login.environ}
+        arguments = ("ls-remote", "--quiet", "--", login.url, *names)
+        outside = [str(project)]
+        command = fetch_command(*arguments, environ=environ, options=login.options, outside=outside)
+        env = {**fetch_environment(environ, outside=outside), **login.environ}
+        # Not in the project, whose repository would have a say about servers and programs.
         result = await run_command(command, timeout=_TIMEOUT, env=env)
     except SourceError as error:
         return None, str(error)
