@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
@@ -11,58 +10,39 @@ from amplifier_digital_twin.errors import TwinError
 
 #: How long one git command may take, in seconds.
 TIMEOUT: Final = 300.0
-_KEPT: Final = ("PATH", "HOME", "XDG_CONFIG_HOME", "TMPDIR")
 _FAILED: Final = "git_failed"
-
-
-def git_environment(*, is_user: bool = False) -> dict[str, str]:
-    """Return the environment for git: no variable of a git that called us, no question, no lock, no settings.
-
-    With `is_user` the settings of this user count (what they ignore everywhere); they are theirs, so they are trusted.
-    """
-    kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
-    fixed = {
-        "LC_ALL": "C",
-        "GIT_TERMINAL_PROMPT": "0",
-        "GIT_OPTIONAL_LOCKS": "0",
-        "GIT_NO_LAZY_FETCH": "1",
-        # No protocol is allowed: a repository that lacks objects must not make git call anybody.
-        "GIT_ALLOW_PROTOCOL": "none",
-        "GIT_NO_REPLACE_OBJECTS": "1",
-        "GIT_CONFIG_NOSYSTEM": "1",
-        "GIT_CONFIG_SYSTEM": os.devnull,
-    }
-    if not is_user:
-        fixed["GIT_CONFIG_GLOBAL"] = os.devnull
-    return kept | fixed
 
 
 def run_git(
     arguments: Sequence[str | Path],
     *,
-    variables: Mapping[str, str] | None = None,
+    environment: Mapping[str, str] | None = None,
     cwd: Path | None = None,
     stdin: bytes = b"",
-    is_user: bool = False,
     accepted: Sequence[int] = (0,),
+    outside: Sequence[str | Path] = (),
 ) -> bytes:
-    """Return what git writes; raise TwinError (`git_failed`) with its own words when it ends with another code."""
+    """Return what git writes; raise TwinError (`git_failed`) with its own words when it ends with another code.
+
+    `environment` is the whole of it, made by `amplifier_kit.git`; without one, git knows no repository but one that
+    the arguments name. A git that lies in a folder of `outside` is not run.
+    """
     import subprocess
 
-    environment = git_environment(is_user=is_user) | dict(variables or {})
-    argv = ["git", *map(str, arguments)]
+    from amplifier_kit.git import GitMissingError, find_git, read_command, read_environment
+
     try:
         done = subprocess.run(
-            argv,
+            read_command(*map(str, arguments), program=find_git(outside=[str(path) for path in outside])),
             input=stdin,
             capture_output=True,
             cwd=cwd,
-            env=environment,
+            env=environment or read_environment(),
             timeout=TIMEOUT,
             start_new_session=True,
             check=False,
         )
-    except FileNotFoundError as error:
+    except GitMissingError as error:
         raise TwinError("git_missing", "git is not installed on this machine", "install git and try again") from error
     except subprocess.TimeoutExpired as error:
         said = f"git {_verb(arguments)} took longer than {TIMEOUT:g} s"

@@ -13,7 +13,7 @@ from amplifier_digital_twin.errors import TwinError
 from amplifier_digital_twin.profile.model import Repository
 from amplifier_digital_twin.services.addresses import GIT
 from amplifier_digital_twin.services.git_address import GitAddress
-from amplifier_digital_twin.services.git_command import git_environment, run_git
+from amplifier_digital_twin.services.git_command import run_git
 from amplifier_digital_twin.services.git_export import Exported, export
 from amplifier_digital_twin.services.git_packing import GitPacking
 from amplifier_digital_twin.services.http_site import MAX_BODY, Answer, HttpSite, Question, plain
@@ -227,7 +227,7 @@ class GitMirror:
         """Yield what git answers. It speaks protocol 0, in which only what refs lead to can be asked for."""
         import tempfile
 
-        argv = ["git", "upload-pack", "--stateless-rpc", "--strict", f"--timeout={_PATIENCE}", *options, str(folder)]
+        argv = ["upload-pack", "--stateless-rpc", "--strict", f"--timeout={_PATIENCE}", *options, str(folder)]
         async with self._turns:
             with tempfile.TemporaryFile() as request:
                 request.write(body)
@@ -255,15 +255,17 @@ def _removal(folder: Path) -> Callable[[], None]:
     return lambda: shutil.rmtree(folder, ignore_errors=True)
 
 
-async def _start(argv: Sequence[str], stdin: BinaryIO) -> Process:
-    """Start a program; a caller that is cancelled meanwhile leaves none behind."""
+async def _start(arguments: Sequence[str], stdin: BinaryIO) -> Process:
+    """Start git; a caller that is cancelled meanwhile leaves none behind."""
+    from amplifier_kit.git import read_command, read_environment
+
     starting = asyncio.ensure_future(
         asyncio.create_subprocess_exec(
-            *argv,
+            *read_command(*arguments),
             stdin=stdin,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.DEVNULL,
-            env=git_environment(),
+            env=read_environment(),
             start_new_session=True,
             limit=_CHUNK,
         )

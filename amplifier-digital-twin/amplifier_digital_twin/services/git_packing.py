@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final
 if TYPE_CHECKING:
     from asyncio.subprocess import Process
 
-#: Starts git with its standard input.
+#: Starts git with its arguments and its standard input.
 Start = Callable[[Sequence[str], BinaryIO], Awaitable["Process"]]
 
 _log: Final = logging.getLogger(__name__)
@@ -45,7 +45,6 @@ class GitPacking:
 
     async def _pack(self, folder: Path) -> None:
         argv = [
-            "git",
             f"--git-dir={folder}",
             # It stays on this machine, and is unpacked at once.
             "-c",

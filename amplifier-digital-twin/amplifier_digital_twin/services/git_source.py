@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from amplifier_digital_twin.errors import TwinError
 from amplifier_digital_twin.services.git_command import run_git
 from amplifier_digital_twin.value import Value
 
-#: Git refuses repositories of another owner, because their settings name programs; none of them is run here.
-_ANY_OWNER: Final = (
-    "-c",
-    "safe.directory=*",
-    "-c",
-    "core.fsmonitor=false",
-    "-c",
-    f"core.hooksPath={Path('/dev/null')}",
-)
+if TYPE_CHECKING:
+    from amplifier_kit.git import Repository
+    from amplifier_kit.git.settings import RepositorySettings
+
 _HEX: Final = re.compile(r"[0-9a-f]{7,64}")
 _BRANCHES: Final = "refs/heads/"
 
@@ -42,28 +38,53 @@ class GitSource(Value):
     common_dir: Path
     is_bare: bool
     object_format: str
+    #: The same as `amplifier_kit.git` found it.
+    repository: Repository
+    #: The repository's own settings, as words: none of them takes effect.
+    settings: Mapping[str, str]
 
     @classmethod
     def at(cls, path: Path) -> GitSource:
         """Find the repository whose working tree is exactly `path`; raise TwinError (`repository_invalid`)."""
         if not path.is_dir():
             raise _invalid(path, "is no folder")
-        asked = ("--is-bare-repository", "--show-object-format", "--path-format=absolute", "--git-dir")
+        from amplifier_kit.git import UnsafeRepositoryError, bare_repository, find_repository
+
         try:
-            said = run_git([*_ANY_OWNER, "rev-parse", *asked, "--git-common-dir", "--show-prefix"], cwd=path)
-        except TwinError as error:
-            if error.code != "git_failed":
-                raise
-            raise _invalid(path, f"is no git repository: {error.message}") from error
-        lines = said.decode("utf-8", "surrogateescape").split("\n")
-        is_bare, object_format, git_dir, common_dir, prefix = lines[:5]
-        if prefix:
-            raise _invalid(path, f"is a folder inside a repository: name its root, {str(path)[: -len(prefix)]}")
-        return cls(path, Path(git_dir), Path(common_dir), is_bare == "true", object_format)
+            # A bare repository is one that the profile names itself, never one that is only found.
+            found = bare_repository(str(path)) or find_repository(str(path))
+            if found is None:
+                raise _invalid(path, "is no git repository")
+            if found.root not in (None, os.path.realpath(path)):
+                raise _invalid(path, f"is a folder inside a repository: name its root, {found.root}")
+            settings = _settings(found)
+        except UnsafeRepositoryError as error:
+            raise _invalid(path, f"is not read: {error}") from error
+        if settings.is_bare and found.git_dir == found.common_dir:
+            found = found._replace(root=None)
+        source = cls(
+            path,
+            Path(found.git_dir),
+            Path(found.common_dir),
+            found.root is None,
+            settings.object_format,
+            found,
+            dict(settings.entries),
+        )
+        source.ask("rev-parse", "--git-dir")
+        return source
 
     def ask(self, *arguments: str, accepted: tuple[int, ...] = (0,), stdin: bytes = b"") -> str:
-        """Return what git says of the repository; only for commands that read."""
-        said = run_git([*_ANY_OWNER, f"--git-dir={self.git_dir}", *arguments], accepted=accepted, stdin=stdin)
+        """Return what git says of the repository; only for commands that read. No setting of it takes effect."""
+        from amplifier_kit.git import PrivateGitDir, UnsafeRepositoryError, find_git
+
+        try:
+            # The profile names the repository, so it may borrow objects from others as it does for its owner.
+            with PrivateGitDir(self.repository, find_git(outside=[str(self.path)]), may_borrow=True) as private:
+                environment = private.environment
+                said = run_git(arguments, environment=environment, accepted=accepted, stdin=stdin, outside=[self.path])
+        except UnsafeRepositoryError as error:
+            raise _invalid(self.path, f"is not read: {error}") from error
         return said.decode("utf-8", "surrogateescape")
 
     def refs(self) -> dict[str, tuple[str, str]]:
@@ -120,17 +141,20 @@ class GitSource(Value):
             f"name one that is there ({', '.join(near) or 'there is none yet'}), or `worktree`",
         )
 
-    def settings(self) -> Mapping[str, str]:
-        """Return the repository's own settings, as words: none of them takes effect."""
-        file = self.common_dir / "config"
-        if not file.is_file():
-            return {}
-        listed = run_git(["config", "--file", file, "--list", "-z"]).decode("utf-8", "surrogateescape")
-        pairs = (item.partition("\n") for item in listed.split("\0") if item)
-        return {name: value if has_value else "true" for name, has_value, value in pairs}
-
     def _commit(self, name: str) -> str:
         return self.ask("rev-parse", "-q", "--verify", f"{name}^{{commit}}", accepted=(0, 1, 128)).strip()
+
+
+def _settings(found: Repository) -> RepositorySettings:
+    from amplifier_kit.git import GitMissingError, find_git
+    from amplifier_kit.git.settings import read_repository_settings
+
+    try:
+        return read_repository_settings(
+            find_git(outside=[found.root or found.git_dir]), found.git_dir, found.common_dir
+        )
+    except GitMissingError as error:
+        raise TwinError("git_missing", "git is not installed on this machine", "install git and try again") from error
 
 
 def _invalid(path: Path, why: str) -> TwinError:

@@ -23,7 +23,7 @@ _LINK: Final = b"120000"
 _PLAIN: Final = b"100644"
 _PROGRAM: Final = b"100755"
 #: Settings of the repository that say how to read its files; no other one takes effect.
-_KEPT_SETTINGS: Final = ("core.filemode", "core.symlinks", "core.excludesfile", "core.ignorecase")
+_KEPT_SETTINGS: Final = ("core.filemode", "core.symlinks", "core.ignorecase")
 _NO_FILTER: Final = (b"unspecified", b"unset", b"set")
 
 
@@ -41,7 +41,7 @@ class WorkingTree:
 
         Raises TwinError for a file that is unreadable.
         """
-        settings = self.source.settings()
+        settings = self.source.settings
         self._options = [
             word for name in _KEPT_SETTINGS if name in settings for word in ("-c", f"{name}={settings[name]}")
         ]
@@ -65,14 +65,16 @@ class WorkingTree:
 
     def _git(self, *arguments: str | Path, stdin: bytes = b"") -> bytes:
         """Read the source's index with the store's settings, so that no program the source names is ever run."""
-        variables = {
-            "GIT_DIR": str(self.store),
-            "GIT_WORK_TREE": str(self.source.path),
+        from amplifier_kit.git import read_environment
+
+        root = str(self.source.path)
+        environment = read_environment(git_dir=str(self.store), work_tree=root, outside=[root]) | {
             "GIT_INDEX_FILE": str(self.source.git_dir / "index"),
             "GIT_ALTERNATE_OBJECT_DIRECTORIES": quoted(self.source.common_dir / "objects"),
         }
-        arguments = (*self._options, "-c", "core.fsmonitor=false", *arguments)
-        return run_git(arguments, variables=variables, cwd=self.source.path, stdin=stdin, is_user=True)
+        return run_git(
+            (*self._options, *arguments), environment=environment, cwd=self.source.path, stdin=stdin, outside=[root]
+        )
 
     def _list(self, *arguments: str | Path) -> list[bytes]:
         return [item for item in self._git("ls-files", "-z", *arguments).split(b"\0") if item]
@@ -111,8 +113,14 @@ class WorkingTree:
         return {path for path, value in zip(said[::3], said[2::3], strict=False) if value not in _NO_FILTER}
 
     def _untracked(self) -> set[bytes]:
+        from amplifier_kit.git import find_git, read_user_settings
+
         own = self.source.common_dir / "info" / "exclude"
         extra = [f"--exclude-from={own}"] if own.is_file() else []
+        # What the user ignores everywhere; the user's other settings do not count.
+        ignored = self.store / "user-excludes"
+        ignored.write_bytes(read_user_settings(find_git(outside=[str(self.source.path)])).excludes)
+        extra.append(f"--exclude-from={ignored}")
         found = set(self._list("-o", "--exclude-standard", *extra))
         nested = {path for path in found if path.endswith(b"/")}
         if nested:

@@ -94,6 +94,49 @@ def test_no_repository_is_refused(tmp_path: Path) -> None:
         assert caught.value.code == "repository_invalid"
 
 
+@pytest.mark.parametrize("way", ["file", "link", "commondir", "worktree"])
+def test_another_repository_is_not_served(tmp_path: Path, repository: Path, git: Git, way: str) -> None:
+    """A folder that leads git to a repository elsewhere is refused: only what the profile names is served."""
+    folder = tmp_path / "leading"
+    folder.mkdir()
+    if way == "file":
+        (folder / ".git").write_text(f"gitdir: {repository}/.git\n", encoding="utf-8")
+    elif way == "link":
+        (folder / ".git").symlink_to(repository / ".git")
+    else:
+        git(folder, "init", "-q")
+        other = repository / ".git" if way == "commondir" else repository
+        if way == "commondir":
+            (folder / ".git" / "commondir").write_text(f"{other}\n", encoding="utf-8")
+        else:
+            git(folder, "config", "core.worktree", str(other))
+    with pytest.raises(TwinError) as caught:
+        export(folder, "worktree", tmp_path / "out.git")
+    assert caught.value.code == "repository_invalid"
+    assert "elsewhere" in caught.value.message or str(repository) in caught.value.message
+
+
+def test_a_git_in_the_working_tree_is_not_run(
+    tmp_path: Path, repository: Path, git: Git, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A program called git in the tree that is served, as in an activated environment, does not stand for git."""
+    program = repository / ".venv" / "bin" / "git"
+    program.parent.mkdir(parents=True)
+    program.write_text(f"#!/bin/sh\ntouch '{tmp_path}/ran'\n", encoding="utf-8")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", os.pathsep.join([str(program.parent), os.environ["PATH"]]))
+    export(repository, "worktree", tmp_path / "out.git")
+    assert not (tmp_path / "ran").exists()
+
+
+def test_included_settings_do_not_count(tmp_path: Path, repository: Path, git: Git) -> None:
+    """What the repository's config includes, and the config of its worktree, is not even read."""
+    git(repository, "config", "include.path", "../included")
+    (repository / "included").write_text("this is no config", encoding="utf-8")
+    found = export(repository, "main", tmp_path / "out.git")
+    assert len(found.commits["HEAD"]) == 40
+
+
 def test_bare_repository_needs_a_ref(tmp_path: Path, repository: Path, git: Git) -> None:
     """A bare repository has no working tree to serve, but its branches can be."""
     git(tmp_path, "clone", "-q", "--bare", str(repository), "bare.git")
