@@ -6,7 +6,6 @@ lock file records. Nothing that the fetched repository, or one that we work in, 
 
 from __future__ import annotations
 
-import os
 import re
 import time
 from collections.abc import Mapping
@@ -90,9 +89,8 @@ class _Attempt:
         self._source = source
         self._folder = folder
         self._login = git_login(source.url)
-        self._outside = _current_folder()
         self._given = environ
-        fixed = fetch_environment(environ, folder=str(folder), outside=self._outside)
+        fixed = fetch_environment(environ, folder=str(folder))
         self._environ = {**fixed, **self._login.environ}
         self._deadline = deadline
 
@@ -150,7 +148,7 @@ class _Attempt:
         await in_thread(empty)
 
     async def _git(self, *arguments: str) -> str:
-        command = fetch_command(*arguments, environ=self._given, options=self._login.options, outside=self._outside)
+        command = fetch_command(*arguments, environ=self._given, options=self._login.options)
         left = max(self._deadline - time.monotonic(), 0.001)
         # The folder of the caller may be gone; git needs one that is there.
         result = await run_command(
@@ -159,14 +157,6 @@ class _Attempt:
         if result.returncode != 0:
             raise _GitError(result.output.strip() or f"git ended with code {result.returncode}")
         return result.output
-
-
-def _current_folder() -> list[str]:
-    """Return the folder that we were started in, most often a project: its programs are not run to fetch something."""
-    try:
-        return [os.getcwd()]
-    except OSError:
-        return []  # deleted
 
 
 def _seconds(environ: Mapping[str, str]) -> float:

@@ -12,7 +12,8 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from amplifier_kit.sandbox.system import find_program, is_below
+from amplifier_kit.processes.launch import DEVNULL, PIPE, open_process
+from amplifier_kit.processes.programs import Folders, find_program, host_environment
 
 _PROGRAM: Final = "git"
 
@@ -87,13 +88,13 @@ class GitMissingError(FileNotFoundError):
         return "git is not installed"
 
 
-def find_git(path: str | None = None, *, outside: Iterable[str] = ()) -> str:
+def find_git(path: str | None = None, *, outside: Folders | None = None) -> str:
     """Return the path of git; raises GitMissingError.
 
-    One in a folder of `outside`, which others may write to, is not taken, whatever PATH says.
+    One in a folder of `outside`, which others may write to, is not taken, whatever PATH says. Without any, that is the
+    folder that this process works in; here and below.
     """
-    roots = [os.path.realpath(root) for root in outside]
-    found = find_program(_PROGRAM, os.environ.get("PATH", os.defpath) if path is None else path, roots)
+    found = find_program(_PROGRAM, os.environ.get("PATH") if path is None else path, outside)
     if found is None:
         raise GitMissingError
     return found
@@ -105,33 +106,41 @@ def read_command(*arguments: str, program: str | None = None, options: Sequence[
 
 
 def read_environment(
-    *, git_dir: str = os.devnull, work_tree: str | None = None, outside: Iterable[str] = ()
+    *, git_dir: str = os.devnull, work_tree: str | None = None, outside: Folders | None = None
 ) -> dict[str, str]:
     """Return the whole environment of a git that reads: it looks for no repository, and knows nobody's settings.
 
     Without a `git_dir`, there is no repository at all.
     """
     given = {name: os.environ[name] for name in _KEPT if name in os.environ}
-    given |= {**_READ_VARIABLES, "PATH": _safe_path(os.environ.get("PATH", os.defpath), outside), "GIT_DIR": git_dir}
+    given = host_environment({"PATH": os.environ.get("PATH", os.defpath), **given}, outside)
+    given |= {**_READ_VARIABLES, "GIT_DIR": git_dir}
     return given if work_tree is None else given | {"GIT_WORK_TREE": work_tree}
 
 
-def user_config_command(program: str) -> tuple[list[str], dict[str, str]]:
-    """Return the command line and environment of a git that lists the user's and the system's own settings."""
+def list_user_config(program: str, seconds: float) -> bytes | None:
+    """Return the user's and the system's own settings as git lists them; None when it cannot."""
     given = {name: value for name, value in os.environ.items() if name not in _MISLEADING}
-    return [program, "--no-pager", "config", "--includes", "--list", "-z"], given | {"GIT_DIR": os.devnull}
+    command = [program, "--no-pager", "config", "--includes", "--list", "-z"]
+    return _output(command, given | {"GIT_DIR": os.devnull}, None, seconds)
+
+
+def list_config(program: str, data: bytes, seconds: float) -> bytes | None:
+    """Return the settings in the content of a config file as git lists them, nothing included; None when it cannot."""
+    command = read_command("config", "--file", "-", "--no-includes", "--list", "-z", program=program)
+    return _output(command, read_environment(), data, seconds)
 
 
 def fetch_command(
-    *arguments: str, environ: Mapping[str, str], options: Sequence[str] = (), outside: Iterable[str] = ()
+    *arguments: str, environ: Mapping[str, str], options: Sequence[str] = (), outside: Folders | None = None
 ) -> list[str]:
     """Return the command line of a git that fetches, to be run with `fetch_environment`; raises GitMissingError."""
-    program = find_git(environ.get("PATH", os.defpath), outside=_narrow(outside, environ))
+    program = find_git(environ.get("PATH", os.defpath), outside=outside)
     return [program, "--no-pager", *_with_c((*_FETCH_OPTIONS, *options)), *arguments]
 
 
 def fetch_environment(
-    environ: Mapping[str, str], *, folder: str | None = None, outside: Iterable[str] = ()
+    environ: Mapping[str, str], *, folder: str | None = None, outside: Folders | None = None
 ) -> dict[str, str]:
     """Return the environment of a git that fetches into `folder`, or that only asks a server.
 
@@ -140,7 +149,7 @@ def fetch_environment(
     """
     env = {name: value for name, value in environ.items() if name not in _MISLEADING}
     env |= {"LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0", "GIT_NO_LAZY_FETCH": "1"}
-    env["PATH"] = _safe_path(environ.get("PATH", os.defpath), _narrow(outside, environ))
+    env = host_environment({"PATH": os.defpath, **env}, outside)
     # Templates would bring hooks along.
     env["GIT_TEMPLATE_DIR"] = ""
     if folder is None:
@@ -161,20 +170,21 @@ def fetch_environment(
     return env
 
 
+def _output(command: Sequence[str], environment: Mapping[str, str], data: bytes | None, seconds: float) -> bytes | None:
+    import subprocess
+
+    stdin = DEVNULL if data is None else PIPE
+    process = open_process(command, environment=environment, stdin=stdin, stdout=PIPE)
+    try:
+        output, _ = process.communicate(data, timeout=seconds)
+    except subprocess.TimeoutExpired:
+        return None
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.communicate()
+    return bytes(output) if process.returncode == 0 else None
+
+
 def _with_c(options: Iterable[str]) -> list[str]:
     return [part for option in options for part in ("-c", option)]
-
-
-def _safe_path(path: str, outside: Iterable[str]) -> str:
-    """Return PATH without relative folders and without those that lie in a folder of `outside`."""
-    roots = [os.path.realpath(root) for root in outside]
-    folders = [folder for folder in path.split(os.pathsep) if os.path.isabs(folder)]
-    return os.pathsep.join(
-        folder for folder in folders if not any(is_below(os.path.realpath(folder), root) for root in roots)
-    )
-
-
-def _narrow(outside: Iterable[str], environ: Mapping[str, str]) -> list[str]:
-    """Return the folders that do not hold the user's home: in there are the user's own programs too."""
-    home = os.path.realpath(environ.get("HOME") or os.sep)
-    return [folder for folder in outside if not is_below(home, os.path.realpath(folder))]

@@ -16,7 +16,7 @@ from typing import Final
 from amplifier_kit.git.command import read_command, read_environment
 from amplifier_kit.git.repository import Repository, UnsafeRepositoryError, read_small
 from amplifier_kit.git.settings import RepositorySettings, UserSettings, read_repository_settings
-from amplifier_kit.sandbox.system import is_below
+from amplifier_kit.processes.programs import is_below
 
 _HEAD: Final = re.compile(r"ref: (refs/[^\x00-\x20\x7f]+)|[0-9a-f]{40}|[0-9a-f]{64}")
 _BRANCHES: Final = "refs/heads/"

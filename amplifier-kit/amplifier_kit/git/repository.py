@@ -10,7 +10,7 @@ import os
 import stat
 from typing import Final, NamedTuple
 
-from amplifier_kit.sandbox.system import is_below
+from amplifier_kit.processes.programs import is_below
 
 #: More than this is not read of a small file of git.
 _SMALL: Final = 64 * 1024

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from amplifier_kit.git.command import read_command, read_environment, user_config_command
+from amplifier_kit.git.command import list_config, list_user_config
 from amplifier_kit.git.repository import UnsafeRepositoryError, read_small
 
 #: How long git may take to read a config file, in seconds.
@@ -116,16 +115,12 @@ def read_repository_settings(program: str, git_dir: str, common_dir: str) -> Rep
 
 def read_user_settings(program: str) -> UserSettings:
     """Read what counts of the user's own settings; a config that git cannot read says nothing."""
-    command, environment = user_config_command(program)
     try:
-        done = subprocess.run(
-            command, capture_output=True, stdin=subprocess.DEVNULL, env=environment, cwd=os.sep, timeout=_SECONDS
-        )
-        entries = _parsed(done.stdout) if done.returncode == 0 else []
+        entries = _parsed(list_user_config(program, _SECONDS) or b"")
         named = _last(entries, "core.excludesfile")
         path = os.path.expanduser(named) if named else _default_excludes()
         return UserSettings(_scalars(entries), read_small(path, _EXCLUDES_LIMIT) or b"" if os.path.isabs(path) else b"")
-    except (OSError, subprocess.SubprocessError, UnsafeRepositoryError):
+    except (OSError, UnsafeRepositoryError):
         return UserSettings()
 
 
@@ -142,16 +137,13 @@ def _entries(program: str, path: str) -> Entries:
 
 @lru_cache(maxsize=32)
 def _listed(program: str, data: bytes) -> tuple[tuple[str, str], ...]:
-    command = read_command("config", "--file", "-", "--no-includes", "--list", "-z", program=program)
     try:
-        done = subprocess.run(
-            command, input=data, capture_output=True, env=read_environment(), cwd=os.sep, timeout=_SECONDS
-        )
-    except (OSError, subprocess.SubprocessError) as error:
+        listed = list_config(program, data, _SECONDS)
+    except OSError as error:
         raise UnsafeRepositoryError(f"the config of the repository cannot be read: {error}") from error
-    if done.returncode:
+    if listed is None:
         raise UnsafeRepositoryError("the config of the repository cannot be read")
-    return tuple(_parsed(done.stdout))
+    return tuple(_parsed(listed))
 
 
 def _parsed(listed: bytes) -> Entries:

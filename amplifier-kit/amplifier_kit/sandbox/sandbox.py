@@ -168,6 +168,7 @@ class Sandbox:
 
         With `is_read_only` it can write nothing and reach nobody, whatever the settings open: for programs of ours
         that look at the project.
+
         The caller gives the placeholders back (`release`) when the command has ended. Raises SandboxError.
         """
         from amplifier_kit.sandbox import bubblewrap

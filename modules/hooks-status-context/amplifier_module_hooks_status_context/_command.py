@@ -24,6 +24,7 @@ from amplifier_kit.git import (
     find_repository,
     read_user_settings,
 )
+from amplifier_kit.processes.launch import open_process_with_protocol
 from amplifier_kit.sandbox import Sandbox, SandboxError, Walls
 
 logger = logging.getLogger(__name__)
@@ -182,14 +183,12 @@ class Reading:
         """
         loop = asyncio.get_running_loop()
         starting = loop.create_task(
-            loop.subprocess_exec(
+            # The folder may be gone, or hang: git goes there by itself, where it can be stopped.
+            open_process_with_protocol(
                 lambda: _Capture(loop.create_future(), loop.create_future()),
-                *(*self._walls.argv, _SHELL, "-c", script),
-                stdin=asyncio.subprocess.DEVNULL,
-                # The folder may be gone, or hang: git goes there by itself, where it can be stopped.
-                cwd=os.sep,
-                env=self._walls.environment,
-                start_new_session=True,
+                (*self._walls.argv, _SHELL, "-c", script),
+                environment=self._walls.environment,
+                untrusted=[self.root],
             )
         )
         try:

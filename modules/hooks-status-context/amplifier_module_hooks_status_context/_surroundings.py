@@ -7,14 +7,14 @@ import os
 import platform
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from amplifier_core.models import HookResult
-from amplifier_kit.sandbox import sandbox_of
-from amplifier_module_hooks_status_context._command import Git
-from amplifier_module_hooks_status_context._repository import repository_lines
 from amplifier_module_hooks_status_context._settings import Settings
 from amplifier_module_hooks_status_context._text import one_line
+
+if TYPE_CHECKING:
+    from amplifier_module_hooks_status_context._command import Git
 
 logger = logging.getLogger(__name__)
 
@@ -67,6 +67,11 @@ class Surroundings:
         return lines
 
     async def _git_lines(self, directory: str) -> list[str]:
+        # Not before the first request: it is much to import.
+        from amplifier_kit.sandbox import sandbox_of
+        from amplifier_module_hooks_status_context._command import Git
+        from amplifier_module_hooks_status_context._repository import repository_lines
+
         if self._git is None:
             # Later than the module: the session's folder may not be known before.
             try:
