@@ -1,4 +1,8 @@
-"""Take in what a command writes: all of it while it is little, its beginning and end when it is much."""
+"""Take in what a command writes: all of it while it is little, its beginning and end when it is much.
+
+What is shown is what the command wrote. What goes to a file is masked before it does, so that nothing unmasked is on a
+disk at any time, also when this process is killed.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +10,10 @@ import os
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from amplifier_kit.private_files import write_all
 from amplifier_kit.processes.folder import OutputFolder
-from amplifier_kit.processes.text import cut_head, cut_tail, is_binary, readable
+from amplifier_kit.processes.text import cut_head, cut_tail, cut_words, is_binary, readable
+from amplifier_kit.redaction import RedactingStream, process_redactor
 
 #: What one stream may take on disk; more is counted, but not kept.
 FILE_LIMIT: Final = 64 * 1024 * 1024
@@ -53,12 +59,15 @@ class Output:
         self._start = bytearray()
         self._end = bytearray()
         self._file: int | None = None
-        self._written = 0
+        self._masking: RedactingStream | None = None
+        #: How many of the command's bytes the file stands for.
+        self._kept = 0
+        self._has_masked = False
         self.total = 0
         self.path: Path | None = None
         self.problem = ""
         if is_always_kept and folder is not None:
-            self.path, self._file = folder.create(name)
+            self._open_file(folder)
 
     @property
     def is_flood(self) -> bool:
@@ -86,12 +95,21 @@ class Output:
         self._save(data)
 
     def last_line(self) -> str:
-        """Return the last line that has something in it, as it may be shown."""
-        lines = readable(bytes((self._end or self._start)[-_LINE_LIMIT:])).replace("\r", "\n").splitlines()
-        return next((line.strip() for line in reversed(lines) if line.strip()), "")
+        """Return the last line that has something in it, as it may be shown; no part of a word at either end of it."""
+        kept = self._end or self._start
+        text = readable(bytes(kept[-_LINE_LIMIT:])).replace("\r", "\n")
+        text = cut_words(text, starts_inside=len(kept) > _LINE_LIMIT, ends_inside=True)
+        return next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "")
 
     def close(self) -> None:
         """Write to the file no more."""
+        masking, self._masking = self._masking, None
+        if masking is not None:
+            if self.total <= self._file_limit:
+                self._write(masking.finish())
+            else:
+                self._kept -= masking.discard()  # what was cut off in the middle could be half a secret
+            self._has_masked = masking.has_masked
         if self._file is not None:
             os.close(self._file)
             self._file = None
@@ -121,9 +139,10 @@ class Output:
     def _where(self) -> str:
         if self.path is None:
             return f"; they could not be kept: {self.problem}" if self.problem else ""
-        if self._written < self.total:
-            return f"; the first {self._written:,} bytes of all are in {self.path}"
-        return f"; the whole output is in {self.path}"
+        masked = ", with secrets masked," if self._has_masked else ""
+        if self._kept < self.total:
+            return f"; the first {self._kept:,} bytes of all{masked} are in {self.path}"
+        return f"; the whole output{masked} is in {self.path}"
 
     def _keep_binary(self, whole: bytes) -> None:
         if self.path is None and not self.problem:
@@ -134,28 +153,38 @@ class Output:
         if self._folder is None:
             return
         try:
-            self.path, self._file = self._folder.create(self._name)
+            self._open_file(self._folder)
         except OSError as error:
             self.problem = error.strerror or str(error)
             return
         self._save(data)
 
+    def _open_file(self, folder: OutputFolder) -> None:
+        self.path, self._file = folder.create(self._name)
+        self._masking = RedactingStream(process_redactor().scrub_text)
+
     def _save(self, data: bytes) -> None:
+        if self._masking is None:
+            return
+        part = data[: max(0, self._file_limit - self._kept)]
+        if part:
+            self._kept += len(part)
+            masked = self._masking.feed(part)
+            self._has_masked = self._masking.has_masked
+            self._write(masked)
+
+    def _write(self, data: bytes) -> None:
         if self._file is None:
             return
-        left = memoryview(data)[: max(0, self._file_limit - self._written)]
         try:
-            while left:
-                written = os.write(self._file, left)
-                self._written += written
-                left = left[written:]
+            write_all(self._file, data)
         except OSError as error:
             self._give_up(error)
 
     def _give_up(self, error: OSError) -> None:
         """Leave a full disk no fuller than it was."""
         self.problem = error.strerror or str(error)
-        path = self.path
+        path, self._masking = self.path, None
         self.close()
         self.path = None
         if path is not None:

@@ -14,6 +14,10 @@ _REPLACEMENT: Final = "\ufffd"
 #: From this share of bytes on that are no text, output is not shown at all.
 _MOST_GARBAGE: Final = 0.3
 _SAMPLE: Final = 8192
+_SPACE: Final = re.compile(r"\s")
+#: Where a long line is cut, if there is such a place: half a word could be half a secret, which nothing would mask.
+_BETWEEN_WORDS: Final = re.compile(rb"[\s\"'`<>(){}\[\],;|]")
+_LONGEST_WORD: Final = 1024
 
 
 def readable(data: bytes) -> str:
@@ -31,11 +35,22 @@ def is_binary(data: bytes) -> bool:
     return text.count(_REPLACEMENT) > _MOST_GARBAGE * len(text)
 
 
+def cut_words(text: str, *, starts_inside: bool, ends_inside: bool) -> str:
+    """Return a text without the words that may have been cut at its ends: nobody can tell half a secret."""
+    if starts_inside and (first := _SPACE.search(text)):
+        text = text[first.end() :]
+    if ends_inside and text and not text[-1].isspace():
+        text = text[: max(text.rfind(space) for space in " \t\n") + 1]
+    return text
+
+
 def cut_head(data: bytes) -> bytes:
     """Return the whole lines at the beginning, or the bytes up to the last character when lines are too long."""
     end = data.rfind(b"\n") + 1
     if end > len(data) // 2:
         return data[:end]
+    if words := list(_BETWEEN_WORDS.finditer(data, max(len(data) // 2, len(data) - _LONGEST_WORD))):
+        return data[: words[-1].end()]
     end = len(data)
     for back in range(1, min(4, len(data)) + 1):
         byte = data[-back]
@@ -52,6 +67,8 @@ def cut_tail(data: bytes) -> bytes:
     start = data.find(b"\n") + 1
     if 0 < start < len(data) - len(data) // 2:
         return data[start:]
+    if word := _BETWEEN_WORDS.search(data, 0, min(len(data) // 2, _LONGEST_WORD)):
+        return data[word.start() :]
     start = 0
     while start < min(3, len(data)) and data[start] & 0xC0 == 0x80:
         start += 1

@@ -44,7 +44,7 @@ def fold(text: str) -> str:
     folded = text.lower()
     if len(folded) != len(text):
         # One letter becomes two in lower case: leave those beyond ASCII alone.
-        folded = "".join(character.lower() if character.isascii() else character for character in text)
+        folded = text.encode("utf-8", "surrogatepass").lower().decode("utf-8", "surrogatepass")
     return folded
 
 

@@ -189,3 +189,61 @@ def test_output_that_is_always_kept(folder: OutputFolder) -> None:
     output.feed(b"long " * 100)
     output.close()
     assert output.path.read_bytes() == b"short\n" + b"long " * 100
+
+
+TOKEN = "ghp_" + "Q7w8E9r0T1" * 4
+
+
+def test_no_secret_reaches_the_file(folder: OutputFolder) -> None:
+    """A secret in output that goes to a file is masked there, however it was cut; what is shown is what was written."""
+    output = Output(200, folder)
+    for at, piece in enumerate((f"start {TOKEN[:9]}", f"{TOKEN[9:]} end\n", "more\n" * 100, f"last {TOKEN}\n")):
+        output.feed(piece.encode())
+        if at and output.path is not None:
+            assert TOKEN[9:].encode() not in output.path.read_bytes()
+    output.close()
+    shown = output.shown()
+    assert shown.path is not None
+    assert shown.path.read_text(encoding="utf-8") == f"start [REDACTED] end\n{'more' + chr(10)}" + "more\n" * 99 + (
+        "last [REDACTED]\n"
+    )
+    assert f"; the whole output, with secrets masked, is in {shown.path} ...]" in shown.text
+    assert TOKEN in shown.text
+
+
+def test_half_a_line_is_not_on_disk(folder: OutputFolder) -> None:
+    """What could be the beginning of a secret is on no disk until its line is whole, should the process be killed."""
+    output = Output(1000, folder, is_always_kept=True)
+    assert output.path is not None
+    output.feed(f"ready\ntoken {TOKEN[:-1]}".encode())
+    assert output.path.read_bytes() == b"ready\n"
+    output.close()
+    assert TOKEN[:-5] not in output.path.read_text(encoding="utf-8")
+
+
+def test_a_file_that_is_full_ends_with_a_whole_line(folder: OutputFolder) -> None:
+    """Where the limit of the file cuts a line, its beginning is left out: it could be half a secret."""
+    output = Output(20, folder, file_limit=100)
+    output.feed(b"a line of text\n" * 6 + TOKEN.encode() + b"\n" + b"more\n" * 10)
+    output.close()
+    assert output.path is not None
+    assert output.path.read_bytes() == b"a line of text\n" * 6
+    assert "; the first 90 bytes of all are in" in output.shown().text
+
+
+@pytest.mark.parametrize("before", range(350, 405, 2))
+def test_what_is_shown_of_a_long_line_holds_no_half_secret(before: int) -> None:
+    """Where a line is cut for the result, it is cut between words: half a secret would be masked by nothing."""
+    output = Output(1000)
+    output.feed(b"x" * before + b" " + TOKEN.encode() + b" " + b"y " * 1000 + TOKEN.encode() + b" " + b"z" * before)
+    text = output.shown().text
+    assert text.count("Q7w8") in (0, text.count(TOKEN) * 4)
+
+
+def test_the_last_line_holds_no_half_secret() -> None:
+    """A line that is still being written is shown without its last word."""
+    output = Output(10_000)
+    output.feed(f"done\nusing {TOKEN[:-1]}".encode())
+    assert output.last_line() == "using"
+    output.feed(f"{TOKEN[-1]} now\n".encode())
+    assert output.last_line() == f"using {TOKEN} now"

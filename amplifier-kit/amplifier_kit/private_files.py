@@ -1,0 +1,104 @@
+"""Write the files that Amplifier keeps: for their owner alone, without secrets, and never half.
+
+Every file below `$AMPLIFIER_HOME` is written by this module or by one of the few that `tests/test_writers.py` lists with
+their reason. Whatever a caller hands over is masked here, whether or not it has masked it itself: what holds no secret is
+written byte for byte, JSON stays JSON, and ids and times stay what they are.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+from amplifier_kit.redaction.process import process_redactor
+
+__all__ = [
+    "append",
+    "make_private",
+    "masked",
+    "open_private",
+    "replace_file",
+    "replace_unmasked",
+    "write_all",
+]
+
+
+def masked(content: bytes) -> bytes:
+    """Return a document without secrets: JSON and lines of JSON by their values, anything else as text."""
+    redactor = process_redactor()
+    text = content.decode("utf-8", "surrogateescape")
+    if (clean := redactor.scrub_text(text)) == text:
+        return content
+    # Text alone does not tell an id from a token, nor a number from what stands for one.
+    for parts, end in (([text], ""), (text.split("\n"), "\n")):
+        try:
+            return end.join(_masked_json(part) for part in parts).encode("utf-8", "surrogateescape")
+        except (ValueError, RecursionError):
+            continue
+    return clean.encode("utf-8", "surrogateescape")
+
+
+def _masked_json(text: str) -> str:
+    if not text.strip():
+        return text
+    data = json.loads(text)
+    clean: Any = process_redactor().scrub(data).value
+    if clean == data:
+        return text
+    indent = len(text) - len(text.lstrip()) if (text := text.partition("\n")[2]) else None
+    return json.dumps(clean, ensure_ascii=False, indent=indent or None)
+
+
+def replace_file(path: Path, content: bytes, *, mode: int = 0o600) -> None:
+    """Put `content`, masked, in place of a file: a reader finds the old one or the new one.
+
+    Raises OSError and leaves nothing behind.
+    """
+    replace_unmasked(path, masked(content), mode=mode)
+
+
+def replace_unmasked(path: Path, content: bytes, *, mode: int = 0o600) -> None:
+    """Put `content` in place of a file as it is; only for what `tests/test_writers.py` allows. Raises as above."""
+    fresh = path.with_name(f"{path.name}.{os.getpid()}.{time.monotonic_ns():x}.tmp")
+    try:
+        descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode)
+        with open(descriptor, "wb") as file:
+            file.write(content)
+        os.replace(fresh, path)
+    except OSError:
+        fresh.unlink(missing_ok=True)
+        raise
+
+
+def open_private(path: Path, flags: int = os.O_WRONLY | os.O_APPEND) -> int:
+    """Open a file for `append`, made for its owner alone when it is missing; raises OSError."""
+    return os.open(path, flags | os.O_CREAT | os.O_CLOEXEC, 0o600)
+
+
+def append(descriptor: int, content: bytes) -> int:
+    """Write whole lines, masked, and return how many bytes they have become; raises OSError."""
+    content = masked(content)
+    write_all(descriptor, content)
+    return len(content)
+
+
+def write_all(descriptor: int, content: bytes) -> None:
+    """Write every byte of what is masked already; raises OSError."""
+    view = memoryview(content)
+    while view:
+        view = view[os.write(descriptor, view) :]
+
+
+def make_private(folder: Path) -> None:
+    """Make a folder and those above it that are missing, each for its owner alone; raises OSError."""
+    if folder.is_dir():
+        return
+    make_private(folder.parent)
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+    except FileExistsError as error:  # something that is no folder
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(folder)) from error
