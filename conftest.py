@@ -48,6 +48,15 @@ os.execv(sys.executable, [sys.executable, "-c", *sys.argv[1:]])
 APART = ["unshare", "--map-root-user", "--mount"]
 
 
+@pytest.fixture(autouse=True)
+def _no_secrets_of_other_tests() -> None:
+    """Let what one test made known as a secret be masked in no other one."""
+    process = sys.modules.get("amplifier_kit.redaction.process")
+    if process is not None:
+        process._known.clear()
+        process._redactor = None
+
+
 @pytest.fixture(params=["disk_full", "too_large"])
 def without_room(request: pytest.FixtureRequest) -> Callable[[str, Path, Any], tuple[str, Any]]:
     """Give `without_room(program, folder, given)`: run a Python program whose folder has no room for 300,000 bytes.

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
 
 from amplifier_digital_twin.errors import TwinError
 from amplifier_digital_twin.recorder import MASK
+from amplifier_kit.private_files import masked, replace_unmasked
 
 if TYPE_CHECKING:
     import tarfile
@@ -36,10 +37,10 @@ class Evidence:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
 
     def mask(self, content: bytes) -> bytes:
-        """Return the content without the values of secrets, however JSON, addresses or base64 write them."""
+        """Return the content without secrets: known values, however they are written, and what looks like one."""
         for needle in self._needles:
             content = content.replace(needle, MASK.encode("utf-8"))
-        return content
+        return masked(content)
 
     def masked(self, value: Any) -> Any:
         """Return JSON without the values of secrets in its texts and keys."""
@@ -173,14 +174,7 @@ class Evidence:
     def _write(self, path: Path, content: bytes) -> None:
         """Write a file in one step; no link is ever made in the folder, so none can be followed."""
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        descriptor, aside = tempfile.mkstemp(prefix=".new-", dir=path.parent)
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(content)
-            os.replace(aside, path)
-        except BaseException:
-            Path(aside).unlink(missing_ok=True)
-            raise
+        replace_unmasked(path, content)  # masked by the callers; pictures are as they are
 
 
 def _needles(secrets: Iterable[str]) -> list[bytes]:

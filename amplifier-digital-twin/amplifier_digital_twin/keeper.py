@@ -10,8 +10,10 @@ import select
 import signal
 import socket
 import sys
+import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
@@ -353,14 +355,40 @@ def _import_ahead(inherited: socket.socket) -> None:
 
 
 def _write_to(log: Path) -> None:
-    """Let the standard streams go to a file from now on."""
-    descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    try:
-        for stream in (sys.stdout, sys.stderr):
-            stream.flush()
-            os.dup2(descriptor, stream.fileno())
-    finally:
-        os.close(descriptor)
+    """Let the standard streams go to a file from now on, through a pipe: secrets are masked before they are there."""
+    import atexit
+
+    from amplifier_kit.private_files import open_private, write_unmasked
+    from amplifier_kit.redaction import RedactingStream, process_redactor
+
+    descriptor = open_private(log, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW)
+    reader, writer = os.pipe()
+    streams = (sys.stdout, sys.stderr)
+    for stream in streams:
+        stream.flush()
+        os.dup2(writer, stream.fileno())
+    os.close(writer)
+    masking = RedactingStream(lambda text: process_redactor().scrub_text(text))
+
+    def pump() -> None:
+        while data := os.read(reader, 65536):
+            with suppress(OSError):  # a full disk: the keeper goes on without its log
+                write_unmasked(descriptor, masking.feed(data))
+        with suppress(OSError):
+            write_unmasked(descriptor, masking.finish())
+
+    thread = threading.Thread(target=pump, name="keeper-log", daemon=True)
+    thread.start()
+
+    def finish() -> None:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        for stream in streams:
+            with suppress(OSError, ValueError):
+                stream.flush()
+                os.dup2(nowhere, stream.fileno())
+        thread.join(1.0)  # what the keeper started may hold the pipe open
+
+    atexit.register(finish)
 
 
 if __name__ == "__main__":

@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
+from amplifier_kit.private_files import append, open_private
+
 #: What stands in place of a secret's value.
 MASK: Final = "[secret]"
 #: Shorter values would be found in innocent text.
@@ -41,8 +43,11 @@ class Recorder:
         line = {"ts": _now(), "event": event, **_masked(fields, self.mask)}
         try:
             # One write per line: a reader, or a crash, finds whole lines.
-            with open(self.path, "ab", buffering=0, opener=_open_own) as file:
-                file.write(json.dumps(line, default=str).encode("ascii") + b"\n")
+            descriptor = open_private(self.path, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW)
+            try:
+                append(descriptor, json.dumps(line, default=str).encode("ascii") + b"\n")
+            finally:
+                os.close(descriptor)
         except FileNotFoundError:
             pass  # the universe is being removed, its log with it
 
@@ -77,11 +82,6 @@ class Recorder:
             seconds = round(time.monotonic() - start, 4)
             self.timings[part] = round(self.timings.get(part, 0.0) + seconds, 4)
             self.event("timing", part=part, seconds=seconds, ok=is_ok)
-
-
-def _open_own(path: str, flags: int) -> int:
-    """Open a file for its owner alone, and never one that a link leads to."""
-    return os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
 
 
 def _now() -> str:

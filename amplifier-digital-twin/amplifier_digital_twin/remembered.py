@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from pathlib import Path
 from typing import Final
+
+from amplifier_kit.private_files import replace_file
 
 #: How many answers are kept; most are of boots that are over.
 _KEPT: Final = 64
@@ -29,10 +30,7 @@ class Remembered:
         place = self._place(facts)
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
-            handle, aside = tempfile.mkstemp(dir=self._folder)
-            with open(handle, "w", encoding="utf-8") as file:
-                file.write(answer)
-            os.replace(aside, place)
+            replace_file(place, answer.encode())
             self._forget()
         except OSError:
             return  # a full or read-only disk: the next one finds it out again

@@ -13,6 +13,7 @@ from typing import Any, Final, Literal, NamedTuple
 from amplifier_digital_twin.errors import TwinError
 from amplifier_digital_twin.holder import Holder
 from amplifier_digital_twin.value import Value
+from amplifier_kit.private_files import replace_file
 
 Phase = Literal["starting", "launching", "ready", "failed", "destroying"]
 
@@ -144,7 +145,7 @@ class Place(Value):
 
     def write(self, state: State) -> None:
         """Put a state in place of the one before, on the disk when this returns."""
-        _write_through(self.state_file, json.dumps(state.record(), indent=1).encode())
+        replace_file(self.state_file, json.dumps(state.record(), indent=1).encode(), is_forced=True)
 
     def update(self, **changes: Any) -> State:
         """Change some fields of the state; only the holder may do that. Returns the new state."""
@@ -179,19 +180,3 @@ class Place(Value):
                 yield True
         finally:
             os.close(descriptor)
-
-
-def _write_through(path: Path, content: bytes) -> None:
-    """Replace a file so that not even a machine that loses its power shows half of it."""
-    fresh = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
-        descriptor = os.open(fresh, flags, 0o600)
-        with open(descriptor, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(descriptor)
-        os.replace(fresh, path)
-    except OSError:
-        fresh.unlink(missing_ok=True)
-        raise

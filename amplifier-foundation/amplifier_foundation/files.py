@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import time
 from collections.abc import Iterator
@@ -10,6 +9,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from amplifier_foundation.errors import FoundationError
+from amplifier_kit.private_files import make_private, replace_file, replace_unmasked
+
+__all__ = ["FileBusyError", "locked", "make_private", "replace_file", "replace_unmasked", "rewrite_file"]
 
 #: How long a writer waits for another one, in seconds.
 LOCK_TIMEOUT = 30.0
@@ -22,39 +24,18 @@ class FileBusyError(FoundationError):
     code = "file_busy"
 
 
-def replace_file(path: Path, content: bytes, *, mode: int = 0o600) -> None:
-    """Put `content` in place of the file, readable by its owner alone; raises OSError and leaves nothing behind."""
-    fresh = path.with_name(f"{path.name}.{os.getpid()}.{time.monotonic_ns():x}.tmp")
-    try:
-        descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
-        with open(descriptor, "wb") as file:
-            file.write(content)
-        os.replace(fresh, path)
-    except OSError:
-        fresh.unlink(missing_ok=True)
-        raise
-
-
 def rewrite_file(target: Path, content: bytes) -> None:
-    """Replace a file and keep its mode; a new one is for its owner alone. Raises OSError."""
+    """Replace a file of the user's own, as it is, and keep its mode; a new one is for its owner alone. Raises OSError.
+
+    What stands in such a file stays: callers see to it that nothing secret is added.
+    """
     try:
         mode = target.stat().st_mode & 0o777
     except FileNotFoundError:
         mode = 0o600
-    replace_file(target, content, mode=mode)
+    replace_unmasked(target, content, mode=mode)
     if target.stat().st_mode & 0o777 != mode:  # the process's umask took something away
         target.chmod(mode)
-
-
-def make_private(folder: Path) -> None:
-    """Make a folder and those above it that are missing, each for its owner alone; raises OSError."""
-    if folder.is_dir():
-        return
-    make_private(folder.parent)
-    try:
-        folder.mkdir(mode=0o700, exist_ok=True)
-    except FileExistsError as error:  # something that is no folder
-        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(folder)) from error
 
 
 @contextmanager

@@ -1,8 +1,8 @@
 """Write the files that Amplifier keeps: for their owner alone, without secrets, and never half.
 
-Every file below `$AMPLIFIER_HOME` is written by this module or by one of the few that `tests/test_writers.py` lists with
-their reason. Whatever a caller hands over is masked here, whether or not it has masked it itself: what holds no secret is
-written byte for byte, JSON stays JSON, and ids and times stay what they are.
+Every file below `$AMPLIFIER_HOME` is written by this module or by one of the few that `tests/test_writers.py` lists,
+each with its reason. Whatever a caller hands over is masked here, whether or not it has masked it itself: what holds no
+secret is written byte for byte, JSON stays JSON, and ids and times stay what they are.
 """
 
 from __future__ import annotations
@@ -14,8 +14,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-from amplifier_kit.redaction.process import process_redactor
-
 __all__ = [
     "append",
     "make_private",
@@ -23,15 +21,16 @@ __all__ = [
     "open_private",
     "replace_file",
     "replace_unmasked",
-    "write_all",
+    "write_unmasked",
 ]
 
 
 def masked(content: bytes) -> bytes:
     """Return a document without secrets: JSON and lines of JSON by their values, anything else as text."""
-    redactor = process_redactor()
+    from amplifier_kit.redaction import process_redactor
+
     text = content.decode("utf-8", "surrogateescape")
-    if (clean := redactor.scrub_text(text)) == text:
+    if (clean := process_redactor().scrub_text(text)) == text:
         return content
     # Text alone does not tell an id from a token, nor a number from what stands for one.
     for parts, end in (([text], ""), (text.split("\n"), "\n")):
@@ -43,31 +42,37 @@ def masked(content: bytes) -> bytes:
 
 
 def _masked_json(text: str) -> str:
+    from amplifier_kit.redaction import process_redactor
+
     if not text.strip():
         return text
     data = json.loads(text)
     clean: Any = process_redactor().scrub(data).value
     if clean == data:
         return text
-    indent = len(text) - len(text.lstrip()) if (text := text.partition("\n")[2]) else None
-    return json.dumps(clean, ensure_ascii=False, indent=indent or None)
+    second = text.strip().partition("\n")[2]
+    end = text[len(text.rstrip()) :]
+    return json.dumps(clean, ensure_ascii=False, indent=len(second) - len(second.lstrip()) or None) + end
 
 
-def replace_file(path: Path, content: bytes, *, mode: int = 0o600) -> None:
+def replace_file(path: Path, content: bytes, *, mode: int = 0o600, is_forced: bool = False) -> None:
     """Put `content`, masked, in place of a file: a reader finds the old one or the new one.
 
-    Raises OSError and leaves nothing behind.
+    One that `is_forced` is on the disk when this returns. Raises OSError and leaves nothing behind.
     """
-    replace_unmasked(path, masked(content), mode=mode)
+    replace_unmasked(path, masked(content), mode=mode, is_forced=is_forced)
 
 
-def replace_unmasked(path: Path, content: bytes, *, mode: int = 0o600) -> None:
+def replace_unmasked(path: Path, content: bytes, *, mode: int = 0o600, is_forced: bool = False) -> None:
     """Put `content` in place of a file as it is; only for what `tests/test_writers.py` allows. Raises as above."""
     fresh = path.with_name(f"{path.name}.{os.getpid()}.{time.monotonic_ns():x}.tmp")
     try:
-        descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode)
-        with open(descriptor, "wb") as file:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+        with open(os.open(fresh, flags, mode), "wb") as file:
             file.write(content)
+            if is_forced:
+                file.flush()
+                os.fsync(file.fileno())
         os.replace(fresh, path)
     except OSError:
         fresh.unlink(missing_ok=True)
@@ -82,11 +87,11 @@ def open_private(path: Path, flags: int = os.O_WRONLY | os.O_APPEND) -> int:
 def append(descriptor: int, content: bytes) -> int:
     """Write whole lines, masked, and return how many bytes they have become; raises OSError."""
     content = masked(content)
-    write_all(descriptor, content)
+    write_unmasked(descriptor, content)
     return len(content)
 
 
-def write_all(descriptor: int, content: bytes) -> None:
+def write_unmasked(descriptor: int, content: bytes) -> None:
     """Write every byte of what is masked already; raises OSError."""
     view = memoryview(content)
     while view:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
 
 from prompt_toolkit.history import FileHistory
 
 from amplifier_app_cli.ui.say import say
+from amplifier_kit.private_files import append, open_private
 
 
 class ProjectHistory(FileHistory):
@@ -43,12 +45,13 @@ class ProjectHistory(FileHistory):
         """Write an input down; the file is made for its owner alone."""
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+            lines = "".join(f"+{line}\n" for line in string.split("\n"))
+            descriptor = open_private(self._path)
             try:
                 os.fchmod(descriptor, 0o600)  # one that another program made may be open to all
+                append(descriptor, f"\n# {datetime.now()}\n{lines}".encode("utf-8", "surrogateescape"))
             finally:
                 os.close(descriptor)
-            super().store_string(string)
         except OSError as error:
             self._tell(error)
 

@@ -105,7 +105,7 @@ def _read(path: Path) -> str:
 
 def _write(home: Path, path: Path, text: str) -> bool:
     """Write a file unless it has this text already, and tell whether it was written; links are kept as they are."""
-    from amplifier_foundation.files import replace_file
+    from amplifier_foundation.files import replace_unmasked
 
     content = text.encode("utf-8", "surrogateescape")
     target = path.resolve()
@@ -118,7 +118,7 @@ def _write(home: Path, path: Path, text: str) -> bool:
     except FileNotFoundError:
         mode = 0o644
     target.parent.mkdir(parents=True, exist_ok=True)
-    replace_file(target, content, mode=mode)
+    replace_unmasked(target, content, mode=mode)
     return True
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from amplifier_digital_twin.errors import TwinError
+from amplifier_kit.private_files import masked, open_private
 
 Verdict = Literal["allow", "refuse", "rewrite", "error"]
 
@@ -46,14 +47,14 @@ class Decisions:
             "path": path.partition("?")[0].partition("#")[0][:_LONGEST],
             "reason": reason[:_LONGEST],
         }
-        self._append(json.dumps(line, ensure_ascii=True).encode() + b"\n")
+        self._append(masked(json.dumps(line, ensure_ascii=True).encode() + b"\n"))
         if verdict == "refuse" and host and len(self._refused) < _MOST_HOSTS:
             self._refused.add(host[:_LONGEST_HOST])
 
     def _append(self, line: bytes) -> None:
         # Opened each time: the file may be read, copied or moved away as evidence at any moment.
         try:
-            file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+            file = open_private(self.path, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW)
             try:
                 if os.fstat(file).st_size + len(line) > self._max_bytes:
                     raise _unwritable(self.path, f"it would be larger than {self._max_bytes:,} bytes")

@@ -38,9 +38,13 @@ def rule_entry(rule: Rule) -> dict[str, Any]:
 def append_rules(path: Path, entries: list[dict[str, Any]]) -> bool:
     """Put entries at the end of a file's rules, those that it has already left out; tell whether it changed.
 
-    A file that does not exist is made, for its owner alone. Raises PolicyFileError.
+    A file that does not exist is made, for its owner alone. Raises PolicyFileError, also for an entry with a secret.
     """
     from amplifier_foundation.settings.splice import set_in
+    from amplifier_kit.redaction import process_redactor
+
+    if any(process_redactor().scrub(entry).value != entry for entry in entries):
+        raise PolicyFileError(f"{path}: a rule that holds a secret is not kept: use a pattern that leaves it out")
 
     def change(document: Document, text: str) -> tuple[str, list[Any]]:
         rules = list(_rules_of(document))

@@ -25,6 +25,7 @@ from amplifier_foundation.sessions.metadata import Metadata, default_scrub, load
 from amplifier_foundation.sessions.recovery import recover
 from amplifier_foundation.sessions.turns import Orphans, count_turns, end_of_turn, settle_orphans
 from amplifier_kit.pairing import check_pairing, tool_call_ids
+from amplifier_kit.private_files import append, open_private
 
 __all__ = ["ForkError", "ForkPreview", "Forked", "fork_session", "list_forks", "preview_fork"]
 
@@ -255,8 +256,9 @@ def _new_folder(final: Path) -> Iterator[Path]:
 
 
 def _write(path: Path, content: bytes) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with open(descriptor, "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
+    descriptor = open_private(path, os.O_WRONLY | os.O_EXCL)
+    try:
+        append(descriptor, content)
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from amplifier_foundation.prepared import Prepared
 from amplifier_foundation.sessions.plan_facts import provider_and_model
 from amplifier_foundation.sessions.usage import Usage
-from amplifier_kit.redaction import live_values_from_env, live_values_from_plan
+from amplifier_kit.redaction import known_secrets, live_values_from_env, live_values_from_plan, remember_secrets
 
 if TYPE_CHECKING:
     from amplifier_foundation.sessions.resume import SavedSession
@@ -48,9 +48,11 @@ def starting_facts(
 
 
 def secrets_of(plan: Mapping[str, Any], environ: Mapping[str, str], origin: Origin | None) -> tuple[str, ...]:
-    """Return the secrets of a session and of those above it."""
-    own = (*live_values_from_env(environ), *live_values_from_plan(plan))
-    return tuple(dict.fromkeys((*own, *origin.secrets))) if origin is not None else own
+    """Return the secrets of a session and of those above it, and let no file of this process hold one."""
+    own = (*live_values_from_env(environ), *live_values_from_plan(plan), *known_secrets())
+    found = tuple(dict.fromkeys((*own, *origin.secrets))) if origin is not None else own
+    remember_secrets(found)  # modules write files, too
+    return found
 
 
 def told_of_model(plan: Mapping[str, Any], saved: SavedSession | None) -> list[str]:

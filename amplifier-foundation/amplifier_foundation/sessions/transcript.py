@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from amplifier_foundation.files import replace_file
+from amplifier_kit.private_files import masked, open_private
 
 __all__ = ["Transcript"]
 
@@ -89,8 +90,8 @@ class Transcript:
         """Write messages to the end of the file; return False when what should be before them is not there."""
         if not messages:
             return True
-        lines = b"".join(map(self._line, messages))
-        descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        lines = masked(b"".join(map(self._line, messages)))
+        descriptor = open_private(self._path, os.O_RDWR | os.O_APPEND)
         try:
             size = os.fstat(descriptor).st_size
             if size < (self._size or 0) or (self._written and not size):
@@ -115,7 +116,7 @@ class Transcript:
             raise
 
     def _rewrite(self, kept: Sequence[Message]) -> None:
-        content = b"".join(map(self._line, kept))
+        content = masked(b"".join(map(self._line, kept)))
         self._keep_previous()
         replace_file(self._path, content)
         self._size = len(content)

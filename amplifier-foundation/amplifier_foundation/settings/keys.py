@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
-from amplifier_foundation.files import locked, replace_file
+from amplifier_foundation.files import locked, replace_unmasked
 from amplifier_foundation.paths import Home
 from amplifier_foundation.settings.errors import KeysError
 from amplifier_foundation.settings.key_lines import KeyLine, check_name, key_line, parse_lines, render_lines
@@ -64,13 +64,22 @@ class KeyStore:
             [name for name, value in kept.items() if value is None and name not in self._environ]
         )
         found = {name: self._environ.get(name, asked.get(name, value)) for name, value in kept.items()}
-        return {name: value for name, value in found.items() if value is not None}
+        values = {name: value for name, value in found.items() if value is not None}
+        if values:
+            self._remember(values)
+        return values
 
     def apply(self, environ: MutableMapping[str, str]) -> Names:
         """Put the keys that `environ` does not have into it, and return their names; raises KeysError."""
         added = {name: value for name, value in self.load().items() if name not in environ}
         environ.update(added)
         return list(added)
+
+    def _remember(self, found: Mapping[str, str]) -> None:
+        """Let no file of this process hold one of them."""
+        from amplifier_kit.redaction import live_values_from_keys, remember_secrets
+
+        remember_secrets(live_values_from_keys(found))
 
     def list(self, also: Iterable[str] = ()) -> Entries:
         """Return what is kept here, and of the names in `also` those that the environment has; raises KeysError.
@@ -87,6 +96,7 @@ class KeyStore:
         A key that moves from the keyring to the file, or back, is gone from where it was.
         """
         fresh = key_line(name, value)
+        self._remember({name: value})
         with self._changing():
             lines = self._read()
             was_in_keyring = any(line.name == name and line.value is None for line in lines)
@@ -100,6 +110,7 @@ class KeyStore:
     def set_new(self, name: str, value: str) -> str:
         """Keep a key in the file under this name, or a numbered one when it is taken by another value; return which."""
         key_line(name, value)
+        self._remember({name: value})
         with self._changing():
             lines = self._read()
             taken = {line.name: line.value for line in lines if line.name is not None}
@@ -183,7 +194,7 @@ class KeyStore:
             self._warn(f"{self.path}: others could read your keys; now only you can: consider new keys")
 
     def _write(self, lines: Iterable[KeyLine]) -> None:
-        replace_file(Path(os.path.realpath(self.path)), render_lines(lines), mode=0o600)
+        replace_unmasked(Path(os.path.realpath(self.path)), render_lines(lines), mode=0o600)
 
     @contextmanager
     def _changing(self) -> Iterator[None]:

@@ -18,6 +18,7 @@ from typing import Any, Final
 
 from amplifier_kit.context.intake import Message
 from amplifier_kit.context.ledger import SYSTEM_ROLES
+from amplifier_kit.private_files import masked, open_private
 
 if sys.platform != "win32":
     import fcntl
@@ -144,7 +145,7 @@ class Transcript:
             record = self._redact(record)
         metadata = message.get("metadata")
         stamped = metadata.get("timestamp") if isinstance(metadata, dict) else None
-        return _encoded({**record, "timestamp": stamped or _now()})
+        return masked(_encoded({**record, "timestamp": stamped or _now()}))
 
     def _write_out(self) -> None:
         try:
@@ -175,7 +176,7 @@ class Transcript:
         if self._file is not None:
             return
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        file = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o600)
+        file = open_private(self.path, os.O_RDWR | os.O_APPEND)
         try:
             self._lock(file)
             self._torn = os.fstat(file).st_size > 0 and _last_byte(file) != b"\n"

@@ -6,13 +6,13 @@ not fit the log that lies beside it.
 
 from __future__ import annotations
 
-import os
 from binascii import a2b_base64, b2a_base64
 from pathlib import Path
 from typing import Any
 
 from amplifier_kit.log.encoding import decode, digest, encode
 from amplifier_kit.log.lists import Chain
+from amplifier_kit.private_files import replace_unmasked
 
 _VERSION = 1
 _CARRIED = 4
@@ -27,10 +27,7 @@ def save(path: Path, log: Path, line: bytes, chains: list[Chain]) -> None:
         "hash": digest(line),
         "lists": [[chain.name, b2a_base64(chain.digests, newline=False).decode()] for chain in chains[-_CARRIED:]],
     }
-    beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    beside.write_bytes(encode(content))
-    beside.chmod(0o600)
-    os.replace(beside, path)
+    replace_unmasked(path, encode(content))  # hashes, which no rule may touch
 
 
 def load(path: Path, log: Path) -> list[Chain]:

@@ -10,7 +10,7 @@ import os
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from amplifier_kit.private_files import write_all
+from amplifier_kit.private_files import write_unmasked
 from amplifier_kit.processes.folder import OutputFolder
 from amplifier_kit.processes.text import cut_head, cut_tail, cut_words, is_binary, readable
 from amplifier_kit.redaction import RedactingStream, process_redactor
@@ -177,7 +177,7 @@ class Output:
         if self._file is None:
             return
         try:
-            write_all(self._file, data)
+            write_unmasked(self._file, data)
         except OSError as error:
             self._give_up(error)
 

@@ -4,7 +4,7 @@ Redaction never changes what runs; it makes copies for whoever writes. Ids and t
 of a log are joined by them. A value that cannot be scrubbed is left out, not let through.
 """
 
-from amplifier_kit.redaction.live import live_values_from_env, live_values_from_plan
+from amplifier_kit.redaction.live import live_values_from_env, live_values_from_keys, live_values_from_plan
 from amplifier_kit.redaction.mask import MASK, PII_MASK
 from amplifier_kit.redaction.names import PROTECTED_KEYS, is_secret_name
 from amplifier_kit.redaction.process import known_secrets, process_redactor, remember_secrets
@@ -22,6 +22,7 @@ __all__ = [
     "is_secret_name",
     "known_secrets",
     "live_values_from_env",
+    "live_values_from_keys",
     "live_values_from_plan",
     "process_redactor",
     "remember_secrets",

@@ -27,6 +27,9 @@ _ENV_NAME = re.compile(r"[A-Z0-9]_(?:KEY|PASS|PWD)$", re.IGNORECASE)
 #: only what has a digit in it, or is an object in JSON, is taken for a secret.
 _VAGUE_NAME = re.compile(r"(?:auth|credentials?|creds)$", re.IGNORECASE)
 _TELLING = re.compile("[0-9]|^{")
+#: In a key store, values under names that say nothing: a region or a version is shorter, or begins with a date.
+_LEAST_UNNAMED = 16
+_DATE = re.compile("[0-9]{4}-[0-9]{2}-[0-9]{2}")
 #: What stands where a secret might, and is none. Masking it would make a log unreadable.
 _ORDINARY = frozenset(
     (
@@ -106,6 +109,17 @@ def live_values_from_env(environ: Mapping[str, str]) -> list[str]:
         else:
             found.extend(_URL_PASSWORD.findall(value))
     return found
+
+
+def live_values_from_keys(keys: Mapping[str, str]) -> list[str]:
+    """Return the values of a user's key store that are secrets: all but addresses, dates, files and ordinary words.
+
+    What stands there was put there as a secret, whatever its name is.
+    """
+    named = live_values_from_env(keys)
+    others = [value.strip() for value in keys.values() if "://" not in value and not _DATE.match(value.strip())]
+    kept = (value for value in others if len(value) >= _LEAST_UNNAMED and _TELLING.search(value))
+    return list(dict.fromkeys((*named, *(value for value in kept if not _is_file_name(value)))))
 
 
 def live_values_from_plan(plan: Any) -> list[str]:

@@ -1,7 +1,7 @@
 """The secrets that this process knows, whichever session brought them, and the redactor for whatever it writes.
 
-A file may be written by a module, a session or the program itself, and a secret of one must not be in a file of another:
-so there is one redactor for all of them. It masks secrets, and leaves personal data to whoever writes logs.
+A file may be written by a module, a session or the program itself, and a secret of one must not be in a file of
+another: so there is one redactor for all of them. It masks secrets, and leaves personal data to whoever writes logs.
 """
 
 from __future__ import annotations

@@ -7,9 +7,10 @@ what they were meant to get.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from typing import Any
 
-from amplifier_kit.redaction import Redactor, live_values_from_env, live_values_from_plan
+from amplifier_kit.redaction import Redactor, live_values_from_env, live_values_from_plan, remember_secrets
 from amplifier_module_hooks_redaction.settings import Settings
 
 __all__ = ["mount", "on_session_ready"]
@@ -29,7 +30,14 @@ async def mount(coordinator: Any, config: dict[str, Any] | None = None) -> None:
     redactor = Redactor(settings.live_values, settings.allowlist, settings.rules)
     coordinator.register_capability(_STATE, {"redactor": redactor, "settings": settings})
     coordinator.register_capability("redaction.scrub", lambda value: redactor.scrub(value).value)
-    coordinator.register_capability("redaction.add_live_values", redactor.add_live_values)
+    remember_secrets(settings.live_values)
+
+    def add_live_values(values: Iterable[str]) -> None:
+        values = tuple(values)
+        redactor.add_live_values(values)
+        remember_secrets(values)  # for files that other modules write
+
+    coordinator.register_capability("redaction.add_live_values", add_live_values)
     _learn(coordinator, redactor)
     coordinator.add_log_processor(redactor)
 
@@ -42,4 +50,6 @@ async def on_session_ready(coordinator: Any) -> None:
 
 
 def _learn(coordinator: Any, redactor: Redactor) -> None:
-    redactor.add_live_values([*live_values_from_env(os.environ), *live_values_from_plan(coordinator.config)])
+    values = [*live_values_from_env(os.environ), *live_values_from_plan(coordinator.config)]
+    redactor.add_live_values(values)
+    remember_secrets(values)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import re
 from pathlib import Path
 from typing import Any
 
 import yaml
+
+from amplifier_kit.private_files import replace_file
+from amplifier_kit.redaction import process_redactor
 
 _OTHER_BREAKS = re.compile("[\r\x85\u2028\u2029\ufeff]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -59,13 +61,11 @@ def read_yaml(path: Path) -> Any:
 
 def write_yaml(path: Path, value: Any) -> None:
     """Put a file in place as a whole, readable by its owner alone: there is never half a file. Raises OSError."""
-    text = yaml.dump(plain(value), Dumper=_Dumper, allow_unicode=True, sort_keys=False, width=120)
+    # By values, not by text: what stands for a secret must not become a list.
+    value = process_redactor().scrub(plain(value)).value
+    text = yaml.dump(value, Dumper=_Dumper, allow_unicode=True, sort_keys=False, width=120)
     path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        file.write(text)
-    os.replace(beside, path)
+    replace_file(path, text.encode())
 
 
 def plain(value: Any) -> Any:

@@ -10,6 +10,7 @@ import re
 from pathlib import Path
 from typing import Final
 
+from amplifier_kit.private_files import masked, replace_file
 from amplifier_module_tool_mcp._catalogue import Catalogue, Offer, is_wanted
 from amplifier_module_tool_mcp._spec import ServerSpec
 
@@ -62,23 +63,14 @@ class CatalogueCache:
         return self._folder / f"{spec.fingerprint}.json"
 
     def _write(self, path: Path, text: str) -> None:
-        import tempfile
-
-        data = text.encode("utf-8", "surrogatepass")
+        data = masked(text.encode("utf-8", "surrogatepass"))
         if len(data) > _LARGEST:
             raise ValueError("it is too large")
         if path.exists() and path.read_bytes() == data:
             os.utime(path)
             return
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        number, name = tempfile.mkstemp(dir=self._folder, prefix=".list-")
-        try:
-            with open(number, "wb") as file:
-                file.write(data)
-            os.replace(name, path)
-        except BaseException:
-            Path(name).unlink(missing_ok=True)
-            raise
+        replace_file(path, data)
         self._make_room()
 
     def _make_room(self) -> None:

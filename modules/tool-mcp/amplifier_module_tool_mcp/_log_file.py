@@ -9,7 +9,9 @@ from collections import deque
 from pathlib import Path
 from typing import Final
 
+from amplifier_kit.private_files import append, open_private
 from amplifier_kit.processes import Output
+from amplifier_kit.redaction import RedactingStream, process_redactor
 from amplifier_module_tool_mcp._variables import Mask
 
 logger = logging.getLogger(__name__)
@@ -34,7 +36,7 @@ class ErrorStream(Output):
         """Make the file, or go on at its end; one that cannot be made is said once, and the server runs without."""
         super().__init__(0)
         self._server = server
-        self._mask = mask
+        self._redacting = RedactingStream(lambda text: process_redactor().scrub_text(mask.diagnostic(text)))
         self._is_verbose = is_verbose
         self._rest = b""
         self._last: deque[str] = deque(maxlen=3)
@@ -54,6 +56,9 @@ class ErrorStream(Output):
 
     def feed(self, data: bytes) -> None:
         """Take in the next bytes; never raises."""
+        self._take_in(self._redacting.feed(data))
+
+    def _take_in(self, data: bytes) -> None:
         *lines, rest = (self._rest + data).split(b"\n")
         if len(rest) > _LONGEST_LINE:
             lines.append(rest)
@@ -65,6 +70,7 @@ class ErrorStream(Output):
 
     def close(self) -> None:
         """Write to the file no more."""
+        self._take_in(self._redacting.finish())
         if self._rest:
             self._take(self._rest)
             self._rest = b""
@@ -73,7 +79,7 @@ class ErrorStream(Output):
             self._number = None
 
     def _take(self, line: bytes) -> None:
-        text = _CONTROL.sub("", self._mask.diagnostic(line[:_LONGEST_LINE].decode("utf-8", "replace"))).rstrip()
+        text = _CONTROL.sub("", line[:_LONGEST_LINE].decode("utf-8", "replace")).rstrip()
         if not text:
             return
         self._last.append(text[:300])
@@ -85,7 +91,7 @@ class ErrorStream(Output):
         if self._number is not None:
             cut = "" if self._taken <= FILE_LIMIT else "[more is not kept]\n"
             try:
-                os.write(self._number, f"{text}\n{cut}".encode("utf-8", "replace"))
+                append(self._number, f"{text}\n{cut}".encode("utf-8", "replace"))
             except OSError as error:
                 logger.warning("tool-mcp: %s cannot be written: %s", self._path, error)
                 os.close(self._number)
@@ -96,8 +102,8 @@ class ErrorStream(Output):
             self._path.parent.mkdir(parents=True, exist_ok=True)
             if self._path.exists() and self._path.stat().st_size > FILE_LIMIT:
                 os.replace(self._path, self._path.with_suffix(".log.1"))
-            flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
-            return os.open(self._path, flags, 0o600)
+            flags = os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK
+            return open_private(self._path, flags)
         except OSError as error:
             logger.warning("tool-mcp: %s cannot be written, so that its errors are not kept: %s", self._path, error)
             return None

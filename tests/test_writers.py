@@ -1,0 +1,235 @@
+"""What the product writes to a disk goes through one module, without secrets; each other writer has its reason here."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+WRITER: Final = "amplifier-kit/amplifier_kit/private_files.py"
+PACKAGES: Final = ("amplifier-kit", "amplifier-core", "amplifier-foundation", "amplifier-app-cli")
+TWIN: Final = "amplifier-digital-twin"
+
+_LOCK: Final = "a lock: it holds a process number at most"
+_FETCHED: Final = "fetched sources, kept as they came"
+_CHECKPOINT: Final = "checkpoints, restored byte for byte"
+_ELSEWHERE: Final = "the system's temporary files, for their owner alone and deleted after use"
+_UNIVERSE: Final = "files of a universe, or of the cache that universes are made from"
+_STREAMS: Final = "standard streams of a process, or memory"
+_LOG: Final = "the log: records pass the redactors of the session before it gets them"
+
+#: Files that write in their own way, and why they may.
+ALLOWED: Final = {
+    WRITER: "the writer itself",
+    "amplifier-kit/amplifier_kit/files/staging.py": "files of the project, which tools write as they are told",
+    "amplifier-kit/amplifier_kit/log/blobs.py": _LOG,
+    "amplifier-kit/amplifier_kit/log/writer.py": _LOG,
+    "amplifier-kit/amplifier_kit/log/memory.py": "hashes of what is in the log",
+    "amplifier-kit/amplifier_kit/log/lock.py": _LOCK,
+    "amplifier-kit/amplifier_kit/processes/folder.py": "makes the empty files that output.py fills",
+    "amplifier-kit/amplifier_kit/processes/output.py": "output of commands, through RedactingStream",
+    "amplifier-kit/amplifier_kit/processes/socket_folder.py": _ELSEWHERE,
+    "amplifier-foundation/amplifier_foundation/files.py": "locks; files of the user's own, to which no secret is added",
+    "amplifier-foundation/amplifier_foundation/permissions/policy_edit.py": "the user's rules, none with a secret",
+    "amplifier-foundation/amplifier_foundation/settings/edit.py": "the user's settings; secrets are moved to the keys",
+    "amplifier-foundation/amplifier_foundation/settings/keys.py": "keys.env: what secrets are kept in",
+    "amplifier-foundation/amplifier_foundation/sessions/checkpoint_log.py": _CHECKPOINT,
+    "amplifier-foundation/amplifier_foundation/sessions/file_states.py": _CHECKPOINT,
+    "amplifier-foundation/amplifier_foundation/sessions/event_copy.py": "copies lines and blobs of a masked log",
+    "amplifier-foundation/amplifier_foundation/sessions/export.py": "where the user says; tar is as it is",
+    "amplifier-foundation/amplifier_foundation/sessions/index.py": "a list made of metadata, which is masked",
+    "amplifier-foundation/amplifier_foundation/sources/archive.py": _FETCHED,
+    "amplifier-foundation/amplifier_foundation/sources/cache.py": _LOCK,
+    "amplifier-foundation/amplifier_foundation/sources/download.py": _FETCHED,
+    "amplifier-foundation/amplifier_foundation/sources/installer.py": _FETCHED,
+    "amplifier-foundation/amplifier_foundation/sources/site_folder.py": _FETCHED,
+    "amplifier-app-cli/amplifier_app_cli/chat/editor.py": _ELSEWHERE,
+    "amplifier-app-cli/amplifier_app_cli/chat/history.py": "reads by prompt_toolkit's class, writes by the writer",
+    "amplifier-app-cli/amplifier_app_cli/commands/completion.py": "the settings of the user's shell",
+    "amplifier-app-cli/amplifier_app_cli/commands/module/validating.py": _ELSEWHERE,
+    "amplifier-app-cli/amplifier_app_cli/commands/session/copying.py": _ELSEWHERE,
+    "amplifier-app-cli/amplifier_app_cli/commands/tool/mounting.py": _ELSEWHERE,
+    "amplifier-app-cli/amplifier_app_cli/local_model.py": "model files, kept as they came",
+    "amplifier-app-cli/amplifier_app_cli/stdout_guard.py": _STREAMS,
+    "amplifier-app-cli/amplifier_app_cli/ui/streams.py": _STREAMS,
+    "amplifier-digital-twin/amplifier_digital_twin/backends/containers.py": _UNIVERSE,
+    "amplifier-digital-twin/amplifier_digital_twin/backends/engine_twin.py": _UNIVERSE,
+    "amplifier-digital-twin/amplifier_digital_twin/backends/host_image.py": _UNIVERSE,
+    "amplifier-digital-twin/amplifier_digital_twin/backends/id_shift.py": _UNIVERSE,
+    "amplifier-digital-twin/amplifier_digital_twin/backends/incus.py": _ELSEWHERE,
+    "amplifier-digital-twin/amplifier_digital_twin/backends/podman.py": _UNIVERSE,
+    "amplifier-digital-twin/amplifier_digital_twin/base_systems.py": _UNIVERSE,
+    "amplifier-digital-twin/amplifier_digital_twin/embedded/archives.py": _UNIVERSE,
+    "amplifier-digital-twin/amplifier_digital_twin/embedded/backend.py": "names of control groups",
+    "amplifier-digital-twin/amplifier_digital_twin/embedded/control_groups.py": "the kernel's files",
+    "amplifier-digital-twin/amplifier_digital_twin/embedded/entrance.py": "the kernel's files",
+    "amplifier-digital-twin/amplifier_digital_twin/embedded/layers.py": _UNIVERSE,
+    "amplifier-digital-twin/amplifier_digital_twin/embedded/probe.py": _UNIVERSE,
+    "amplifier-digital-twin/amplifier_digital_twin/embedded/stage.py": _UNIVERSE,
+    "amplifier-digital-twin/amplifier_digital_twin/embedded/transfer.py": _UNIVERSE,
+    "amplifier-digital-twin/amplifier_digital_twin/evidence.py": "masked by its methods; pictures are as they are",
+    "amplifier-digital-twin/amplifier_digital_twin/keeper.py": "the keeper's streams, through RedactingStream",
+    "amplifier-digital-twin/amplifier_digital_twin/program.py": _STREAMS,
+    "amplifier-digital-twin/amplifier_digital_twin/services/authority.py": _STREAMS,
+    "amplifier-digital-twin/amplifier_digital_twin/services/git_export.py": _UNIVERSE,
+    "amplifier-digital-twin/amplifier_digital_twin/services/index_cache.py": _UNIVERSE,
+    "amplifier-digital-twin/amplifier_digital_twin/services/object_store.py": _UNIVERSE,
+    "amplifier-digital-twin/amplifier_digital_twin/services/wheels.py": _UNIVERSE,
+    "amplifier-digital-twin/amplifier_digital_twin/services/working_tree.py": _UNIVERSE,
+    "amplifier-digital-twin/amplifier_digital_twin/state.py": _LOCK,
+    "modules/hook-shell/amplifier_module_hook_shell/_command.py": _ELSEWHERE,
+    "modules/hook-shell/amplifier_module_hook_shell/_surroundings.py": _ELSEWHERE,
+    "modules/tool-mcp/amplifier_module_tool_mcp/_process.py": _ELSEWHERE,
+    "modules/tool-search/amplifier_module_tool_search/engine.py": _STREAMS,
+}
+
+#: Ways of the standard library to bring bytes to a disk, by what is called.
+_METHODS: Final = frozenset(("write_text", "write_bytes", "touch"))
+_FUNCTIONS: Final = {
+    "tempfile": {"mkstemp", "NamedTemporaryFile", "mkdtemp", "TemporaryDirectory"},
+    "shutil": {"copy", "copy2", "copyfile", "copytree", "move", "make_archive", "unpack_archive"},
+    "sqlite3": {"connect"},
+    "dbm": {"open"},
+    "shelve": {"open"},
+}
+#: Of our own: what leaves the masking to its caller.
+_UNMASKED: Final = frozenset(("replace_unmasked", "rewrite_file", "write_unmasked"))
+#: Classes that write files by themselves.
+_FOREIGN: Final = frozenset(("FileHistory", "FileHandler", "RotatingFileHandler", "TimedRotatingFileHandler"))
+#: Modules whose `open` takes a file first, and then a mode; any other `x.open(mode)` is that of a path.
+_OPENERS: Final = frozenset(("os", "io", "gzip", "bz2", "lzma", "tarfile", "codecs"))
+#: Flags of `os.open` that leave a file as it is, and what they are written with.
+_READING: Final = frozenset("O_" + name for name in ("RDONLY", "DIRECTORY", "PATH", "CLOEXEC", "NOFOLLOW", "NONBLOCK"))
+_SPELLING: Final = frozenset(("os", "getattr", "O_NOCTTY", "O_NOATIME"))
+
+
+class Source:
+    """One source file, and what of it writes to a disk in its own way."""
+
+    def __init__(self, text: str) -> None:
+        tree = ast.parse(text)
+        nodes = list(ast.walk(tree))
+        self._constants: dict[str, ast.expr] = {}
+        self._origins: dict[str, str] = {}
+        for node in nodes:
+            if isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None:
+                for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+                    if isinstance(target, ast.Name):
+                        self._constants[target.id] = node.value
+            elif isinstance(node, ast.ImportFrom):
+                self._origins |= {name.asname or name.name: node.module or "" for name in node.names}
+        calls = [node for node in nodes if isinstance(node, ast.Call)]
+        self.names = {_name(call.func) for call in calls}
+        bases = [(node, base) for node in nodes if isinstance(node, ast.ClassDef) for base in map(_name, node.bases)]
+        self.writes = sorted(
+            [f"{call.lineno}: {ast.unparse(call)[:80]}" for call in calls if self._is_write(call)]
+            + [f"{node.lineno}: class {node.name}({base})" for node, base in bases if base in _FOREIGN]
+        )
+        if "open_private" in self.names and not self.names & {"append", "masked", "RedactingStream"}:
+            self.writes.append("it opens a private file, and masks nothing")
+
+    def _is_write(self, call: ast.Call) -> bool:
+        name = _name(call.func)
+        owner = _name(call.func.value) if isinstance(call.func, ast.Attribute) else self._origins.get(name, "")
+        if name in _METHODS | _UNMASKED | _FOREIGN or name in _FUNCTIONS.get(owner, ()):
+            return True
+        if name == "open" and owner == "os":
+            file, flags = _argument(call, 0, "path"), _argument(call, 1, "flags")
+            return ast.unparse(file or call) != "os.devnull" and (flags is None or not self._only_reads(flags))
+        if name not in ("open", "fdopen", "ZipFile"):
+            return False
+        is_of_path = name == "open" and isinstance(call.func, ast.Attribute) and owner not in _OPENERS
+        mode = _argument(call, 0 if is_of_path else 1, "mode")
+        letters = [str(node.value) for node in ast.walk(mode or call.func) if isinstance(node, ast.Constant)]
+        return any(set(text) & set("wax+") and len(text.partition(":")[0].partition("|")[0]) <= 3 for text in letters)
+
+    def _only_reads(self, flags: ast.expr, seen: frozenset[str] = frozenset()) -> bool:
+        for node in ast.walk(flags):
+            name = _name(node) if isinstance(node, (ast.Name, ast.Attribute)) else ""
+            if not name or name in _READING | _SPELLING or name in seen:
+                continue
+            if name not in self._constants or not self._only_reads(self._constants[name], seen | {name}):
+                return False
+        return True
+
+
+def _argument(call: ast.Call, position: int, name: str) -> ast.expr | None:
+    named = next((keyword.value for keyword in call.keywords if keyword.arg == name), None)
+    return named if named is not None else next(iter(call.args[position : position + 1]), None)
+
+
+def _name(node: ast.expr) -> str:
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+
+
+def product_sources() -> Iterator[Path]:
+    """Return every source file that is installed with the product; example modules of twins run inside of twins."""
+    for package in (*(ROOT / name for name in (*PACKAGES, TWIN)), *sorted((ROOT / "modules").iterdir())):
+        for path in sorted(package.rglob("*.py")):
+            parts = path.relative_to(package).parts
+            if parts[0].startswith("amplifier_") and not {"testing", "profiles"} & set(parts):
+                yield path
+
+
+def test_nothing_else_writes_to_a_disk() -> None:
+    """A file is written by the redacting writer, or its source stands in the table with a reason."""
+    found = {path.relative_to(ROOT).as_posix(): Source(path.read_text(encoding="utf-8")) for path in product_sources()}
+    assert len(found) > 500
+    own = {name: source.writes for name, source in found.items() if source.writes}
+    unknown = {name: lines for name, lines in own.items() if name not in ALLOWED}
+    assert not unknown, f"write through {WRITER}, or say in ALLOWED why not: {unknown}"
+    assert sorted(set(ALLOWED) - set(own)) == [], "these write nothing by themselves any more: take them out"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'open("f", "w")',
+        'open(path, mode="ab")',
+        'path.open("x")',
+        "os.open(path, os.O_WRONLY | os.O_CREAT, 0o600)",
+        "os.open(path, flags)",
+        'os.fdopen(number, "wb")',
+        "path.write_text(text)",
+        "Path(x).write_bytes(b)",
+        "tempfile.mkstemp()",
+        "from tempfile import NamedTemporaryFile\nNamedTemporaryFile()",
+        "shutil.copyfile(a, b)",
+        "sqlite3.connect(path)",
+        'gzip.open(path, "wt")',
+        'tarfile.open(fileobj=file, mode="w:gz")',
+        'zipfile.ZipFile(path, "w")',
+        "logging.FileHandler(path)",
+        "class History(FileHistory): pass",
+        "replace_unmasked(path, content)",
+        "os.write(open_private(path), content)",
+    ],
+)
+def test_every_way_of_writing_is_seen(line: str) -> None:
+    """A source that writes in any of the ways of the standard library is found: the test above can fail."""
+    assert Source(line).writes
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'open("w")',
+        'open(path, "rb")',
+        "path.open()",
+        "FLAGS = os.O_RDONLY | os.O_NOFOLLOW\nos.open(path, FLAGS | os.O_CLOEXEC)",
+        "os.open(os.devnull, os.O_RDWR)",
+        "tarfile.open(path)",
+        "zipfile.ZipFile(path)",
+        "values.copy()",
+        "client.connect(address)",
+        "replace_file(path, content)",
+        "append(open_private(path), content)",
+    ],
+)
+def test_reading_is_no_writing(line: str) -> None:
+    """What only reads, or writes through the writer, needs no reason."""
+    assert not Source(line).writes
