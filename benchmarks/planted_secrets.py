@@ -23,6 +23,7 @@ from typing import Any
 
 from document import ROOT, circumstances, table, write_section
 from exits import HEADING
+from home_search import search
 from plants import Garden, Plant, plant
 
 SESSION = "garden"
@@ -170,13 +171,13 @@ def _bare(secret: str) -> str:
 
 def leaks(garden: Garden, home: Path) -> list[tuple[Plant, Path]]:
     """Return which plant was found in which file of the home."""
-    files = [(path, path.read_bytes()) for path in sorted(home.rglob("*")) if path.is_file()]
-    return [
-        (one, path.relative_to(home))
-        for one in garden.plants
-        for path, content in files
-        if any(trace in content for trace in one.traces)
-    ]
+    traces = {
+        f"{number} {index}": trace.decode()
+        for number, one in enumerate(garden.plants)
+        for index, trace in enumerate(one.traces)
+    }
+    found = [(garden.plants[int(leak.secret.split()[0])], Path(leak.path)) for leak in search(home, traces)]
+    return list(dict.fromkeys(found))
 
 
 def play(folder: Path, seed: int) -> dict[str, Any]:

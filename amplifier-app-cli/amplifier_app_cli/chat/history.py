@@ -10,7 +10,7 @@ from pathlib import Path
 from prompt_toolkit.history import FileHistory
 
 from amplifier_app_cli.ui.say import say
-from amplifier_kit.private_files import append, open_private
+from amplifier_kit.private_files import append, make_private, open_private
 
 
 class ProjectHistory(FileHistory):
@@ -44,7 +44,7 @@ class ProjectHistory(FileHistory):
     def store_string(self, string: str) -> None:
         """Write an input down; the file is made for its owner alone."""
         try:
-            self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            make_private(self._path.parent)
             lines = "".join(f"+{line}\n" for line in string.split("\n"))
             descriptor = open_private(self._path)
             try:

@@ -143,3 +143,25 @@ async def test_secret_that_is_missing_is_named(here: Any) -> None:
         async with here.made("secrets: [{env: TWIN_TEST_KEY}]"):
             pass
     assert caught.value.code == "secret_missing"
+
+
+async def test_what_looks_like_a_secret_is_in_no_log_and_no_evidence(here: Any, tmp_path: Path) -> None:
+    """A token that no profile names is masked where the twin writes about a universe, and stays in its own files."""
+    value = f"ghp_{uuid.uuid4().hex}Q7"
+    body = "\n".join(f"{uuid.uuid4().hex}{uuid.uuid4().hex}" for _ in range(4))
+    key = "\\\\n".join(["-----BEGIN PRIVATE KEY-----", *body.split(), "-----END PRIVATE KEY-----"])
+    profile = f"""
+    checks:
+      - {{name: seen, run: 'echo "token {value}"; echo {value} > ~/told.txt; printf -- "{key}"'}}
+      - {{name: fails, run: 'echo "Authorization: Bearer {value}" >&2; curl http://example.com/{value}; exit 1'}}
+    artifacts: [~/told.txt]
+    """
+    async with here.launched(profile) as universe:
+        assert (await universe.check())["verdict"] == "fail"
+        about = [path for path in universe.place.folder.iterdir() if path.is_file()]
+        assert [path.name for path in about if value.encode() in path.read_bytes()] == []
+        (here.folder / "profile.yaml").unlink()  # the test's own
+        for secret in (value, body.splitlines()[2]):
+            found = [path for path in holders(tmp_path, secret) if "/universes/" not in path]
+            assert found == []
+    assert b"[REDACTED]" in (here.evidence / "artifacts/home/user/told.txt").read_bytes()

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from amplifier_foundation.files import make_private
 from amplifier_foundation.sessions.file_states import FileState
 
 __all__ = ["Checkpoint", "CheckpointLog"]
@@ -124,7 +125,7 @@ class CheckpointLog:
         line = json.dumps(record).encode() + b"\n"
         if self._is_torn:  # by a process that died; that part of a line stays, on a line of its own
             line = b"\n" + line
-        self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_private(self._path.parent)
         descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         try:
             written = os.write(descriptor, line)

@@ -10,6 +10,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any, Literal
 
+from amplifier_foundation.files import make_private
+
 __all__ = ["LARGEST", "CopyStore", "FileState", "Restoration", "real_path", "route", "state_at"]
 
 #: Files with more bytes are not copied.
@@ -92,7 +94,7 @@ class CopyStore:
         """Copy a file and return hash and size; no hash when it is larger than allowed. Raises OSError."""
         import hashlib
 
-        self._unfinished.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_private(self._unfinished)
         fresh = self._unfinished / f"{os.getpid()}-{time.monotonic_ns():x}"
         digest, size = hashlib.sha256(), 0
         try:

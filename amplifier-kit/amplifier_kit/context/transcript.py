@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from amplifier_kit.context.intake import Message
 from amplifier_kit.context.ledger import SYSTEM_ROLES
-from amplifier_kit.private_files import masked, open_private
+from amplifier_kit.private_files import make_private, masked, open_private
 
 if sys.platform != "win32":
     import fcntl
@@ -175,7 +175,7 @@ class Transcript:
     def _open(self) -> None:
         if self._file is not None:
             return
-        self.path.parent.mkdir(parents=True, exist_ok=True)
+        make_private(self.path.parent)
         file = open_private(self.path, os.O_RDWR | os.O_APPEND)
         try:
             self._lock(file)

@@ -26,6 +26,7 @@ from amplifier_kit.log.lists import ListTracker
 from amplifier_kit.log.lock import LogLock, SessionLogBusy
 from amplifier_kit.log.record import FACTS, IDS, Record, compose
 from amplifier_kit.log.spine import Spine
+from amplifier_kit.private_files import make_private
 
 #: Above this size a file is rotated: a normal session is one file.
 MAX_BYTES = 256 * 1024 * 1024
@@ -260,7 +261,7 @@ class SessionLog:
         files = self._files
         if not self._was_open:
             # Only the first time: a folder that is removed while the session runs was removed on purpose.
-            files.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_private(files.directory)
         if self._lock is None:
             self._lock = LogLock(files.lock, files.active)
         if self._shared_blobs is not None:

@@ -6,6 +6,8 @@ import os
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from amplifier_kit.private_files import make_private
+
 #: What the files of one folder may take together; the oldest go first.
 FOLDER_LIMIT: Final = 256 * 1024 * 1024
 
@@ -59,7 +61,7 @@ class OutputFolder:
             import tempfile
 
             self._path = Path(tempfile.mkdtemp(prefix="amplifier-output-"))
-        self._path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private(self._path)
         return self._path
 
     def _prune(self, folder: Path) -> None:

@@ -10,7 +10,7 @@ import re
 from pathlib import Path
 from typing import Final
 
-from amplifier_kit.private_files import masked, replace_file
+from amplifier_kit.private_files import make_private, masked, replace_file
 from amplifier_module_tool_mcp._catalogue import Catalogue, Offer, is_wanted
 from amplifier_module_tool_mcp._spec import ServerSpec
 
@@ -69,7 +69,7 @@ class CatalogueCache:
         if path.exists() and path.read_bytes() == data:
             os.utime(path)
             return
-        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_private(self._folder)
         replace_file(path, data)
         self._make_room()
 

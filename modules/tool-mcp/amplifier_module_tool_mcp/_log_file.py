@@ -9,7 +9,7 @@ from collections import deque
 from pathlib import Path
 from typing import Final
 
-from amplifier_kit.private_files import append, open_private
+from amplifier_kit.private_files import append, make_private, open_private
 from amplifier_kit.processes import Output
 from amplifier_kit.redaction import RedactingStream, process_redactor
 from amplifier_module_tool_mcp._variables import Mask
@@ -99,7 +99,7 @@ class ErrorStream(Output):
 
     def _opened(self) -> int | None:
         try:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
+            make_private(self._path.parent)
             if self._path.exists() and self._path.stat().st_size > FILE_LIMIT:
                 os.replace(self._path, self._path.with_suffix(".log.1"))
             flags = os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK
