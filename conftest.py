@@ -53,6 +53,7 @@ def _no_secrets_of_other_tests() -> None:
     """Let what one test made known as a secret be masked in no other one."""
     process = sys.modules.get("amplifier_kit.redaction.process")
     if process is not None:
+        process.secret_sources.clear()
         process._known.clear()
         process._redactor = None
 

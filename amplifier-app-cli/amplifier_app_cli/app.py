@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -31,8 +32,11 @@ class App:
     def home(self) -> Home:
         """Return the user's home; raises NoHomeError."""
         from amplifier_foundation.paths import Home
+        from amplifier_kit.private_files import secret_sources
 
-        return Home.find()
+        home = Home.find()
+        secret_sources[:] = [lambda: _keys_of(home)]
+        return home
 
     @cached_property
     def project(self) -> Path:
@@ -61,6 +65,13 @@ class App:
 
         if not self.is_quiet:
             say(text)
+
+
+def _keys_of(home: Home) -> Iterable[str]:
+    """Return the user's keys, which must be in no file but their own."""
+    from amplifier_foundation.settings.keys import KeyStore
+
+    return KeyStore(home, {}).values_in_file()
 
 
 def current_app() -> App:

@@ -231,6 +231,8 @@ def test_nothing_of_a_run_with_secrets_everywhere_is_on_disk(
         exported = leaky.run("session", "export", session, "--output", str(exports / f"session.{kind}"))
         assert exported.returncode == 0, exported.stderr
     assert leaky.run("session", "fork", session).returncode == 0
+    renamed = leaky.run("session", "rename", session, f"as {planter.in_keys} and {planter.page('a name').split()[4]}")
+    assert renamed.returncode == 0, renamed.stderr
     assert leaky.run("session", "list").returncode == 0
     outputs = sorted(leaky.home.glob("projects/*/sessions/*/command-output/*.out"))
     assert len(outputs) >= 3

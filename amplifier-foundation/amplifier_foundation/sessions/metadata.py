@@ -140,9 +140,10 @@ def update_metadata(
 
 def default_scrub() -> Scrub:
     """Return the masking for writers that know no secrets of their own: by key, by pattern, and by environment."""
-    from amplifier_kit.redaction import Redactor, live_values_from_env
+    from amplifier_kit.redaction import Redactor, known_secrets, live_values_from_env, process_redactor
 
-    redactor = Redactor(live_values_from_env(os.environ))
+    process_redactor()  # so that all its secrets are known
+    redactor = Redactor((*live_values_from_env(os.environ), *known_secrets()))
     return lambda value: redactor.scrub(value).value
 
 

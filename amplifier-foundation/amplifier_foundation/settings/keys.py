@@ -81,6 +81,16 @@ class KeyStore:
 
         remember_secrets(live_values_from_keys(found))
 
+    def values_in_file(self) -> tuple[str, ...]:
+        """Return what must be in no other file; none when the file cannot be read. The keyring is not asked."""
+        from amplifier_kit.redaction import live_values_from_keys
+
+        try:
+            kept = self._kept()
+        except KeysError:
+            return ()
+        return tuple(live_values_from_keys({name: value for name, value in kept.items() if value is not None}))
+
     def list(self, also: Iterable[str] = ()) -> Entries:
         """Return what is kept here, and of the names in `also` those that the environment has; raises KeysError.
 

@@ -11,13 +11,14 @@ import threading
 from collections.abc import Iterable
 from typing import Final
 
+from amplifier_kit.private_files import secret_sources
 from amplifier_kit.redaction.live import live_values_from_env
 from amplifier_kit.redaction.redactor import Redactor
 
 #: Values that are remembered; a process that has this many has forgotten to end. The newest are kept.
 _MOST: Final = 2000
 
-_lock: Final = threading.Lock()
+_lock: Final = threading.RLock()
 _known: dict[str, None] = {}
 _environ: tuple[tuple[str, str], ...] = ()
 _redactor: Redactor | None = None
@@ -48,6 +49,8 @@ def process_redactor() -> Redactor:
     with _lock:
         environ = tuple(os.environ.items())
         if _redactor is None:
+            for find in secret_sources:
+                _known.update(dict.fromkeys(find()))
             _redactor = Redactor((*_known, *live_values_from_env(os.environ)), rules=("secrets",))
         elif environ != _environ:
             _redactor.add_live_values(live_values_from_env(os.environ))
