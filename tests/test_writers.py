@@ -185,6 +185,16 @@ def test_nothing_else_writes_to_a_disk() -> None:
     assert sorted(set(ALLOWED) - set(own)) == [], "these write nothing by themselves any more: take them out"
 
 
+def test_the_page_names_what_is_not_masked() -> None:
+    """docs/privacy.md has a list of what is kept as it is, and says that output of commands is masked."""
+    page = (ROOT / "docs" / "privacy.md").read_text(encoding="utf-8")
+    exceptions = page.partition("### What is kept as it is")[2].partition("\n\nEverything else")[0]
+    for name in ("`keys.env`", "`checkpoints/`", "`cache/`", "`session export --as tar`", "universe"):
+        assert name in exceptions
+    [line] = [line for line in page.splitlines() if line.startswith("| `command-output/`")]
+    assert "| yes" in line
+
+
 @pytest.mark.parametrize(
     "line",
     [
