@@ -20,6 +20,7 @@ _EXITS = {
     "budget_exhausted": exits.BUDGET_EXHAUSTED,
     "module_activation": exits.MODULES,
     "modules_missing": exits.MODULES,
+    "system_prompt_missing": exits.MODULES,
     "untrusted": exits.MODULES,
     "image_invalid": exits.USAGE,
     "no_prompt": exits.USAGE,

@@ -145,6 +145,7 @@ async def ask(provider: Any) -> Answer:
     """Send one tiny request and return the answer; raises LLMError."""
     from amplifier_core import ChatRequest
     from amplifier_core.message_models import Message
+    from amplifier_core.utils.awaiting import maybe_await
 
     request = ChatRequest(
         messages=[Message(role="user", content=_QUESTION)],
@@ -152,11 +153,11 @@ async def ask(provider: Any) -> Answer:
         metadata={"stream": False},
     )
     started = time.monotonic()
-    response = await provider.complete(request)
+    response = await maybe_await(provider.complete(request))
     usage = response.usage
     return Answer(
         text="".join(getattr(block, "text", "") for block in response.content).strip(),
-        model=(response.metadata or {}).get("model") or _default_model(provider),
+        model=(response.metadata or {}).get("model") or await _default_model(provider),
         duration_ms=round((time.monotonic() - started) * 1000),
         input_tokens=usage.input_tokens if usage is not None else None,
         output_tokens=usage.output_tokens if usage is not None else None,
@@ -166,10 +167,14 @@ async def ask(provider: Any) -> Answer:
 
 async def models_of(provider: Any) -> list[ModelInfo]:
     """Return the models that a provider lists; raises LLMError."""
-    listed: list[ModelInfo] = await provider.list_models()
+    from amplifier_core.utils.awaiting import maybe_await
+
+    listed: list[ModelInfo] = await maybe_await(provider.list_models())
     return listed
 
 
-def _default_model(provider: Any) -> str | None:
-    model = provider.get_info().defaults.get("model")
+async def _default_model(provider: Any) -> str | None:
+    from amplifier_core.utils.awaiting import maybe_await
+
+    model = (await maybe_await(provider.get_info())).defaults.get("model")
     return str(model) if model else None

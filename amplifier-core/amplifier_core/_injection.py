@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from inspect import isawaitable
 from typing import Any
 
 from amplifier_core._clock import timestamp
@@ -11,6 +10,7 @@ from amplifier_core._fold import own_injections, projected
 from amplifier_core._foreign import DeadlineExceeded, call, running_task
 from amplifier_core.approval import ApprovalTimeoutError
 from amplifier_core.models import ContextInjection, HookResult, _sanitize_for_llm
+from amplifier_core.utils.awaiting import maybe_await
 
 logger = logging.getLogger(__name__)
 
@@ -33,7 +33,7 @@ async def process(coordinator: Any, result: Any, event: str, hook_name: str) -> 
     if result.action == "inject_context":
         remaining = await _inject(coordinator, result, event, hook_name)
     if result.user_message:
-        _show(coordinator, result, hook_name)
+        await _show(coordinator, result, hook_name)
     if result.suppress_output:
         logger.debug("Hook '%s' asks to suppress output", hook_name)
     return remaining
@@ -93,19 +93,17 @@ async def _store(coordinator: Any, item: ContextInjection) -> None:
         "ephemeral": False,
         "persisted": True,
     }
-    added = add_message({"role": item.role, "content": item.content, "metadata": metadata})
-    if isawaitable(added):
-        await added
+    await maybe_await(add_message({"role": item.role, "content": item.content, "metadata": metadata}))
 
 
-def _show(coordinator: Any, result: HookResult, hook_name: str) -> None:
+async def _show(coordinator: Any, result: HookResult, hook_name: str) -> None:
     display = coordinator.display_system
     if display is None:
         logger.debug("Hook message without a display (%s): %s", hook_name, result.user_message)
         return
     source = f"hook:{result.user_message_source or hook_name}"
     try:
-        display.show_message(result.user_message, result.user_message_level, source)
+        await maybe_await(display.show_message(result.user_message, result.user_message_level, source))
     except Exception:
         logger.exception("Display system failed to show a message of hook '%s'", hook_name)
 

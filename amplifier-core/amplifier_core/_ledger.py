@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable
-from inspect import isawaitable
 from typing import Any, NamedTuple
 
 from amplifier_core._foreign import running_task
 from amplifier_core._isolation import describe
 from amplifier_core._scope import current_scope
+from amplifier_core.utils.awaiting import maybe_await
 
 logger = logging.getLogger(__name__)
 
@@ -121,9 +121,7 @@ async def run_all(functions: Iterable[Callable[[], Any]]) -> None:
     fatal: BaseException | None = None
     for function in functions:
         try:
-            outcome = function()
-            if isawaitable(outcome):
-                await outcome
+            await maybe_await(function())
         except Exception as error:
             logger.error("Error during cleanup: %s", describe(error), exc_info=error)
         except BaseException as error:

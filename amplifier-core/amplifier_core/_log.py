@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import logging
 from asyncio import CancelledError
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Callable
 from typing import Any
 
 from amplifier_core._clock import timestamp as now
 from amplifier_core._isolation import clean, copier, describe
+from amplifier_core.utils.awaiting import plain_result
 
 logger = logging.getLogger(__name__)
 
@@ -75,13 +76,7 @@ class LogPipe:
 
 def _now(outcome: Any) -> Any:
     """Return what a processor or sink gave; raise TypeError when it is to be awaited, which nobody here can."""
-    if outcome is None or type(outcome) is dict:
-        return outcome
-    if isinstance(outcome, Coroutine):
-        outcome.close()
-    elif not isinstance(outcome, Awaitable):
-        return outcome
-    raise TypeError("it must be a plain function: nothing awaits an async one here")
+    return outcome if outcome is None or type(outcome) is dict else plain_result(outcome)
 
 
 def build_record(level: str | int, message: str, event: str, identity: dict[str, Any], data: dict[str, Any]) -> Record:

@@ -23,6 +23,7 @@ from amplifier_core._scope import open_module
 from amplifier_core._wave import MountWave
 from amplifier_core.events import MODULE_LOAD_FAILED, MODULE_ON_SESSION_READY_FAILED, SESSION_FORK
 from amplifier_core.loader import ModuleLoader
+from amplifier_core.utils.awaiting import maybe_await
 from amplifier_core.utils.truncate import redact_secrets
 
 logger = logging.getLogger(__name__)
@@ -241,9 +242,7 @@ class _Starting:
         get_capability = getattr(self.coordinator, "get_capability", None)
         capability = get_capability(name) if get_capability is not None else None
         if callable(capability):
-            outcome = capability(self.coordinator, _deep_copy(entry), *arguments)
-            if isawaitable(outcome):
-                await outcome
+            await maybe_await(capability(self.coordinator, _deep_copy(entry), *arguments))
 
 
 def _reason(error: BaseException) -> str:

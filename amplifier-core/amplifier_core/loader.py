@@ -10,7 +10,7 @@ import importlib
 import logging
 import sys
 from collections.abc import Awaitable, Callable
-from inspect import isawaitable, iscoroutinefunction
+from inspect import iscoroutinefunction
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -31,6 +31,7 @@ from amplifier_core._scope import current_scope
 from amplifier_core._transport import TransportError, require_python
 from amplifier_core._wave import MountWave, Ready, SkippedReady, current_wave, separate_deferred_lists
 from amplifier_core.module_sources import ModuleNotFoundError as SourceNotFoundError
+from amplifier_core.utils.awaiting import maybe_await
 
 if TYPE_CHECKING:
     from amplifier_core.models import ModuleInfo
@@ -194,12 +195,8 @@ class ModuleLoader:
 
     async def _resolve(self, resolver: Any, module_id: str, hint: Any) -> Path:
         resolve = getattr(resolver, "async_resolve", None) or resolver.resolve
-        source = resolve(module_id, source_hint=hint, profile_hint=hint)
-        if isawaitable(source):
-            source = await source
-        path = source.resolve()
-        if isawaitable(path):
-            path = await path
+        source = await maybe_await(resolve(module_id, source_hint=hint, profile_hint=hint))
+        path = await maybe_await(source.resolve())
         logger.info("[module:mount] %s from %s", module_id, source)
         return Path(path)
 

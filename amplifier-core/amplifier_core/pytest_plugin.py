@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from inspect import isawaitable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -174,9 +173,9 @@ async def _mounting(module_path: Path | None, coordinator: MockCoordinator) -> A
 async def _finish(cleanup: Any) -> None:
     """Run a cleanup, sync or async; anything that cannot be called is none."""
     if callable(cleanup):
-        outcome = cleanup()
-        if isawaitable(outcome):
-            await outcome
+        from amplifier_core.utils.awaiting import maybe_await
+
+        await maybe_await(cleanup())
 
 
 class _Once:

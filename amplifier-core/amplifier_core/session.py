@@ -20,6 +20,7 @@ from amplifier_core.coordinator import ModuleCoordinator
 from amplifier_core.events import CANCEL_COMPLETED, SESSION_END, SESSION_RESUME, SESSION_START
 from amplifier_core.loader import ModuleLoader
 from amplifier_core.models import SessionStatus
+from amplifier_core.utils.awaiting import maybe_await
 
 __all__ = ["AmplifierSession", "fork_session", "get_session", "session_create"]
 
@@ -172,7 +173,7 @@ class AmplifierSession:
             raise RuntimeError("No context manager mounted")
         if not providers:
             raise RuntimeError("No providers mounted")
-        return await orchestrator.execute(
+        returned = orchestrator.execute(
             prompt=prompt,
             context=context,
             providers=providers,
@@ -180,6 +181,7 @@ class AmplifierSession:
             hooks=coordinator.hooks,
             coordinator=coordinator,
         )
+        return await maybe_await(returned)
 
     async def _close_failed_turn(self, error: BaseException) -> None:
         message = describe(error)

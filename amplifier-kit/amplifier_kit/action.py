@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from amplifier_core.utils.awaiting import plain_result
+
 logger = logging.getLogger(__name__)
 
 
@@ -20,7 +22,7 @@ def action_of(tool: Any, name: str, tool_input: Mapping[str, Any]) -> str:
     action: Any = None
     if callable(ask):
         try:
-            action = ask(dict(tool_input))
+            action = plain_result(ask(dict(tool_input)))
         except Exception as error:
             logger.error("Tool '%s' cannot say what its input does: %s", name, error, exc_info=error)
     if not isinstance(action, str) or not action:

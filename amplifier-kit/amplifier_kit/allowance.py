@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar, Final
 
 from amplifier_core.llm_errors import AbortError
+from amplifier_core.utils.awaiting import plain_result
 
 __all__ = ["BudgetExhaustedError", "require_allowance"]
 
@@ -24,6 +25,6 @@ def require_allowance(coordinator: Any, provider: str | None = None, model: str 
     To be called right before every attempt: others may have used the rest meanwhile.
     """
     budget = coordinator.get_capability(BUDGET) if coordinator is not None else None
-    reason = budget.check() if budget is not None else None
+    reason = plain_result(budget.check()) if budget is not None else None
     if reason is not None:
         raise BudgetExhaustedError(f"not asked: {reason}", provider=provider, model=model)

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
+from amplifier_core.utils.awaiting import plain_result
+
 __all__ = ["CAPABILITY", "HidingError", "IsHidden", "hiding"]
 
 CAPABILITY: Final = "policy.hidden"
@@ -34,7 +36,7 @@ def hiding(coordinator: Any, tool: str, place: str) -> IsHidden | None:
     if ask is None:
         return None
     try:
-        found = ask(tool)
+        found = plain_result(ask(tool))
         within = getattr(found, "within", None)
         is_hidden = found if within is None else within(place)
     except Exception as error:
@@ -47,7 +49,7 @@ def hiding(coordinator: Any, tool: str, place: str) -> IsHidden | None:
     def judged(path: str) -> bool:
         try:
             # Anything but a clear no hides.
-            return is_hidden(path) is not False
+            return plain_result(is_hidden(path)) is not False
         except Exception as error:
             raise _failed(error) from error
 

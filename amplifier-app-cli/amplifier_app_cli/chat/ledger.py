@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from amplifier_core.utils.awaiting import maybe_await
+
 if TYPE_CHECKING:
     from amplifier_app_cli.chat.conversation import Conversation
 
@@ -13,14 +15,13 @@ Message = dict[str, Any]
 async def messages_of(chat: Conversation) -> list[Message]:
     """Return the conversation, without instructions."""
     context = chat.coordinator.get("context")
-    messages: list[Message] = await context.get_messages() if context is not None else []
+    messages: list[Message] = await maybe_await(context.get_messages()) if context is not None else []
     return [message for message in messages if message.get("role") not in ("system", "developer")]
 
 
 async def replace(chat: Conversation, messages: list[Message]) -> None:
     """Put another conversation in place, on disk too: the one before is kept as a backup."""
-    context = chat.coordinator.get("context")
-    await context.set_messages(messages)
+    await chat.runtime.replace_messages(messages)
     await keep(chat)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 from amplifier_app_cli.chat.question import DENY, Asked, is_consent
+from amplifier_core.utils.awaiting import plain_result
 from amplifier_foundation.permissions.answered_by import note_answer
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ def can_be_spared(asked: Asked, coordinators: Iterable[Any]) -> bool:
     if others != {_APPROVAL}:
         return False
     known = [coordinator.get_capability(ASKS_EACH_TIME) for coordinator in coordinators]
-    wanted = [asks(asked.action, asked.details) for asks in known if callable(asks)]
+    wanted = [plain_result(asks(asked.action, asked.details)) for asks in known if callable(asks)]
     return bool(wanted) and all(wants is False for wants in wanted)
 
 

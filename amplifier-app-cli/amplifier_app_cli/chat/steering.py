@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 from collections import deque
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from amplifier_app_cli.chat.layout import one_line
+from amplifier_core.utils.awaiting import await_soon
+
+logger = logging.getLogger(__name__)
 
 if TYPE_CHECKING:
     from amplifier_foundation.prompt.user_input import UserInput
@@ -46,7 +51,7 @@ class Steering:
             self._early.append(text)
         else:
             try:
-                steer(text)
+                self._steer(steer, text)
             except (RuntimeError, ValueError) as error:
                 return f"not taken: {error}"
         self._waiting.append(given)
@@ -81,7 +86,11 @@ class Steering:
         early, self._early = self._early or [], None
         steer = self._coordinator.get_capability(CAPABILITY)
         for text in early:
-            steer(text)
+            self._steer(steer, text)
+
+    def _steer(self, steer: Callable[[str], Any], text: str) -> None:
+        """Hand a text to the loop; one that says no later leaves it for the next prompt."""
+        await_soon(steer(text), lambda error: logger.warning("the loop does not take what was said: %s", error))
 
     def _on_injected(self, event: str, data: dict[str, Any]) -> None:
         content = data.get("content")

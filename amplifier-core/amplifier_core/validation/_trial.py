@@ -11,13 +11,13 @@ import logging
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from inspect import isawaitable
 from pathlib import PurePath
 from typing import Any, NamedTuple
 
 from amplifier_core._containers import copy_containers
 from amplifier_core._foreign import call, running_task
 from amplifier_core.testing import MockCoordinator
+from amplifier_core.utils.awaiting import maybe_await
 from amplifier_core.validation._probe import UNSTOPPABLE, reason
 from amplifier_core.validation.base import (
     ModuleValidator,
@@ -97,8 +97,7 @@ async def _attempt(action: Callable[[], Any], deadline: float) -> _Outcome:
 async def _guarded(action: Callable[[], Any]) -> _Outcome:
     """Catch what the action itself raises, so that a TimeoutError from outside can only be the deadline."""
     try:
-        value = action()
-        return _Outcome(await value if isawaitable(value) else value)
+        return _Outcome(await maybe_await(action()))
     except (Exception, GeneratorExit) as error:
         return _Outcome(error=error)
 

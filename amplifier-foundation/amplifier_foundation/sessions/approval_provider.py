@@ -11,7 +11,6 @@ import json
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from inspect import isawaitable
 from typing import Any, Final, Literal, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -28,6 +27,7 @@ from amplifier_core.events import (
     TOOL_PRE,
 )
 from amplifier_core.models import HookResult
+from amplifier_core.utils.awaiting import maybe_await
 from amplifier_foundation.permissions.answered_by import APP, KEY, AnsweredBy, note_answer, take_answer
 from amplifier_foundation.sessions.approvers import ApprovalSystem
 
@@ -109,7 +109,7 @@ class AskedOnce:
         #: What the kernel is about to ask, by task: the question, and the call it is about.
         self._asking: WeakKeyDictionary[asyncio.Task[Any], tuple[str, str | None]] = WeakKeyDictionary()
 
-    def connect(self, register_provider: Callable[[Any], object]) -> None:
+    async def connect(self, register_provider: Callable[[Any], object]) -> None:
         """Be asked by the kernel, and by the module that takes a provider."""
         hooks = self._coordinator.hooks
         hooks.register(TOOL_PRE, self._on_call, priority=_FIRST, name="app-approval-provider")
@@ -120,7 +120,7 @@ class AskedOnce:
         for event in (TOOL_POST, TOOL_ERROR):
             hooks.register(event, self._on_closed, priority=_FIRST, name="app-approval-provider")
         self._coordinator.approval_system = self
-        register_provider(ApprovalProvider(self))
+        await maybe_await(register_provider(ApprovalProvider(self)))
 
     # -- who asks --
 
@@ -198,8 +198,7 @@ class AskedOnce:
         return _Said(is_consent(answer), str(answer), take_answer() or APP)
 
     async def _of_system(self, *question: Any) -> Any:
-        answer: Any = self._system.request_approval(*question)
-        return await answer if isawaitable(answer) else answer
+        return await maybe_await(self._system.request_approval(*question))
 
     def _prompt(self, request: ApprovalRequest, known: Mapping[str, Any]) -> str:
         """Return the question, with what the module says of it that the call does not show.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final, Literal, NamedTuple, Protocol
 
+from amplifier_core.utils.awaiting import maybe_await
 from amplifier_foundation.permissions.answered_by import APP, KEY, NOBODY, AnsweredBy, note_answer, take_answer
 
 #: The answer of an approver that leaves the decision to the next one; words behind a colon say why.
@@ -55,7 +56,7 @@ class Approvers:
         """Return what the first approver says that decides; the deadline of the session is for all of them together."""
         for number, approver in enumerate(self._approvers, 1):
             take_answer()  # who left it to this one has not decided
-            answer = await approver.system.request_approval(prompt, options, timeout, default)
+            answer: str = await maybe_await(approver.system.request_approval(prompt, options, timeout, default))
             reason = escalation(answer)
             if reason is None:
                 note_answer(approver.by)
@@ -68,7 +69,7 @@ class Approvers:
         return "Deny: nobody decided"
 
 
-def offer_provider(coordinator: Any) -> None:
+async def offer_provider(coordinator: Any) -> None:
     """Let who answers the kernel answer a module too that wants an approval provider, when there is one."""
     system, register = coordinator.approval_system, coordinator.get_capability("approval.register_provider")
     if system is None or not callable(register):
@@ -76,7 +77,7 @@ def offer_provider(coordinator: Any) -> None:
     from amplifier_foundation.sessions.approval_provider import AskedOnce
 
     try:
-        AskedOnce(coordinator, system).connect(register)
+        await AskedOnce(coordinator, system).connect(register)
     except Exception as error:  # without a provider such a module denies
         coordinator.log("WARNING", f"approval.register_provider takes no provider: {type(error).__name__}: {error}")
 

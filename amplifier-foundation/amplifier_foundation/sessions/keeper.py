@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from amplifier_core.events import LLM_RESPONSE, PROVIDER_REQUEST, TOOL_POST, TOOL_PRE
+from amplifier_core.utils.awaiting import maybe_await
 from amplifier_foundation.composed import Composed
 from amplifier_foundation.errors import FoundationError
 from amplifier_foundation.files import replace_file
@@ -150,7 +151,7 @@ class SessionKeeper:
                 self.transcript.follow(count, since)
             else:
                 async with self._asking:
-                    self.transcript.update(await context.get_messages())
+                    self.transcript.update(await maybe_await(context.get_messages()))
         except Exception as error:  # a context may raise anything, and an answer is worth more than its copy
             self._tell("transcript.jsonl", error)
         else:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from amplifier_core import AmplifierSession
 from amplifier_core.events import MODULE_LOAD_FAILED
+from amplifier_core.utils.awaiting import maybe_await
 from amplifier_foundation.budget import SessionBudget
 from amplifier_foundation.control_files import code_in_project
 from amplifier_foundation.files import make_private
@@ -21,6 +22,7 @@ from amplifier_foundation.import_path import hold, of_other_session, was_used
 from amplifier_foundation.permissions.answered_by import tell_who_answered
 from amplifier_foundation.permissions.places import policy_files
 from amplifier_foundation.prepared import Prepared
+from amplifier_foundation.prompt.delivery import PromptDelivery
 from amplifier_foundation.prompt.system_prompt import SystemPrompt
 from amplifier_foundation.prompt.user_input import UserInput
 from amplifier_foundation.sessions.answered_calls import APPROVAL_ANSWERED, run_answered
@@ -125,6 +127,8 @@ class SessionRuntime:
             display_system=display_system,
             is_resumed=saved is not None,
         )
+        #: How the system prompt gets to the model.
+        self._delivery = PromptDelivery(self.prompt, plan)
         facts = starting_facts(self.session_id, prepared, plan, saved)
         if origin is not None:
             facts |= origin.metadata
@@ -229,10 +233,11 @@ class SessionRuntime:
         try:
             await self._connect(self._log)
             await self._initialize()
-            offer_provider(self.session.coordinator)
+            await offer_provider(self.session.coordinator)
             if self.origin is not None:
                 self.origin.switched.apply(self.session.coordinator)
             self.mounted = Mounted.of(self.session.coordinator)
+            self._delivery.watch(self.session.coordinator)
             await self._take_up()
             if not self.prepared.is_recorded:
                 self._keeper.keep_record(self.prepared.composed)
@@ -263,11 +268,34 @@ class SessionRuntime:
             if waited:
                 told = await run_answered(self.session.coordinator, self.waiting, waited)
                 expanded = f"{told}\n\n{expanded}" if expanded else told
-            answer = await self.session.execute(expanded)
+            answer = await self._run_turn(expanded)
             self.turn_end.judge(self.session)
             return answer
         finally:
             await self._keeper.close_turn(self.session.coordinator.get("context"))
+
+    async def _run_turn(self, prompt: str) -> Any:
+        """Run one turn; raise SystemPromptMissingError when a request lacked the prompt, also where a loop hides it."""
+        self._delivery.begin_turn(prompt)
+        try:
+            answer = await self.session.execute(prompt)
+        except Exception as error:
+            if self._delivery.failure in (None, error):
+                raise
+            raise self._delivery.failure from error
+        if self._delivery.failure is not None:
+            self.session.status.status = "failed"
+            self.session.status.last_error = {"message": str(self._delivery.failure)}
+            raise self._delivery.failure
+        return answer
+
+    async def replace_messages(self, messages: Sequence[dict[str, Any]]) -> None:
+        """Put another conversation in the place of the one before; the system prompt stays."""
+        context = self.session.coordinator.get("context")
+        if not messages:
+            await maybe_await(context.clear())
+        if begun := await self._delivery.give(context, messages):
+            await maybe_await(context.set_messages(begun))
 
     def keep_facts(self, said: Sequence[Mapping[str, Any]] = ()) -> None:
         """Keep what is known of the session although it has had no turn; a new one to which was `said` can go on."""
@@ -352,17 +380,12 @@ class SessionRuntime:
         if context is None:
             return
         messages = self.saved.messages if self.saved is not None else []
-        if hasattr(context, "set_system_prompt_factory"):
-            # Asked at every request, so that the instruction is never summarised away and edits take effect.
-            context.set_system_prompt_factory(self.prompt.__call__)
-        elif text := await self.prompt():
-            # In front of the history, which is set as a whole below.
-            messages = [{"role": "system", "content": text}, *messages]
+        messages = await self._delivery.give(context, messages)
         if self.saved is None:
             for message in messages:
-                await context.add_message(message)
+                await maybe_await(context.add_message(message))
             return
-        await context.set_messages(messages)
+        await maybe_await(context.set_messages(messages))
         await add_what_is_missing(context, self.saved.messages)
         was_cut_off = bool(self.saved.metadata.get("incremental"))
         await self._keeper.take_up(self.saved.stored, self.saved.messages, context, was_cut_off=was_cut_off)
@@ -406,6 +429,7 @@ class SessionRuntime:
                 await self.children.close()
             await self.session.cleanup()
         finally:
+            self._delivery.close()
             self.is_over = True
             self._release()
             if self._log is not None:

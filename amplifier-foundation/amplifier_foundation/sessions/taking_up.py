@@ -6,6 +6,8 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from amplifier_core.utils.awaiting import maybe_await
+
 if TYPE_CHECKING:
     from amplifier_foundation.sessions.resume import SavedSession
 
@@ -19,12 +21,12 @@ async def add_what_is_missing(context: Any, messages: list[dict[str, Any]]) -> N
     from amplifier_foundation.sessions.history import repaired
     from amplifier_foundation.sessions.resume import conversation, says_same
 
-    held = conversation(await context.get_messages())
+    held = conversation(await maybe_await(context.get_messages()))
     if len(held) > len(messages):
         messages = repaired(held).messages
     if len(held) < len(messages) and says_same(held, messages):
         for message in messages[len(held) :]:
-            await context.add_message(message)
+            await maybe_await(context.add_message(message))
 
 
 def cost_before(saved: SavedSession) -> Callable[[], Any]:

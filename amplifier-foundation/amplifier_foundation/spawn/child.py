@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
 
+from amplifier_core.utils.awaiting import maybe_await
 from amplifier_foundation.errors import FoundationError
 from amplifier_foundation.sessions.missing_modules import ModulesMissingError
 from amplifier_foundation.sessions.runtime import SessionRuntime
@@ -226,7 +227,7 @@ class Child:
 
         context = self.runtime.session.coordinator.get("context")
         for message in repaired(_without_instructions(messages)).messages:
-            await context.add_message(message)
+            await maybe_await(context.add_message(message))
 
     async def _result(self, answer: Any, task: Task, started: float) -> Result:
         runtime, ended = self.runtime, self.runtime.turn_end.told

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
+from amplifier_core.utils.awaiting import maybe_await
 from amplifier_foundation.sessions.plan_facts import has_own_rules
 from amplifier_foundation.spawn.errors import TooDeepError
 from amplifier_foundation.spawn.ids import own_span
@@ -172,7 +173,8 @@ class ChildParts:
         for name, provider in providers.items():
             if names_provider(entry, name):
                 async with asyncio.timeout(_LIST_SECONDS):
-                    return [str(getattr(model, "id", model)) for model in await provider.list_models()]
+                    models = await maybe_await(provider.list_models())
+                    return [str(getattr(model, "id", model)) for model in models]
         raise LookupError("it is not mounted here")
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from amplifier_core.approval import ApprovalTimeoutError
 from amplifier_core.cancellation import CancellationToken
+from amplifier_core.utils.awaiting import await_soon, maybe_await
 from amplifier_foundation.permissions.answered_by import APP, note_answer, take_answer
 from amplifier_foundation.spawn.child import Surroundings, Task
 from amplifier_foundation.spawn.errors import ChildBusyError, ChildError, ChildFailedError, ChildRefusedError
@@ -215,7 +216,8 @@ class RemoteChild:
                 surroundings.on_child_event(ChildFacts(*frame["facts"]), frame["event"], frame["data"])
         elif kind == "show" and surroundings.display_system is not None:
             with _unharmed("a message"):
-                surroundings.display_system.show_message(frame["message"], frame["level"], frame["source"])
+                shown = surroundings.display_system.show_message(frame["message"], frame["level"], frame["source"])
+                await_soon(shown, lambda error: logger.error("a message cannot be shown: %s", error, exc_info=error))
         elif kind == "reserve" and self._origin.budget is not None:
             self._absorb(frame["report"])
             self._see_to(self._reserve(frame, self._origin.budget))
@@ -258,9 +260,8 @@ class RemoteChild:
     async def _answer(self, frame: Frame) -> None:
         """Put a question of the child to whom this session asks; whatever goes wrong is a no."""
         try:
-            answer = await self._surroundings.approval_system.request_approval(
-                frame["prompt"], frame["options"], frame["timeout"], frame["default"]
-            )
+            question = frame["prompt"], frame["options"], frame["timeout"], frame["default"]
+            answer = await maybe_await(self._surroundings.approval_system.request_approval(*question))
         except Exception as error:  # an approval system may fail in any way
             answer = f"Deny: {type(error).__name__}: {error}"
             note_answer({"kind": "timeout" if isinstance(error, TimeoutError | ApprovalTimeoutError) else "failure"})

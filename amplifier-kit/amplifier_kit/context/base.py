@@ -8,6 +8,7 @@ from typing import Any, ClassVar, NoReturn
 
 from amplifier_core.events import CONTEXT_COMPACTION, CONTEXT_POST_COMPACT, CONTEXT_PRE_COMPACT, LLM_RESPONSE
 from amplifier_core.llm_errors import ContextLengthError
+from amplifier_core.utils.awaiting import DONE, Done
 from amplifier_kit.context.budget import request_budget
 from amplifier_kit.context.compaction import COMPACT_SKIPPED, Compacted
 from amplifier_kit.context.instructions import Instructions, SystemPart
@@ -91,12 +92,14 @@ class BaseContext:
         self._meter.expect(request.messages, request.tokens, budget)
         return [dict(message) for message in request.messages]
 
-    def set_system_prompt_factory(self, factory: Callable[[], Awaitable[str]] | None) -> None:
+    def set_system_prompt_factory(self, factory: Callable[[], Awaitable[str]] | None) -> Done:
         """Derive the instructions from `factory` at every request; None goes back to stored system messages.
 
-        With a factory, stored system messages are left out of requests, except those that hooks injected.
+        With a factory, stored system messages are left out of requests, except those that hooks injected. It holds at
+        once; what is returned is for callers that await the call, as contexts with an async one need it.
         """
         self._instructions.factory = factory
+        return DONE
 
     async def should_compact(self) -> bool:
         """Return False: requests are compacted as they are built."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-from inspect import isawaitable
 from typing import Any, Final
 
+from amplifier_core.utils.awaiting import maybe_await
 from amplifier_kit.context.settings import ContextSettings
 
 __all__ = ["SAFETY_MARGIN", "request_budget"]
@@ -50,8 +50,7 @@ async def _ask(provider: Any, method: str) -> Any:
     if not callable(ask):
         return None
     try:
-        said = ask()
-        return await said if isawaitable(said) else said
+        return await maybe_await(ask())
     except Exception as error:
         name = getattr(provider, "name", type(provider).__name__)
         logger.warning("Provider %s: %s() failed, so it has no say in the token budget: %s", name, method, error)

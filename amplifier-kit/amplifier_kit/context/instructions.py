@@ -6,9 +6,10 @@ import asyncio
 import contextvars
 import json
 from collections.abc import Callable, Iterable, Mapping
-from inspect import isawaitable, iscoroutinefunction
+from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from amplifier_core.utils.awaiting import maybe_await
 from amplifier_kit.context.intake import Message
 from amplifier_kit.context.settings import ContextSettings
 from amplifier_kit.tokens import estimate_all
@@ -79,8 +80,7 @@ class Instructions:
             async with asyncio.timeout(seconds) as deadline:
                 if iscoroutinefunction(callback):
                     return await callback(*arguments)
-                given = await self._in_thread(callback, *arguments)
-                return await given if isawaitable(given) else given
+                return await maybe_await(await self._in_thread(callback, *arguments))
         except TimeoutError as error:
             if not deadline.expired():
                 raise

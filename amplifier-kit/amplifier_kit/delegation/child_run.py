@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from amplifier_core.utils.awaiting import maybe_await
 from amplifier_kit.delegation.order import Order
 from amplifier_kit.delegation.outcome import Outcome
 from amplifier_kit.delegation.settings import DelegationSettings
@@ -154,5 +154,4 @@ class ChildRun:
 
 
 async def _given_by(contributor: Callable[[], Any]) -> Any:
-    given = contributor()
-    return await given if inspect.isawaitable(given) else given
+    return await maybe_await(contributor())

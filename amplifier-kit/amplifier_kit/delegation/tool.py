@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import Any, ClassVar, Final
 
 from amplifier_core.models import ToolResult
+from amplifier_core.utils.awaiting import maybe_await
 from amplifier_kit.delegation.child_run import ChildEvents, ChildRun
 from amplifier_kit.delegation.dispatch import Dispatch
 from amplifier_kit.delegation.inherited import Depth, Scope, inherited_text, with_context
@@ -106,10 +107,10 @@ class DelegatingTool(ABC):
             raise Problem("invalid_input", f"'session_id' {session_id!r:.100} is not the id of a session")
         return session_id
 
-    def resumed_agent(self, given: Mapping[str, Any], session_id: str) -> str:
+    async def resumed_agent(self, given: Mapping[str, Any], session_id: str) -> str:
         """Return the agent of a child that goes on: as the app has it on record, else as the input or its id says."""
         ask = getattr(self.coordinator.get_capability("session.resume"), "agent_of", None)
-        known = ask(session_id) if callable(ask) else None
+        known = await maybe_await(ask(session_id)) if callable(ask) else None
         return known if isinstance(known, str) and known else self.text(given, "agent") or agent_of(session_id)
 
     def check_depth(self) -> None:
@@ -121,11 +122,11 @@ class DelegatingTool(ABC):
                 f"Work may be handed down {most} times and this session stands at that depth: do it yourself",
             )
 
-    def child_id(self, dispatch: Dispatch, agent: str, instruction: str) -> str:
+    async def child_id(self, dispatch: Dispatch, agent: str, instruction: str) -> str:
         """Return the id of the child that a call starts: as the app says, which knows calls whose id came before."""
         ask = getattr(self.coordinator.get_capability("session.spawn"), "child_id", None)
         if callable(ask):
-            return str(ask(agent, dispatch.tool_call_id, instruction))
+            return str(await maybe_await(ask(agent, dispatch.tool_call_id, instruction)))
         return child_session_id(self.coordinator.session_id, dispatch.tool_call_id, agent)
 
     async def told_with(
@@ -135,7 +136,7 @@ class DelegatingTool(ABC):
         if depth == "none":
             return instruction
         context = self.coordinator.get("context")
-        messages = await context.get_messages() if hasattr(context, "get_messages") else []
+        messages = await maybe_await(context.get_messages()) if hasattr(context, "get_messages") else []
         return with_context(instruction, inherited_text(messages, depth, turns, scope, dispatch.tool_call_id))
 
     def preferences(self, given: Mapping[str, Any]) -> list[dict[str, Any]] | None:

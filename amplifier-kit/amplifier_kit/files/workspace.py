@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from amplifier_core.events import ARTIFACT_READ, ARTIFACT_WRITE
+from amplifier_core.utils.awaiting import plain_result
 from amplifier_kit.files.changes import Change, apply_changes
 from amplifier_kit.files.errors import FileError, shown
 from amplifier_kit.files.roots import Roots
@@ -150,7 +151,7 @@ class Workspace:
         if resolver is None:
             raise FileError("no_mention_resolver", f"{name} cannot be resolved here; give a path")
         try:
-            found = resolver.resolve(name)
+            found = plain_result(resolver.resolve(name))
         except Exception as error:
             raise FileError("mention_unresolved", f"{name} cannot be resolved: {error}") from error
         if found is None:
@@ -185,7 +186,7 @@ class Workspace:
 
     def _keep(self, checkpoints: Any, path: Path, call: FileCall) -> None:
         try:
-            checkpoints.before_write(path, tool=call.tool_name, tool_call_id=call.tool_call_id)
+            plain_result(checkpoints.before_write(path, tool=call.tool_name, tool_call_id=call.tool_call_id))
         except Exception as error:
             raise FileError(
                 "checkpoint_failed", f"nothing was written, because {shown(path)} could not be kept first: {error}"
@@ -212,7 +213,7 @@ def _is_mention(name: str) -> bool:
 
 def _note_after(checkpoints: Any, path: Path) -> str | None:
     try:
-        checkpoints.after_write(path)
+        plain_result(checkpoints.after_write(path))
     except Exception as error:
         logger.warning("The checkpoint of %s could not be completed: %s", shown(path), error)
         return f"the checkpoint of {shown(path)} could not be completed: {error}"

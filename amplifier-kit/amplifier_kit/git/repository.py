@@ -124,6 +124,8 @@ def _common_dir(git_dir: str) -> str:
     if text is None:
         return git_dir
     common_dir = os.path.realpath(os.path.join(git_dir, text))
+    if common_dir == git_dir:
+        return git_dir  # the sandbox's stand-in for a missing `commondir` leads to where it lies
     worktrees = os.path.dirname(git_dir)
     if os.path.basename(worktrees) != "worktrees" or os.path.dirname(worktrees) != common_dir:
         raise UnsafeRepositoryError(f"{git_dir}/commondir leads to {common_dir}, another repository")

@@ -22,6 +22,7 @@ from amplifier_core.events import (
 )
 from amplifier_core.llm_errors import ContextLengthError, LLMError
 from amplifier_core.message_models import ChatRequest, ResponseFormatJson, ResponseFormatJsonSchema
+from amplifier_core.utils.awaiting import maybe_await
 from amplifier_kit.loop.host import Host
 from amplifier_kit.loop.injection import with_injections
 from amplifier_kit.loop.reply import Reply, block_dict, checked_usage, read_reply
@@ -139,7 +140,7 @@ class Asker:
                 messages = smaller
                 response = await self._complete(choice.provider, self._request(messages))
             taken = (call_id for message in messages for call_id in tool_call_ids(message))
-            reply = read_reply(choice.provider, response, taken, keep_thinking=self.keeps_thinking)
+            reply = await read_reply(choice.provider, response, taken, keep_thinking=self.keeps_thinking)
             return response, reply, checked_usage(response, choice.name)
         except asyncio.CancelledError:
             # In this task, where the provider's own events have left the id of the request.
@@ -175,7 +176,7 @@ class Asker:
     async def _complete(self, provider: Any, request: ChatRequest) -> Any:
         """Call the provider; loops that stream override this."""
         options = {"extended_thinking": True} if self.settings.extended_thinking else {}
-        return await provider.complete(request, **options)
+        return await maybe_await(provider.complete(request, **options))
 
     async def _report_repairs(self, choice: Choice, repairs: list[Repair]) -> None:
         calls = [

@@ -14,11 +14,11 @@ import logging
 import time
 import uuid
 from collections.abc import Mapping, Sequence
-from inspect import isawaitable
 from typing import Any, Final, NamedTuple
 
 from amplifier_core.events import TOOL_ERROR, TOOL_POST, TOOL_PRE
 from amplifier_core.models import HookResult, ToolResult
+from amplifier_core.utils.awaiting import maybe_await
 from amplifier_kit.action import action_of, question_of
 from amplifier_kit.dispatches import dispatched
 from amplifier_kit.loop.edits import MOST_EDITS, EditError, edited_input, with_note
@@ -306,8 +306,7 @@ class CallRunner:
     async def _dispatched(self, tool: Any, payload: dict[str, Any]) -> Any:
         """Execute the tool in this task, known by its call to whoever looks the task up, or one that it started."""
         with dispatched(self.host.coordinator, {key: payload[key] for key in ("tool_call_id", "parallel_group_id")}):
-            returned = tool.execute(payload["tool_input"])
-            return await returned if isawaitable(returned) else returned
+            return await maybe_await(tool.execute(payload["tool_input"]))
 
     async def _posted(self, result: ToolResult, passage: Passage) -> Any:
         """Show a result to the hooks and return the content that the model reads."""

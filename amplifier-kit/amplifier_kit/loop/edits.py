@@ -11,9 +11,9 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from inspect import isawaitable
 from typing import Any, Final
 
+from amplifier_core.utils.awaiting import maybe_await
 from amplifier_kit.loop.host import Host
 
 __all__ = ["EDITED_INPUT", "MOST_EDITS", "EditError", "edited_input", "with_note"]
@@ -39,9 +39,7 @@ async def edited_input(host: Host, call_id: str) -> dict[str, Any] | None:
     if ask is None:
         return None
     try:
-        edited = ask(call_id)
-        if isawaitable(edited):
-            edited = await edited
+        edited = await maybe_await(ask(call_id))
         return None if edited is None else _checked(edited)
     except asyncio.CancelledError:
         raise

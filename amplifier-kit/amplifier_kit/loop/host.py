@@ -9,11 +9,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import AbstractContextManager, nullcontext
-from inspect import isawaitable
 from typing import Any, Final, NamedTuple
 
 from amplifier_core.hooks import HookRegistry
 from amplifier_core.models import HookResult
+from amplifier_core.utils.awaiting import maybe_await
 from amplifier_kit.loop.injection import Injections, ephemeral_items
 from amplifier_kit.loop.waiting import run_to_end
 
@@ -161,7 +161,5 @@ class Host:
 
     async def add(self, message: dict[str, Any]) -> None:
         """Add a message to the context, inside work that runs to its end anyway."""
-        added = self._context.add_message(message)
-        if isawaitable(added):
-            await added
+        await maybe_await(self._context.add_message(message))
         self.last_stored = message

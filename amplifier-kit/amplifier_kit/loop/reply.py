@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from pydantic import BaseModel
 
 from amplifier_core.message_models import Usage
+from amplifier_core.utils.awaiting import maybe_await
 from amplifier_kit.pairing import rename_calls, tool_call_ids, tool_call_names
 from amplifier_kit.usage import InvalidUsageError, UsageValueError, check_usage
 
@@ -35,12 +36,12 @@ class Reply(NamedTuple):
     calls: list[Call]
 
 
-def read_reply(provider: Any, response: Any, taken: Iterable[str], *, keep_thinking: bool = False) -> Reply:
+async def read_reply(provider: Any, response: Any, taken: Iterable[str], *, keep_thinking: bool = False) -> Reply:
     """Read a response; call ids are made to differ from each other and from those in `taken`.
 
     With `keep_thinking`, the message also carries its first thinking block under `thinking_block`.
     """
-    calls = [_call(entry) for entry in _entries(provider, response)]
+    calls = [_call(entry) for entry in await _entries(provider, response)]
     content = _content(response)
     text = _text(content)
     message: dict[str, Any] = {"role": "assistant", "content": content}
@@ -67,9 +68,9 @@ def _matched(message: dict[str, Any], calls: list[Call]) -> list[Call]:
     return known + [Call(call_id, names[call_id], {}, unread) for call_id in ids[len(calls) :]]
 
 
-def _entries(provider: Any, response: Any) -> list[Any]:
+async def _entries(provider: Any, response: Any) -> list[Any]:
     parse = getattr(provider, "parse_tool_calls", None)
-    parsed = parse(response) if callable(parse) else getattr(response, "tool_calls", None)
+    parsed = await maybe_await(parse(response)) if callable(parse) else getattr(response, "tool_calls", None)
     return list(parsed or [])
 
 

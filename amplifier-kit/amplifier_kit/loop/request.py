@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 from pydantic import ValidationError
 
 from amplifier_core.message_models import Message, ToolSpec
+from amplifier_core.utils.awaiting import maybe_await
 
 __all__ = ["Choice", "build_messages", "build_tools", "choose_provider", "view_of"]
 
@@ -55,9 +56,9 @@ async def view_of(context: Any, provider: Any, token_budget: int | None = None) 
     """Return the messages that a context gives for a request, as plain dicts; within a budget when one is given."""
     if hasattr(context, "get_messages_for_request"):
         budget = {} if token_budget is None else {"token_budget": token_budget}
-        view = await context.get_messages_for_request(provider=provider, **budget)
+        view = await maybe_await(context.get_messages_for_request(provider=provider, **budget))
     elif hasattr(context, "get_messages"):
-        view = await context.get_messages()
+        view = await maybe_await(context.get_messages())
     else:
         view = context.messages
     return [message if isinstance(message, dict) else _dumped(message) for message in view]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
-from inspect import isawaitable
 from typing import Any
 
 from amplifier_core.message_models import ChatRequest, ChatResponse, TextBlock, ToolCall, ToolCallBlock, Usage
 from amplifier_core.models import HookResult, ModelInfo, ProviderInfo, ToolResult
 from amplifier_core.testing import MockCoordinator
+from amplifier_core.utils.awaiting import maybe_await
 
 __all__ = ["ListContext", "LoopRig", "PlainTool", "ScriptedProvider", "call", "say"]
 
@@ -60,9 +60,7 @@ class ScriptedProvider:
         if isinstance(answer, BaseException):
             raise answer
         if callable(answer):
-            answer = answer(request)
-            if isawaitable(answer):
-                answer = await answer
+            answer = await maybe_await(answer(request))
         return answer
 
     def parse_tool_calls(self, response: Any) -> list[ToolCall]:
@@ -88,9 +86,7 @@ class PlainTool:
         """Return what the function returns, as a result."""
         self.inputs.append(input)
         await asyncio.sleep(0)
-        output = self._function(input)
-        if isawaitable(output):
-            output = await output
+        output = await maybe_await(self._function(input))
         return output if isinstance(output, ToolResult) else ToolResult(output=output)
 
 

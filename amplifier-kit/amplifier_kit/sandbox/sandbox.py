@@ -8,6 +8,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from amplifier_core.utils.awaiting import plain_result
 from amplifier_kit.log.location import amplifier_home
 from amplifier_kit.processes import command_environment
 from amplifier_kit.processes.programs import loader_variables
@@ -295,7 +296,7 @@ def settings_of(coordinator: Any, config: Mapping[str, Any] | None = None) -> Sa
     if settings.is_looser(session, module):
         logger.warning("the session requires the sandbox: what a module's config opens in it is ignored")
     is_trusted = coordinator.get_capability("plan.is_trusted") if settings != settings.shut() else None
-    if is_trusted is not None and is_trusted("sandbox") is not True:
+    if is_trusted is not None and plain_result(is_trusted("sandbox")) is not True:
         logger.warning("the project is not trusted: what its files open in the sandbox is ignored")
         return settings.shut()
     return settings

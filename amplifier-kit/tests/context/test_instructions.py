@@ -43,7 +43,7 @@ async def test_a_factory_replaces_stored_system_messages(context: BaseContext) -
     async def factory() -> str:
         return "derived"
 
-    context.set_system_prompt_factory(factory)
+    await context.set_system_prompt_factory(factory)  # published callers await it, others do not
     view = await context.get_messages_for_request()
     assert view[0] == {"role": "system", "content": "derived"}
     assert await system_texts(context) == ["derived", "from a hook"]

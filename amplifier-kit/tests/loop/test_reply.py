@@ -13,9 +13,9 @@ from amplifier_kit.usage import InvalidUsageError
 PROVIDER = ScriptedProvider()
 
 
-def test_text_and_calls() -> None:
+async def test_text_and_calls() -> None:
     """An answer has text, a message to keep and its calls in order."""
-    reply = read_reply(PROVIDER, call(("1", "grep", {"q": "x"}), ("2", "ls", {}), text="let me see"), ())
+    reply = await read_reply(PROVIDER, call(("1", "grep", {"q": "x"}), ("2", "ls", {}), text="let me see"), ())
     assert reply.text == "let me see"
     assert reply.calls == [Call("1", "grep", {"q": "x"}), Call("2", "ls", {})]
     assert reply.message is not None
@@ -26,22 +26,24 @@ def test_text_and_calls() -> None:
     assert [block["type"] for block in reply.message["content"]] == ["text", "tool_call", "tool_call"]
 
 
-def test_an_answer_that_says_nothing_is_not_kept() -> None:
+async def test_an_answer_that_says_nothing_is_not_kept() -> None:
     """An empty assistant message would be refused by services for ever after."""
-    assert read_reply(PROVIDER, ChatResponse(content=[]), ()).message is None
+    assert (await read_reply(PROVIDER, ChatResponse(content=[]), ())).message is None
 
 
-def test_metadata_is_kept() -> None:
+async def test_metadata_is_kept() -> None:
     """What a provider wants to see again stays with the message."""
-    reply = read_reply(PROVIDER, say("x", metadata={"id": "r1"}), ())
+    reply = await read_reply(PROVIDER, say("x", metadata={"id": "r1"}), ())
     assert reply.message is not None
     assert reply.message["metadata"] == {"id": "r1"}
 
 
-def test_thinking_is_kept_when_asked() -> None:
+async def test_thinking_is_kept_when_asked() -> None:
     """The first thinking block is stored separately for loops that want that."""
     response = ChatResponse(content=[ThinkingBlock(thinking="hm", signature="s"), TextBlock(text="x")])
-    plain, keeping = (read_reply(PROVIDER, response, (), keep_thinking=keep).message or {} for keep in (False, True))
+    plain, keeping = [
+        (await read_reply(PROVIDER, response, (), keep_thinking=keep)).message or {} for keep in (False, True)
+    ]
     assert "thinking_block" not in plain
     assert keeping["thinking_block"]["signature"] == "s"
 
@@ -58,29 +60,29 @@ def test_thinking_is_kept_when_asked() -> None:
         (7, {}, "must be an object, got int"),
     ],
 )
-def test_arguments_of_every_shape(arguments: Any, read: Any, problem: str | None) -> None:
+async def test_arguments_of_every_shape(arguments: Any, read: Any, problem: str | None) -> None:
     """Arguments may be absent, text or an object; anything else is a problem the model is told of."""
     provider = SimpleNamespace(parse_tool_calls=lambda _: [{"id": "1", "tool": "t", "arguments": arguments}])
-    [made] = read_reply(provider, ChatResponse(content=[]), ()).calls
+    [made] = (await read_reply(provider, ChatResponse(content=[]), ())).calls
     assert made.arguments == read
     assert (problem or "") in (made.problem or "")
     assert (made.problem is None) == (problem is None)
 
 
-def test_a_call_that_only_a_block_speaks_of_is_known() -> None:
+async def test_a_call_that_only_a_block_speaks_of_is_known() -> None:
     """A call that the provider did not parse still needs a result."""
     response = ChatResponse(content=[ToolCallBlock(id="x", name="ghost", input={})])
-    [made] = read_reply(PROVIDER, response, ()).calls
+    [made] = (await read_reply(PROVIDER, response, ())).calls
     assert (made.id, made.name) == ("x", "ghost")
     assert made.problem is not None
 
 
-def test_ids_are_made_to_differ() -> None:
+async def test_ids_are_made_to_differ() -> None:
     """Ids that are empty, taken or used twice are replaced, in the message and in the calls."""
     response = ChatResponse(
         content=[], tool_calls=[ToolCall(id=i, name="t", arguments={}) for i in ("a", "a", "", "b")]
     )
-    reply = read_reply(PROVIDER, response, {"b"})
+    reply = await read_reply(PROVIDER, response, {"b"})
     ids = [made.id for made in reply.calls]
     assert ids == ["a", "a_2", "call", "b_2"]
     assert reply.message is not None
@@ -88,9 +90,9 @@ def test_ids_are_made_to_differ() -> None:
 
 
 @pytest.mark.parametrize("response", ["plain", SimpleNamespace(content="plain"), SimpleNamespace(text="plain")])
-def test_plain_answers(response: Any) -> None:
+async def test_plain_answers(response: Any) -> None:
     """Old and simple providers answer with text."""
-    reply = read_reply(SimpleNamespace(), response, ())
+    reply = await read_reply(SimpleNamespace(), response, ())
     assert reply.text == "plain"
     assert reply.message == {"role": "assistant", "content": "plain"}
 

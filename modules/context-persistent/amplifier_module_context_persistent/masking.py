@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from amplifier_core.utils.awaiting import plain_result
 from amplifier_kit.redaction import MASK, Redactor, live_values_from_env, live_values_from_plan
 
 __all__ = ["mask_for", "masked_count"]
@@ -30,7 +31,7 @@ def mask_for(coordinator: Any) -> Callable[[Message], Message]:
         nonlocal own
         offered = coordinator.get_capability("redaction.scrub")
         if callable(offered):
-            return offered(message)
+            return plain_result(offered(message))
         if own is None:
             live = [*live_values_from_env(os.environ), *live_values_from_plan(coordinator.config)]
             own = Redactor(live, rules=("secrets",))

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from amplifier_core.session import get_session
+from amplifier_core.utils.awaiting import plain_result
 from amplifier_module_hook_shell._entry import Hook
 from amplifier_module_hook_shell._moments import Moment
 from amplifier_module_hook_shell._reports import NAME, Reports
@@ -107,7 +108,7 @@ class Library:
     def _said(self, capability: str, *arguments: Any) -> bool:
         ask = self._coordinator.get_capability(capability)
         try:
-            return callable(ask) and ask(*arguments) is True
+            return callable(ask) and plain_result(ask(*arguments)) is True
         except Exception as error:
             logger.error("hook-shell: %s cannot say: %r", capability, error, exc_info=error)
             return False

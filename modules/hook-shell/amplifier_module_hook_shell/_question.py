@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Final
 
 from amplifier_core.message_models import ChatRequest, Message
+from amplifier_core.utils.awaiting import maybe_await, plain_result
 from amplifier_kit.loop.request import choose_provider
 from amplifier_kit.loop.waiting import Expired, Stopped, bounded
 from amplifier_module_hook_shell._answer import Answer, AnswerError, read_json
@@ -56,7 +57,7 @@ class Question:
     def _spent(self) -> str | None:
         budget = self._coordinator.get_capability("session.budget")
         check = getattr(budget, "check", None)
-        return None if check is None else check()
+        return None if check is None else plain_result(check())
 
     def _span(self, name: str) -> AbstractContextManager[Any]:
         open_span = getattr(self._coordinator, "span", None)
@@ -71,7 +72,7 @@ class Question:
         text = prompt.replace(_ARGUMENTS, shown) if _ARGUMENTS in prompt else f"{prompt}\n\n{shown}"
         messages = [Message(role="system", content=_RULES), Message(role="user", content=text)]
         request = ChatRequest(messages=messages, max_output_tokens=_TOKENS, metadata={"stream": False})
-        response = await provider.complete(request)
+        response = await maybe_await(provider.complete(request))
         return "".join(getattr(block, "text", "") for block in response.content if block.type == "text")
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 from weakref import WeakKeyDictionary
 
 from amplifier_core.models import HookResult
+from amplifier_core.utils.awaiting import plain_result
 from amplifier_module_hooks_approval._settings import Settings
 
 if TYPE_CHECKING:
@@ -149,7 +150,7 @@ class ApprovalPolicy:
     def _is_remembered(self, action: str, details: Mapping[str, Any]) -> bool:
         """Tell whether a person has allowed exactly this for good, as far as the app knows."""
         ask = self._coordinator.get_capability(REMEMBERED)
-        return callable(ask) and ask(action, details) is True
+        return callable(ask) and plain_result(ask(action, details)) is True
 
     def _is_marked(self, name: str) -> bool:
         tool = (self._coordinator.get("tools") or {}).get(name)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Mapping
-from inspect import isawaitable
+from collections.abc import Coroutine, Mapping
 from typing import Any, Final, NamedTuple
 
 from amplifier_core import ApprovalRequest
 from amplifier_core.approval import ApprovalTimeoutError
+from amplifier_core.utils.awaiting import maybe_await, plain_result
 from amplifier_module_hooks_approval._policy import risk_of
 from amplifier_module_hooks_approval._settings import Settings
 
@@ -90,7 +90,7 @@ class ProviderDesk:
         provider = self._provider
         try:
             request = self._request(question)
-            given = await _in_time(provider.request_approval(request), request.timeout)
+            given = await _in_time(maybe_await(provider.request_approval(request)), request.timeout)
         except (_Late, ApprovalTimeoutError):
             return self._timed_out()
         except Exception as error:
@@ -120,17 +120,15 @@ class ProviderDesk:
     def _scrubbed(self, value: Any) -> Any:
         """Return what may be shown: without secrets, where the session knows how to find them."""
         scrub = self._coordinator.get_capability("redaction.scrub")
-        return value if scrub is None else scrub(value)
+        return value if scrub is None else plain_result(scrub(value))
 
 
-async def _in_time(answer: Any, timeout: float | None) -> Any:
+async def _in_time(answer: Coroutine[Any, Any, Any], timeout: float | None) -> Any:
     """Return what a provider answers; raise _Late when it does not in time, RuntimeError when it gives up.
 
     The provider runs in a task of its own, so that a deadline, its own cancellation and that of the session are told
     apart. Whatever ends this, the provider is told to stop.
     """
-    if not isawaitable(answer):
-        return answer
     asking = asyncio.ensure_future(answer)
     try:
         await asyncio.wait({asking}, timeout=timeout)

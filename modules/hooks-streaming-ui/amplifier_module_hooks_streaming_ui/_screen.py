@@ -12,6 +12,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any, Final, Literal, NamedTuple
 
+from amplifier_core.utils.awaiting import await_soon
 from amplifier_module_hooks_streaming_ui._plain import plain
 
 logger = logging.getLogger(__name__)
@@ -50,13 +51,17 @@ class Screen:
             return
         try:
             if display is not None:
-                display.show_message("\n".join(line.text for line in safe), level, self._source)
+                shown = display.show_message("\n".join(line.text for line in safe), level, self._source)
+                await_soon(shown, lambda error: self._complain(target, error))
             else:
                 _write(target, safe)
         except Exception as error:
-            if target is not self._broken:
-                logger.warning("%s cannot write to %r: %s", self._source, target, error)
-            self._broken = target
+            self._complain(target, error)
+
+    def _complain(self, target: Any, error: Exception) -> None:
+        if target is not self._broken:
+            logger.warning("%s cannot write to %r: %s", self._source, target, error)
+        self._broken = target
 
 
 def _write(stream: Any, lines: Sequence[Line]) -> None:

@@ -14,6 +14,7 @@ from amplifier_core.events import (
     TOOL_POST,
     TOOL_PRE,
 )
+from amplifier_core.utils.awaiting import plain_result
 from amplifier_module_hooks_streaming_ui._line_buffer import LineBuffer
 from amplifier_module_hooks_streaming_ui._screen import Level, Line, Screen
 from amplifier_module_hooks_streaming_ui._settings import Settings
@@ -181,7 +182,7 @@ class StreamingUI:
         if scrub is None:
             return value
         try:
-            return scrub(value)
+            return plain_result(scrub(value))
         except Exception as error:
             logger.error("%s shows less than it should, redaction failed: %s", NAME, error, exc_info=error)
             return _UNSHOWN

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from inspect import isawaitable
 from typing import Any, ClassVar, Final
 
 from amplifier_core.events import SESSION_END, SESSION_START
+from amplifier_core.utils.awaiting import maybe_await
 from amplifier_kit.loop import (
     Asker,
     CallRunner,
@@ -103,9 +103,9 @@ class EventsTurn(Turn):
         compact = getattr(self._context, "compact", None)
         if should_compact is None or compact is None:
             return
-        if await _awaited(should_compact()) is True:
+        if await maybe_await(should_compact()) is True:
             await self.host.ask(PRE_COMPACT, {"orchestrator": NAME})
-            await _awaited(compact())
+            await maybe_await(compact())
 
     async def answer(self, choice: Choice) -> Outcome:
         """Return the answer, or what the provider's failure says."""
@@ -116,7 +116,3 @@ class EventsTurn(Turn):
                 raise
             text = f"Error: provider '{choice.name}' gave no answer: {error}"
             return Outcome(text, "error", "error")
-
-
-async def _awaited(value: Any) -> Any:
-    return await value if isawaitable(value) else value

@@ -7,11 +7,11 @@ import logging
 import re
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
-from inspect import isawaitable
 from typing import Any, Final, NamedTuple
 
 from amplifier_core.events import PROVIDER_RESOLVE
 from amplifier_core.message_models import ChatRequest, Message
+from amplifier_core.utils.awaiting import maybe_await
 from amplifier_kit.loop import Choice, Host
 from amplifier_kit.loop.reply import read_reply
 from amplifier_kit.loop.waiting import bounded
@@ -74,8 +74,8 @@ class Judge:
             model=model,
         )
         with self._host.span("goal:judge"):
-            response = await provider.complete(request)
-        text = read_reply(provider, response, ()).text.strip()
+            response = await maybe_await(provider.complete(request))
+        text = (await read_reply(provider, response, ())).text.strip()
         found = _ANSWER.match(text)
         if found is None:
             return Judgement(False, text or "the judge gave no answer")
@@ -108,9 +108,7 @@ class Judge:
         if not callable(resolve):
             return []
         try:
-            answer = resolve(self._settings.model_role)
-            if isawaitable(answer):
-                answer = await answer
+            answer = await maybe_await(resolve(self._settings.model_role))
         except Exception as error:
             logger.warning("model_role_resolver failed for '%s': %s", self._settings.model_role, error)
             return []
@@ -122,7 +120,7 @@ class Judge:
         if not set(pattern) & set("*?["):
             return pattern
         try:
-            models = await bounded(self._providers[name].list_models(), timeout=_LIST_SECONDS)
+            models = await bounded(maybe_await(self._providers[name].list_models()), timeout=_LIST_SECONDS)
         except Exception as error:
             logger.debug("Provider '%s' does not say which models it has: %s", name, error)
             return None

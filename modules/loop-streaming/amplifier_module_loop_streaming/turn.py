@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from amplifier_core.events import CONTENT_BLOCK_DELTA, CONTENT_BLOCK_END, CONTENT_BLOCK_START
 from amplifier_core.message_models import ChatRequest, ChatResponse, TextBlock
+from amplifier_core.utils.awaiting import maybe_await
 from amplifier_kit.loop import Asker, Choice, LoopMemory, Outcome, Reply, Turn
 from amplifier_kit.loop.request import choose_provider
 from amplifier_module_loop_streaming.settings import StreamingSettings
@@ -58,7 +59,7 @@ class StreamingAsker(Asker):
         calls: list[Any] = []
         usage: Any = None
         place = {"block_type": "text", "block_index": 0}
-        async for piece in stream(request, tools=list(self.tools.values())):
+        async for piece in await maybe_await(stream(request, tools=list(self.tools.values()))):
             calls += piece.get("tool_calls") or []
             usage = piece.get("usage") or usage
             text = piece.get("content")
@@ -157,7 +158,7 @@ class StreamingTurn(Turn):
 
     async def history(self) -> list[dict[str, Any]]:
         """Return the conversation so far."""
-        messages: list[dict[str, Any]] = await self._context.get_messages()
+        messages: list[dict[str, Any]] = await maybe_await(self._context.get_messages())
         return messages
 
     def completion_facts(self) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
@@ -10,6 +11,7 @@ from typing import Any, ClassVar, Final
 
 from amplifier_core import ChatRequest, ConfigField, ModelInfo, capabilities
 from amplifier_core.llm_errors import ConfigurationError, ContextLengthError, InvalidToolCallError, NotFoundError
+from amplifier_core.utils.awaiting import await_soon
 from amplifier_kit.llm import OPENAI, Answer, FinishReason, LLMCall, LLMProvider, LLMResponse, Mode, Tokens, Wire
 from amplifier_kit.local_model import INSTALL_COMMAND, find_local_model
 from amplifier_kit.log.location import amplifier_home
@@ -281,7 +283,8 @@ class LocalProvider(LLMProvider):
     def _show(self, message: str) -> None:
         display = getattr(self.coordinator, "display_system", None)
         if display is not None:
-            display.show_message(message, "info", f"provider:{self.name}")
+            shown = display.show_message(message, "info", f"provider:{self.name}")
+            await_soon(shown, lambda error: logging.getLogger(__name__).warning("A message is not shown: %s", error))
 
     # -- models --
 

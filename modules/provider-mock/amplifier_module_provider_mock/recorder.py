@@ -9,6 +9,7 @@ from typing import Any
 
 from amplifier_core import llm_errors
 from amplifier_core.llm_errors import LLMError
+from amplifier_core.utils.awaiting import maybe_await, plain_result
 from amplifier_module_provider_mock.yaml_file import YamlError, read_yaml, write_yaml
 
 logger = logging.getLogger("amplifier_module_provider_mock")
@@ -32,7 +33,7 @@ class Recording:
 
     def keep(self, entry: dict[str, Any]) -> None:
         """Add an entry; the file is a valid scenario after each."""
-        self._entries.append(self._scrub(entry) if self._scrub is not None else entry)
+        self._entries.append(plain_result(self._scrub(entry)) if self._scrub is not None else entry)
         # Parent and children write the same file, each its own part of it.
         content = self._content()
         if self._agent is None:
@@ -72,7 +73,7 @@ class RecordingProvider:
     async def complete(self, request: Any, **kwargs: Any) -> Any:
         """Return what the provider returns, and write it down; a provider's error is written down too."""
         try:
-            response = await self._provider.complete(request, **kwargs)
+            response = await maybe_await(self._provider.complete(request, **kwargs))
         except LLMError as error:
             self._recording.keep({"error": _error(error)})
             raise

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from amplifier_core.utils.awaiting import maybe_await, plain_result
 from amplifier_kit.delegation.problem import Problem, told
 
 __all__ = ["known_roles", "preferences_of_role"]
@@ -15,7 +15,7 @@ def known_roles(coordinator: Any) -> list[str]:
     """Return the roles that the session knows; none when nobody resolves roles."""
     roles = getattr(coordinator.get_capability("model_role_resolver"), "known_roles", None)
     if callable(roles):
-        roles = roles()
+        roles = plain_result(roles())
     if isinstance(roles, str) or not isinstance(roles, Iterable):
         return []
     return [role for role in roles if isinstance(role, str)]
@@ -28,8 +28,7 @@ async def preferences_of_role(coordinator: Any, role: str) -> list[dict[str, Any
         there = f"there are {', '.join(roles)}" if roles else "this session has no roles: leave it out"
         raise Problem("invalid_input", f"'model_role' {role!r:.100} is not known; {there}")
     try:
-        found = coordinator.get_capability("model_role_resolver").resolve(role)
-        found = await found if inspect.isawaitable(found) else found
+        found = await maybe_await(coordinator.get_capability("model_role_resolver").resolve(role))
     except Exception as error:
         raise Problem("routing_failed", f"The models of the role {role!r} cannot be told: {told(error)}") from error
     return [dict(entry) for entry in found or () if isinstance(entry, Mapping)]

@@ -72,7 +72,7 @@ class DelegateTool(DelegatingTool):
         depth, scope = self._wanted(given, "recent" if session_id is None else "none")
         told = await self.told_with(instruction, dispatch, depth, self._turns(given), scope)
         if session_id is not None:
-            return self._resumed(given, session_id, told, dispatch)
+            return await self._resumed(given, session_id, told, dispatch)
         agent = self.agent(given)
         self.check_depth()
         role = self.text(given, "model_role") if self._features.selects_provider else None
@@ -80,7 +80,7 @@ class DelegateTool(DelegatingTool):
         return Order(
             agent=agent,
             instruction=told,
-            session_id=self.child_id(dispatch, agent, told),
+            session_id=await self.child_id(dispatch, agent, told),
             dispatch=dispatch,
             provider_preferences=preferences,
             self_delegation_depth=self._own_depth() if agent == SELF else 0,
@@ -113,12 +113,12 @@ class DelegateTool(DelegatingTool):
             }
         return ToolResult(output=output)
 
-    def _resumed(self, given: Mapping[str, Any], session_id: str, told: str, dispatch: Dispatch) -> Order:
+    async def _resumed(self, given: Mapping[str, Any], session_id: str, told: str, dispatch: Dispatch) -> Order:
         if not self._features.resumes:
             raise Problem(
                 "feature_off", "Agents cannot go on in this session: leave 'session_id' out and start a new one"
             )
-        agent = self.resumed_agent(given, session_id)
+        agent = await self.resumed_agent(given, session_id)
         return Order(agent=agent, instruction=told, session_id=session_id, is_resumed=True, dispatch=dispatch)
 
     def _own_depth(self) -> int:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from amplifier_core.utils.awaiting import plain_result
 from amplifier_module_tool_mcp._spec import ServerSpec, SpecError, read_spec
 
 VARIABLE: Final = "AMPLIFIER_MCP_CONFIG"
@@ -73,7 +74,7 @@ def find_servers(
 
 def _is_vouched_for(is_trusted: Callable[[str], bool] | None) -> bool:
     try:
-        return is_trusted is not None and is_trusted(_MODULE) is True
+        return is_trusted is not None and plain_result(is_trusted(_MODULE)) is True
     except Exception:  # who cannot say does not vouch; what else is known of the project counts
         return False
 
@@ -88,7 +89,7 @@ def _distrust(is_trusted: Callable[[], bool] | None) -> str:
     if is_trusted is None:
         return "nobody says that this project is trusted, so that its servers are not started"
     try:
-        trusted = is_trusted()
+        trusted = plain_result(is_trusted())
     except Exception as error:
         return f"it cannot be told whether this project is trusted ({error}), so that its servers are not started"
     return "" if trusted is True else "this project is not trusted, so that its servers are not started"

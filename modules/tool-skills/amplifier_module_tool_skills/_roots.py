@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from amplifier_core.utils.awaiting import maybe_await
 from amplifier_module_tool_skills._settings import Settings, texts
 
 ENVIRONMENT: Final = "AMPLIFIER_SKILLS_DIR"
@@ -98,7 +99,7 @@ async def _add(roots: Roots, coordinator: Any, source: str) -> None:
         why = f"nobody here fetches skills: no module or app offers the capability {SOURCES!r}"
     elif source.startswith("@"):
         resolver = coordinator.get_capability("mention_resolver")
-        path = resolver.resolve(source) if resolver is not None else None
+        path = await maybe_await(resolver.resolve(source)) if resolver is not None else None
         why = "it leads to no folder" if resolver is not None else "there is no capability 'mention_resolver'"
     else:
         path, why = _local(roots.project, source), ""
@@ -113,10 +114,5 @@ def _local(project: Path, source: str) -> Path:
 
 
 async def _fetched(coordinator: Any, source: str) -> Any:
-    from inspect import isawaitable
-
     resolve = coordinator.get_capability(SOURCES)
-    if resolve is None:
-        return None
-    found = resolve(source)
-    return await found if isawaitable(found) else found
+    return None if resolve is None else await maybe_await(resolve(source))

@@ -86,7 +86,7 @@ class TaskTool(DelegatingTool):
         told = await self.told_with(instruction, dispatch, depth, self._turns(given))
         preferences = self.preferences(given)
         if session_id is not None:
-            agent = self.resumed_agent(given, session_id)
+            agent = await self.resumed_agent(given, session_id)
             return Order(agent=agent, instruction=told, session_id=session_id, is_resumed=True, dispatch=dispatch)
         agent = self.agent(given)
         self.check_depth()
@@ -94,7 +94,7 @@ class TaskTool(DelegatingTool):
         return Order(
             agent=agent,
             instruction=told,
-            session_id=self.child_id(dispatch, agent, told),
+            session_id=await self.child_id(dispatch, agent, told),
             dispatch=dispatch,
             provider_preferences=preferences,
             self_delegation_depth=(own if isinstance(own, int) else 0) + 1 if agent == SELF else 0,

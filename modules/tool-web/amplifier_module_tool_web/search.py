@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Final
 
 from amplifier_core import ToolResult
+from amplifier_core.utils.awaiting import maybe_await
 from amplifier_module_tool_web.failure import Failure
 from amplifier_module_tool_web.settings import Settings
 
@@ -49,7 +50,7 @@ class WebSearchTool:
         deadline = asyncio.timeout(self._settings.timeout)
         try:
             async with deadline:
-                found = await search(query, self._settings.max_results)
+                found = await maybe_await(search(query, self._settings.max_results))
         except Exception as error:
             if isinstance(error, TimeoutError) and deadline.expired():
                 raise Failure("timeout", f"the search was not done after {self._settings.timeout:g} s") from None

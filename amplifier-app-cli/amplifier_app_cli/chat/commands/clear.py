@@ -10,9 +10,8 @@ if TYPE_CHECKING:
 
 async def clear(chat: Conversation, words: str) -> None:
     """Forget the conversation; the log and a backup of the transcript keep it."""
-    from amplifier_app_cli.chat.ledger import keep
+    from amplifier_app_cli.chat.ledger import replace
 
-    await chat.coordinator.get("context").clear()
-    await keep(chat)
+    await replace(chat, [])
     chat.preface = ""
     chat.screen.show("the conversation starts anew; what was said stays in the log")

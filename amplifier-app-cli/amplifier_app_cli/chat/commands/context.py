@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from inspect import isawaitable
 from typing import TYPE_CHECKING, Any
+
+from amplifier_core.utils.awaiting import maybe_await
 
 if TYPE_CHECKING:
     from amplifier_app_cli.chat.conversation import Conversation
@@ -16,7 +17,7 @@ async def show(chat: Conversation, words: str) -> None:
     from amplifier_app_cli.ui.folding import folded
 
     lines = [counted(len(await messages_of(chat)), "message")]
-    kept = _asked(chat, "context.request_retention")
+    kept = await _asked(chat, "context.request_retention")
     if kept:
         lines.append(
             f"last request: {counted(kept['request_messages'], 'message')}, about {kept['request_tokens']:,} of "
@@ -24,13 +25,12 @@ async def show(chat: Conversation, words: str) -> None:
         )
         if kept.get("strategy_level"):
             lines.append(f"made shorter: {kept['messages_removed']} removed, {kept['messages_truncated']} truncated")
-    used = _asked(chat, "context.foreground_usage")
+    used = await _asked(chat, "context.foreground_usage")
     if used:
         lines.append(f"measured: {used['measured_tokens']:,} tokens")
     assemble = chat.coordinator.get_capability("context.instruction_assembly")
     if callable(assemble):
-        text = assemble()
-        lines.append(f"instructions: {len(await text if isawaitable(text) else text):,} characters")
+        lines.append(f"instructions: {len(await maybe_await(assemble())):,} characters")
     chat.screen.show(folded("\n".join(lines), chat.width - 1))
 
 
@@ -41,11 +41,8 @@ async def compact(chat: Conversation, words: str) -> None:
 
     context = chat.coordinator.get("context")
     before = len(await messages_of(chat))
-    wanted = context.should_compact() if hasattr(context, "should_compact") else False
-    if await wanted if isawaitable(wanted) else wanted:
-        done = context.compact()
-        if isawaitable(done):
-            await done
+    if hasattr(context, "should_compact") and await maybe_await(context.should_compact()):
+        await maybe_await(context.compact())
         await keep(chat)
         chat.screen.show(f"{before} messages before, {len(await messages_of(chat))} now")
         return
@@ -56,7 +53,7 @@ async def compact(chat: Conversation, words: str) -> None:
     chat.screen.show(folded(told, chat.width - 1))
 
 
-def _asked(chat: Conversation, capability: str) -> dict[str, Any] | None:
+async def _asked(chat: Conversation, capability: str) -> dict[str, Any] | None:
     ask = chat.coordinator.get_capability(capability)
-    told = ask() if callable(ask) else None
+    told = await maybe_await(ask()) if callable(ask) else None
     return told if isinstance(told, dict) else None

@@ -47,12 +47,12 @@ def _answering(chat: Conversation) -> tuple[str, Any]:
 async def _check(chat: Conversation, one: Any, wanted: str) -> None:
     """Note when the provider does not list the model: its list need not be complete."""
     import asyncio
-    from inspect import isawaitable
+
+    from amplifier_core.utils.awaiting import maybe_await
 
     try:
         async with asyncio.timeout(5.0):
-            listed = one.list_models()
-            known = [str(getattr(item, "id", item)) for item in (await listed if isawaitable(listed) else listed)]
+            known = [str(getattr(item, "id", item)) for item in await maybe_await(one.list_models())]
     except Exception as error:  # whatever keeps it from telling, the model may be there
         chat.screen.show(
             plain(f"note: the models could not be listed: {type(error).__name__}: {chat.scrub(str(error))}")

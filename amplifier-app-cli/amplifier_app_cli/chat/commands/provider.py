@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from inspect import isawaitable
 from typing import TYPE_CHECKING, Any
 
 from amplifier_app_cli.ui.plain import plain
+from amplifier_core.utils.awaiting import maybe_await
 
 if TYPE_CHECKING:
     from amplifier_app_cli.chat.conversation import Conversation
@@ -73,8 +73,7 @@ async def _models(chat: Conversation, name: str, *, is_test: bool) -> None:
     started = time.monotonic()
     try:
         async with asyncio.timeout(_SECONDS):
-            listed = one.list_models()
-            models = await listed if isawaitable(listed) else listed
+            models = await maybe_await(one.list_models())
     except TimeoutError:
         chat.screen.show(chat.ink("bad", plain(f"{name}: no answer within {_SECONDS:g} s")))
         return

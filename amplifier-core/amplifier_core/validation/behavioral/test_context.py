@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from amplifier_core.utils.awaiting import maybe_await
+
 _METHODS = ("add_message", "get_messages_for_request", "get_messages", "set_messages", "clear")
 
 
@@ -95,5 +97,4 @@ async def _call_without_arguments(context: Any, name: str) -> Any:
         inspect.signature(method).bind()
     except TypeError:
         pytest.skip(f"{name}() takes arguments")
-    answer = method()
-    return await answer if inspect.isawaitable(answer) else answer
+    return await maybe_await(method())

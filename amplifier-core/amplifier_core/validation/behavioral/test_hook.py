@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from inspect import isawaitable
 from typing import TYPE_CHECKING, Any
 
 import pytest
+
+from amplifier_core.utils.awaiting import maybe_await
 
 if TYPE_CHECKING:
     from amplifier_core.coordinator import ModuleCoordinator
@@ -47,9 +48,7 @@ class HookBehaviorTests:
     async def test_cleanup_does_not_raise(self, hook_cleanup: Any) -> None:
         """The cleanup runs through."""
         if callable(hook_cleanup):
-            outcome = hook_cleanup()
-            if isawaitable(outcome):
-                await outcome
+            await maybe_await(hook_cleanup())
 
     @pytest.mark.asyncio
     async def test_handler_does_not_crash_on_malformed_data(
