@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -14,6 +14,7 @@ from amplifier_app_cli.chat.editor import EditorError, edited, editor_of
 from amplifier_app_cli.chat.ink import Tone
 from amplifier_app_cli.chat.json_input import InputProblem, difference, read, without_modelines, written
 from amplifier_app_cli.chat.layout import wrapped
+from amplifier_app_cli.chat.pages import Line, Pages
 from amplifier_app_cli.chat.preview import preview
 from amplifier_app_cli.chat.question import (
     ALLOW_ALWAYS,
@@ -28,6 +29,7 @@ from amplifier_app_cli.chat.question import (
     is_for_good,
     is_kernels,
     later,
+    lets_nothing_run,
     refusal,
 )
 from amplifier_app_cli.chat.sparing import can_be_spared, unless_denied
@@ -43,7 +45,14 @@ if TYPE_CHECKING:
 
 #: Answers that are none, before the question counts as refused.
 _PATIENCE: Final = 3
-_LINES_SHOWN: Final = 60
+#: Rows that a question and the line of its answer take below a page.
+_BELOW: Final = 3
+#: What shows the next page.
+_NEXT_PAGE: Final = ("", "space", "more")
+#: Characters of an input that are laid out in a thread.
+_LARGE: Final = 50_000
+#: A text that is longer is not broken between words.
+_LONG_TEXT: Final = 10_000
 _CALLS_KNOWN: Final = 100
 #: Before hooks that mask secrets in what they pass on: a rule is about the input as it will run.
 _FIRST: Final = -1000
@@ -253,14 +262,16 @@ class TerminalApproval:
     # -- the question --
 
     async def _answer(self, question: Question) -> str:
-        self._put(question)
+        if (early := await self._put(question)) is not None:
+            return early
         label = self._label(question)
         patience = _PATIENCE
         while patience:
             typed = await self._person.ask(label)
             word = typed.strip().lower() if typed is not None else ""
-            if word in ("v", "view") and question.lines:
-                self._person.show("\n".join(map(self._toned, question.lines)))
+            if word in ("v", "view") and question.is_long:
+                if (early := await self._put(question)) is not None:
+                    return early
                 continue
             if word in WORDS_FOR_HELP and chosen(question.options, word) is None:
                 self._explain(explanation(question))
@@ -339,7 +350,8 @@ class TerminalApproval:
             show("nothing was changed")
             return False
         lines = visible(str(self._scrub("\n".join(difference(before, after))))).split("\n")
-        show("\n".join(map(self._toned, lines)))
+        ink = self._person.ink
+        show("\n".join(ink(tone, line) if (tone := _tone(line)) else line for line in lines))
         self._edits[details["tool_call_id"]] = after
         return True
 
@@ -354,31 +366,68 @@ class TerminalApproval:
 
     # -- what is shown --
 
-    def _put(self, question: Question) -> None:
-        person, ink = self._person, self._person.ink
-        self._say("bold", visible(str(self._scrub(question.prompt))))
-        if question.asked is not None:
-            if question.asked.asker:
-                person.show("\n".join(wrapped(visible(f"asked by the agent {question.asked.asker}"), person.width - 1)))
-            tool = question.asked.details.get("tool_name")
-            about = question.asked.details.get("tool_input", question.asked.details)
-            shown = "\n".join(preview(about, self._project))
-            question.lines = visible(str(self._scrub(shown))).split("\n") if shown else []
-            if tool:
-                person.show(visible(f"tool: {tool}"))
-        hidden = len(question.lines) - _LINES_SHOWN
-        lines = [*map(self._toned, question.lines[:_LINES_SHOWN])]
-        if hidden > 0:
-            lines.append(ink("bold", f"… {hidden} more lines: v shows all"))
-        else:
-            question.lines = []
-        if lines:
-            person.show("\n".join(lines))
+    def _shown(self, question: Question) -> list[Line]:
+        """Return everything that the person is to see of a question, made visible to the last character."""
+        lines = [Line(text, "bold") for text in self._laid_out(self._safe(question.prompt))]
+        asked = question.asked
+        if asked is not None:
+            if asked.asker:
+                lines += map(Line, self._laid_out(visible(f"asked by the agent {asked.asker}")))
+            if tool := asked.details.get("tool_name"):
+                lines.append(Line(visible(f"tool: {tool}")))
+            lines += [Line(self._safe(text)) for text in self._surroundings(asked.details)]
+            about = asked.details.get("tool_input", asked.details)
+            if shown := "\n".join(preview(about, self._project)):
+                lines += [Line(text, _tone(text)) for text in self._safe(shown).split("\n")]
         if not question.is_plain:
-            person.show(
-                "\n".join(visible(f"  {number}. {option}") for number, option in enumerate(question.options, 1))
-            )
-        self._explain(self._choices.told(question))
+            lines += [Line(visible(f"  {number}. {option}")) for number, option in enumerate(question.options, 1)]
+        explained = self._choices.told(question)
+        return lines + [Line(text, "dim") for line in explained for text in wrapped(line, self._person.width)]
+
+    def _surroundings(self, details: Mapping[str, Any]) -> Iterator[str]:
+        """Yield what else a call is about: another folder than the project, and what only its tool knows."""
+        if "tool_input" not in details:
+            return
+        folder = details.get("working_dir")
+        if isinstance(folder, str) and os.path.realpath(folder) != str(self._project):
+            yield f"in: {folder}"
+        from amplifier_foundation.sessions.answered_calls import more_details
+
+        if more := more_details(dict(details)):
+            yield f"about: {more}"
+
+    def _safe(self, text: str) -> str:
+        return visible(str(self._scrub(text)))
+
+    def _laid_out(self, text: str) -> list[str]:
+        """Return a text broken between words where the terminal is too narrow for it; a very long one as it is."""
+        return wrapped(text, self._person.width - 1) if len(text) < _LONG_TEXT else text.split("\n")
+
+    async def _put(self, question: Question) -> str | None:
+        """Show a question page by page; return the answer of a person who has seen enough before, else None.
+
+        Only what lets nothing run is an answer before the last page was shown.
+        """
+        if not question.lines:
+            # Of a very large input it takes a while, and the terminal must not stand still.
+            is_large = question.asked is not None and len(repr(question.asked.details)) > _LARGE
+            question.lines = await asyncio.to_thread(self._shown, question) if is_large else self._shown(question)
+        person, pages, patience = self._person, Pages(question.lines), _PATIENCE
+        while True:
+            person.show(pages.take(person.width, person.height - _BELOW, person.ink))
+            if pages.is_over:
+                return None
+            question.is_long = True
+            while True:
+                typed = await person.ask(person.ink("bold", f"{pages.share}% shown [Enter = next page, n = deny] "))
+                if typed is not None and typed.strip().lower() in _NEXT_PAGE:
+                    break
+                answer = self._understood(question, typed)
+                if answer is not None and lets_nothing_run(answer):
+                    return answer
+                if not (patience := patience - 1):
+                    return DENY
+                person.show("not all of it was shown yet: Enter shows the next page, n denies")
 
     def _say(self, tone: Tone, text: str) -> None:
         """Show a text, broken between words where the terminal is too narrow for it."""
@@ -391,13 +440,14 @@ class TerminalApproval:
     def _label(self, question: Question) -> str:
         return self._person.ink("bold", f"Allow? [{keys(question)}] ")
 
-    def _toned(self, line: str) -> str:
-        ink = self._person.ink
-        if line.startswith("+"):
-            return ink("good", line)
-        if line.startswith("-"):
-            return ink("bad", line)
-        return ink("note", line) if line.startswith("@@") else line
+
+def _tone(line: str) -> Tone | None:
+    """Return how a line of a diff looks."""
+    if line.startswith("+"):
+        return "good"
+    if line.startswith("-"):
+        return "bad"
+    return "note" if line.startswith("@@") else None
 
 
 def _sources(data: Mapping[str, Any]) -> tuple[str, ...]:

@@ -38,7 +38,7 @@ def keys(question: Question) -> str:
         ("a", question.rules),
         ("e", question.is_editable),
         ("l", question.can_wait),
-        ("v", question.lines),
+        ("v", question.is_long),
         ("or a number", not question.is_plain),
     )
     return "/".join(["y", "n", *(key for key, is_there in more if is_there)])
@@ -55,6 +55,7 @@ def _meanings(question: Question) -> dict[str, str]:
         ("y", question.is_plain, "y = allow it this once, n = do not; words behind n are for the model to read"),
         ("a", question.rules, "a project = the same for this project, a user = for all your projects"),
         ("e", question.is_editable, "e = change the input first"),
+        ("v", question.is_long, "v = show all of it again"),
         ("l", question.can_wait, "l = leave it to somebody else: the call waits for `amplifier approval`"),
     )
     return {key: line for key, is_there, line in every if is_there}

@@ -336,6 +336,12 @@ class Conversation:
         """Return how many columns there are."""
         return self.screen.width
 
+    @property
+    def height(self) -> int:
+        """Return how many rows there are above the input and what stands there while a turn runs."""
+        live = self._live() if self.screen.has_live_part else ""
+        return self.screen.height - (live.count("\n") + 1 if live else 0)
+
     def show(self, text: str) -> None:
         """Show lines."""
         self.answer.close()
@@ -359,9 +365,11 @@ class Conversation:
         self._label = label
         self.screen.hide_input(draft)
         try:
+            if self.screen.is_broken:
+                return None
             with self.progress.waiting():
                 answer = await self._question
-            if answer is not None:  # the input line is gone with it: what was answered stays to be read
+            if answer:  # the input line is gone with it: what was answered stays to be read
                 self.show(self.screen.ink("dim", one_line(plain(f"→ {self.scrub(answer)}"), self.screen.width - 1)))
             return answer
         finally:

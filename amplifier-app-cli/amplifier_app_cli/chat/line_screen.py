@@ -13,6 +13,7 @@ from typing import TextIO
 
 from amplifier_app_cli.chat.ink import Ink
 from amplifier_app_cli.chat.screen import Listener
+from amplifier_app_cli.ui.table import terminal_size
 from amplifier_foundation.prompt.user_input import UserInput
 
 _BLOCK = 65_536
@@ -38,13 +39,18 @@ class LineScreen:
         self._is_asking = False
         self._is_mid_line = False
         self._ended = asyncio.Event()
+        #: Whether something could not be shown.
+        self.is_broken = False
 
     @property
     def width(self) -> int:
         """Return how many columns there are."""
-        import shutil
+        return terminal_size(self._told)[0]
 
-        return shutil.get_terminal_size().columns
+    @property
+    def height(self) -> int:
+        """Return how many rows there are."""
+        return terminal_size(self._told)[1]
 
     def show(self, text: str) -> None:
         """Show whole lines; what was asked for before them is asked for again below."""
@@ -134,7 +140,8 @@ class LineScreen:
             stream.write(text)
             stream.flush()
         except (OSError, ValueError):
-            pass  # nobody reads it; the session goes on and its log has everything
+            # Nobody reads it; the session goes on and its log has everything, but nothing more is allowed.
+            self.is_broken |= stream is self._told
 
 
 def _read(descriptor: int, hand: Callable[[str | None], None]) -> None:

@@ -14,7 +14,7 @@ _EDIT_KEYS: Final = (("old_string", "new_string"), ("old_str", "new_str"), ("old
 _EDITING: Final = ("edits", "replace_all", *(key for pair in _EDIT_KEYS for key in pair))
 #: Beyond this a comparison takes longer than a person wants to wait.
 _MOST_CHARACTERS: Final = 1_000_000
-_MOST_LINES: Final = 20_000
+_MOST_LINES: Final = 10_000
 
 
 def preview(tool_input: Any, project: Path) -> list[str]:
@@ -27,7 +27,7 @@ def preview(tool_input: Any, project: Path) -> list[str]:
     path = _first(tool_input, _PATH_KEYS)
     content = _first(tool_input, _CONTENT_KEYS)
     edits = _edits(tool_input)
-    if path is None or (content is None and not edits):
+    if path is None or edits is None or (content is None and not edits):
         return _written(tool_input)
     told = {path, *_EDITING} if edits else {path, content}
     rest = {key: value for key, value in tool_input.items() if key not in told}
@@ -59,14 +59,29 @@ def _change(path: str, content: str | None, edits: list[tuple[str, str, bool]], 
     return _diff(path, old, new)
 
 
-def _edits(tool_input: Mapping[str, Any]) -> list[tuple[str, str, bool]]:
+def _edits(tool_input: Mapping[str, Any]) -> list[tuple[str, str, bool]] | None:
+    """Return the edits of an input, empty when it has none; None when a diff could not tell all that they say."""
     several = tool_input.get("edits")
-    found: list[tuple[str, str, bool]] = []
-    for one in several if isinstance(several, list) else [tool_input]:
-        for old, new in _EDIT_KEYS:
-            if isinstance(one, Mapping) and isinstance(one.get(old), str) and isinstance(one.get(new), str):
-                found.append((one[old], one[new], one.get("replace_all") is True))
-    return found
+    if several is not None:
+        found = [_edit(one) for one in several] if isinstance(several, list) else [None]
+        is_alone = not set(_EDITING) & (set(tool_input) - {"edits"})
+        return [one for one in found if one is not None] if is_alone and None not in found else None
+    given = {key: tool_input[key] for key in _EDITING if key in tool_input}
+    if not given:
+        return []
+    found = [_edit(given)]
+    return [one for one in found if one is not None] if None not in found else None
+
+
+def _edit(one: Any) -> tuple[str, str, bool] | None:
+    """Return an edit, None for what is none or says more than a diff can tell."""
+    if not isinstance(one, Mapping):
+        return None
+    for old, new in _EDIT_KEYS:
+        is_whole = set(one) <= {old, new, "replace_all"} and isinstance(one.get("replace_all", False), bool)
+        if is_whole and isinstance(one.get(old), str) and isinstance(one.get(new), str):
+            return one[old], one[new], one.get("replace_all") is True
+    return None
 
 
 def _read(path: str, project: Path) -> tuple[str | None, str]:
@@ -90,21 +105,27 @@ def _read(path: str, project: Path) -> tuple[str | None, str]:
 def _diff(path: str, old: str | None, new: str) -> list[str]:
     import difflib
 
-    before, after = (old or "").splitlines(), new.splitlines()
+    before, after = _lines(old or ""), _lines(new)
     if old == new:
         return [f"{path}: nothing would change"]
     if len(before) + len(after) > _MOST_LINES or len(new) > _MOST_CHARACTERS:
-        return [f"{path}: {len(before):,} lines now, {len(after):,} then: too many to compare"]
+        said = f"{path}: {len(before):,} lines now, {len(after):,} then: too many to compare, so all that will be there"
+        return [said, *(f"+{line}" for line in after)]
     source = f"a/{path}" if old is not None else "(no such file yet)"
     lines = list(difflib.unified_diff(before, after, source, f"b/{path}", lineterm=""))
-    return lines or [f"{path}: only the end of lines or of the file would change"]
+    return lines or [f"{path}: only the end of the file would change"]
+
+
+def _lines(text: str) -> list[str]:
+    """Return the lines of a text, at line feeds alone: whatever else ends a line somewhere is shown as what it is."""
+    return text.removesuffix("\n").split("\n") if text else []
 
 
 def _added(content: str | None, edits: list[tuple[str, str, bool]]) -> list[str]:
     if content is not None:
-        return [f"+{line}" for line in content.splitlines()]
+        return [f"+{line}" for line in _lines(content)]
     return [
         line
         for before, after, _ in edits
-        for line in (*(f"-{text}" for text in before.splitlines()), *(f"+{text}" for text in after.splitlines()))
+        for line in (*(f"-{text}" for text in _lines(before)), *(f"+{text}" for text in _lines(after)))
     ]

@@ -56,6 +56,8 @@ class PromptScreen:
         self._is_question = False
         self._is_lent = False
         self._is_closed = False
+        #: Whether something could not be shown.
+        self.is_broken = False
         self._session: PromptSession[Any] = PromptSession(
             self._message,
             multiline=True,
@@ -76,6 +78,11 @@ class PromptScreen:
     def width(self) -> int:
         """Return how many columns there are."""
         return self._session.app.output.get_size().columns or 80
+
+    @property
+    def height(self) -> int:
+        """Return how many rows there are."""
+        return self._session.app.output.get_size().rows or 24
 
     def show(self, text: str) -> None:
         """Show lines above the prompt; all of one moment are drawn together."""
@@ -207,7 +214,7 @@ class PromptScreen:
             app.invalidate()
         except OSError:
             # The terminal is gone. Whoever runs this hears of it by SIGHUP or by the end of the input.
-            pass
+            self.is_broken = True
 
 
 def _typed_ahead() -> list[str]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from amplifier_app_cli.chat.ink import Ink
+from amplifier_app_cli.chat.pages import Line
 
 if TYPE_CHECKING:
     from amplifier_foundation.permissions.remembered import MemoryScope
@@ -35,12 +36,20 @@ class Person(Protocol):
         """Return how many columns there are to show things in."""
         ...
 
+    @property
+    def height(self) -> int:
+        """Return how many rows there are to show things in, above what is asked."""
+        ...
+
     def show(self, text: str) -> None:
         """Show lines."""
         ...
 
     async def ask(self, label: str, draft: str = "") -> str | None:
-        """Return the next answer, which may begin as `draft`; None when there will be none."""
+        """Return the next answer, which may begin as `draft`; None when there will be none.
+
+        Nor is there one when what was shown before could not be shown: nobody has seen what they would answer.
+        """
         ...
 
     @property
@@ -73,7 +82,9 @@ class Question:
     asked: Asked | None
     #: What would be remembered; empty when nothing can be.
     rules: tuple[Rule, ...] = ()
-    lines: list[str] = field(default_factory=list)
+    #: Everything that is shown of it, and whether that was more than a page.
+    lines: list[Line] = field(default_factory=list)
+    is_long: bool = False
     #: Whether the input that it is about may be changed.
     is_editable: bool = False
     #: Whether the decision may be left to somebody else: then the call waits, written down.
@@ -120,6 +131,13 @@ def consent(options: Sequence[str]) -> str:
 def is_consent(answer: str) -> bool:
     """Tell whether the kernel takes an answer for a yes."""
     return answer.strip().lower() in _CONSENT
+
+
+def lets_nothing_run(answer: str) -> bool:
+    """Tell whether an answer is a no, or leaves the decision to somebody else."""
+    from amplifier_foundation.sessions.approvers import escalation
+
+    return answer.strip().lower().startswith("deny") or escalation(answer) is not None
 
 
 def refusal(options: Sequence[str]) -> str:

@@ -44,6 +44,16 @@ class Screen(Protocol):
         ...
 
     @property
+    def height(self) -> int:
+        """Return how many rows there are."""
+        ...
+
+    @property
+    def is_broken(self) -> bool:
+        """Tell whether something could not be shown: then nobody may have seen what is asked."""
+        ...
+
+    @property
     def is_interactive(self) -> bool:
         """Tell whether a person types: what comes from a file or a program is prompts alone, one after the other."""
         ...

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 from amplifier_app_cli.chat.ink import Ink
+from amplifier_app_cli.ui.table import terminal_size
 
 
 class TerminalPerson:
@@ -27,20 +28,25 @@ class TerminalPerson:
         self._is_reading = False
         #: Whether a question stands there that nobody has answered.
         self._is_line_open = False
+        #: Whether something could not be shown: then nothing is answered any more.
+        self._is_broken = False
 
     @property
     def width(self) -> int:
         """Return how many columns there are."""
-        import shutil
+        return terminal_size(sys.stderr)[0]
 
-        return shutil.get_terminal_size().columns
+    @property
+    def height(self) -> int:
+        """Return how many rows there are."""
+        return terminal_size(sys.stderr)[1]
 
     def show(self, text: str) -> None:
         """Show whole lines; an answer that is being written ends its line first, where both are on one screen."""
         self._pause()
         start = "\n" if self._is_line_open else ""
         self._is_line_open = False
-        _print(f"{start}{text}\n")
+        self._print(f"{start}{text}\n")
 
     async def ask(self, label: str, draft: str = "") -> str | None:
         """Return one line, None at the end of input. A line that can be changed is more than this can do.
@@ -49,7 +55,9 @@ class TerminalPerson:
         """
         answer: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
         _forget_typed()
-        _print(label)
+        self._print(label)
+        if self._is_broken:
+            return None
         self._answer, self._is_line_open = answer, True
         if not self._is_reading:  # else the line that an earlier question did not get is the next one
             self._is_reading = True
@@ -61,6 +69,13 @@ class TerminalPerson:
         """Answer the question that is put, if one is, by none: the person stops the run."""
         if self._is_line_open and not self._answer.done():
             self._answer.set_result(None)
+
+    def _print(self, text: str) -> None:
+        try:
+            sys.stderr.write(text)
+            sys.stderr.flush()
+        except (OSError, ValueError):
+            self._is_broken = True  # nobody reads it
 
     def _read(self) -> None:
         line = _line()
@@ -82,14 +97,6 @@ class TerminalPerson:
 @asynccontextmanager
 async def _nothing() -> AsyncIterator[None]:
     yield
-
-
-def _print(text: str) -> None:
-    try:
-        sys.stderr.write(text)
-        sys.stderr.flush()
-    except (OSError, ValueError):
-        pass  # nobody reads it; no answer will come, which is a no
 
 
 def _forget_typed() -> None:

@@ -13,6 +13,7 @@ _GAP = "  "
 _LEAST = 8
 #: The width of a terminal that does not know its own.
 _USUAL = 80
+_USUAL_ROWS = 24
 
 
 def table(
@@ -54,6 +55,18 @@ def terminal_width(stream: TextIO | None = None) -> int | None:
         return os.get_terminal_size(stream.fileno()).columns or _USUAL
     except (OSError, ValueError):
         return _USUAL
+
+
+def terminal_size(stream: TextIO) -> tuple[int, int]:
+    """Return how many columns and rows the terminal of a stream has; the usual ones when it is none or cannot tell."""
+    import os
+    import shutil
+
+    try:
+        found = os.get_terminal_size(stream.fileno())
+    except (OSError, ValueError):
+        return shutil.get_terminal_size()
+    return (found.columns or _USUAL, found.lines or _USUAL_ROWS)
 
 
 def columns(text: str) -> int:

@@ -37,6 +37,7 @@ class _Person:
 
     ink = Ink(False)
     width = 80
+    height = 50
 
     def __init__(self, *answers: str | None, can_lend: bool = False) -> None:
         self.answers = list(answers)

@@ -61,10 +61,42 @@ def test_what_cannot_be_compared(tmp_path: Path) -> None:
 
 
 def test_nothing_would_change(tmp_path: Path) -> None:
-    """A write of what is there already says so, also when only ends of lines differ."""
+    """A write of what is there already says so, also when only the end of the file differs."""
     (tmp_path / "a.txt").write_bytes(b"one\r\n")
     assert preview({"path": "a.txt", "content": "one\r\n"}, tmp_path) == ["a.txt: nothing would change"]
-    assert "only the end of lines" in preview({"path": "a.txt", "content": "one\n"}, tmp_path)[0]
+    assert "only the end of the file" in preview({"path": "a.txt", "content": "one\r"}, tmp_path)[0]
+
+
+def test_other_ends_of_lines_are_part_of_the_line(tmp_path: Path) -> None:
+    """A carriage return or a Unicode line separator is shown as what it is, and is no new line."""
+    (tmp_path / "a.txt").write_bytes(b"one\r\n")
+    assert preview({"path": "a.txt", "content": "one\n"}, tmp_path)[-2:] == ["-one\r", "+one"]
+    assert preview({"path": "b.txt", "content": "x\u2028y\x0cz"}, tmp_path)[-1] == "+x\u2028y\x0cz"
+
+
+def test_what_is_too_long_to_compare_is_shown_whole(tmp_path: Path) -> None:
+    """A write of more lines than can be compared shows all that will be in the file."""
+    (tmp_path / "a.txt").write_text("one\n", encoding="utf-8")
+    lines = preview({"path": "a.txt", "content": "".join(f"{number}\n" for number in range(30_000))}, tmp_path)
+    assert "too many to compare" in lines[0]
+    assert lines[1:] == [f"+{number}" for number in range(30_000)]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"edits": [{"old_string": "x", "new_string": "y", "then_run": "hidden"}]},
+        {"edits": [{"old_string": "x", "new_string": "y"}, "hidden"]},
+        {"edits": [{"old_string": "x", "new_string": "y"}], "old_string": "x", "new_string": "hidden"},
+        {"old_string": "x", "new_string": "y", "old_str": "x", "new_str": "hidden"},
+        {"old_string": "x", "new_string": "y", "replace_all": "hidden"},
+        {"old_string": 1, "new_string": "hidden"},
+    ],
+)
+def test_no_part_of_an_edit_is_left_out(tmp_path: Path, given: dict[str, object]) -> None:
+    """What a diff cannot tell whole is shown as the input itself."""
+    (tmp_path / "a.txt").write_text("x\n", encoding="utf-8")
+    assert "hidden" in "\n".join(preview({"file_path": "a.txt", **given}, tmp_path))
 
 
 def test_other_input_is_shown_whole(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ class _Person:
 
     ink = Ink(False)
     width = 80
+    height = 50
     can_lend = False
 
     def __init__(self, *answers: str) -> None:

@@ -20,6 +20,7 @@ class _Person:
 
     ink = Ink(False)
     width = 80
+    height = 50
     can_lend = False
 
     def __init__(self, *answers: str | None) -> None:
@@ -207,16 +208,89 @@ async def test_nothing_is_shown_raw(tmp_path: Path) -> None:
     assert "***" in person.text
 
 
-async def test_long_previews_say_what_is_hidden(tmp_path: Path) -> None:
-    """A long diff is cut, says by how much, and v shows all of it before the answer."""
-    person = _Person("v", "y")
+class _Reader(_Person):
+    """Read every page, at a terminal that has these sizes one after the other, and say yes."""
+
+    def __init__(self, *sizes: tuple[int, int]) -> None:
+        super().__init__()
+        self.sizes = list(sizes)
+
+    async def ask(self, label: str, draft: str = "") -> str | None:
+        self.seen.append(label)
+        if self.sizes:
+            self.width, self.height = self.sizes.pop(0)
+        return "" if "% shown" in label else "y"
+
+
+_LONG = "".join(f"line {number}\n" for number in range(200))
+
+
+async def test_what_is_longer_than_the_terminal_comes_in_pages(tmp_path: Path) -> None:
+    """Each page fits the terminal, Enter shows the next one, and a yes counts after the last; v shows all again."""
+    person = _Person("", "", "", "", "v", "", "", "", "", "y")
     coordinator = _asking(person, tmp_path)
-    content = "".join(f"line {number}\n" for number in range(200))
-    assert (await coordinator.authorize("filesystem.write", _details(path="a", content=content))).granted
-    before = "\n".join(person.seen[: person.seen.index("Allow? [y/n/a/e/v] ")])
-    assert "more lines: v shows all" in before
-    assert "line 199" not in before
+    assert (await coordinator.authorize("filesystem.write", _details(path="a", content=_LONG))).granted
+    label = "Allow? [y/n/a/e/v] "
+    pages = [text for text in person.seen[: person.seen.index(label)] if "% shown" not in text]
+    assert all(text.count("\n") < person.height - 2 for text in pages)
+    assert "".join(f"+line {number}\n" for number in range(200)) in "\n".join(pages)
+    assert person.text.count("+line 150") == 2
+    assert person.answers == []
+
+
+@pytest.mark.parametrize("early", ["y", "yes", "a", "always", "a user", "Allow", "allow always", "1", "e", "huh"])
+async def test_nothing_is_approved_unseen(tmp_path: Path, early: str) -> None:
+    """Before the last page was shown no yes counts; three of them are a no, and nothing is remembered."""
+    person = _Person("", early, early, early, "", "", "", "y")
+    coordinator = _asking(person, tmp_path)
+    assert not (await coordinator.authorize("filesystem.write", _details(path="a", content=_LONG))).granted
+    assert person.answers == ["", "", "", "y"]
+    assert "+line 199" not in person.text
+    assert "not all of it was shown yet" in person.text
+    assert not (tmp_path / "session").exists()
+
+
+@pytest.mark.parametrize("answer", ["n", "no", "n use another file", None])
+async def test_a_no_needs_no_last_page(tmp_path: Path, answer: str | None) -> None:
+    """A person may deny at once, and so does the end of input."""
+    person = _Person(answer)
+    coordinator = _asking(person, tmp_path)
+    said = await coordinator.authorize("filesystem.write", _details(path="a", content=_LONG))
+    assert not said.granted
+    assert "+line 199" not in person.text
+    assert ("use another file" in said.reason) == (answer == "n use another file")
+
+
+async def test_a_hook_cannot_have_a_long_question_approved_unseen(tmp_path: Path) -> None:
+    """A question whose own words are long is paged too, whichever options it has."""
+    person = _Person("1", "2", "", "", "", "", "1")
+    coordinator = _asking(person, tmp_path)
+    options = ["Allow once", "Allow always", "Deny"]
+    result = HookResult(action="ask_user", approval_prompt=f"Sure?\n{_LONG}", approval_options=options)
+    assert (await coordinator.process_hook_result(result, "tool:pre", "hook")).action == "continue"
     assert "line 199" in person.text
+    assert person.answers == []
+    person.answers = ["3"]
+    assert (await coordinator.process_hook_result(result, "tool:pre", "hook")).action == "deny"
+
+
+async def test_one_very_long_line_is_paged_too(tmp_path: Path) -> None:
+    """A megabyte on one line, hidden characters in it made visible, is shown to its end and holds nothing up."""
+    command = "echo " + "x" * 500_000 + "\u202e\x1b[2J" + "é" * 500_000 + "; rm -r build"
+    person = _Reader()
+    coordinator = _asking(person, tmp_path)
+    assert (await coordinator.authorize("process.exec", _details(command=command))).granted
+    shown = "".join(text.replace("\n", "") for text in person.seen if "% shown" not in text)
+    assert "x" * 500_000 + r"\u202e\u001b[2J" + "é" * 500_000 + "; rm -r build" in shown
+
+
+async def test_a_terminal_that_was_resized_gets_the_rest_in_its_size(tmp_path: Path) -> None:
+    """Pages are laid out for the terminal as it is when they are shown, and none of the text is lost."""
+    person = _Reader((80, 50), (20, 10), (200, 60))
+    coordinator = _asking(person, tmp_path)
+    assert (await coordinator.authorize("filesystem.write", _details(path="a", content=_LONG))).granted
+    shown = "\n".join(text for text in person.seen if "% shown" not in text)
+    assert all(f"+line {number}\n" in shown for number in range(200))
 
 
 async def test_hook_that_asks(tmp_path: Path) -> None:
