@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from amplifier_app_cli import exits
 from amplifier_app_cli.app import current_app
 from amplifier_app_cli.failures import told
 from amplifier_app_cli.ui.records import format_option, print_json
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from amplifier_app_cli.app import App
     from amplifier_foundation.sessions.waiting_calls import Answer, WaitingCall
 
 
@@ -64,27 +69,28 @@ def list_calls(session: str | None, output_format: str) -> None:
 
     for session_id, call in rows:
         click.echo(visible(f"{call.id}  session {session_id[:8]}  {call.answer or 'waits'}  {call.asked}"))
-        for question in call.questions:
-            click.echo(visible(f"  {question.prompt}{f' {question.about}' if question.about else ''}"))
-        click.echo(visible(f"  {call.tool_name}: {_text(call)}"))
+        click.echo("\n".join(_lines(call)))
 
 
 @approval.command(short_help="Allow calls that wait, once.")
 @click.argument("session")
 @click.argument("calls", nargs=-1, metavar="[CALL]...")
+@click.option("-y", "--yes", is_flag=True, help="Do not wait for the pages of a long call to be read.")
 @format_option
 @told
-def allow(session: str, calls: tuple[str, ...], output_format: str) -> None:
+def allow(session: str, calls: tuple[str, ...], yes: bool, output_format: str) -> None:
     """Allow the calls of SESSION that wait, once: all of them, or those with the ids CALL.
 
-    They run when the session goes on, exactly as they were asked about, unless a rule denies them by then.
+    They run when the session goes on, exactly as they were asked about, unless a rule denies them by then. What is
+    allowed is shown first, on standard error; at a terminal, what is longer than the screen comes in pages, and is
+    allowed after the last one.
 
     \b
     Examples:
       amplifier approval allow 3f2a
       amplifier approval allow 3f2a 1c07b9aa
     """
-    _answer(session, calls, "allow", "", output_format)
+    _answer(session, calls, "allow", "", output_format, is_read=yes)
 
 
 @approval.command(short_help="Deny calls that wait.")
@@ -106,7 +112,9 @@ def deny(session: str, calls: tuple[str, ...], reason: str, output_format: str) 
     _answer(session, calls, "deny", reason, output_format)
 
 
-def _answer(session: str, calls: tuple[str, ...], answer: Answer, note: str, output_format: str) -> None:
+def _answer(
+    session: str, calls: tuple[str, ...], answer: Answer, note: str, output_format: str, *, is_read: bool = False
+) -> None:
     from amplifier_foundation.permissions.answered_by import account_name
     from amplifier_foundation.sessions.store import SessionStore
     from amplifier_foundation.sessions.waiting_calls import WaitingCalls, WaitingCallsError
@@ -115,7 +123,13 @@ def _answer(session: str, calls: tuple[str, ...], answer: Answer, note: str, out
     found = SessionStore(app.home).find(session, app.project)
     waiting = WaitingCalls(found.folder)
     by = account_name()
-    answered = waiting.deny(calls, note, by) if answer == "deny" else waiting.answer(calls, answer, note, by)
+    if answer == "deny":
+        answered = waiting.deny(calls, note, by)
+    else:
+        meant = waiting.meant(calls)
+        _show(app, meant, is_read=is_read)
+        # What was shown and nothing else: another process may have asked something meanwhile.
+        answered = waiting.answer([call.id for call in meant], answer, note, by, shown=meant) if meant else ()
     if not answered:
         raise WaitingCallsError(f"session {found.id}: no call waits for an answer")
     if output_format == "json":
@@ -124,6 +138,45 @@ def _answer(session: str, calls: tuple[str, ...], answer: Answer, note: str, out
     for call in answered:
         app.inform(f"{word}: {call.id} ({call.tool_name})")
     app.inform(f"go on with `amplifier run --resume {found.id}`")
+
+
+def _show(app: App, calls: Sequence[WaitingCall], *, is_read: bool) -> None:
+    """Show all of what is to be allowed; end with exit code 1 when the person says no, or reads no further."""
+    from amplifier_app_cli.chat.ink import Ink
+    from amplifier_app_cli.chat.pages import Line, Pages
+    from amplifier_app_cli.ui.table import terminal_size
+
+    pages = Pages([Line(line) for call in calls for line in _lines(call)])
+    if not app.can_ask or is_read:
+        click.echo(pages.take(sys.maxsize, sys.maxsize, Ink(False)), err=True)
+        return
+    is_long = False
+    while True:
+        width, rows = terminal_size(sys.stderr)
+        click.echo(pages.take(width, rows - 2, Ink(False)), err=True)
+        if pages.is_over:
+            break
+        is_long = True
+        _require(f"{pages.share}% shown [Enter = next page, n = allow nothing] ", ("", "space", "more"))
+    if is_long:
+        _require("Allow? [y/n] ", ("y", "yes"))
+
+
+def _require(label: str, wanted: tuple[str, ...]) -> None:
+    """Ask on standard error; end with exit code 1 for every other answer, and for the end of input."""
+    click.echo(label, err=True, nl=False)
+    typed = sys.stdin.readline()
+    if not typed or typed.strip().lower() not in wanted:
+        click.echo("nothing was allowed", err=True)
+        raise click.exceptions.Exit(exits.FAILURE)
+
+
+def _lines(call: WaitingCall) -> list[str]:
+    """Return all of a call and of what was asked about it, made visible."""
+    from amplifier_app_cli.ui.plain import visible
+
+    asked = [f"  {one.prompt}{f' {one.about}' if one.about else ''}" for one in call.questions]
+    return [line for text in (*asked, f"  {call.tool_name}: {_text(call)}") for line in visible(text).split("\n")]
 
 
 def _record(session_id: str, call: WaitingCall) -> dict[str, Any]:

@@ -6,11 +6,13 @@ import json
 import os
 import pwd
 import subprocess
+import sys
 import textwrap
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pexpect
 import pytest
 
 Amplifier = Callable[..., subprocess.CompletedProcess[str]]
@@ -322,3 +324,53 @@ def test_what_was_allowed_later_makes_a_rule(place: Place) -> None:
     suggested = place.amplifier("policy", "suggest")
     assert suggested.returncode == 0, suggested.stderr
     assert 'allow process.exec command "echo made"' in suggested.stdout + suggested.stderr
+
+
+_LONG = "turns: [{tool_calls: [{id: c1, name: bash, arguments: {command: 'echo " + "x" * 4000 + "END'}}]}]"
+
+
+def test_what_is_allowed_is_shown_whole(place: Place) -> None:
+    """A list and an answer without a terminal show all of the call, with what a terminal would obey made visible."""
+    command = r"echo \u202e" + "x" * 5000 + r"\u001b[2J END"
+    place.run(f'turns: [{{tool_calls: [{{id: c1, name: bash, arguments: {{command: "{command}"}}}}]}}]')
+    whole = r"echo \u202e" + "x" * 5000 + r"\u001b[2J END"
+    listed = place.amplifier("approval", "list")
+    assert whole in listed.stdout
+    allowed = place.amplifier("approval", "allow", place.session)
+    assert allowed.returncode == 0
+    assert whole in allowed.stderr
+    assert [call["answer"] for call in place.waiting] == ["allow"]
+
+
+@pytest.mark.parametrize(
+    ("keys", "answer"),
+    [(["\r", "\r", "y\r"], "allow"), (["y\r"], None), (["\r", "n\r"], None), (["\x04"], None), (["\x03"], None)],
+)
+def test_a_long_call_is_allowed_after_its_last_page(
+    place: Place, environment: dict[str, str], keys: list[str], answer: str | None
+) -> None:
+    """At a terminal every page is shown before a yes counts; anything else, Ctrl-C and Ctrl-D allow nothing."""
+    place.run(_LONG)
+    terminal = pexpect.spawn(
+        sys.executable,
+        ["-m", "amplifier_app_cli", "approval", "allow", place.session],
+        env=environment,  # type: ignore[arg-type]
+        cwd=place.project,
+        dimensions=(20, 80),
+        encoding="utf-8",
+        timeout=60,
+    )
+    for key in keys:
+        terminal.expect(r"\[Enter = next page, n = allow nothing\] |Allow\? \[y/n\] ")
+        assert "allowed:" not in terminal.before
+        terminal.send(key)
+    terminal.expect(pexpect.EOF)
+    terminal.close()
+    assert [question["answer"] for call in place.waiting for question in call["questions"]] == [answer]
+    assert (terminal.exitstatus == 0) == (answer == "allow")
+
+
+def test_yes_reads_the_pages_for_a_script(place: Place) -> None:
+    """With --yes nothing is waited for."""
+    place.run(_LONG)
+    assert place.amplifier("approval", "allow", "--yes", place.session).returncode == 0

@@ -112,12 +112,33 @@ class WaitingCalls:
         """Keep a call; one that is kept already gets the questions of the new one."""
         self._change(lambda kept: [*(one for one in kept if one.key != call.key), call])
 
-    def answer(self, wanted: Sequence[str], answer: Answer, note: str = "", by: str = "") -> tuple[WaitingCall, ...]:
+    def meant(self, wanted: Sequence[str]) -> tuple[WaitingCall, ...]:
+        """Return the calls without an answer that some ids name, or all for none; raises as `answer`."""
+        return tuple(_meant(_open(self.list()), wanted))
+
+    def answer(
+        self,
+        wanted: Sequence[str],
+        answer: Answer,
+        note: str = "",
+        by: str = "",
+        *,
+        shown: Sequence[WaitingCall] | None = None,
+    ) -> tuple[WaitingCall, ...]:
         """Answer the calls of some ids, or all for none, and return those that had no answer until now.
 
-        Raises WaitingCallsError for an id that does not name one call, and changes nothing then.
+        With `shown`, nothing else is answered: whoever answers has seen these. Raises WaitingCallsError for an id that
+        does not name one call, and for a call that is not as it was shown, and changes nothing then.
         """
-        return self._answered(lambda kept: _meant(_open(kept), wanted), answer, note, by)
+
+        def meant(kept: Sequence[WaitingCall]) -> Sequence[WaitingCall]:
+            found = _meant(_open(kept), wanted)
+            changed = [call.id for call in found if shown is not None and call not in shown]
+            if changed:
+                raise WaitingCallsError(f"more is asked about {', '.join(changed)} by now: look at it again")
+            return found
+
+        return self._answered(meant, answer, note, by)
 
     def deny(self, wanted: Sequence[str], note: str = "", by: str = "") -> tuple[WaitingCall, ...]:
         """Deny the calls of some ids, also those that were allowed and have not run yet; return those that change.
