@@ -60,13 +60,13 @@ def terminal_width(stream: TextIO | None = None) -> int | None:
 def terminal_size(stream: TextIO) -> tuple[int, int]:
     """Return how many columns and rows the terminal of a stream has; the usual ones when it is none or cannot tell."""
     import os
-    import shutil
 
     try:
         found = os.get_terminal_size(stream.fileno())
+        rows = found.lines or _USUAL_ROWS
     except (OSError, ValueError):
-        return shutil.get_terminal_size()
-    return (found.columns or _USUAL, found.lines or _USUAL_ROWS)
+        rows = _USUAL_ROWS
+    return terminal_width(stream) or _USUAL, rows
 
 
 def columns(text: str) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import pty
@@ -17,6 +18,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from amplifier_app_cli.running.person import TerminalPerson
 
 Amplifier = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -382,3 +385,36 @@ def test_left_to_somebody_else(
     done = amplifier("run", "--resume", session)
     assert (done.returncode, done.stdout) == (0, "All done.\n"), done.stderr
     assert _ran(project) == ["first"]
+
+
+def test_a_long_call_is_read_to_its_end_in_a_run(start: Callable[..., Terminal], project: Path) -> None:
+    """A run at a terminal pages as a chat does: a yes before the last page runs nothing."""
+    steps = "; ".join(f"true step {number:04}" for number in range(300))
+    terminal = start(_ONE.replace("echo first", f"{steps}; echo first"))
+    more = "% shown [Enter = next page, n = deny] "
+    terminal.line("y", after=more)
+    asked = 2
+    terminal.wait_until(lambda: terminal.text.count(more) >= asked)
+    while "Allow? [" not in terminal.text:
+        terminal.send("\n")
+        asked += 1
+        terminal.wait_until(lambda asked=asked: terminal.text.count(more) >= asked or "Allow? [" in terminal.text)
+    assert not (project / "ran.txt").exists()
+    assert "step 0299; echo first" in terminal.text.replace("\n", "")
+    terminal.line("y", after="Allow? [y/n/a/e/l/v] ")
+    assert terminal.end() == (0, "All done.\n")
+    assert (project / "ran.txt").read_text(encoding="utf-8") == "first\n"
+
+
+async def test_what_could_not_be_shown_is_not_approved(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A terminal that breaks while a question is shown gives no answer, whatever is typed."""
+
+    class Broken(io.StringIO):
+        def write(self, text: str) -> int:
+            raise BrokenPipeError
+
+    person = TerminalPerson({}, lambda: None)
+    monkeypatch.setattr(sys, "stderr", Broken())
+    person.show("what would run")
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    assert await person.ask("Allow? ") is None
