@@ -63,7 +63,7 @@ def find_repository(folder: str, project: str | None = None) -> Repository | Non
 def bare_repository(folder: str) -> Repository | None:
     """Return the repository that a folder itself is, None when it is none; for one that the user has named."""
     git_dir = os.path.realpath(folder)
-    if not _is_git_dir(git_dir) or os.path.lexists(os.path.join(git_dir, "commondir")):
+    if not _is_git_dir(git_dir) or _common_dir(git_dir) != git_dir:
         return None
     return Repository(None, git_dir, git_dir, (git_dir,))
 

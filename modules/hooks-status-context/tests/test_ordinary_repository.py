@@ -258,6 +258,18 @@ async def test_an_empty_git_folder_is_passed_over(described: Callable[..., Any],
     assert (await described(repository.path / "below"))[0] == "Git branch: main"
 
 
+async def test_what_stands_in_while_a_command_runs(described: Callable[..., Any], repository: Any) -> None:
+    """What the sandbox puts into `.git` for as long as a command runs does not change the description."""
+    sandbox = Sandbox(SandboxSettings("auto"), repository.path)
+    before = await described(repository.path)
+    walls = sandbox.walls(str(repository.path))
+    try:
+        assert await described(repository.path) == before
+    finally:
+        walls.placeholders.release()
+    assert "Git status: clean" in before
+
+
 async def test_nothing_is_left_behind(
     described: Callable[..., Any], repository: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
