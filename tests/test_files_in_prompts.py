@@ -36,7 +36,6 @@ READERS = {
     f"{FOUNDATION}/bundles/registry.py": "the registry of known bundles",
     f"{FOUNDATION}/spawn/stored.py": "the program's own notes on child sessions",
     f"{APP}/chat/editor.py": "what the user's editor has left of a tool's input",
-    f"{APP}/chat/history.py": "what was typed before",
     f"{APP}/chat/preview.py": "what a person is shown before a file is written",
     f"{APP}/running/printers.py": "standard output",
     f"{SKILLS}/_reading.py": "reads for _catalogue.py",
