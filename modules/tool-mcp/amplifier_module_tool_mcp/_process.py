@@ -119,10 +119,8 @@ class ServerProcess:
         program = find_program(_placed(resolved.command, self._folder), environment.get("PATH"), untrusted)
         if program is None:
             told = f"there is no program {resolved.command!r} to start"
-            if os.sep not in resolved.command:
-                told += (
-                    ": it is not on PATH, where the project does not count; write its path to start one of the project"
-                )
+            if found := find_program(resolved.command, {**inherited, **resolved.env}.get("PATH"), []):
+                told += f" outside of the project; write its path to start {found}"
             raise ServerFault("command_not_found", resolved.mask.diagnostic(told))
         return self._confinement.wrap([program, *resolved.args], self._folder, environment)
 
