@@ -36,6 +36,8 @@ class Document:
     _first_line: int = 1
     #: The line on which the body starts.
     body_line: int = 1
+    #: How many values it stands for, anchors followed.
+    size: int = 0
 
     def line(self, *keys: str | int) -> int:
         """Return the line of the entry that `keys` lead to, or of the nearest one around it that exists."""
@@ -80,8 +82,8 @@ def parse_document(path: Path, content: bytes, *, each_of: str | None = None) ->
         line = content.count(b"\n", 0, error.start) + 1
         raise DocumentError(f"{path}:{line}: not UTF-8 ({error.reason}): save the file as UTF-8") from error
     front, body, first_line = _split(path, text) if path.suffix.lower() == ".md" else (text, "", 1)
-    data, node = _parse(path, front, first_line, each_of)
-    return Document(path, data, body.strip(), node, first_line, _line_of_body(text, body))
+    data, node, size = _parse(path, front, first_line, each_of)
+    return Document(path, data, body.strip(), node, first_line, _line_of_body(text, body), size)
 
 
 def _line_of_body(text: str, body: str) -> int:
@@ -101,10 +103,10 @@ def _split(path: Path, text: str) -> tuple[str, str, int]:
     raise DocumentError(f"{path}:1: the front matter opened by '---' is never closed: add a line '---' after it")
 
 
-def _parse(path: Path, text: str, first_line: int, each_of: str | None) -> tuple[dict[str, Any], Any]:
+def _parse(path: Path, text: str, first_line: int, each_of: str | None) -> tuple[dict[str, Any], Any, int]:
     import yaml
 
-    data, loader = None, None
+    data, loader, size = None, None, 0
     unreadable: dict[int, Unreadable] = {}
     try:
         _check_depth(text)
@@ -113,7 +115,7 @@ def _parse(path: Path, text: str, first_line: int, each_of: str | None) -> tuple
         if node is not None:
             entries = _Entries(node, each_of)
             entries.check()
-            _check_nodes(node, set(), {})
+            size = _check_nodes(node, set(), {})
             data, unreadable = entries.construct(loader), entries.unreadable
     except _Fault as fault:
         raise DocumentError(f"{path}:{first_line + fault.line}: {fault}") from None
@@ -128,12 +130,12 @@ def _parse(path: Path, text: str, first_line: int, each_of: str | None) -> tuple
         if loader is not None:
             loader.dispose()
     if data is None:
-        return {}, None
+        return {}, None, 0
     if not isinstance(data, dict):
         raise DocumentError(f"{path}:{first_line}: must be a mapping of keys, got {type(data).__name__}")
     for index, wrong in unreadable.items():
         data[each_of][index] = wrong._replace(line=first_line + wrong.line)
-    return data, node
+    return data, node, size
 
 
 class _Entries:

@@ -19,7 +19,7 @@ from amplifier_foundation.bundles.agent_file import (
     missing_texts,
 )
 from amplifier_foundation.bundles.anchors import is_inside
-from amplifier_foundation.bundles.bundle import BundleError
+from amplifier_foundation.bundles.bundle import BundleError, BundleLimitError
 from amplifier_foundation.bundles.layer import Layer, Owner
 from amplifier_foundation.bundles.shipped import SHIPPED_NAMESPACE
 from amplifier_foundation.errors import did_you_mean
@@ -27,6 +27,8 @@ from amplifier_foundation.paths import Home
 
 #: The key of an agent that cannot be used: its faults, one in a line.
 UNUSABLE: Final = "unusable"
+#: Each is a file that is read before the first word.
+MAX_AGENTS: Final = 1_000
 
 __all__ = [
     "UNUSABLE",
@@ -75,7 +77,7 @@ def resolve_agents(
     on the roster vouches for its modules, and a project must not slip in others. `layers` are the bundle's files: they
     tell who named an agent, and on which line. `files` gets the file of each agent that was read from one.
 
-    Raises AgentError with the faults of all agents. With `allow_missing`, one that has no file is left out with a
+    Raises AgentError with the faults of all agents, and BundleLimitError when there are too many. With `allow_missing`, one that has no file is left out with a
     warning, and so is a module source of one that does not exist. With `keep_faulty`, one whose definition has faults
     stays on the roster with a warning and nothing but these, under `UNUSABLE`: whoever calls it reads why it cannot be.
     """
@@ -85,7 +87,9 @@ def resolve_agents(
     )
     definitions: dict[str, dict[str, Any]] = {}
     faults: list[str] = []
-    for name, inline in _listed(agents):
+    for count, (name, inline) in enumerate(_listed(agents), start=1):
+        if count > MAX_AGENTS:
+            raise BundleLimitError(f"the bundle has more than {MAX_AGENTS:,} agents: list fewer of them")
         try:
             definitions[name] = roster.definition(name, inline)
         except _NoAgentError as error:

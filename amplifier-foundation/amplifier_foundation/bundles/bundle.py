@@ -43,6 +43,12 @@ class BundleCycleError(BundleError):
     code: ClassVar[str] = "bundle_cycle"
 
 
+class BundleLimitError(BundleError):
+    """A bundle leads to more files, includes or values than any bundle that is meant."""
+
+    code: ClassVar[str] = "bundle_limit"
+
+
 @dataclass
 class Bundle:
     """One file, or several composed into one: the parts of a mount plan, the prompt, and where all of it came from."""

@@ -10,6 +10,7 @@ from amplifier_foundation.bundles.bundle import (
     Bundle,
     BundleCycleError,
     BundleError,
+    BundleLimitError,
     BundleNotFoundError,
     IncludeError,
 )
@@ -23,11 +24,17 @@ from amplifier_foundation.errors import FoundationError
 if TYPE_CHECKING:
     from amplifier_foundation.bundles.loader import BundleLoader
 
-#: How deep includes may be nested.
+#: How deep includes may be nested, how many files a bundle may lead to, how many includes they may have together, and
+#: how many values. Bundles that are meant have a tenth of it; more would take minutes to compose.
 MAX_DEPTH: Final = 100
+MAX_FILES: Final = 500
+MAX_INCLUDES: Final = 2_000
+MAX_VALUES: Final = 200_000
+#: So many faults are told; the others are the same mistake, more often than not.
+_MOST_TOLD: Final = 20
 
 
-@dataclass
+@dataclass(eq=False)
 class _Include:
     """One line of `includes`."""
 
@@ -41,7 +48,7 @@ class _Include:
         return self.of.file.document.where("includes", self.index)
 
 
-@dataclass
+@dataclass(eq=False)
 class _Node:
     """One file, as one of the parties names it."""
 
@@ -72,6 +79,8 @@ class IncludeGraph:
         }
         self._warnings: list[str] = []
         self._faults: list[FoundationError] = []
+        self._include_count = 0
+        self._value_count = 0
         self._root = self._add(root)
 
     async def read(self) -> None:
@@ -84,21 +93,23 @@ class IncludeGraph:
             if not ready:
                 await self._ask_registry(waiting)
                 ready = [include for include in waiting if self._can_be_read(include)]
+                known = set(map(id, ready))
                 for include in waiting:
-                    if include not in ready:
+                    if id(include) not in known:
                         self._fail(include, IncludeError(f"{include.where}: {self._unknown_namespace(include)}"))
                 waiting = []
-            waiting = [include for include in waiting if include not in ready]
             results = await asyncio.gather(*(self._read(include) for include in ready), return_exceptions=True)
+            waited = set(map(id, ready))
+            waiting = [include for include in waiting if id(include) not in waited]
             for include, result in zip(ready, results, strict=True):
                 if isinstance(result, FoundationError):
                     self._fail(include, result)
                 elif isinstance(result, BaseException):
                     raise result
                 else:
-                    known = len(self._nodes)
+                    before = len(self._nodes)
                     include.target = self._add(result)
-                    waiting += include.target.includes if len(self._nodes) > known else []
+                    waiting += include.target.includes if len(self._nodes) > before else []
         self._raise_faults()
 
     def compose(self) -> Bundle:
@@ -118,7 +129,23 @@ class IncludeGraph:
             node.includes = [
                 _Include(text, index, node) for index, text in _references(file.document.data.get("includes"))
             ]
+            self._include_count += len(node.includes)
+            self._value_count += file.document.size
+            self._check_limits(file)
         return self._nodes[key]
+
+    def _check_limits(self, file: BundleFile) -> None:
+        """Raise for a bundle that would take too long: also where what is missing is left out."""
+        for what, count, most in (
+            ("files", len(self._nodes), MAX_FILES),
+            ("includes", self._include_count, MAX_INCLUDES),
+            ("values", self._value_count, MAX_VALUES),
+        ):
+            if count > most:
+                where = file.document.where("includes")
+                raise BundleLimitError(
+                    f"{where}: the bundle leads to more than {most:,} {what}: include less, or put files together"
+                )
 
     def _bring(self, file: BundleFile) -> None:
         for name, root in file.namespaces().items():
@@ -233,7 +260,9 @@ class IncludeGraph:
         if faults:
             kinds = {type(fault) for fault in faults}
             kind: Any = kinds.pop() if len(kinds) == 1 else IncludeError
-            raise kind("\n".join(dict.fromkeys(str(fault) for fault in faults)))
+            texts = list(dict.fromkeys(str(fault) for fault in faults))
+            more = [f"and {len(texts) - _MOST_TOLD:,} more of these"] if len(texts) > _MOST_TOLD else []
+            raise kind("\n".join([*texts[:_MOST_TOLD], *more]))
 
 
 def _references(includes: Any) -> list[tuple[int, str]]:
