@@ -8,10 +8,12 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from amplifier_app_cli import exits
 from amplifier_app_cli.failures import described, exit_code_of, told
 from amplifier_app_cli.ui.records import format_option
 from amplifier_core.llm_errors import RateLimitError
 from amplifier_foundation.errors import FoundationError
+from amplifier_foundation.prompt.delivery import SystemPromptMissingError
 from amplifier_foundation.sessions import ModulesMissingError
 from amplifier_kit.log.lock import SessionLogBusy
 
@@ -95,3 +97,8 @@ def test_a_bug_is_not_told_as_a_mistake_of_the_user() -> None:
     """A fault of ours keeps its traceback; a wrong use stays click's to tell."""
     assert isinstance(CliRunner().invoke(_command(KeyError("x")), []).exception, KeyError)
     assert CliRunner().invoke(_command(click.UsageError("x")), []).exit_code == 2
+
+
+def test_a_lost_system_prompt_is_a_fault_of_a_module() -> None:
+    """A turn that fails because a module lost the system prompt ends as other faults of modules do."""
+    assert exit_code_of(SystemPromptMissingError("lost")) == exits.MODULES
