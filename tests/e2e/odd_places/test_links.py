@@ -10,9 +10,6 @@ from typing import Any
 
 import pytest
 
-from amplifier_foundation.paths import Home
-from amplifier_foundation.trust import TrustStore
-
 Write = Callable[[Path, Mapping[str, str]], None]
 Tool = Callable[..., dict[str, str]]
 
@@ -70,7 +67,8 @@ def test_trust_of_a_linked_project(
         file.write("tools:\n  - {module: tool-greet, source: ./modules/tool-greet}\n")
     linked = _through(project, tmp_path / "elsewhere" / "link")
     assert [one.run(*GO).returncode for one in (project, linked)] == [6, 6]
-    TrustStore(Home(project.home)).trust(linked.folder if trusted_through == "link" else project.folder)
+    trusting = linked if trusted_through == "link" else project
+    assert trusting.run("trust", "--yes", "--bundle", "bundle.yaml").returncode == 0
     for one in (project, linked):
         _check_done(one.run(*GO))
 

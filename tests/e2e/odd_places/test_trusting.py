@@ -8,9 +8,6 @@ from typing import Any
 
 import pytest
 
-from amplifier_foundation.paths import Home
-from amplifier_foundation.trust import TrustStore
-
 Write = Callable[[Path, Mapping[str, str]], None]
 Tool = Callable[..., dict[str, str]]
 
@@ -88,7 +85,7 @@ def test_a_trusted_project_that_changes(project: Any, module: dict[str, str], wr
     write_files(project.folder / "modules" / "tool-greet", module)
     bundle = project.folder / "bundle.yaml"
     bundle.write_text(f"{bundle.read_text()}{ENTRY}, source: ./modules/tool-greet}}\n", encoding="utf-8")
-    TrustStore(Home(project.home)).trust(project.folder)
+    assert project.run("trust", "--yes").returncode == 0
     _check_done(project.run(*GO))
     write_files(project.folder / ".amplifier", {"settings.yaml": "\ufeff# nothing\r\n"})
     done = project.run(*GO)
