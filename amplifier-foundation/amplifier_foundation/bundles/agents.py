@@ -77,9 +77,10 @@ def resolve_agents(
     on the roster vouches for its modules, and a project must not slip in others. `layers` are the bundle's files: they
     tell who named an agent, and on which line. `files` gets the file of each agent that was read from one.
 
-    Raises AgentError with the faults of all agents, and BundleLimitError when there are too many. With `allow_missing`, one that has no file is left out with a
-    warning, and so is a module source of one that does not exist. With `keep_faulty`, one whose definition has faults
-    stays on the roster with a warning and nothing but these, under `UNUSABLE`: whoever calls it reads why it cannot be.
+    Raises AgentError with the faults of all agents, and BundleLimitError when there are too many. With
+    `allow_missing`, one that has no file is left out with a warning, and so is a module source of one that does not
+    exist. With `keep_faulty`, one whose definition has faults stays on the roster with a warning and nothing but these,
+    under `UNUSABLE`: whoever calls it reads why it cannot be.
     """
     known = files if files is not None else {}
     roster = _Roster(
