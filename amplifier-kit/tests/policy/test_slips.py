@@ -43,7 +43,6 @@ def _parsed(entry: dict[str, Any]) -> tuple[list[Rule], list[str]]:
         ({"command": "r\u200bm *"}, "process.exec", {"command": "ls"}, "command"),
         ({"command": "it's *"}, "process.exec", {"command": "ls"}, "command"),
         ({"path": " secret/**"}, "filesystem.read", {"path": "secret/x"}, "path"),
-        ({"path": "secret/** "}, "filesystem.read", {"path": "secret/x"}, "path"),
         ({"path": "secret\\**"}, "filesystem.read", {"path": "secret/x"}, "path"),
         ({"path": "https://x.org/**"}, "network.fetch", {"host": "x.org"}, "path"),
         ({"host": "*.10.0.0.1"}, "network.fetch", {"host": "10.0.0.1"}, "host"),
