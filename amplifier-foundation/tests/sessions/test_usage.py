@@ -27,10 +27,11 @@ def test_answers_are_added_up() -> None:
     """Tokens and prices are added exactly, and an answer without a price is counted as such, not as free."""
     usage = Usage()
     for cost in ("0.1", 0.2, None, "nan", "much"):
-        usage.add({"input_tokens": 2, "output_tokens": True, "cost_usd": cost})
+        usage.add({"input_tokens": 2, "cost_usd": cost})
+    usage.add({"input_tokens": 2, "output_tokens": True, "cost_usd": "9"})  # whoever counts so knows no price either
     usage.add(Used(input_tokens=1, output_tokens=1, total_tokens=2, cost_usd=Decimal("0.05")))
     usage.add("nothing", 1)  # an attempt that broke off
-    assert usage.facts == {"input_tokens": 11, "cost_usd": "0.35", "calls_without_price": 4, "output_tokens": 1}
+    assert usage.facts == {"input_tokens": 13, "cost_usd": "0.35", "calls_without_price": 5, "output_tokens": 1}
     assert usage.cost == Decimal("0.35")
 
 
