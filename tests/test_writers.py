@@ -33,6 +33,7 @@ ALLOWED: Final = {
     "amplifier-kit/amplifier_kit/processes/folder.py": "makes the empty files that output.py fills",
     "amplifier-kit/amplifier_kit/processes/output.py": "output of commands, through RedactingStream",
     "amplifier-kit/amplifier_kit/processes/socket_folder.py": _ELSEWHERE,
+    "amplifier-kit/amplifier_kit/sandbox/placeholders.py": "placeholders in a project, of fixed content",
     "amplifier-foundation/amplifier_foundation/files.py": "locks; files of the user's own, to which no secret is added",
     "amplifier-foundation/amplifier_foundation/permissions/policy_edit.py": "the user's rules, none with a secret",
     "amplifier-foundation/amplifier_foundation/settings/edit.py": "the user's settings; secrets are moved to the keys",

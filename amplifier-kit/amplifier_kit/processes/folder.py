@@ -61,7 +61,8 @@ class OutputFolder:
             import tempfile
 
             self._path = Path(tempfile.mkdtemp(prefix="amplifier-output-"))
-        make_private(self._path)
+        make_private(self._path.parent)
+        self._path.mkdir(mode=0o700, exist_ok=True)
         return self._path
 
     def _prune(self, folder: Path) -> None:
