@@ -108,8 +108,8 @@ def _address(text: str) -> str | None:
 
 
 def _number(text: str) -> int:
-    if text.startswith("0x"):
-        return int(text[2:] or "0", 16)
     if not _NUMBER.fullmatch(text) or len(text) > 20:
         raise ValueError("a number too large, or none")
+    if text.startswith("0x"):
+        return int(text[2:] or "0", 16)
     return int(text, 8) if len(text) > 1 and text.startswith("0") else int(text, 10)

@@ -83,7 +83,7 @@ def test_a_rule_that_allows_nothing_is_left_out() -> None:
         {"command": "make && make test"}, {"command": "git -C .. status"}, {"command": "sed -i s/a/b/ x"},
         {"command": "if ls"}, {"path": "/proc/self/environ"}, {"path": "/proc/**"}, {"path": "src\\*"},
         {"action": "Process.Exec"}, {"action": "process.exec "}, {"host": "*.127.0.0.1"}, {"command": "x\u00a0y"},
-        {"command": "x[z-a]"}, {"host": "-10.0.0.1"},
+        {"command": "x[z-a]"}, {"host": "-10.0.0.1"}, {"host": "0x-1.1"},
     ],
 )  # fmt: skip
 def test_a_rule_that_can_allow_nothing_is_reported(entry: dict[str, str]) -> None:
