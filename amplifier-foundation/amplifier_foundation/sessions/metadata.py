@@ -198,7 +198,10 @@ def _activity_before(folder: Path) -> int | None:
 
 
 def _is_bare(folder: Path) -> bool:
-    return set(os.listdir(folder)) <= {LOCK}
+    try:
+        return set(os.listdir(folder)) <= {LOCK}
+    except FileNotFoundError:  # another process that came too late has removed it again
+        return True
 
 
 def _remove_bare(folder: Path) -> None:
