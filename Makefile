@@ -104,7 +104,7 @@ bench-trees: $(VENV)/.ready ## thousands of child sessions, and 60 SIGKILLs of t
 bench-histories: $(VENV)/.ready ## 100,000 histories through the pairing check; rewrites its section of docs/reliability.md
 	$(BIN)/python benchmarks/pairing_histories.py --count 100000
 
-bench-secrets: $(VENV)/.ready ## 30 planted secrets, none on disk; rewrites its section of docs/reliability.md
+bench-secrets: $(VENV)/.ready ## 40 planted secrets, none on disk; rewrites its section of docs/reliability.md
 	$(BIN)/python benchmarks/planted_secrets.py
 
 pictures: $(VENV)/.ready ## take the pictures of the documentation (needs tmux)

@@ -1,4 +1,4 @@
-"""Plant thirty secrets in a session, run it, and look for them in every file of the home; write docs/reliability.md.
+"""Plant forty secrets in a session, run it, and look for them in every file of the home; write docs/reliability.md.
 
     python benchmarks/planted_secrets.py [--seed N] [--output FILE]
 
@@ -230,7 +230,7 @@ def child(folder: Path, seed: int) -> dict[str, Any]:
 def holds(counted: dict[str, Any]) -> bool:
     """Tell whether everything is as it must be."""
     return (
-        counted["intact"] == counted["planted"] == 30
+        counted["intact"] == counted["planted"] == 40
         and not counted["leaks"]
         and not counted["resumed_leaks"]
         and not counted["leaky_diagnostics"]

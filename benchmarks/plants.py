@@ -1,4 +1,4 @@
-"""Thirty secrets, each planted in a place of its own: made up anew from a seed, so that none stands in any source."""
+"""Forty secrets, each planted in a place of its own: made up anew from a seed, so that none stands in any source."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote
+
+from amplifier_kit.redaction.token_formats import TOKEN_FORMATS
 
 ALPHABET = string.ascii_letters + string.digits
 
@@ -55,7 +57,7 @@ class Garden:
 
 
 def plant(seed: int) -> Garden:
-    """Return a garden of thirty secrets."""
+    """Return a garden of forty secrets."""
     chance = random.Random(seed)
     garden = Garden()
 
@@ -75,11 +77,12 @@ def plant(seed: int) -> Garden:
     _prompts(garden, add, token)
     _tool_inputs(garden, add, token)
     _tool_outputs(garden, add, token, pem)
+    garden.tool_outputs[0] += _files(chance, add, token)
     garden.tool_error = f"401 from https://svc:{add('password in a URL', 'error', token(20))}@api.example.com/v1"
     garden.provider_error = f"bad request: Authorization: Bearer {add('bearer token', 'error', token(40))} was refused"
     garden.thinking = f"The token is xoxb-{add('Slack token', 'answer', '1234567890-' + token(24))}, I must not say it."
     garden.answer = f'Done. I stored api_key = "{add("key in code", "answer", token(28))}" for you.'
-    assert len(garden.plants) == 30
+    assert len(garden.plants) == 40
     return garden
 
 
@@ -143,6 +146,34 @@ def _tool_outputs(garden: Garden, add: Add, token: Token, pem: Callable[[], str]
         _echo(garden),
         f"{filler}connection: Server=db;Password={add('in a large output', 'tool output', token(15))};\n{filler}",
     ]
+
+
+def _files(chance: random.Random, add: Add, token: Token) -> str:
+    """Return what a command prints of config files, of keys in parts, and of tokens of two services of the table."""
+
+    def word() -> str:
+        return "".join(chance.choices(string.ascii_lowercase, k=9))
+
+    def body() -> str:
+        return "\n".join(token(64) for _ in range(3))
+
+    where = "tool output"
+    forms = chance.sample([form for form in TOKEN_FORMATS if not form.keep and not form.before], 2)
+    tokens = [form.example(form.marks.split()[0], chance) for form in forms]
+    return f"""
+machine example.com login gardener password {add(".netrc", where, word())}
+db.example.com:5432:garden:gardener:{add(".pgpass", where, word())}
+<password>{add("element", where, word())}</password>
+Server=db;User Id=gardener;Password={add("connection string", where, word())};Encrypt=True
+mysql -u gardener -p{add("short option", where, word())} garden
+password: {add("several words", where, f"{word()} {word()} {word()} {word()}")}
+{add("key without its first line", where, body())}
+-----END RSA PRIVATE KEY-----
+PuTTY-User-Key-File-3: ssh-rsa
+Private-Lines: 3
+{add("PuTTY key", where, body())}
+found {add("token of a service", where, tokens[0])} and {add("token of a service", where, tokens[1])} here
+"""
 
 
 def _echo(garden: Garden) -> str:

@@ -21,16 +21,16 @@ def load(monkeypatch: pytest.MonkeyPatch) -> Any:
     return importlib.import_module
 
 
-def test_thirty_planted_secrets_stay_out_of_every_file(tmp_path: Path) -> None:
-    """Thirty secrets reach tools and model intact, and no file of the home; a second run sees masks and says so."""
+def test_forty_planted_secrets_stay_out_of_every_file(tmp_path: Path) -> None:
+    """Forty secrets reach tools and model intact, and no file of the home; a second run sees masks and says so."""
     output = tmp_path / "reliability.md"
     command = [sys.executable, str(BENCHMARKS / "planted_secrets.py"), "--seed", "1", "--output", str(output)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=110, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     counted = json.loads(done.stdout)
-    assert (counted["planted"], counted["intact"], counted["leaks"]) == (30, 30, [])
+    assert (counted["planted"], counted["intact"], counted["leaks"]) == (40, 40, [])
     assert (counted["resumed_leaks"], counted["said_so"]) == (0, True)
-    assert "| all | 30 |  | 30 | 0 |" in output.read_text(encoding="utf-8")
+    assert "| all | 40 |  | 40 | 0 |" in output.read_text(encoding="utf-8")
 
 
 def test_a_leak_would_be_found(load: Any, tmp_path: Path) -> None:
@@ -52,16 +52,16 @@ def test_secrets_are_made_anew_from_a_seed(load: Any) -> None:
     first, again, other = (plants.plant(seed).plants for seed in (3, 3, 4))
     assert first == again
     assert not {one.secret for one in first} & {one.secret for one in other}
-    assert len({one.secret for one in first}) == 30
+    assert len({one.secret for one in first}) == 40
 
 
-@pytest.mark.parametrize("change", [{"intact": 29}, {"leaks": [["a", "b", "c"]]}, {"said_so": False}, {"names": []}])
+@pytest.mark.parametrize("change", [{"intact": 39}, {"leaks": [["a", "b", "c"]]}, {"said_so": False}, {"names": []}])
 def test_one_thing_wrong_is_enough(load: Any, change: dict[str, Any]) -> None:
     """The count only holds when everything does."""
     counting = load("planted_secrets")
     good = {
-        "planted": 30,
-        "intact": 30,
+        "planted": 40,
+        "intact": 40,
         "leaks": [],
         "resumed_leaks": 0,
         "leaky_diagnostics": 0,

@@ -7,9 +7,12 @@ table: to add a program, add a row or its name to one.
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import Final, NamedTuple
 
-from amplifier_kit.redaction.values import STRING, Found, Rule, is_placeholder
+from amplifier_kit.redaction.glance import any_in
+from amplifier_kit.redaction.lazy import pattern
+from amplifier_kit.redaction.values import STRING, Found, Rule, RuleGroup, is_placeholder
 
 
 class SecretOption(NamedTuple):
@@ -17,7 +20,7 @@ class SecretOption(NamedTuple):
 
     programs: tuple[str, ...]
     option: str
-    #: What may stand between the option and its value: nothing, blanks, or a name before the password.
+    #: What may stand between the option and its value: nothing or blanks.
     gap: str
     #: Whether it comes before any other word, which may be a program with the same option.
     first: bool = False
@@ -25,15 +28,14 @@ class SecretOption(NamedTuple):
 
 _GLUED: Final = ""
 #: Also as two items of a list: `"-p", "…"`.
-_APART: Final = r"(?:[ \t]{1,4}|\\?[\"'],[ \t]{0,4}(?=\\?[\"']))"
+_APART: Final = r"(?:[ \t]{1,4}|\\?[\"'],[ \t]{0,4})"
 _EITHER: Final = rf"{_APART}?"
-_AFTER_NAME: Final = r"[ \t]{0,4}\\?[\"']?[^\s:,%\"']{1,80}[:,%]"
 
 OPTIONS: Final = (
     SecretOption(
         (
             *("mysql", "mysqldump", "mysqladmin", "mysqlimport", "mysqlcheck", "mysqlshow", "mysqlslap", "mysqlbinlog"),
-            *("mariadb", "mariadb-dump", "mariadb-admin", "mycli", "xtrabackup", "7z", "7za", "7zz", "rar", "unrar"),
+            *("mariadb", "mariadb-dump", "mariadb-admin", "mycli", "7z", "7za", "7zz"),
         ),
         "-p",
         _GLUED,
@@ -43,51 +45,54 @@ OPTIONS: Final = (
     SecretOption(
         (
             *("docker login", "podman login", "nerdctl login", "buildah login", "skopeo login", "helm registry login"),
-            *("oras login", "crane auth login", "az login", "az acr login", "oc login", "cf login", "cqlsh"),
-            *("rdesktop", "influx"),
+            *("oras login", "crane auth login", "az login", "az acr login", "oc login", "cf login"),
         ),
         "-p",
         _APART,
     ),
-    SecretOption(("zip", "unzip", "sqlcmd", "bcp", "ipmitool"), "-P", _EITHER),
+    SecretOption(("zip", "unzip", "sqlcmd"), "-P", _EITHER),
+    SecretOption(("openssl",), "-p", r"ass(?:in|out)?[ \t]{1,4}pass:"),
     SecretOption(("redis-cli", "keydb-cli", "valkey-cli"), "-a", _APART),
     SecretOption(("ldapsearch", "ldapadd", "ldapmodify", "ldapdelete", "ldappasswd", "ldapwhoami"), "-w", _EITHER),
-    SecretOption(("openssl",), r"-pass(?:in|out)?", r"[ \t]{1,4}pass:"),
-    SecretOption(("smbclient",), "-U", _AFTER_NAME),
-    SecretOption(("lftp",), "-u", _AFTER_NAME),
 )
 
 #: What may stand between a program and its option, on the same line and in the same command.
-_BETWEEN = r"(?:[^\n;|&\"']|\"[^\"\n]{0,200}\"|'[^'\n]{0,200}'){0,200}?"
-_DIRECTLY = r"[ \t\"',\\]{1,8}"
+_BETWEEN = r"(?>\"[^\"\n]*+\"|'[^'\n]*+'|[^\n;|&\"']|[\"'])*+$"
+_DIRECTLY = r"[ \t\"',\\]{1,8}$"
 
 
-def _form(names: tuple[str, ...], option: str, gap: str, first: bool) -> str:
-    programs = "|".join(re.escape(program).replace(r"\ ", r"[ \t]{1,4}") for program in names)
-    between = _DIRECTLY if first else _BETWEEN
+def _form(letter: str) -> str:
+    """Return the form of an option: it begins with what it must contain, so that the search for it is fast."""
     return (
-        rf"(?P<label>(?<![\w.\-])(?:{programs})(?![\w.\-:]){between}(?<=[\s\"'])(?-i:{option}))"
-        rf"(?P<gap>{gap})(?P<value>{STRING}|[^\s\"'\\\[\]\-=][^\s\"'\\\[\]]{{1,200}})"
+        rf"(?P<label>-(?-i:{letter})(?<=[\s\"']-.))"
+        r"(?P<gap>(?:ass(?:in|out)?[ \t]{1,4}pass:|[ \t]{1,4}|\\?[\"'],[ \t]{0,4}(?=\\?[\"']))?)"
+        rf"(?P<value>{STRING}|[^\s\"'\\\[\]\-=][^\s\"'\\\[\]]{{1,200}})"
     )
 
 
-def _holds_secret(found: Found) -> bool:
-    return not is_placeholder(found.value)
-
-
-def _anchors(option: str) -> tuple[str, ...]:
-    start = option.lower()[:2]
-    return (f" {start}", f'"{start}', f"'{start}")
-
-
-RULES: Final = tuple(
-    Rule(
-        _anchors(option),
-        _form(programs, option, gap, first),
-        _holds_secret,
-        tuple(name.split()[0] for name in programs),
+def _is_secret_option(found: Found) -> bool:
+    """Tell whether a program before the option, in the same command, takes a secret by it."""
+    if is_placeholder(found.value):
+        return False
+    return any(
+        option.option == found.label
+        and pattern(option.gap).fullmatch(found.gap) is not None
+        and any_in(option.programs, found.before)
+        and pattern(_before(option)).search(found.before) is not None
+        for option in OPTIONS
     )
-    for programs, option, gap, first in OPTIONS
+
+
+@cache
+def _before(option: SecretOption) -> str:
+    programs = "|".join(re.escape(program).replace(r"\ ", r"[ \t]{1,4}") for program in option.programs)
+    return rf"(?<![\w.\-])(?:{programs})(?![\w.\-:]){_DIRECTLY if option.first else _BETWEEN}"
+
+
+GROUPS: Final = (
+    RuleGroup(("-p",), (Rule(("-p",), _form("[pP]"), _is_secret_option),)),
+    RuleGroup(("-cli",), (Rule(("-a",), _form("a"), _is_secret_option),)),
+    RuleGroup(("ldap",), (Rule(("-w",), _form("w"), _is_secret_option),)),
 )
-#: What announces a secret without any of the usual names.
-ANCHORS: Final = (" -p", '"-p', "'-p", "redis-cli", "keydb-cli", "valkey-cli", "ldap", "smbclient", "lftp")
+#: What a text needs for any of them.
+ANCHORS: Final = ("-p", "-cli", "ldap")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
+from amplifier_kit.redaction.lazy import pattern
 from amplifier_kit.redaction.names import is_secret_name
-from amplifier_kit.redaction.values import STRING, Found, Rule, is_no_placeholder, is_placeholder, is_random
+from amplifier_kit.redaction.values import STRING, Found, Rule, RuleGroup, is_no_placeholder, is_placeholder, is_random
 
 #: `<password>…</password>`, with a namespace, attributes and CDATA.
 _ELEMENT = (
@@ -15,7 +17,8 @@ _ELEMENT = (
 #: `name="password" value="…"`, `"name": "DB_PASSWORD", "value": "…"`, and the same on two lines of YAML.
 _NAME = r"[\w.\-/]{3,80}"
 _PAIR = (
-    rf"(?P<label>\b(?:name|key)\\?[\"']?[ \t]{{0,3}}[:=][ \t]{{0,3}}\\?[\"']?{_NAME}\\?[\"']?)"
+    # All in small or all in capital letters: so the search for them is fast.
+    rf"(?P<label>(?-i:name|Name|NAME|key|Key|KEY)\\?[\"']?[ \t]{{0,3}}[:=][ \t]{{0,3}}\\?[\"']?{_NAME}\\?[\"']?)"
     r"(?P<gap>,?(?:\s|\\n){1,40}\\?[\"']?value\\?[\"']?[ \t]{0,3}[:=][ \t]{0,3})"
     rf"(?P<value>{STRING}|\$?\{{{{?[^{{}}\s]{{1,100}}\}}?\}}|[^\s\"'<>\\{{}}\[\],]{{1,400}})"
 )
@@ -32,15 +35,15 @@ _KEYWORDS = (
     r"(?P<label>\b(?:host|hostaddr|user|username|dbname|database|port|sslmode)=[^\s,;()\"'=]{1,200}[ \t]{1,4}"
     r"(?:[a-z_]{2,40}=[^\s,;()\"'=]{0,200}[ \t]{1,4}){0,12}?password)(?P<gap>=)(?P<value>[^\s,;()\"'<>]{1,200})"
 )
-#: `machine … login … password …`, on one line or several.
-_NETRC = (
-    r"(?P<label>(?:\bmachine(?:\s|\\n){1,8}[\w.\-]{1,200}|^default|^[ \t]{0,8}login[ \t]{1,8}[^\s\\]{1,200})"
-    r"(?:(?:\s|\\n){1,16}(?:login|account|port)(?:\s|\\n){1,8}[^\s\\]{1,200}){0,3}?)"
-    r"(?P<gap>(?:\s|\\n){1,16}password(?:\s|\\n){1,8})(?P<value>[^\s\\\"']{1,200})(?=[\s\\\"']|$)"
+#: `machine … login … password …`, on one line or several; what stands before the password is looked at afterwards.
+_NETRC = r"(?P<label>(?-i:password))(?P<gap>(?:\s|\\n){1,8})(?P<value>[^\s\\\"'`]{1,200})(?=[\s\\\"'`]|$)"
+_BEFORE_PASSWORD = (
+    r"(?:\bmachine(?:\s|\\n){1,8}[\w.\-]{1,200}|^default|^[ \t]{0,8}login[ \t]{1,8}[^\s\\]{1,100})"
+    r"(?:(?:\s|\\n){1,16}(?:login|account|port)(?:\s|\\n){1,8}[^\s\\]{1,100}){0,3}(?:\s|\\n){1,16}$"
 )
 #: `host:port:database:user:password`; without quotes and spaces, and on a port of PostgreSQL.
 _PGPASS = (
-    r"(?P<label>(?:^|(?<=\\n)|(?<=[\"' \t]))[\w.\-*]{1,100}:(?:54[0-9]{2}|6432|\*):(?=[\w\-]*[a-z*])[\w\-*]{1,63}:"
+    r"(?P<label>(?:^|(?<=\\n)|(?<=[\"' \t]))[\w.\-*]{1,100}:(?:5432|\*):(?=[\w\-]*[a-z*])[\w\-*]{1,63}:"
     r"(?=[\w.\-]*[a-z*])[\w.\-*]{1,63})(?P<gap>:)(?P<value>(?:[^\s:\\\"']|\\[:\\]){3,200})(?=[ \t]*(?:$|\\n|[\"']))"
 )
 
@@ -65,17 +68,27 @@ def _pair_holds_secret(found: Found) -> bool:
 
 
 def _login_holds_secret(found: Found) -> bool:
+    if "login" not in found.before and "machine" not in found.before and "default" not in found.before:
+        return False
+    if not pattern(_BEFORE_PASSWORD, re.MULTILINE).search(found.before):
+        return False
     return not is_placeholder(found.value) and found.value.lower() not in ("login", "account", "machine", "macdef")
 
 
-RULES: Final = (
-    Rule(("</",), _ELEMENT, _element_holds_secret),
-    Rule(("</key>",), _PROPERTY, _pair_holds_secret),
-    Rule(("value=", "value:", "value :", "value =", 'value"', "value'", "value\\"), _PAIR, _pair_holds_secret),
-    Rule((";password", ";pwd", "; password", "; pwd"), _CONNECTION, is_no_placeholder),
-    Rule((" password=",), _KEYWORDS, is_no_placeholder),
-    Rule(("machine", "login"), rf"(?m:{_NETRC})", _login_holds_secret),
-    Rule((":543", ":6432:", ":*:"), rf"(?m:{_PGPASS})", is_no_placeholder),
+GROUPS: Final = (
+    RuleGroup(
+        ("<",), (Rule(("</",), _ELEMENT, _element_holds_secret), Rule(("</key>",), _PROPERTY, _pair_holds_secret))
+    ),
+    RuleGroup(("value",), (Rule(("name", "key"), _PAIR, _pair_holds_secret),)),
+    RuleGroup(
+        ("password", "pwd="),
+        (
+            Rule((";password", ";pwd", "; password", "; pwd"), _CONNECTION, is_no_placeholder),
+            Rule((" password=",), _KEYWORDS, is_no_placeholder),
+            Rule(("machine", "login", "default"), _NETRC, _login_holds_secret),
+        ),
+    ),
+    RuleGroup((":5432:", "*:*:"), (Rule((":",), rf"(?m:{_PGPASS})", is_no_placeholder),)),
 )
 #: Words that announce a secret without any of the usual names.
-ANCHORS: Final = (":543", ":6432:", ":*:")
+ANCHORS: Final = (":5432:", "*:*:")

@@ -11,7 +11,8 @@ from operator import itemgetter
 
 #: Characters that tokens, encoded bytes, paths and addresses consist of; all others separate words.
 _WORD = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-+/=.%~!$")
-_TO_WORDS = bytes(byte if byte in _WORD else 32 for byte in range(256))
+#: An `a` for each of them, and a space for each of the others: long words are long runs.
+_TO_RUNS = bytes(97 if byte in _WORD else 32 for byte in range(256))
 #: Letters and digits only: `key-1/b` are the words `key`, `1` and `b`.
 _TO_PIECES = bytes(byte if chr(byte).isalnum() and byte < 128 else 32 for byte in range(256))
 _TO_DIGITS = bytes(48 if 48 <= byte <= 57 else byte for byte in range(256))
@@ -21,9 +22,8 @@ VERY_LONG = 15
 HEAD = 4
 _head = itemgetter(slice(HEAD))
 
-#: What ends in letters or digits that are no part of the word behind it: `%3D` in URLs, the colours of a terminal.
+#: `%3D` in URLs is no part of the word behind it.
 _QUOTED = re.compile(rb"%[0-9A-Fa-f]{2}")
-_COLOUR = re.compile(rb"\[[0-9;]{0,12}m")
 
 
 def is_word(text: str) -> bool:
@@ -51,37 +51,40 @@ def fold(text: str) -> str:
 class Glance:
     """What a first look at a text shows."""
 
-    __slots__ = ("_content", "_joined", "_words", "text")
+    __slots__ = ("_content", "_heads", "_words", "has_escapes", "text")
 
     def __init__(self, text: str) -> None:
         self.text = text
         self._content = text.encode("utf-8", "replace")
-        self._words: list[bytes] | None = None
-        self._joined: dict[int, str] = {}
+        self._words: dict[int, str] = {}
+        self._heads: set[bytes] | None = None
+        #: Whether there may be `\\n` or the colours of a terminal, which look like parts of words.
+        self.has_escapes = "\\" in text or "\x1b" in text
 
     def long_words(self, least: int = LONG) -> str:
-        """Return the words of at least that many characters, never ones shorter than LONG."""
-        joined = self._joined.get(least)
-        if joined is None:
-            if self._words is None:
-                self._words = _long_words(self._content)
-            words = self._words if least == LONG else [word for word in self._words if len(word) >= least]
-            joined = self._joined[least] = b" ".join(words).decode("ascii")
-        return joined
+        """Return the words of at least that many characters."""
+        words = self._words.get(least)
+        if words is None:
+            words = self._words[least] = b" ".join(_long_words(self._content, least)).decode("ascii")
+        return words
 
     def heads(self) -> set[bytes]:
         """Return the first HEAD characters of every piece, of letters and digits, in the very long words."""
+        if self._heads is None:
+            self._heads = self._find_heads()
+        return self._heads
+
+    def _find_heads(self) -> set[bytes]:
         words = self.long_words(VERY_LONG).encode("ascii")
-        escaped = b"\\" in self._content
-        if b"\x1b" in self._content or (escaped and b"1b[" in self._content):
-            words = b" ".join(_long_words(_COLOUR.sub(b" ", self._content)))
         if b"%" in words:
             words = _QUOTED.sub(b" ", words)
         pieces = words.translate(_TO_PIECES).split()
         heads = set(map(_head, pieces))
-        if escaped:
-            # Text that was escaped once more has `\\n` for a line break.
+        if self.has_escapes:
+            # Text that was escaped once more has `\\n` for a line break; colours are `[32m`.
             heads.update([piece[1 : HEAD + 1] for piece in pieces if piece[0] in b"nrt"])
+            coloured = [piece.lstrip(b"0123456789") for piece in pieces if b"m" in piece[:HEAD]]
+            heads.update([piece[1 : HEAD + 1] for piece in coloured if piece.startswith(b"m")])
         return heads
 
     def digits(self) -> bytes:
@@ -89,5 +92,15 @@ class Glance:
         return self._content.translate(_TO_DIGITS)
 
 
-def _long_words(content: bytes) -> list[bytes]:
-    return [word for word in content.translate(_TO_WORDS).split() if len(word) >= LONG]
+def _long_words(content: bytes, least: int) -> list[bytes]:
+    runs = content.translate(_TO_RUNS)
+    run = b"a" * least
+    words: list[bytes] = []
+    start = runs.find(run)
+    while start >= 0:
+        end = runs.find(b" ", start)
+        if end < 0:
+            end = len(runs)
+        words.append(content[start:end])
+        start = runs.find(run, end)
+    return words

@@ -17,6 +17,7 @@ from amplifier_kit.redaction.values import (
     Decide,
     Found,
     Rule,
+    RuleGroup,
     is_code,
     is_login,
     is_mixed,
@@ -52,7 +53,8 @@ _BEFORE_KEY = (
     *("ssh", "storage", "subscription", "webhook", "write"),
 )
 #: What words that were drawn by lot follow, and they themselves, up to the end of the line.
-_PHRASES: Final = ("password", "passphrase", "passcode", "mnemonic", "seed phrase", "recovery phrase", "seed_phrase")
+_PASS = "pass(?:word|phrase|code)"
+_PHRASES: Final = ("mnemonic", "seed phrase", "seed_phrase", "recovery phrase")
 _PHRASE = (
     rf"(?P<gap>{_QUOTE}{_SPACE}[=:]{_SPACE})(?P<value>[A-Za-z0-9]{{2,16}}(?:[ \t\-][A-Za-z0-9]{{2,16}}){{2,23}}+)"
     r"(?=[.!]?[ \t]*(?:\n|\r|\\[nr]|$|[\"'<]))"
@@ -66,7 +68,7 @@ _HEADER = (
 _COOKIE = (
     rf"(?P<label>cookie)(?P<gap>{_QUOTE}{_SPACE}:{_SPACE}{_QUOTE})(?P<value>[^\s=;\"'\\]{{1,80}}=[^\n\"'\\]{{4,}})"
 )
-_BEARER = r"(?P<label>\bbearer|\bbasic|\bssws|\bgeniekey)(?P<gap>[ \t]{1,3})(?P<value>[a-z0-9._~+/=\-]{8,})"
+_BEARER = r"(?P<label>(?-i:bearer|Bearer|BEARER|basic|Basic|BASIC))(?P<gap>[ \t]{1,3})(?P<value>[a-z0-9._~+/=\-]{8,})"
 #: These begin with what they must contain, and look back afterwards: so the search for them is fast.
 _FLAG = (
     r"(?P<label>--(?<![\w\-]--)[a-z][a-z0-9_\-]{1,40})(?P<gap>=|[ \t]{1,3})(?!-)"
@@ -83,6 +85,8 @@ _QUERY = r"(?P<label>[?&](?:amp;)?[a-z0-9_.\-]{1,60})(?P<gap>=)(?P<value>[^?&\s\
 _SIGNATURES = frozenset(
     ("sig", "signature", "x-amz-signature", "x-goog-signature", "x-amz-credential", "code_verifier")
 )
+#: What help writes for the value of an option, in capital letters: `--password PASSWORD`.
+_METAVARS = (*_STEMS, "pass", "pat", "string", "text", "value")
 _STRICT = ("password", "passwd", "passphrase", "passcode", "pwd", "secret", "key")
 #: What documentation and schemas write where a secret goes.
 _WORDS = frozenset(("string", "none", "null", "true", "false", "hidden", "required", "optional", *_STEMS))
@@ -100,12 +104,15 @@ def mask_labelled(text: str) -> tuple[str, int]:
     if not any_in(_ANCHORS, folded):
         return text, 0
     found = 0
-    for words, form, decide, also in _RULES:
-        if any_in(words, folded) and (not also or any_in(also, folded)):
-            text, count = _mask(pattern(form, re.IGNORECASE | re.ASCII), decide, text)
-            found += count
-    text, count = _mask_phrases(text)
-    found += count
+    for group in _GROUPS:
+        if not group.words or any_in(group.words, folded):
+            for words, form, decide in group.rules:
+                if any_in(words, folded):
+                    text, count = _mask(pattern(form, re.IGNORECASE | re.ASCII), decide, text)
+                    found += count
+    if any_in(("password", "phrase", "passcode", "mnemonic"), folded):
+        text, count = _mask_phrases(text)
+        found += count
     text, count = _mask_fields(text)
     return text, found + count
 
@@ -117,7 +124,9 @@ def _mask(form: re.Pattern[str], decide: Decide, text: str) -> tuple[str, int]:
     def replace(match: re.Match[str]) -> str:
         nonlocal count
         opening, value, closing = _unquote(match["value"])
-        found = Found(match["label"], match["gap"], value, bool(closing), text[match.end() : match.end() + 16])
+        start, end = match.span()
+        after, before = text[end : end + 16], text[max(0, start - 250) : start]
+        found = Found(match["label"], match["gap"], value, bool(closing), after, before)
         if value in MASKS or not decide(found):
             return match.group()
         count += 1
@@ -131,7 +140,8 @@ def _mask_phrases(text: str) -> tuple[str, int]:
     folded = fold(text)
     kept: list[str] = []
     done = 0
-    ends = [match.end() for label in _PHRASES if label in folded for match in pattern(label).finditer(folded)]
+    ends = [match.end() for match in pattern(_PASS).finditer(folded)]
+    ends += [match.end() for label in _PHRASES if label in folded for match in pattern(label).finditer(folded)]
     for start in sorted(ends):
         match = pattern(_PHRASE).match(text, start) if start >= done else None
         if match is not None and is_passphrase(match["value"]):
@@ -228,6 +238,8 @@ def flag_holds_secret(found: Found) -> bool:
     name = found.label.lstrip("-")
     if not is_secret_name(name) or is_placeholder(found.value) or is_path(found.value):
         return False
+    if found.value.isupper() and found.value.lower().endswith(_METAVARS):
+        return False
     return found.quoted or is_mixed(found.value) or name.lower().endswith(_STRICT)
 
 
@@ -248,20 +260,24 @@ def _user_is_token(found: Found) -> bool:
     return is_random(found.value)
 
 
-_RULES: Final[tuple[Rule, ...]] = (
-    Rule(("@",), _URL_LOGIN, is_no_placeholder),
-    Rule(("@",), _URL_USER, _user_is_token),
-    Rule(("?", "&"), _QUERY, _query_holds_secret),
-    Rule(("authorization",), _HEADER, _header_holds_secret),
-    Rule(("cookie",), _COOKIE, is_no_placeholder),
-    Rule(("bearer", "basic", "ssws", "geniekey"), _BEARER, _bearer_holds_secret),
-    Rule(("--",), _FLAG, flag_holds_secret),
-    Rule(("-u",), _LOGIN, _login_holds_secret),
-    *config_files.RULES,
-    *commands.RULES,
+_GROUPS: Final = (
+    RuleGroup(
+        (),
+        (
+            Rule(("?", "&"), _QUERY, _query_holds_secret),
+            Rule(("authorization",), _HEADER, _header_holds_secret),
+            Rule(("cookie",), _COOKIE, is_no_placeholder),
+            Rule(("bearer", "basic"), _BEARER, _bearer_holds_secret),
+            Rule(("--",), _FLAG, flag_holds_secret),
+            Rule(("-u",), _LOGIN, _login_holds_secret),
+        ),
+    ),
+    RuleGroup(("@",), (Rule(("://",), _URL_LOGIN, is_no_placeholder), Rule(("://",), _URL_USER, _user_is_token))),
+    *config_files.GROUPS,
+    *commands.GROUPS,
 )
 #: Words that are part of others (`authorization`, `--user`) need not be looked for twice.
 _ANCHORS: Final = (
-    *("@", "?", "&", "--", "-u", "cookie", "bearer", "basic", "ssws", "geniekey", "mnemonic", "seed phrase"),
-    *("recovery phrase", *_STEMS, *config_files.ANCHORS, *commands.ANCHORS),
+    *("@", "?", "&", "--", "-u", "cookie", "bearer", "basic", "mnemonic", "phrase"),
+    *(*_STEMS, *config_files.ANCHORS, *commands.ANCHORS),
 )

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 from urllib.parse import quote, quote_plus
 
-from amplifier_kit.redaction.glance import LONG, Glance, any_in, is_word
+from amplifier_kit.redaction.glance import LONG, VERY_LONG, Glance, any_in, is_word
 from amplifier_kit.redaction.mask import MASK, MASKS
 from amplifier_kit.redaction.names import is_secret_name, may_be_secret
 
@@ -59,6 +59,7 @@ class LiveValues:
         #: The longest first, so that no secret hides behind one that it begins with.
         self._forms: tuple[str, ...] = ()
         self._words: tuple[str, ...] = ()
+        self._long_words: tuple[str, ...] = ()
         self._texts: tuple[str, ...] = ()
         self._numbers: tuple[str, ...] = ()
 
@@ -69,7 +70,10 @@ class LiveValues:
             for secret in _parts(value) if isinstance(value, str) else ():
                 forms.update(form for form in _forms(secret) if not any(form in mask for mask in MASKS))
         self._forms = tuple(sorted(forms, key=lambda form: (-len(form), form)))
-        self._words = tuple(form for form in self._forms if is_word(form))
+        words = [form for form in self._forms if is_word(form)]
+        # There are far fewer very long words in a text, and most secrets are such.
+        self._words = tuple(form for form in words if len(form) < VERY_LONG)
+        self._long_words = tuple(form for form in words if len(form) >= VERY_LONG)
         self._texts = tuple(form for form in self._forms if not is_word(form))
         self._numbers = tuple(form for form in self._forms if form.isdecimal())
 
@@ -77,8 +81,11 @@ class LiveValues:
         """Tell whether a text holds a known secret."""
         if not self._forms:
             return False
-        words = glance.long_words()
-        return (bool(words) and any_in(self._words, words)) or any_in(self._texts, glance.text)
+        return (
+            any_in(self._long_words, glance.long_words(VERY_LONG))
+            or (bool(self._words) and any_in(self._words, glance.long_words()))
+            or any_in(self._texts, glance.text)
+        )
 
     def found_in_number(self, number: int | float) -> bool:
         """Tell whether the digits of a number hold a known secret."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 #: Fields that join records, in whatever depth they stand. Their values are left alone when they have the form of an id.
@@ -83,6 +84,7 @@ _CALL_KEYS = ("tool", "arguments", "input", "function")
 _HEADERS = frozenset(("authorization", "proxy_authorization", "cookie", "set_cookie", "x_api_key", "x_auth_token"))
 
 
+@lru_cache(maxsize=4096)
 def is_secret_name(name: str) -> bool:
     """Tell whether a field of that name holds a secret: `api_key`, `OPENAI_API_KEY`, `clientSecret`, `db-password`."""
     if len(name) > _LONGEST_NAME or name in PROTECTED_KEYS:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import string
 from base64 import b64encode
 from functools import cache
 from typing import Final
 
-from amplifier_kit.redaction.glance import VERY_LONG, Glance, any_in
+from amplifier_kit.redaction.glance import Glance, any_in
 from amplifier_kit.redaction.lazy import pattern
 from amplifier_kit.redaction.mask import MASK
 
@@ -50,9 +51,18 @@ def may_hold_private_key(glance: Glance) -> bool:
     text = glance.text
     if "PRIVATE KEY" in text or "Private-" in text or '"kty' in text:
         return True
-    return any_in(_BODY_MARKS, glance.long_words(VERY_LONG)) and (
-        pattern(_BODY).search(text) is not None or pattern(_encoded()).search(text) is not None
-    )
+    if _body_heads().isdisjoint(glance.heads()):
+        return False
+    return pattern(_BODY).search(text) is not None or pattern(_encoded()).search(text) is not None
+
+
+@cache
+def _body_heads() -> frozenset[bytes]:
+    """Return what the first word of a key in base64 begins with."""
+    signs = (*string.ascii_letters, *string.digits, "")
+    heads = {f"M{kind}{sign}" for kind in ("II", "IG", "IH") for sign in signs}
+    heads |= {f"M{kind}{sign}C" for kind in "CDEFH" for sign in signs if sign}
+    return frozenset(head.encode() for head in (*heads, "b3Bl", "LS0t"))
 
 
 def mask_private_keys(text: str) -> tuple[str, int]:

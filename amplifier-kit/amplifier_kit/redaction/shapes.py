@@ -17,7 +17,6 @@ from amplifier_kit.redaction.token_formats import (
     TOKEN_FORMATS,
     Run,
     TokenFormat,
-    is_made_up,
     parts,
 )
 
@@ -30,12 +29,15 @@ class _Search:
         self.number = number
         self._form = form
         self._marks = common, marks
+        #: Whether such a token is several words.
+        self._needs_text = not all(map(is_word, _literals(form, common)))
 
     @cached_property
     def _pattern(self) -> re.Pattern[str]:
         return re.compile(self._form.pattern(*self._marks))
 
-    def finds_any(self, text: str) -> bool:
+    def finds_any(self, glance: Glance) -> bool:
+        text = glance.text if self._needs_text or glance.has_escapes else glance.long_words(VERY_LONG)
         return any(map(self._is_token, self._pattern.finditer(text)))
 
     def mask(self, text: str) -> tuple[str, int]:
@@ -51,7 +53,7 @@ class _Search:
         return self._pattern.sub(replace, text), found
 
     def _is_token(self, match: re.Match[str]) -> bool:
-        return is_made_up(match["body"], self._form.mixed)
+        return self._form.is_token(match["body"])
 
 
 class _Index(NamedTuple):
@@ -63,16 +65,17 @@ class _Index(NamedTuple):
 
     by_head: dict[bytes, list[_Search]]
     heads: set[bytes]
-    in_words: list[tuple[str, _Search]]
-    in_text: list[tuple[str, _Search]]
+    in_words: list[tuple[str, list[_Search]]]
 
 
+#: A mark that begins with one of these begins a piece, even inside of a token.
+_BREAKS = "-.+:"
 _SEPARATORS = re.compile("[^A-Za-z0-9]+")
 
 
 def may_hold_shape(glance: Glance) -> bool:
     """Tell, fast, whether there is anything to mask."""
-    return any(search.finds_any(glance.text) for search in _worth_trying(glance)) or may_hold_private_key(glance)
+    return any(search.finds_any(glance) for search in _worth_trying(glance)) or may_hold_private_key(glance)
 
 
 def mask_shapes(text: str) -> tuple[str, int]:
@@ -90,11 +93,12 @@ def _worth_trying(glance: Glance) -> set[_Search]:
 
     No token is shorter than VERY_LONG, so only long words are looked at.
     """
-    by_head, known, in_words, in_text = _index()
+    by_head, known, in_words = _index()
     found: set[_Search] = set()
     if words := glance.long_words(VERY_LONG):
-        found.update([search for anchor, search in in_words if anchor in words])
-        found.update([search for anchor, search in in_text if anchor in glance.text])
+        for anchor, searches in in_words:
+            if anchor in words:
+                found.update(searches)
         heads = glance.heads()
         if not known.isdisjoint(heads):
             for head in known & heads:
@@ -105,19 +109,21 @@ def _worth_trying(glance: Glance) -> set[_Search]:
 @cache
 def _index() -> _Index:
     by_head: dict[bytes, list[_Search]] = {}
-    in_words: list[tuple[str, _Search]] = []
-    in_text: list[tuple[str, _Search]] = []
+    in_words: dict[str, list[_Search]] = {}
     for number, form in enumerate(TOKEN_FORMATS):
         for anchor, marks in form.groups():
             search = _Search(number, form, anchor, marks)
-            if not is_word(anchor):
-                in_text.append((anchor, search))
-            elif form.start == ANYWHERE or (form.before and len(anchor.strip("-.+")) == len(anchor)):
-                in_words.append((anchor, search))
+            if form.start == ANYWHERE or (form.before and anchor[0] not in _BREAKS):
+                in_words.setdefault(anchor, []).append(search)
             else:
                 for head in {head for mark in marks for head in _heads(mark, form.after)}:
                     by_head.setdefault(head, []).append(search)
-    return _Index(by_head, set(by_head), in_words, in_text)
+    # Of anchors that are part of others, the short ones are enough.
+    short = [anchor for anchor in in_words if not any(other in anchor for other in in_words if other != anchor)]
+    merged = [
+        (part, [search for anchor in in_words if part in anchor for search in in_words[anchor]]) for part in short
+    ]
+    return _Index(by_head, set(by_head), merged)
 
 
 def _heads(mark: str, after: str) -> Iterator[bytes]:
@@ -133,3 +139,7 @@ def _heads(mark: str, after: str) -> Iterator[bytes]:
         # Fewer characters, where a separator comes next.
         for following in product(*kinds[:count]):
             yield (first + "".join(following)).encode()
+
+
+def _literals(form: TokenFormat, common: str) -> list[str]:
+    return [common, *(part for part in (*parts(form.before), *parts(form.after)) if isinstance(part, str))]

@@ -89,11 +89,15 @@ class TokenFormat(NamedTuple):
         # The mark comes first, and what stands before it is looked at afterwards: so the search is fast.
         return f"(?P<mark>{literal}{_start(self.start, literal)}(?:{rest}))(?P<body>{after})"
 
+    def is_token(self, body: str) -> bool:
+        """Tell whether what matched is a token; with something before and something after a mark, it is."""
+        return bool(self.before) or is_made_up(body, self.mixed)
+
     def example(self, mark: str, chance: Random) -> str:
         """Return a made-up token; one that is random enough to be taken for a real one."""
         while True:
             before, after = _fill(self.before, chance), _fill(self.after, chance)
-            if is_made_up(before + after, self.mixed):
+            if self.is_token(after):
                 return before + mark + after
 
 
@@ -104,9 +108,9 @@ def is_made_up(body: str, mixed: bool) -> bool:
     """
     if _BLANK.search(body) and len(_BLANKS.sub("", body)) <= _LONGEST_NAME:
         return False
-    if mixed:
-        return all(re.search(kind, body) for kind in ("[a-z]", "[A-Z]", "[0-9]"))
-    return re.search("[0-9]|[A-Za-z]{20}", body) is not None
+    if not _RANDOM.search(body):
+        return False
+    return not mixed or all(re.search(kind, body) for kind in ("[a-z]", "[A-Z]", "[0-9]"))
 
 
 def parts(template: str) -> Iterator[str | Run]:
@@ -115,6 +119,8 @@ def parts(template: str) -> Iterator[str | Run]:
         yield literal or Run(kind, int(least), None if sign == "+" else int(most or least))
 
 
+#: A long run of letters, or a digit in a run of letters and digits: names have words and numbers between their hyphens.
+_RANDOM = re.compile("[A-Za-z]{20}|(?=[A-Za-z0-9]{6})[A-Za-z]*+[0-9]")
 #: What documentation writes in place of a token, and how much of a name may stand before it: `sk-ant-api03-xxxxxxxx`.
 _BLANK = re.compile(r"[xX*.]{6}")
 _BLANKS = re.compile(r"[xX*._\-]")
@@ -263,14 +269,14 @@ _CHAT: Final = (
         "{third:1}{fourth:1}{alnum:19-24}.{word:6}.{word:27+}",
         start=ALONE,
     ),
-    TokenFormat("Telegram bot", ":AA", "{word:33}", before="{digit:8-10}"),
+    TokenFormat("Telegram bot", ":AAE :AAF :AAG :AAH", "{word:32}", before="{digit:8-10}"),
     TokenFormat(
         "Microsoft Teams webhook",
         "webhook.office.com/webhookb2/ outlook.office.com/webhook/",
         "{uuid:36}@{uuid:36}/{path:20+}",
         keep=True,
     ),
-    TokenFormat("Zapier webhook", "hooks.zapier.com/hooks/catch/", "{digit:4-12}/{word:5+}", keep=True),
+    TokenFormat("Zapier webhook", "hooks.zapier.com/hooks/catch/", "{digit:6-12}/{word:6+}", keep=True),
     TokenFormat(
         "Lark webhook",
         "open.feishu.cn/open-apis/bot/v2/hook/ open.larksuite.com/open-apis/bot/v2/hook/",

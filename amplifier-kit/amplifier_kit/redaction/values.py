@@ -20,6 +20,8 @@ class Found(NamedTuple):
     quoted: bool
     #: What follows the value, a few characters of it.
     after: str
+    #: What stands before the label, a few lines of it.
+    before: str = ""
 
 
 Decide = Callable[[Found], bool]
@@ -33,8 +35,13 @@ class Rule(NamedTuple):
     #: A pattern with the groups `label`, `gap` and `value`, which is searched for whatever the case.
     form: str
     decide: Decide
-    #: More words of which one must be there.
-    also: tuple[str, ...] = ()
+
+
+class RuleGroup(NamedTuple):
+    """Rules that need not be looked at where none of these words is there; without words, always."""
+
+    words: tuple[str, ...]
+    rules: tuple[Rule, ...]
 
 
 STRING: Final = (
@@ -55,22 +62,24 @@ _LETTER = r"[A-Za-z]"
 #: Words that sentences consist of, and those that are said about passwords. No passphrase has one of them, and hardly
 #: a sentence of three words has none.
 _PROSE: Final = frozenset(
-    """a about above account accounts after again all allowed already also am an and another any anything are as ask at
-    auth authentication automatically base64 be because been before below between blank both but by bytes can cannot
-    change changed changes characters check click code command complex config configured confirm contains correctly
-    could create credentials current default define defined did disabled do does doesn don empty enabled encoded
-    encrypted encryption enter entered error every example expired expires export failed false field file fill first
-    following for forgot form format from
-    generate generated get given has hash hashed have he hidden how i if ignored
-    import in incorrect input instead invalid is isn it its itself key keys least leave len length let letters like login
-    long manager match matches maximum may method minimum mismatch missing must my name new no none not null number of
-    off old on once one only optional or our out parameter pass passed passphrase password passwords plain plaintext
-    please policy print private prompt prompted protected provide provided public random read required requires reset
-    return returns run same secret secrets see self send sent set should show some something source special specify
-    specified store stored str string strings strong such supplied support supported test text than that the their them
-    then there they this those to token tokens too true try type types unless unset until update updated use used user
-    username users uses using valid value values via want was we weak were what when where which while who will with
-    without words works wrong you your""".split()  # noqa: SIM905  # words are easier to read than a list of strings
+    """
+    a about above account accounts after again all allowed already also am an and another any anything are as
+    ask at auth authentication automatically base64 be because been before below between blank both but by bytes
+    can cannot change changed changes characters check click code command complex config configured confirm
+    contains correctly could create credentials current default define defined did disabled do does doesn don
+    empty enabled encoded encrypted encryption enter entered error every example expired expires export failed
+    false field file fill first following for forgot form format from generate generated get given has hash
+    hashed have he hidden how i if ignored import in incorrect input instead invalid is isn it its itself key
+    keys least leave len length let letters like login long manager match matches maximum may method minimum
+    mismatch missing must my name new no none not null number of off old on once one only optional or our out
+    parameter pass passed passphrase password passwords plain plaintext please policy print private prompt
+    prompted protected provide provided public random read required requires reset return returns run same
+    secret secrets see self send sent set should show some something source special specify specified store
+    stored str string strings strong such supplied support supported test text than that the their them then
+    there they this those to token tokens too true try type types unless unset until update updated use used
+    user username users uses using valid value values via want was we weak were what when where which while who
+    will with without words works wrong you your
+    """.split()  # noqa: SIM905  # words are easier to read than a list of strings
 )
 
 

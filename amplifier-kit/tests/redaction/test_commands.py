@@ -29,8 +29,6 @@ ANNOUNCED = [
     ("7z x -p{} archive.7z", "swordfish"),
     ("sqlcmd -S db -U sa -P {} -Q 'select 1'", "swordfish"),
     ("openssl rsa -in key.pem -passin pass:{}", "swordfish"),
-    ("smbclient //host/share -U me%{}", "swordfish"),
-    ("lftp -u me,{} host", "swordfish"),
     ("curl -u me:{} https://host", "swordfish"),
     ("curl --proxy-user me:{} https://host", "swordfish"),
     ("deploy --password={}", "swordfish"),
