@@ -26,6 +26,7 @@ _LOG: Final = "the log: records pass the redactors of the session before it gets
 ALLOWED: Final = {
     WRITER: "the writer itself",
     "amplifier-kit/amplifier_kit/files/staging.py": "files of the project, which tools write as they are told",
+    "amplifier-kit/amplifier_kit/git/private_dir.py": _ELSEWHERE,
     "amplifier-kit/amplifier_kit/log/blobs.py": _LOG,
     "amplifier-kit/amplifier_kit/log/writer.py": _LOG,
     "amplifier-kit/amplifier_kit/log/memory.py": "hashes of what is in the log",
