@@ -207,11 +207,11 @@ def _field_holds_secret(found: Found) -> bool:
         return False
     if found.gap.strip() in ("is", "was"):
         return label.startswith("pass") and len(value) >= 6 and value.rstrip(".").isalnum() and is_mixed(value)
-    if label == "auth" and len(value) >= 8 and is_login(value):
+    if label == "auth" and not found.after.startswith("(") and is_login(value):
         return True
     if found.quoted:
         return len(value) >= 4 and (strict or is_random(value) or len(value) >= 24)
-    if len(value) < 6 or is_code(found) or (value.lower().endswith(label) and value.isidentifier()):
+    if len(value) < 6 or is_code(found) or (value.lower().endswith(label) and not is_mixed(value)):
         return False
     if pattern(_NUMBER).fullmatch(value):
         return strict and value.isdigit()

@@ -153,7 +153,7 @@ def _start(forbidden: str, mark: str) -> str:
     """
     if not forbidden:
         return ""
-    escapes = (r"\\[nrt]", "%[0-9A-Fa-f]{2}", r"[\[0-9]m")
+    escapes = (r"\\[nrt]", "%[0-9A-Fa-f]{2}", r"\[m", r"[\[;][0-9]m", r"[\[;][0-9]{2}m", ";[0-9]{3}m")
     return "(?:" + "|".join((f"(?<![{forbidden}]{mark})", *(f"(?<={escape}{mark})" for escape in escapes))) + ")"
 
 

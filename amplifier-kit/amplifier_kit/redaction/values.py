@@ -53,7 +53,7 @@ BARE: Final = r"[^\s\"'`&,;<>(){}\[\]|\\]"
 #: What stands for a secret that is filled in later, or was taken out already.
 _PLACEHOLDER = (
     r"\$\{[^}]*\}|\$\(?(?:[A-Z_][A-Z0-9_]*|[A-Za-z_]+)\)?|\{\{?[^{}]*\}?\}|%s|%\(\w+\)s"
-    r"|<[^<>]*>?|\.{3}|…|\*{3,}|[xX]{4,}|(?i:your)[-_ ][A-Za-z_ \-]{1,40}"
+    r"|<[^<>]*>?|\.{3}\W{0,3}|…\W{0,3}|\*{3,}|[xX]{4,}|(?i:your)[-_ ][A-Za-z_ \-]{1,40}"
 )
 _PATH = r"[~.]{0,2}/[\w.]|[A-Za-z][A-Za-z0-9+.\-]{1,20}://"
 _NAME_PATH = r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+[.:]?"
@@ -113,9 +113,10 @@ def is_random(value: str) -> bool:
 def is_login(value: str) -> bool:
     """Tell whether a value is a name and a password in base64."""
     try:
-        return b":" in a2b_base64(value + "=" * (-len(value) % 4))
+        text = a2b_base64(value + "=" * (-len(value) % 4)).decode()
     except (Error, ValueError):
         return False
+    return ":" in text and text.isprintable()
 
 
 def is_passphrase(words: str) -> bool:
