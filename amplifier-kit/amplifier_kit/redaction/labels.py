@@ -211,7 +211,11 @@ def _field_holds_secret(found: Found) -> bool:
         return True
     if found.quoted:
         return len(value) >= 4 and (strict or is_random(value) or len(value) >= 24)
-    if len(value) < 6 or is_code(found) or (value.lower().endswith(label) and not is_mixed(value)):
+    if (
+        len(value) < 6
+        or is_code(found)
+        or (value.lower().endswith(label) and (value.isidentifier() or not is_mixed(value)))
+    ):
         return False
     if pattern(_NUMBER).fullmatch(value):
         return strict and value.isdigit()

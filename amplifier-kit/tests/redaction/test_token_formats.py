@@ -95,6 +95,12 @@ def test_marks_and_placeholders_stay(form: TokenFormat, mark: str) -> None:
         assert mask_shapes(text) == (text, 0)
 
 
+def test_a_run_inside_of_base64_is_no_token() -> None:
+    """Letters that end the colour of a terminal are an escape only where the colour begins."""
+    text = "QYQAA5m" + "EAAPth" + "AAARYgAAJmIAADxi" * 6
+    assert mask_shapes(text) == (text, 0)
+
+
 @given(row=st.sampled_from(ROWS), seed=st.integers(0, 10**6), before=st.text(max_size=10), after=st.text(max_size=10))
 def test_masking_twice_changes_nothing(row: tuple[TokenFormat, str], seed: int, before: str, after: str) -> None:
     """What is masked stays as it is, in any surroundings."""
