@@ -152,7 +152,7 @@ class ShellHooks:
 
         surroundings = case.surroundings
         try:
-            environment, env_file = surroundings.environment(hook), surroundings.env_file()
+            environment, env_file = surroundings.environment(hook), surroundings.env_file(hook)
         except OSError as error:
             return Outcome("error", error=f"it cannot be started: {error}")
         confinement = Confinement(self._coordinator, self._settings.sandbox)

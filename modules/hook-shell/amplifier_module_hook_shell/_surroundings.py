@@ -24,7 +24,8 @@ class Surroundings:
         self.folder = folder
         self._session_id = session_id
         self._pass_env = pass_env
-        self._env_file: str | None = None
+        #: By whether the project brings the hooks that write it.
+        self._env_files: dict[bool, str] = {}
 
     def environment(self, hook: Hook) -> dict[str, str]:
         """Return the whole environment of a hook; raises OSError when no temporary file can be made."""
@@ -36,33 +37,41 @@ class Surroundings:
             "PROJECT_DIR": str(self.project),
             "HOOKS_DIR": folder,
             "SESSION_ID": self._session_id,
-            "ENV_FILE": self.env_file(),
+            "ENV_FILE": self.env_file(hook),
         }
         ours = {f"{prefix}_{name}": value for prefix in ("AMPLIFIER", "CLAUDE") for name, value in known.items()}
         ours |= {"AMPLIFIER_HOOK_EVENT": hook.moment.name, "CLAUDE_PLUGIN_ROOT": folder}
-        return given | self._left() | ours
+        # What lies in the project, commands can change: what its hooks leave decides nothing outside of the sandbox.
+        left = self._left(of_project=False)
+        if hook.source.is_projects:
+            left |= self._left(of_project=True)
+        return given | left | ours
 
     def close(self) -> None:
-        """Remove the file for variables."""
-        if self._env_file is not None:
-            Path(self._env_file).unlink(missing_ok=True)
-            self._env_file = None
+        """Remove the files for variables."""
+        while self._env_files:
+            Path(self._env_files.popitem()[1]).unlink(missing_ok=True)
 
-    def env_file(self) -> str:
-        """Return the file in which hooks leave variables; raises OSError when it cannot be made."""
-        if self._env_file is None:
+    def env_file(self, hook: Hook) -> str:
+        """Return the file in which hooks like this one leave variables; raises OSError when it cannot be made."""
+        return self._env_file(of_project=hook.source.is_projects)
+
+    def _env_file(self, *, of_project: bool) -> str:
+        if of_project not in self._env_files:
             import tempfile
 
-            number, self._env_file = tempfile.mkstemp(prefix="amplifier-hook-", suffix=".env")
+            number, self._env_files[of_project] = tempfile.mkstemp(prefix="amplifier-hook-", suffix=".env")
             os.close(number)
-        return self._env_file
+        return self._env_files[of_project]
 
-    def _left(self) -> dict[str, str]:
+    def _left(self, *, of_project: bool) -> dict[str, str]:
         """Return the variables that earlier hooks have left; lines that set none are passed over."""
+        if of_project not in self._env_files:
+            return {}
         import shlex
 
         try:
-            lines = read_plain(self.env_file(), _FILE_LIMIT).decode("utf-8", "replace").splitlines()
+            lines = read_plain(self._env_files[of_project], _FILE_LIMIT).decode("utf-8", "replace").splitlines()
         except (OSError, ValueError):
             return {}  # a hook has removed it, or put something else there
         found = {}

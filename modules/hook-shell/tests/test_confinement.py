@@ -66,6 +66,23 @@ async def test_hook_of_the_user_runs_outside(make_rig: Any, group: Group, tmp_pa
     assert (tmp_path / "from-config").exists()
 
 
+async def test_variables_that_a_project_leaves_stay_with_its_hooks(
+    make_rig: Any, group: Group, project: Path, tmp_path: Path
+) -> None:
+    """A variable that a hook of the project leaves is for the project's hooks; the user's reach both."""
+    home = tmp_path / "home"
+    (home / "hooks").mkdir(parents=True)
+    tell = 'echo "$AMPLIFIER_HOOK_EVENT ${THEIRS:-none} ${OWN:-none}" >>log'
+    own = {"PreToolUse": group(f"echo OWN=own >>$AMPLIFIER_ENV_FILE; {tell}"), "PostToolUse": group(tell)}
+    (home / "hooks" / "hooks.json").write_text(json.dumps(own), encoding="utf-8")
+    theirs = {"PreToolUse": group("echo THEIRS=theirs >>$AMPLIFIER_ENV_FILE"), "PostToolUse": group(tell)}
+    rig = await make_rig(files={FILE: theirs})
+    rig.session.coordinator.register_capability("amplifier.home", home)
+    await rig.run()
+    expected = ["PreToolUse none none", "PostToolUse none own", "PostToolUse theirs own"]
+    assert (project / "log").read_text(encoding="utf-8").splitlines() == expected
+
+
 @pytest.mark.usefixtures("sandboxed")
 async def test_file_in_the_project_that_a_config_names_is_the_project(
     make_rig: Any, group: Group, project: Path, tmp_path: Path
