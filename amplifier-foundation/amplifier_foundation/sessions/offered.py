@@ -35,6 +35,7 @@ def capabilities_of(runtime: SessionRuntime) -> dict[str, Any]:
         "project.is_trusted": lambda: is_place_trusted(runtime),
         "plan.is_trusted": lambda module: is_part_trusted(runtime, module),
         "plan.is_hook_trusted": lambda module, config: is_hook_trusted(runtime, module, config),
+        "plan.is_hook_of_user": lambda module, config: is_hook_of_user(runtime, module, config),
         "session.spawn": SpawnCapability(lambda: runtime.children),
         "session.resume": ResumeCapability(lambda: runtime.children),
         "self_delegation_depth": origin.self_delegation_depth if origin else 0,
@@ -69,14 +70,35 @@ def is_hook_trusted(runtime: SessionRuntime, module: str, config: Any) -> bool:
 
     if runtime.origin is None or not runtime.rules or is_part_trusted(runtime, module):
         return is_part_trusted(runtime, module)
+    return _is_hook_of_root(runtime, module, config) and is_config_trusted(runtime.prepared, module, is_trusted=False)
+
+
+def is_hook_of_user(runtime: SessionRuntime, module: str, config: Any) -> bool:
+    """Tell whether neither the project nor an agent, which may be the project's, had a say in the config of a hook.
+
+    Unlike trust this says who brings it: what a trusted project brings runs, and may do what its commands may.
+    """
+    from amplifier_foundation.permissions.plan_trust import adds_nothing, is_config_of_user
+
+    prepared = runtime.prepared
+    if runtime.origin is not None and not prepared.is_made_by_app:
+        is_added = not runtime.rules or not adds_nothing(prepared.composed.plan, runtime.rules[0], module)
+        if is_added and not _is_hook_of_root(runtime, module, config):
+            return False
+    return is_config_of_user(prepared, module)
+
+
+def _is_hook_of_root(runtime: SessionRuntime, module: str, config: Any) -> bool:
+    """Tell whether the hook of a module with this config stands in the plan at the top of the tree, too."""
+    if not runtime.rules:
+        return False
     planned, live = runtime.prepared.composed.plan.get("hooks"), runtime.session.config.get("hooks")
     meant = [
         entry
         for entry, filled in zip(planned or (), live or (), strict=False)
         if filled.get("module") == module and (filled.get("config") or {}) == (config or {})
     ]
-    is_known = bool(meant) and all(entry in (runtime.rules[0].get("hooks") or ()) for entry in meant)
-    return is_known and is_config_trusted(runtime.prepared, module, is_trusted=False)
+    return bool(meant) and all(entry in (runtime.rules[0].get("hooks") or ()) for entry in meant)
 
 
 def denied_to_prompt(runtime: SessionRuntime, path: str, root: str) -> str | None:

@@ -11,7 +11,7 @@ from amplifier_foundation.bundles.layer import Layer
 from amplifier_foundation.composed import Composed
 from amplifier_foundation.documents import Document
 from amplifier_foundation.paths import Home
-from amplifier_foundation.permissions.plan_trust import is_config_trusted
+from amplifier_foundation.permissions.plan_trust import is_config_of_user, is_config_trusted
 from amplifier_foundation.prepared import Prepared
 
 _SHELL = {"hooks": [{"module": "hook-shell", "config": {"hooks": {}}}]}
@@ -50,3 +50,33 @@ def test_agents_may_come_from_the_project() -> None:
     assert not is_config_trusted(prepared, "hook-shell", is_trusted=False, overlay=_SHELL)
     assert is_config_trusted(prepared, "hook-shell", is_trusted=False, overlay={"tools": []})
     assert is_config_trusted(prepared, "hook-shell", is_trusted=True, overlay=_SHELL)
+
+
+_OTHER = {"hooks": [{"module": "hook-shell", "config": {"hooks": {"PreToolUse": ["other"]}}}]}
+
+
+def _recorded(plan: dict[str, Any], *layers: Layer) -> Prepared:
+    composed = Composed("x", "x", "", "", plan, "")
+    return Prepared(composed, Home(Path("/h")), Path("/p"), layers=layers, is_recorded=True)
+
+
+@pytest.mark.parametrize(
+    ("prepared", "expected"),
+    [
+        (_prepared(_layer("user", _SHELL)), True),
+        (_prepared(_layer("fetched", _SHELL)), True),
+        (_prepared(_layer("user", _SHELL), _layer("project", {"tools": []})), True),
+        (_prepared(_layer("user", {}), _layer("project", _SHELL)), False),
+        (_prepared(_layer("user", {}), _layer("project", _SHELL, is_given=True)), False),
+        (_prepared(_layer("user", {}), _layer("fetched", _SHELL, named_by="project")), False),
+        (_prepared(_layer("user", _SHELL), _layer("product", _SHELL, named_by="project")), True),
+        (_prepared(), False),
+        (_prepared(is_made_by_app=True), True),
+        (_recorded(_OTHER, _layer("user", _OTHER)), True),
+        (_recorded(_OTHER, _layer("user", _SHELL)), False),
+        (_recorded(_OTHER), False),
+    ],
+)
+def test_who_brings_a_config(prepared: Prepared, expected: bool) -> None:
+    """A config is the user's when no file of the project had a say in it, however it is trusted or was given."""
+    assert is_config_of_user(prepared, "hook-shell") is expected

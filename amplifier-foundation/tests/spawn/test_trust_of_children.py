@@ -69,6 +69,28 @@ async def test_a_grandchild_is_judged_by_what_the_agent_above_it_said(
     assert (heard[runtime.session_id], heard[alone], heard[below]) == (True, True, False)
 
 
+async def test_hooks_of_an_agent_are_not_the_users(
+    tree: Any, spawn_in: Callable[..., Any], add_tools: Callable[..., str]
+) -> None:
+    """What an agent says of hooks may come from the project, trusted or not; a hook of the root stays the user's."""
+    heard: dict[str, list[bool]] = {}
+    added = {"module": "hook-shell", "id": "added", "config": {"hooks": {"Stop": []}}}
+
+    async def on_ready(coordinator: Any) -> None:
+        ask = coordinator.get_capability("plan.is_hook_of_user")
+        heard[coordinator.session_id] = [ask("hook-shell", entry["config"]) for entry in (_SHELL, added)]
+
+    tree.plan["tools"] = [{"module": add_tools(lambda coordinator: [PlainTool("look")], on_ready)}]
+    tree.plan["hooks"] = [*tree.plan.get("hooks", ()), _SHELL]
+    tree.plan["agents"]["explorer"]["hooks"] = [added]
+    layers = (Layer(Document(Path("user.yaml"), {"hooks": [_SHELL]}), "user", "user", "b", "b"),)
+    prepared = replace(tree.prepared(), is_made_by_app=False, layers=layers)
+    async with SessionRuntime(prepared, environ={}, trust=True) as runtime:
+        assert heard[runtime.session_id][0] is True
+        child = await spawn_in(runtime)("explorer", "Go.", tool_call_id="c1")
+        assert heard[child["session_id"]] == [True, False]
+
+
 @pytest.mark.parametrize(
     ("parent", "agent", "expected"),
     [

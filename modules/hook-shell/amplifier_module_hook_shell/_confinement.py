@@ -1,8 +1,8 @@
 """Decide how far a hook reaches: what a project brings runs in the sandbox, what is yours is your own program.
 
 A hook that a project configures runs what lies in the project, which commands of the session can change: outside of
-the sandbox it would be their way out. A hook of the user, or of a config, may do what the user may; but the programs
-that it names are not looked up in folders that commands can write to.
+the sandbox it would be their way out. A hook of the user, or of a config that the project had no say in, may do what
+the user may; but the programs that it names are not looked up in folders that commands can write to.
 """
 
 from __future__ import annotations

@@ -91,7 +91,10 @@ class Library:
         return await library.opened() if isinstance(library, Library) else None
 
     def _folder(self) -> Path:
-        known = self._settings.working_dir or self._coordinator.get_capability("session.working_dir")
+        known = self._coordinator.get_capability("session.working_dir")
+        # A project that names another folder would have the sandbox of its hooks opened there.
+        if known is None or not self._is_config_of_project():
+            known = self._settings.working_dir or known
         try:
             return Path(known).expanduser().absolute() if known else Path.cwd()
         except OSError:
@@ -103,7 +106,12 @@ class Library:
         project = self._said("project.is_trusted")
         # Mounted more than once, as in a child whose agent has hooks of its own, one config may be trusted and one not.
         is_ours = self._said("plan.is_trusted", NAME) or self._said("plan.is_hook_trusted", NAME, self._config)
-        return Trust(project, not is_known or project or is_ours)
+        return Trust(project, not is_known or project or is_ours, self._is_config_of_project())
+
+    def _is_config_of_project(self) -> bool:
+        """Tell whether the project may have had a say in the config: where an app knows of trust, it says if not."""
+        is_known = self._coordinator.get_capability("project.is_trusted") is not None
+        return is_known and not self._said("plan.is_hook_of_user", NAME, self._config)
 
     def _said(self, capability: str, *arguments: Any) -> bool:
         ask = self._coordinator.get_capability(capability)

@@ -34,6 +34,8 @@ class Trust(NamedTuple):
     project: bool
     #: Whether the config of this module is nobody's who is not.
     config: bool
+    #: Whether the project may have had a say in the config, trusted or not.
+    is_config_of_project: bool = False
 
 
 class Refused(NamedTuple):
@@ -61,7 +63,8 @@ class Shelf:
         """Return what the config of the module says; no file is read."""
         shelf = cls()
         if settings.hooks:
-            source = Source("config", refusal="" if trust.config else CONFIG_NOT_TRUSTED)
+            refusal = "" if trust.config else CONFIG_NOT_TRUSTED
+            source = Source("config", refusal=refusal, is_projects=trust.is_config_of_project)
             shelf._take(settings.hooks, source, shelf.configured)
         return shelf
 
@@ -100,7 +103,8 @@ def _files(
             yield path, Source(f"home/{path.relative_to(home).as_posix()}", path.parent)
     for given in settings.files:
         path = project / os.path.expanduser(given)
-        is_projects = Path(os.path.realpath(path)).is_relative_to(os.path.realpath(project))
+        is_inside = Path(os.path.realpath(path)).is_relative_to(os.path.realpath(project))
+        is_projects = is_inside or trust.is_config_of_project
         yield path, Source(given, path.parent, "" if trust.config else CONFIG_NOT_TRUSTED, is_projects)
     refusal = "" if trust.project else NOT_TRUSTED
     for path in _hooks_files(project / ".amplifier" / "hooks", problems):

@@ -171,7 +171,9 @@ def _module(monkeypatch: pytest.MonkeyPatch, module_id: str, mount: Callable[...
 
 @pytest.fixture
 async def make_rig(monkeypatch: pytest.MonkeyPatch, project: Path) -> AsyncIterator[MakeRig]:
-    """Give `make_rig(hooks, replies, *, config, files, is_trusted, approval, policy, session, **of_session)`.
+    """Give `make_rig(hooks, replies, *, config, files, approval, policy, session, plan, **of_session)`.
+
+    `is_trusted` and `is_config_of_user` are what the app says of the project and of the config; None: it does not say.
 
     It is awaited, and closed after the test. Without replies the model calls `bash` once and says "done".
     """
@@ -184,6 +186,7 @@ async def make_rig(monkeypatch: pytest.MonkeyPatch, project: Path) -> AsyncItera
         config: dict[str, Any] | None = None,
         files: dict[str, Any] | None = None,
         is_trusted: bool | None = True,
+        is_config_of_user: bool | None = True,
         approval: Approvals | None = None,
         policy: Any = "allow",
         session: dict[str, Any] | None = None,
@@ -226,6 +229,8 @@ async def make_rig(monkeypatch: pytest.MonkeyPatch, project: Path) -> AsyncItera
         coordinator.register_capability("session.working_dir", str(project))
         if is_trusted is not None:
             coordinator.register_capability("project.is_trusted", lambda: is_trusted)
+        if is_config_of_user is not None:
+            coordinator.register_capability("plan.is_hook_of_user", lambda module, config: is_config_of_user)
         if approval is not None:
             coordinator.approval_system = approval
         coordinator.register_policy("test", policy if callable(policy) else lambda action, details: policy)

@@ -54,7 +54,7 @@ async def test_hook_of_a_project_runs_in_the_sandbox(
 
 @pytest.mark.usefixtures("sandboxed")
 async def test_hook_of_the_user_runs_outside(make_rig: Any, group: Group, tmp_path: Path) -> None:
-    """What a config or the home folder brings is the user's own program, and reaches as far as the user."""
+    """What the user's config or home folder brings is the user's own program, and reaches as far as the user."""
     home = tmp_path / "home"
     (home / "hooks").mkdir(parents=True)
     own = {"PreToolUse": group(f"touch '{tmp_path}/from-home'")}
@@ -64,6 +64,21 @@ async def test_hook_of_the_user_runs_outside(make_rig: Any, group: Group, tmp_pa
     await rig.run()
     assert (tmp_path / "from-home").exists()
     assert (tmp_path / "from-config").exists()
+
+
+@pytest.mark.usefixtures("sandboxed")
+@pytest.mark.parametrize("said", [None, False])
+async def test_config_that_the_project_may_have_written_is_the_project(
+    make_rig: Any, group: Group, project: Path, tmp_path: Path, said: bool | None
+) -> None:
+    """Hooks of a config, and files that it names, run in the sandbox unless the app knows that they are the user's."""
+    (tmp_path / "more.json").write_text(json.dumps({"PreToolUse": group("touch more; touch ../outside")}))
+    config = {"files": ["../more.json"], "working_dir": str(tmp_path)}
+    rig = await make_rig({"PreToolUse": group("touch made; touch ../outside")}, config=config, is_config_of_user=said)
+    await rig.run()
+    assert (project / "made").exists()
+    assert (project / "more").exists()
+    assert not (tmp_path / "outside").exists()
 
 
 async def test_variables_that_a_project_leaves_stay_with_its_hooks(
