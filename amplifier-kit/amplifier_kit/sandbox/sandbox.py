@@ -215,6 +215,14 @@ class Sandbox:
         project, home = os.path.realpath(self._alias), _home()
         return [project, *(os.path.realpath(place_of(name, project, home)) for name in self.settings.writable)]
 
+    def readable_roots(self) -> list[str]:
+        """Return the folders that the settings open to commands, links followed, the project first; not the system's."""
+        from amplifier_kit.sandbox.system import place_of
+
+        project, home = os.path.realpath(self._alias), _home()
+        opened = (os.path.realpath(place_of(name, project, home)) for name in self.settings.readable)
+        return [*self.writable_roots(), *opened]
+
     def _scene(
         self,
         folder: str,

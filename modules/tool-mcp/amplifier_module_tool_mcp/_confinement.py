@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from amplifier_kit.sandbox import Sandbox, SandboxError, SandboxRequiredError, sandbox_of
+from amplifier_kit.processes.programs import is_below
+from amplifier_kit.sandbox import Sandbox, SandboxError, SandboxRequiredError, SandboxSettings, sandbox_of
 from amplifier_module_tool_mcp._faults import ServerFault
 from amplifier_module_tool_mcp._spec import ServerSpec
 
@@ -41,6 +43,7 @@ class Confinement:
         """
         try:
             self._sandbox = sandbox_of(self._coordinator, self._config)
+            self._check_folder(cwd, self._sandbox)
             wrapped = self._sandbox.wrap(argv, cwd=cwd, environment=environment)
         except SandboxRequiredError as error:
             raise ServerFault("sandbox_required", str(error)) from error
@@ -48,6 +51,20 @@ class Confinement:
             raise ServerFault("sandbox_failed", str(error)) from error
         self._has_been_tried = True
         return wrapped
+
+    def _check_folder(self, cwd: str, sandbox: Sandbox) -> None:
+        """Refuse a folder that no setting of a session opens which requires the sandbox: the server could read it."""
+        plan = getattr(self._coordinator, "config", None)
+        session = (plan.get("session") or {}).get("sandbox") if isinstance(plan, Mapping) else None
+        if SandboxSettings.from_config(session).mode != "required":
+            return
+        real = os.path.realpath(cwd)
+        if not any(is_below(real, root) for root in sandbox.readable_roots()):
+            reason = (
+                f"the session requires the sandbox, which does not show the `cwd` {cwd}: let the server run in the "
+                "project, or name the folder in `session.sandbox.readable`"
+            )
+            raise ServerFault("sandbox_required", reason)
 
     def release(self) -> None:
         """Give back what the sandbox took of the project; for when the server has ended."""

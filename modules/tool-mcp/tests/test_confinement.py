@@ -123,6 +123,35 @@ async def test_required(session: Session, odd: Odd, monkeypatch: pytest.MonkeyPa
     assert blocked["kind"] == "required"
 
 
+@pytest.mark.usefixtures("_sandboxed")
+async def test_a_folder_outside_where_the_sandbox_is_required(
+    make_session: Callable[[], Session], odd: Odd, project: Path, tmp_path: Path
+) -> None:
+    """An entry opens no folder by its `cwd` where the session requires the sandbox; the session's settings do."""
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (project / "inner").mkdir()
+    (project / "link").symlink_to(outside)
+    entry = odd()
+    entry["args"] = [str(project / entry["args"][0]), *entry["args"][1:]]
+    opened = {"mode": "required", "readable": [str(outside)]}
+    for box, cwd, is_shown in (
+        ("required", str(outside), False),
+        ("required", "link", False),
+        ("required", "../outside", False),
+        ("required", "inner", True),
+        (opened, str(outside), True),
+    ):
+        session = make_session()
+        session.coordinator.config["session"]["sandbox"] = box
+        await session.open({"odd": {**entry, "cwd": cwd, "sandbox": {"readable": [cwd]}}}, retry={"attempts": 1})
+        if is_shown:
+            await session.told("connected")
+        else:
+            told = await session.told("failed")
+            assert (told["code"], "session.sandbox.readable" in told["reason"]) == ("sandbox_required", True)
+
+
 async def test_wrong_settings(session: Session, odd: Odd) -> None:
     """A sandbox that is written wrongly is not taken for none."""
     await session.open({"odd": odd(sandbox={"netwerk": True})})
