@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 from urllib.parse import quote, quote_plus
 
+from amplifier_kit.redaction.cut_values import Ends
 from amplifier_kit.redaction.glance import LONG, VERY_LONG, Glance, any_in, is_word
 from amplifier_kit.redaction.mask import MASK, MASKS
 from amplifier_kit.redaction.names import is_secret_name, may_be_secret
@@ -62,12 +63,16 @@ class LiveValues:
         self._long_words: tuple[str, ...] = ()
         self._texts: tuple[str, ...] = ()
         self._numbers: tuple[str, ...] = ()
+        #: As they are, in no other form.
+        self._plain: tuple[str, ...] = ()
+        self._ends = Ends()
 
     def add(self, values: Iterable[str]) -> None:
         """Know these values from now on; ones shorter than LEAST are left out."""
-        forms = set(self._forms)
+        forms, plain = set(self._forms), set(self._plain)
         for value in values:
             for secret in _parts(value) if isinstance(value, str) else ():
+                plain.add(secret)
                 forms.update(form for form in _forms(secret) if not any(form in mask for mask in MASKS))
         self._forms = tuple(sorted(forms, key=lambda form: (-len(form), form)))
         words = [form for form in self._forms if is_word(form)]
@@ -76,6 +81,8 @@ class LiveValues:
         self._long_words = tuple(form for form in words if len(form) >= VERY_LONG)
         self._texts = tuple(form for form in self._forms if not is_word(form))
         self._numbers = tuple(form for form in self._forms if form.isdecimal())
+        self._plain = tuple(sorted(plain))
+        self._ends = Ends(self._forms, self._plain)
 
     def may_be_in(self, glance: Glance) -> bool:
         """Tell whether a text holds a known secret."""
@@ -85,6 +92,7 @@ class LiveValues:
             any_in(self._long_words, glance.long_words(VERY_LONG))
             or (bool(self._words) and any_in(self._words, glance.long_words()))
             or any_in(self._texts, glance.text)
+            or self._ends.may_be_in(glance)
         )
 
     def found_in_number(self, number: int | float) -> bool:
@@ -101,7 +109,8 @@ class LiveValues:
             if form in text:
                 found += text.count(form)
                 text = text.replace(form, MASK)
-        return text, found
+        text, cut = self._ends.mask(text)
+        return text, found + cut
 
 
 def live_values_from_env(environ: Mapping[str, str]) -> list[str]:

@@ -216,7 +216,7 @@ class Sandbox:
         return [project, *(os.path.realpath(place_of(name, project, home)) for name in self.settings.writable)]
 
     def readable_roots(self) -> list[str]:
-        """Return the folders that the settings open to commands, links followed, the project first; not the system's."""
+        """Return the folders that the settings open to commands, links followed, the project first; no system's."""
         from amplifier_kit.sandbox.system import place_of
 
         project, home = os.path.realpath(self._alias), _home()

@@ -112,7 +112,7 @@ def test_the_secrets_in_json_are_secrets() -> None:
     """Of credentials that are a JSON object, the secret fields are known by themselves."""
     live = json.dumps({"type": "service_account", "private_key": "abc-def-ghi-jkl", "project_id": "my-project"})
     assert masked("key abc-def-ghi-jkl of my-project", live) == f"key {MASK} of my-project"
-    assert masked("{not json", "{not json at all") == "{not json"
+    assert masked("{not json either", "{not json at all") == "{not json either"
 
 
 def test_numbers_are_looked_at() -> None:
