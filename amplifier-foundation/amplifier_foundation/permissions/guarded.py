@@ -18,6 +18,8 @@ from amplifier_kit.policy.segment import HOLE
 _WRITE: Final = "filesystem.write"
 _READ: Final = "filesystem.read"
 _EXEC: Final = "process.exec"
+#: Stands for writing by a call that names more than can be looked at.
+_UNSEEN: Final = "filesystem.write.unseen"
 
 _RULES: Final = (
     "this is where the rules are kept: whatever is written here changes what is asked for and what is denied"
@@ -31,11 +33,18 @@ _WRITERS: Final = frozenset({
     "chmod", "chown", "cp", "dd", "ed", "install", "link", "ln", "mkdir", "mkfifo", "mv", "patch", "rm", "rmdir",
     "rsync", "sponge", "symlink", "tee", "touch", "truncate", "unlink",
 })  # fmt: skip
-#: Texts of a call that are looked at; a path is no longer than these characters.
+#: Different texts of a call that are looked at: with more, it is asked for. A path is no longer than these characters.
 _MOST_TEXTS: Final = 1_000
 _LONGEST: Final = 4_096
+_TOO_MANY: Final = (
+    f"it is given more than {_MOST_TEXTS:,} texts: not each can be checked for a file that decides about sessions"
+)
 #: Folders that a line goes to before something is written there.
 _MOST_FOLDERS: Final = 8
+
+
+class _TooManyTextsError(Exception):
+    """A call has more texts than are looked at."""
 
 
 def guards(home: Home, project: Path, session: Path | None, control_files: Iterable[Path] = ()) -> tuple[Rule, ...]:
@@ -58,6 +67,7 @@ def guards(home: Home, project: Path, session: Path | None, control_files: Itera
     folders = ["/**/.git", *(escaped(path) for path in git_folders_of(str(project)))]
     for folder in dict.fromkeys(folders):
         rules += [_rule(folder, _GIT), *(_rule(f"{folder}/{pattern}", _GIT) for pattern in git_patterns())]
+    rules.append(Rule("ask", action=_UNSEEN, reason=_TOO_MANY))
     return tuple(rules)
 
 
@@ -69,8 +79,11 @@ def as_writing(known: Facts, details: Mapping[str, Any], project: Path) -> Facts
     named = () if known.action in (_READ, _EXEC) else known.paths
     written = dict.fromkeys([*named, *known.writes])
     spelled = {path for path in known.spelled if path not in {*known.reads, *known.paths} - set(written)}
-    for text, base in _texts(known, details, project):
-        _place(text, base, written, spelled)
+    try:
+        for text, base in _texts(known, details, project):
+            _place(text, base, written, spelled)
+    except _TooManyTextsError:
+        return Facts(_UNSEEN, known.tool)
     if not written:
         return None
     return Facts(_WRITE, known.tool, paths=tuple(written), spelled=tuple(sorted(spelled)))
@@ -104,23 +117,36 @@ def _is_writer(program: str, words: list[str]) -> bool:
 
 
 def _all_texts(value: Any) -> Iterator[str]:
-    """Yield the texts in what a tool was given, however deep; those that cannot be a path are left out."""
-    waiting, seen = [value], 0
-    while waiting and seen < _MOST_TEXTS:
+    """Yield the different texts in what a tool was given, keys included, however deep, without blanks around them.
+
+    Those that cannot be a path are left out. Raises _TooManyTextsError.
+    """
+    waiting: list[Any] = [value]
+    seen: set[str] = set()
+    while waiting:
         each = waiting.pop()
-        seen += 1
         if isinstance(each, Mapping):
-            waiting += each.values()
-        elif isinstance(each, list | tuple):
+            waiting += [*each, *each.values()]
+        elif isinstance(each, list | tuple | set | frozenset):
             waiting += each
-        elif isinstance(each, str) and len(each) <= _LONGEST and "\n" not in each:
-            yield _unquoted(each) if each.startswith("file://") else each
+        elif isinstance(each, str) and (text := each.strip()) not in seen:
+            if not text or len(text) > _LONGEST or "\n" in text:
+                continue
+            seen.add(text)
+            if len(seen) > _MOST_TEXTS:
+                raise _TooManyTextsError
+            yield text
+            if text[:5].casefold() == "file:":
+                yield _unquoted(text)
 
 
 def _unquoted(uri: str) -> str:
     from urllib.parse import unquote, urlsplit
 
-    return unquote(urlsplit(uri).path)
+    try:
+        return unquote(urlsplit(uri).path)
+    except ValueError:
+        return unquote(uri[5:])
 
 
 def _place(text: str, base: Path, written: dict[Path, None], spelled: set[Path]) -> None:

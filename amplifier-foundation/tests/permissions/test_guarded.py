@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -171,12 +172,19 @@ def test_what_is_denied_stays_denied(load: Load) -> None:
         ("mcp.call", {"uri": "file://PROJECT/.git/hooks/pre-commit"}),
         ("mcp.call", {"edits": [{"where": {"name": "./.git/config"}, "text": "x"}]}),
         ("tool.anything", {"to": "bundle.md"}),
+        ("mcp.call", {"files": {".git/hooks/pre-commit": "x"}}),
+        ("mcp.call", {"files": [{"x": {"PROJECT/bundle.md": 1}}]}),
+        ("mcp.call", {"name": ".git/config\n"}),
+        ("mcp.call", {"name": " \t.git/config \r\n"}),
+        ("mcp.call", {"name": " file://PROJECT/.git/config "}),
+        ("mcp.call", {"name": "FILE://localhost/PROJECT/.git/config"}),
+        ("mcp.call", {"name": "file:PROJECT/.git/config"}),
+        ("mcp.call", {"name": ".git/config" + " " * 5_000}),
     ],
 )
 def test_every_way_to_write_counts(load: Load, project: Path, action: str, given: dict[str, Any]) -> None:
     """Tools of other names, patches, downloads, redirects and programs that write are asked for alike."""
-    if "uri" in given:
-        given = {"uri": given["uri"].replace("PROJECT", str(project))}
+    given = json.loads(json.dumps(given).replace("PROJECT", str(project)))
     name = action.removeprefix("tool.") if action.startswith("tool.") else "any"
     details = {"tool_name": name, "tool_input": given}
     assert load(user=_EVERYTHING).judge(action, details).verdict == "ask"
@@ -198,6 +206,26 @@ def test_reading_is_not_writing(load: Load, action: str, given: dict[str, str]) 
     """Rules may be looked at as every file of the project."""
     details = {"tool_name": action.removeprefix("tool."), "tool_input": given}
     assert load(user=_EVERYTHING).judge(action, details).verdict == "allow"
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_more_texts_than_are_looked_at_are_asked_for(load: Load, is_first: bool) -> None:
+    """A call with too many texts is not allowed unseen, wherever among them a control file is named."""
+    texts = [f"text {number}" for number in range(1_200)]
+    named = [".git/hooks/pre-commit", *texts] if is_first else [*texts, ".git/hooks/pre-commit"]
+    permissions = load(user=_EVERYTHING)
+    for given in (named, texts, dict.fromkeys(texts, 1)):
+        details = {"tool_name": "any", "tool_input": {"values": given}}
+        judged = permissions.judge("mcp.call", details)
+        assert (judged.verdict, "1,000 texts" in judged.reason) == ("ask", True)
+        assert permissions.suggest("mcp.call", details) == ()
+
+
+def test_many_numbers_are_no_texts(load: Load) -> None:
+    """What cannot name a file does not count towards the limit, such as numbers and the same text again."""
+    given = {"vector": list(range(5_000)), "rows": [{"kind": "x", "value": None}] * 3_000}
+    details = {"tool_name": "any", "tool_input": given}
+    assert load(user=_EVERYTHING).judge("mcp.call", details).verdict == "allow"
 
 
 def test_links_lead_to_what_decides(load: Load, project: Path, home: Home) -> None:
