@@ -51,6 +51,7 @@ KINDS = {
         "files known only when it runs",
         "options behind runners",
         "repositories in other folders",
+        "programs that git names",
         "linters, builders and reports",
     ),
 }

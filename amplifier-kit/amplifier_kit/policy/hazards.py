@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from amplifier_kit.policy.git_words import named_strategy
 from amplifier_kit.policy.programs import READERS
 from amplifier_kit.policy.runners import started
 from amplifier_kit.policy.segment import HOLE
@@ -137,11 +138,22 @@ _GIT_COMMANDS: dict[str, tuple[str, ...]] = {
     "format-patch": ("-o",),
     "grep": ("-O",),
     "mergetool": ("-t",),
+    "index-pack": ("-o",),
+    "interpret-trailers": ("--in-place",),
+    "mailsplit": ("-o",),
     "rebase": ("-x",),
-    "submodule": ("foreach",),
+    # What they set in the configuration decides where later commands lead.
+    "remote": ("add", "set-url", "rename", "remove", "rm", "set-branches"),
+    "submodule": ("foreach", "set-url"),
+    "svn": ("--authors-prog",),
 }
 #: Commands of git that run, or open to others, whatever their words name.
-_GIT_RUNS = frozenset({"daemon", "instaweb", "merge-index", "remote-ext", "remote-fd", "shell", "web--browse"})
+_GIT_RUNS = frozenset({
+    "bisect--helper", "credential", "credential-cache", "credential-cache--daemon", "credential-store", "cvsserver",
+    "daemon", "difftool--helper", "for-each-repo", "http-backend", "instaweb", "merge-index", "receive-pack",
+    "remote-ext", "remote-fd", "shell", "submodule--helper", "upload-archive", "upload-archive--writer", "upload-pack",
+    "web--browse",
+})  # fmt: skip
 #: What `git config` may be given when it only shows something, and what says that it does.
 _GIT_SHOWS = frozenset({
     "-l", "--list", "--get", "--get-all", "--get-regexp", "--get-urlmatch", "--get-color", "--get-colorbool", "get",
@@ -172,8 +184,12 @@ def _hazard(words: tuple[str, ...]) -> str | None:
         command, found = _git_command(rest)
         if found is not None or command is None:
             return found
-        if command in _GIT_RUNS or (command == "config" and _sets(rest[rest.index(command) + 1 :])):
-            return command
+        own = rest[rest.index(command) + 1 :]
+        # With a slash, the name leads to a program of a folder that is called `git-…`.
+        if command in _GIT_RUNS or "/" in command or HOLE in command or (command == "config" and _sets(own)):
+            return command.replace(HOLE, "…")
+        if (strategy := named_strategy(command, own)) is not None:
+            return f"--strategy={strategy}".replace(HOLE, "…")
         known += _GIT_COMMANDS.get(command, ())
     elif program == "tar" and rest:
         rest = (f"-{rest[0].removeprefix('-')}", *rest[1:])  # the first word is options, with or without a dash

@@ -11,6 +11,8 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
+from amplifier_kit.control_files import git_folders_of
+from amplifier_kit.policy.git_words import contacted, git_command, is_path_for_sure, may_be_path
 from amplifier_kit.policy.runners import started
 from amplifier_kit.policy.segment import HOLE, Segment
 from amplifier_kit.policy.wrappers import CHANGES_FOLDER
@@ -28,6 +30,8 @@ _LOOPS: Final = re.compile(r"\b(for|while|until|select)\b")
 _FILLED_IN: Final = re.compile(rf"[{HOLE}*?\[]")
 #: Options of these builtins that change nothing about which folder it is.
 _PLAIN_OPTIONS: Final = frozenset({"-L", "-P", "-e", "-@", "-n", "--"})
+#: So much of a repository's configuration is looked at.
+_MAX_CONFIG: Final = 1_000_000
 #: Lines that may lead to more folders than these are not followed.
 _MAX_FOLDERS: Final = 64
 
@@ -50,7 +54,7 @@ def with_places(segments: list[Segment], line: str, folders: Iterable[str], proj
     marked: list[Segment] = []
     for segment in segments:
         route.follow(segment)
-        reason = route.problem(project) if _is_reader(segment) else ""
+        reason = (route.problem(project) or route.contact_problem(segment, project)) if _is_reader(segment) else ""
         marked.append(segment._replace(elsewhere=f"`{segment.program}` {reason}") if reason else segment)
     return marked
 
@@ -151,6 +155,23 @@ class _Route:
                 return f"would run in {place}, which is not in the project's repository"
         return ""
 
+    def contact_problem(self, segment: Segment, project: str) -> str:
+        """Say which repository on this machine a command of git contacts besides the project's, or return nothing.
+
+        Its hooks and its configuration are run, by `git push` and by `git fetch`.
+        """
+        own = repository_of(project)
+        for words in started(segment.words or ()):
+            if not words or words[0].rpartition("/")[2].casefold() != "git":
+                continue
+            for name in contacted(*git_command(words[1:])):
+                if not may_be_path(name) or _is_remote(name, project):
+                    continue
+                if _is_other(name, self._now | self._stuck, own):
+                    shown = name.replace(HOLE, "…")
+                    return f"would contact the repository {shown}, and run what its configuration and hooks name"
+        return ""
+
     def _reached(self, target: str) -> dict[str, None]:
         """Return the folders that a target leads to."""
         found: dict[str, None] = {}
@@ -162,6 +183,30 @@ class _Route:
                     if os.path.isdir(place):
                         found[place] = None
         return found
+
+
+def _is_other(name: str, folders: Iterable[str], own: str | None) -> bool:
+    """Tell whether a name leads git to a folder or file that is not the project's repository itself."""
+    if HOLE in name:
+        return True
+    places = [os.path.realpath(os.path.join(folder, name)) for folder in folders]
+    if own is not None and {os.path.join(place, ".git") for place in places} == {own}:
+        return False
+    exists = any(os.path.lexists(place + ending) for place in places for ending in ("", ".git", ".bundle"))
+    return is_path_for_sure(name) or exists
+
+
+def _is_remote(name: str, project: str) -> bool:
+    """Tell whether the configuration of the project's repository has a remote of this name."""
+    for folder in git_folders_of(project):
+        try:
+            with open(os.path.join(folder, "config"), encoding="utf-8", errors="surrogateescape") as file:
+                text = file.read(_MAX_CONFIG)
+        except OSError:
+            continue
+        if re.search(rf'^\s*\[\s*remote\s+"{re.escape(name)}"\s*\]', text, re.MULTILINE | re.IGNORECASE):
+            return True
+    return False
 
 
 def _search_path(target: str) -> list[str]:

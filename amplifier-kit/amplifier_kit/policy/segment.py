@@ -14,7 +14,7 @@ _SAME = re.compile(r"[a-z0-9_.+-]+(?! -)( [^ \t\n'\"]+)*")
 #: What may stand between two words.
 _BETWEEN = re.compile(r"[\s;&|()`]+")
 #: Options of git whose value is the next word; it has many others.
-_GIT_VALUED = ("-C", "-c", "--git-dir", "--work-tree", "--namespace", "--config-env", "--super-prefix", "--attr-source")
+GIT_VALUED = ("-C", "-c", "--git-dir", "--work-tree", "--namespace", "--config-env", "--super-prefix", "--attr-source")
 
 
 class Redirect(NamedTuple):
@@ -113,7 +113,7 @@ def _without_options(program: str, words: list[str]) -> list[list[str]]:
     for index, word in enumerate(words[:MAX_STARTS]):
         if word.startswith("-"):
             is_plain = "=" not in word and word != "--"
-            may_be_value = is_plain and (program != "git" or word in _GIT_VALUED)
+            may_be_value = is_plain and (program != "git" or word in GIT_VALUED)
         elif not index:
             return []
         elif not may_be_value:

@@ -105,3 +105,102 @@ def test_git_finds_the_same_repository(project: Path) -> None:
             ["git", "rev-parse", "--absolute-git-dir"], cwd=folder, check=True, capture_output=True, text=True
         )
         assert repository_of(str(folder)) == told.stdout.strip()
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "git push ./planted HEAD:x",
+        "git push planted",
+        "git push -f planted HEAD",
+        "git push -o x planted",
+        "git push --push-option https://x.example planted",
+        "git push --repo=planted",
+        "git push --repo planted",
+        "git push origin ./planted",
+        "git push -- planted",
+        "git push file:///somewhere/planted",
+        "git push FILE://somewhere",
+        "git push /somewhere",
+        "git push ~/somewhere",
+        "git push missing/there HEAD",
+        "git push ./$x",
+        "git fetch ../x",
+        "git fetch --depth 1 planted",
+        "git fetch --all ./planted",
+        "git fetch 'ext::sh -c make'",
+        "git pull --rebase planted main",
+        "git pull -s ours planted main",
+        "git clone ./planted copy",
+        "git clone -b main planted",
+        "git clone --depth 1 planted copy",
+        "git ls-remote planted",
+        "git remote show ./planted",
+        "git remote update planted",
+        "git submodule add ./planted sub",
+        "git submodule add -b main planted",
+        "git fetch-pack planted",
+        "git send-pack ./planted",
+        "git --no-pager push planted",
+        "/usr/bin/git push planted",
+        "cd src && git push ../planted",
+        "git receive-pack planted",
+        "git upload-pack planted",
+        "git upload-archive planted",
+        "git http-backend",
+    ],
+)
+def test_a_repository_that_is_contacted_by_its_path_is_asked_for(command: str, project: Path) -> None:
+    """Its hooks and configuration are run by `git push` and the like, and the rule is not about them."""
+    rules = (*_RULES, Rule("allow", command="/usr/bin/git *"))
+    assert _decide(command, project, *rules).verdict is None
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "git push",
+        "git push origin main",
+        "git push -u origin HEAD",
+        "git push -u nested HEAD",
+        "git push origin src planted",
+        "git push origin HEAD:refs/heads/x/y",
+        "git push git@x.example:a/b.git main",
+        "git push https://x.example/a/b main",
+        "git push --force-with-lease origin feature/x",
+        "git push team/fork main",
+        "git fetch origin",
+        "git fetch origin feature/x",
+        "git fetch --depth 1 origin",
+        "git fetch . main:other",
+        "git fetch --all --prune",
+        "git pull --rebase",
+        "git pull --rebase origin main",
+        "git pull -s ours origin main",
+        "git clone https://x.example/a/b",
+        "git clone https://x.example/a/b ./planted/x",
+        "git clone --bare https://x.example/a/b ./there",
+        "git clone -b main --depth 1 https://x.example/a/b src/b",
+        "git ls-remote",
+        "git ls-remote --heads origin",
+        "git remote",
+        "git remote -v",
+        "git remote show origin",
+        "git remote get-url origin",
+        "git remote update",
+        "git submodule update --init",
+        "git submodule add https://x.example/a/b src/b",
+    ],
+)
+def test_remotes_of_the_project_and_of_the_net_are_contacted_as_rules_say(command: str, project: Path) -> None:
+    """What the project's repository is configured with, and addresses, are as good as before."""
+    for name in ("origin", "nested", "team/fork"):
+        _git("remote", "add", name, "https://x.example/a", folder=project)
+    assert _decide(command, project).verdict == "allow"
+
+
+def test_an_empty_project_still_contacts_no_folder(tmp_path: Path) -> None:
+    """Without a repository, a folder beside is nothing that a rule about git means."""
+    (tmp_path / "project").mkdir()
+    _git("init", "--bare", "planted", folder=tmp_path / "project")
+    assert _decide("git clone planted copy", tmp_path / "project").verdict is None
