@@ -12,6 +12,7 @@ from amplifier_foundation.permissions.known_tools import KNOWN_TOOLS
 from amplifier_foundation.permissions.places import policy_files
 from amplifier_kit.control_files import IN_HOME, Use, git_folders_of, git_patterns, project_rows
 from amplifier_kit.policy import Facts, Rule
+from amplifier_kit.policy.git_words import git_command
 from amplifier_kit.policy.glob import escaped
 from amplifier_kit.policy.segment import HOLE
 
@@ -33,6 +34,14 @@ _WRITERS: Final = frozenset({
     "chmod", "chown", "cp", "dd", "ed", "install", "link", "ln", "mkdir", "mkfifo", "mv", "patch", "rm", "rmdir",
     "rsync", "sponge", "symlink", "tee", "touch", "truncate", "unlink",
 })  # fmt: skip
+#: Commands of git that write to files which their words name, those that make repositories, and options of any command
+#: that name a file to write.
+_GIT_MAKERS: Final = frozenset({"clone", "init", "submodule", "worktree"})
+_GIT_WRITERS: Final = _GIT_MAKERS | {
+    "archive", "bundle", "checkout-index", "credential-store", "format-patch", "index-pack", "interpret-trailers",
+    "mailinfo", "mailsplit", "merge-file", "mv", "pack-objects", "rm",
+}  # fmt: skip
+_GIT_OUTPUT: Final = ("-o", "--out", "--export-", "--index-output", "--build-fake-ancestor", "--file")
 #: Different texts of a call that are looked at: with more, it is asked for. A path is no longer than these characters.
 _MOST_TEXTS: Final = 1_000
 _LONGEST: Final = 4_096
@@ -98,8 +107,8 @@ def _texts(known: Facts, details: Mapping[str, Any], project: Path) -> Iterator[
         if len(words) > 1 and words[0] in ("cd", "pushd") and len(folders) < _MOST_FOLDERS:
             folders.append(folders[-1] / words[-1])
     for words in lines:
-        if words and _is_writer(words[0].rpartition("/")[2], words[1:]):
-            named = [part for word in words[1:] for part in (word, word.partition("=")[2]) if part]
+        if words and (operands := _written_by(words[0].rpartition("/")[2], words[1:])):
+            named = [part for word in operands for part in (word, word.partition("=")[2]) if part]
             yield from ((text, folder) for text in named for folder in folders)
     # A file that is not known may be any of the folder that the line goes to.
     redirects = [each for segment in known.commands or () for each in segment.redirects if each.kind == "write"]
@@ -108,6 +117,19 @@ def _texts(known: Facts, details: Mapping[str, Any], project: Path) -> Iterator[
     is_unknown = known.action.startswith(("tool.", "mcp.")) and known.tool not in KNOWN_TOOLS
     if is_unknown:
         yield from ((text, folders[0]) for text in _all_texts(details.get("tool_input")))
+
+
+def _written_by(program: str, words: list[str]) -> list[str]:
+    """Return the words of a command that may name what it writes."""
+    if program != "git":
+        return words if _is_writer(program, words) else []
+    command, own = git_command(tuple(words))
+    if command not in _GIT_WRITERS:
+        options = [index for index, word in enumerate(own) if word.startswith(_GIT_OUTPUT)]
+        behind = [own[index + 1] for index in options if "=" not in own[index] and index + 1 < len(own)]
+        return [*behind, *(text for index in options for text in (own[index], own[index][2:]))]
+    # Below the folder of a new repository, or in it, is its config.
+    return [*own, *(f"{word}/config" for word in own if command in _GIT_MAKERS)]
 
 
 def _is_writer(program: str, words: list[str]) -> bool:
