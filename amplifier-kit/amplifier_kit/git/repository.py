@@ -68,13 +68,20 @@ def bare_repository(folder: str) -> Repository | None:
     return Repository(None, git_dir, git_dir, (git_dir,))
 
 
-def read_small(path: str, limit: int = _SMALL) -> bytes | None:
+def read_small(path: str, limit: int = _SMALL, *, places: tuple[str, ...] | None = None) -> bytes | None:
     """Return what a file holds, None when there is none; a pipe, a device or a large file is no file of git.
 
-    Raises UnsafeRepositoryError for these.
+    A link is followed only to what lies below one of `places`, by default in the folder that the file is in; with
+    empty ones it is the user's own file, and may lie anywhere. Raises UnsafeRepositoryError for all of these.
     """
+    if os.path.islink(path) and places != ():
+        real = os.path.realpath(path)
+        if not any(is_below(real, place) for place in places or (os.path.realpath(os.path.dirname(path)),)):
+            raise UnsafeRepositoryError(f"{path} leads out of the repository, to {real}")
+        path = real
+    follow = 0 if places == () else os.O_NOFOLLOW
     try:
-        number = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        number = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | follow)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:

@@ -119,7 +119,8 @@ def read_user_settings(program: str) -> UserSettings:
         entries = _parsed(list_user_config(program, _SECONDS) or b"")
         named = _last(entries, "core.excludesfile")
         path = os.path.expanduser(named) if named else _default_excludes()
-        return UserSettings(_scalars(entries), read_small(path, _EXCLUDES_LIMIT) or b"" if os.path.isabs(path) else b"")
+        excludes = read_small(path, _EXCLUDES_LIMIT, places=()) if os.path.isabs(path) else None
+        return UserSettings(_scalars(entries), excludes or b"")
     except (OSError, UnsafeRepositoryError):
         return UserSettings()
 

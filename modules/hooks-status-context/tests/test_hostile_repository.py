@@ -361,6 +361,19 @@ async def test_another_repository_is_not_shown(
     assert "plan.md" not in "\n".join(lines)
 
 
+@pytest.mark.parametrize("name", ["HEAD", "config"])
+async def test_small_files_are_not_read_through_links(repository: Any, tmp_path: Path, name: str) -> None:
+    """A file of git that is a link to somewhere outside of the repository is not read."""
+    repository.commit("Ours")
+    (tmp_path / "word").write_text("ref: refs/heads/canary\n", encoding="utf-8")
+    (repository.path / ".git" / name).unlink()
+    (repository.path / ".git" / name).symlink_to(tmp_path / "word")
+    text = "\n".join(await described(repository.path))
+    assert "refs/heads/canary" not in text
+    assert "branch: canary" not in text
+    assert "leads out of the repository" in text
+
+
 async def test_other_files_are_not_shown(repository: Any, secret: Any) -> None:
     """A working tree that the config puts elsewhere is not looked at."""
     secret.write("notes.md")
