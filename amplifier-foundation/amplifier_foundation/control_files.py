@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -18,11 +19,12 @@ if TYPE_CHECKING:
     from amplifier_foundation.composed import Composed
     from amplifier_foundation.prepared import Prepared
 
-#: What tools write into such folders by themselves, and Python does not import from: what lies in `__pycache__` of a
-#: project is never loaded (`amplifier_foundation.import_path`).
+#: What tools write into such folders by themselves. A module that imports from one of them runs what nobody hashes.
 _IGNORED: Final = frozenset(
-    {".git", "__pycache__", "node_modules", ".venv", ".pytest_cache", ".mypy_cache", ".ruff_cache", ".hypothesis"}
+    {".git", "node_modules", ".venv", ".pytest_cache", ".mypy_cache", ".ruff_cache", ".hypothesis"}
 )
+#: Compiled files of a project are never loaded (`amplifier_foundation.import_path`); sources beside them may be.
+_COMPILED: Final = "__pycache__"
 #: More files than these are no configuration that a person has looked at.
 _MOST_FILES: Final = 10_000
 #: Of a project that is a module itself, the files that are imported and those that say how it is built.
@@ -134,8 +136,11 @@ def _files_below(folder: Path, tree: Path) -> Iterator[str]:
             continue
         entered.add((here.st_dev, here.st_ino))
         folders[:] = sorted(name for name in folders if name not in _IGNORED)
+        is_cache = os.path.basename(path) == _COMPILED
         for name in sorted(files):
-            yield (Path(path) / name).relative_to(folder).as_posix()
+            # While it writes one, Python appends a number to its name.
+            if not (is_cache and (name.endswith(".pyc") or re.search(r"\.pyc\.\d+$", name))):
+                yield (Path(path) / name).relative_to(folder).as_posix()
 
 
 def _refuse(error: OSError) -> None:

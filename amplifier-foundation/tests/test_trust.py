@@ -127,7 +127,7 @@ def test_further_files_can_be_trusted_with_the_folder(store: TrustStore, project
     assert store.state(project) == Trust("changed", ("parts/tools.yaml",))
 
 
-@pytest.mark.parametrize("name", ["code.py", "deep/er/data.json", "new.py", "new.pyc"])
+@pytest.mark.parametrize("name", ["code.py", "deep/er/data.json", "new.py", "new.pyc", "__pycache__/code.py"])
 def test_folders_can_be_trusted_with_the_folder(store: TrustStore, project: Path, name: str) -> None:
     """The code of a module anywhere in the project counts with every file, also one that comes later."""
     module = project / "modules" / "tool-y"
