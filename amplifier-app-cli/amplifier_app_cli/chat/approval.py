@@ -14,6 +14,7 @@ from amplifier_app_cli.chat.editor import EditorError, edited, editor_of
 from amplifier_app_cli.chat.ink import Tone
 from amplifier_app_cli.chat.json_input import InputProblem, difference, read, without_modelines, written
 from amplifier_app_cli.chat.layout import wrapped
+from amplifier_app_cli.chat.own_values import OwnValues
 from amplifier_app_cli.chat.pages import Line, Pages
 from amplifier_app_cli.chat.preview import preview
 from amplifier_app_cli.chat.question import (
@@ -81,8 +82,12 @@ class TerminalApproval:
         can_escalate: bool = False,
         children: ChildQuestions | None = None,
         answered_by: AnsweredBy = SOMEBODY,
+        own_values: OwnValues | None = None,
     ) -> None:
-        """Ask `person` about things in `project`; `scrub` takes secrets out of what is shown.
+        """Ask `person` about things in `project`; what `scrub` would mask is not written down.
+
+        The person is shown what would run to the letter, but for the keys that `own_values` names: what looks like a
+        secret may be a command.
 
         `environ` names the editor that inputs are changed with. What is allowed for good becomes a rule of
         `permissions`; without them nothing is remembered. With `can_escalate` the person may leave the decision about
@@ -97,6 +102,7 @@ class TerminalApproval:
         self._person = person
         self._project = project.resolve()
         self._scrub = scrub
+        self._own_values = own_values or OwnValues({})
         self._lock = asyncio.Lock()
         self._coordinators: list[Any] = []
         self._choices = Choices()
@@ -349,7 +355,7 @@ class TerminalApproval:
         if after == before:
             show("nothing was changed")
             return False
-        lines = visible(str(self._scrub("\n".join(difference(before, after))))).split("\n")
+        lines = self._safe("\n".join(difference(before, after))).split("\n")
         ink = self._person.ink
         show("\n".join(ink(tone, line) if (tone := _tone(line)) else line for line in lines))
         self._edits[details["tool_call_id"]] = after
@@ -361,7 +367,7 @@ class TerminalApproval:
         if editor is not None and person.can_lend:
             return await edited(draft or without_modelines(written(before)), editor, person, self._environ)
         line = draft or written(before, on_one_line=True)
-        person.show(visible(f"the input is {line}"))
+        person.show(self._safe(f"the input is {line}"))
         return await person.ask(person.ink("bold", "new input, as JSON (nothing: as it is): "), line) or ""
 
     # -- what is shown --
@@ -397,7 +403,8 @@ class TerminalApproval:
             yield f"about: {more}"
 
     def _safe(self, text: str) -> str:
-        return visible(str(self._scrub(text)))
+        """Return a text to decide on: all of it, with keys of the user by name and what cannot be seen written out."""
+        return visible(self._own_values.named(text))
 
     def _laid_out(self, text: str) -> list[str]:
         """Return a text broken between words where the terminal is too narrow for it; a very long one as it is."""

@@ -158,6 +158,7 @@ class _Talk:
         if self._app.no_input or not conversation.screen.is_interactive:
             return  # nobody may be asked, or nobody is there: the kernel denies what would be asked
         from amplifier_app_cli.chat.later import CallsForLater
+        from amplifier_app_cli.chat.own_values import OwnValues
         from amplifier_foundation.permissions.answered_by import person_at
 
         later = CallsForLater(runtime, conversation.scrub)
@@ -170,6 +171,7 @@ class _Talk:
             can_escalate=True,
             children=self._questions,
             answered_by=person_at("chat"),
+            own_values=OwnValues.of_user(self._prepared.home),
         )
         approval.connect(coordinator)
         self._questions.connect(coordinator)

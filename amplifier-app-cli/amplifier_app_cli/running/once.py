@@ -204,6 +204,7 @@ class _Run:
         approvers = [Approver("waiting", OwnQuestions(unattended, self._questions), NOBODY)]
         if self._app.can_ask:
             from amplifier_app_cli.chat.approval import TerminalApproval
+            from amplifier_app_cli.chat.own_values import OwnValues
             from amplifier_app_cli.running.person import TerminalPerson
 
             coordinator, environ = runtime.session.coordinator, self._app.environ
@@ -218,6 +219,7 @@ class _Run:
                 can_escalate=True,
                 children=self._questions,
                 answered_by=person_at("run"),
+                own_values=OwnValues.of_user(runtime.prepared.home),
             )
             approval.connect(coordinator)
             approval.expect(waiting)

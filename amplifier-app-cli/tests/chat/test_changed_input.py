@@ -178,13 +178,13 @@ async def test_nothing_is_left_for_another_call(tmp_path: Path) -> None:
 
 
 async def test_nothing_is_shown_raw(tmp_path: Path) -> None:
-    """Escape sequences and secrets that a person writes into an input are not shown."""
+    """Escape sequences that a person writes into an input are written out; what looks like a secret is shown."""
     person = _Person("e", '{"command": "echo \\u001b[2J\\u009b hunter2"}')
     coordinator, approval = _asking(person, tmp_path)
     await coordinator.authorize("process.exec", _details(command="make"))
     assert "\x1b" not in person.text
     assert "\x9b" not in person.text
-    assert "hunter2" not in person.text
+    assert "hunter2" in person.text
     assert approval.edited_input("c") == {"command": "echo \x1b[2J\x9b hunter2"}
 
 
