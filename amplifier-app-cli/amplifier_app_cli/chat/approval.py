@@ -16,7 +16,7 @@ from amplifier_app_cli.chat.json_input import InputProblem, difference, read, wi
 from amplifier_app_cli.chat.layout import wrapped
 from amplifier_app_cli.chat.own_values import OwnValues
 from amplifier_app_cli.chat.pages import Line, Pages
-from amplifier_app_cli.chat.preview import preview
+from amplifier_app_cli.chat.preview import Change, change_asked_for, change_of, preview
 from amplifier_app_cli.chat.question import (
     ALLOW_ALWAYS,
     DENY,
@@ -383,12 +383,26 @@ class TerminalApproval:
                 lines.append(Line(visible(f"tool: {tool}")))
             lines += [Line(self._safe(text)) for text in self._surroundings(asked.details)]
             about = asked.details.get("tool_input", asked.details)
-            if shown := "\n".join(preview(about, self._project)):
+            if shown := "\n".join(preview(about, self._folder(asked.details), self._change(asked))):
                 lines += [Line(text, _tone(text)) for text in self._safe(shown).split("\n")]
         if not question.is_plain:
             lines += [Line(visible(f"  {number}. {option}")) for number, option in enumerate(question.options, 1)]
         explained = self._choices.told(question)
         return lines + [Line(text, "dim") for line in explained for text in wrapped(line, self._person.width)]
+
+    def _folder(self, details: Mapping[str, Any]) -> Path:
+        """Return where the paths of a call begin."""
+        folder = details.get("working_dir")
+        return Path(folder) if isinstance(folder, str) else self._project
+
+    def _change(self, asked: Asked) -> Change | None:
+        """Return what a call does to a file that a diff can tell, None for all calls but those of file tools."""
+        name = asked.details.get("tool_name")
+        if asked.asker:
+            return change_asked_for(asked.action, name)
+        tools = ((coordinator.get("tools") or {}).get(name) for coordinator in self._coordinators)
+        found = [change_of(tool) for tool in tools if tool is not None]
+        return found[0] if found and len(set(found)) == 1 else None
 
     def _surroundings(self, details: Mapping[str, Any]) -> Iterator[str]:
         """Yield what else a call is about: another folder than the project, and what only its tool knows."""

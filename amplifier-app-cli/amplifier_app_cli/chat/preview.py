@@ -1,93 +1,94 @@
-"""Show what a tool would do before it does it: the change of a file as a diff, everything else as its input."""
+"""Show what a tool would do before it does it: the change of a file tool as a diff, everything else as its input."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal, NamedTuple
 
-_PATH_KEYS: Final = ("file_path", "path", "file")
-_CONTENT_KEYS: Final = ("content", "contents", "new_content", "file_text", "text")
-_EDIT_KEYS: Final = (("old_string", "new_string"), ("old_str", "new_str"), ("old_text", "new_text"))
-#: Keys of an edit, all of which a diff tells.
-_EDITING: Final = ("edits", "replace_all", *(key for pair in _EDIT_KEYS for key in pair))
+#: What a call does to a file that a diff can tell.
+Change = Literal["write", "edit"]
+
+#: The module whose tools are known to do with a file what a diff tells, and what they do. What the input of any other
+#: tool means, only that tool knows: a path and a content may be a job to run.
+_MODULE: Final = "amplifier_module_tool_filesystem"
+_CHANGES: Final[Mapping[str, Change]] = {"write_file": "write", "edit_file": "edit"}
+#: The action that these tools ask for.
+_ACTION: Final = "filesystem.write"
+#: Arguments that a diff tells, by what is done.
+_TOLD: Final[Mapping[Change, tuple[str, ...]]] = {
+    "write": ("file_path", "content"),
+    "edit": ("file_path", "old_string", "new_string", "replace_all"),
+}
 #: Beyond this a comparison takes longer than a person wants to wait.
 _MOST_CHARACTERS: Final = 1_000_000
 _MOST_LINES: Final = 10_000
 
 
-def preview(tool_input: Any, project: Path) -> list[str]:
+class _Edit(NamedTuple):
+    old: str
+    new: str
+    everywhere: bool
+
+
+def change_of(tool: Any) -> Change | None:
+    """Return what a mounted tool does to files, None for one that is not a file tool of the product."""
+    is_own = type(tool).__module__.partition(".")[0] == _MODULE
+    return _CHANGES.get(getattr(tool, "name", "")) if is_own else None
+
+
+def change_asked_for(action: str, tool_name: Any) -> Change | None:
+    """Return what a tool of another session does to files: by what it asks for, since the tool itself is not here."""
+    return _CHANGES.get(tool_name) if action == _ACTION and isinstance(tool_name, str) else None
+
+
+def preview(tool_input: Any, folder: Path, change: Change | None = None) -> list[str]:
     """Return the lines to show for a tool's input; those of a diff begin with `+`, `-`, `@` or a blank.
 
-    What of the input a diff does not tell stands before it: a command with the path of a file beside it stays one.
+    Without a `change`, or with an input that a diff cannot tell, it is the whole input. Arguments that a diff does not
+    tell stand before it.
     """
     if not isinstance(tool_input, Mapping) or not tool_input:
         return []
-    path = _first(tool_input, _PATH_KEYS)
-    content = _first(tool_input, _CONTENT_KEYS)
-    edits = _edits(tool_input)
-    if path is None or edits is None or (content is None and not edits):
+    wanted = _wanted(tool_input, change) if change is not None else None
+    if change is None or wanted is None:
         return _written(tool_input)
-    told = {path, *_EDITING} if edits else {path, content}
-    rest = {key: value for key, value in tool_input.items() if key not in told}
-    change = _change(tool_input[path], tool_input[content] if content is not None else None, edits, project)
-    return [*(_written(rest) if rest else ()), *change]
+    rest = {key: value for key, value in tool_input.items() if key not in _TOLD[change]}
+    return [*(_written(rest) if rest else ()), *_change(tool_input["file_path"], wanted, folder)]
 
 
-def _first(tool_input: Mapping[str, Any], keys: tuple[str, ...]) -> str | None:
-    return next((key for key in keys if isinstance(tool_input.get(key), str)), None)
+def _wanted(tool_input: Mapping[str, Any], change: Change) -> str | _Edit | None:
+    """Return the new content or the edit that an input asks for, None when a diff cannot tell it."""
+    given = [tool_input.get(key) for key in _TOLD[change][:3]]
+    everywhere = tool_input.get("replace_all", False)
+    if not all(isinstance(text, str) for text in given):
+        return None
+    if change == "write":
+        return str(given[1])
+    return _Edit(str(given[1]), str(given[2]), everywhere) if isinstance(everywhere, bool) else None
 
 
 def _written(tool_input: Mapping[str, Any]) -> list[str]:
     return json.dumps(dict(tool_input), ensure_ascii=False, indent=2, default=str).split("\n")
 
 
-def _change(path: str, content: str | None, edits: list[tuple[str, str, bool]], project: Path) -> list[str]:
+def _change(path: str, wanted: str | _Edit, folder: Path) -> list[str]:
     """Return the diff that a write or an edit amounts to."""
-    old, problem = _read(path, project)
+    old, problem = _read(path, folder)
     if problem:
-        return [f"{path}: {problem}", *_added(content, edits)]
-    if edits:
-        new = old or ""
-        for before, after, everywhere in edits:
-            if before not in new:
-                return [f"{path}: the text to replace is not in the file", *_added(None, edits)]
-            new = new.replace(before, after, -1 if everywhere else 1)
-    else:
-        new = content or ""
-    return _diff(path, old, new)
+        return [f"{path}: {problem}", *_added(wanted)]
+    if isinstance(wanted, str):
+        return _diff(path, old, wanted)
+    if wanted.old not in (old or ""):
+        return [f"{path}: the text to replace is not in the file", *_added(wanted)]
+    return _diff(path, old, (old or "").replace(wanted.old, wanted.new, -1 if wanted.everywhere else 1))
 
 
-def _edits(tool_input: Mapping[str, Any]) -> list[tuple[str, str, bool]] | None:
-    """Return the edits of an input, empty when it has none; None when a diff could not tell all that they say."""
-    several = tool_input.get("edits")
-    if several is not None:
-        found = [_edit(one) for one in several] if isinstance(several, list) else [None]
-        is_alone = not set(_EDITING) & (set(tool_input) - {"edits"})
-        return [one for one in found if one is not None] if is_alone and None not in found else None
-    given = {key: tool_input[key] for key in _EDITING if key in tool_input}
-    if not given:
-        return []
-    found = [_edit(given)]
-    return [one for one in found if one is not None] if None not in found else None
-
-
-def _edit(one: Any) -> tuple[str, str, bool] | None:
-    """Return an edit, None for what is none or says more than a diff can tell."""
-    if not isinstance(one, Mapping):
-        return None
-    for old, new in _EDIT_KEYS:
-        is_whole = set(one) <= {old, new, "replace_all"} and isinstance(one.get("replace_all", False), bool)
-        if is_whole and isinstance(one.get(old), str) and isinstance(one.get(new), str):
-            return one[old], one[new], one.get("replace_all") is True
-    return None
-
-
-def _read(path: str, project: Path) -> tuple[str | None, str]:
+def _read(path: str, folder: Path) -> tuple[str | None, str]:
     """Return the file as it is, None when there is none, or why it cannot be compared."""
     try:
-        file = project / Path(path).expanduser()
+        file = folder / Path(path).expanduser()
         if not file.exists():
             return None, ""
         if not file.is_file():
@@ -99,7 +100,10 @@ def _read(path: str, project: Path) -> tuple[str | None, str]:
         return None, f"cannot be read: {error}"
     if b"\0" in content:
         return None, "is no text"
-    return content.decode("utf-8", "replace"), ""
+    try:
+        return content.decode("utf-8"), ""
+    except UnicodeDecodeError:
+        return None, "is not UTF-8, so its bytes would change; what is written"
 
 
 def _diff(path: str, old: str | None, new: str) -> list[str]:
@@ -121,11 +125,7 @@ def _lines(text: str) -> list[str]:
     return text.removesuffix("\n").split("\n") if text else []
 
 
-def _added(content: str | None, edits: list[tuple[str, str, bool]]) -> list[str]:
-    if content is not None:
-        return [f"+{line}" for line in _lines(content)]
-    return [
-        line
-        for before, after, _ in edits
-        for line in (*(f"-{text}" for text in _lines(before)), *(f"+{text}" for text in _lines(after)))
-    ]
+def _added(wanted: str | _Edit) -> list[str]:
+    if isinstance(wanted, str):
+        return [f"+{line}" for line in _lines(wanted)]
+    return [*(f"-{line}" for line in _lines(wanted.old)), *(f"+{line}" for line in _lines(wanted.new))]

@@ -76,24 +76,13 @@ async def mount(coordinator, config=None):
     await coordinator.mount("providers", Paced(coordinator), name="paced")
 """
 
-#: Tools that write, that wait for a file, and that do what nobody has allowed.
+#: Tools that wait for a file, and that do what nobody has allowed.
 _TOOLS = """
 import asyncio
 import time
 from pathlib import Path
 
 from amplifier_core import ToolResult
-
-
-class WriteFile:
-    name = "write_file"
-    description = "Write a file."
-    action = "filesystem.write"
-    input_schema = {"type": "object", "properties": {"file_path": {}, "content": {}}}
-
-    async def execute(self, input):
-        Path(input["file_path"]).write_text(input["content"], encoding="utf-8")
-        return ToolResult(output="written")
 
 
 class Gate:
@@ -134,7 +123,7 @@ class Run:
 
 
 async def mount(coordinator, config=None):
-    for tool in (WriteFile(), Gate(), Block(), Run()):
+    for tool in (Gate(), Block(), Run()):
         await coordinator.mount("tools", tool, name=tool.name)
 """
 
@@ -361,7 +350,7 @@ def scripted(project: Path, free_tools: None) -> Callable[..., str]:
         text = _BUNDLE.replace("LOOP", loop).replace("PROVIDER", provider)
         if tools:
             _module(project, "tool-trials", _TOOLS)
-            text += "tools:\n  - {module: tool-trials, source: ./modules/tool-trials}\n"
+            text += "tools:\n  - module: tool-filesystem\n  - {module: tool-trials, source: ./modules/tool-trials}\n"
         (project / "bundle.yaml").write_text(text, encoding="utf-8")
         return "bundle.yaml"
 

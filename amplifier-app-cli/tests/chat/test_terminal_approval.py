@@ -15,6 +15,7 @@ from amplifier_core import AmplifierSession, HookResult
 from amplifier_foundation.permissions.session_permissions import SessionPermissions
 from amplifier_foundation.prepared import Prepared
 from amplifier_kit.redaction import Redactor
+from amplifier_module_tool_filesystem._write import WriteFile
 
 
 class _Person:
@@ -71,6 +72,8 @@ def _asking(person: _Person, project: Path, **session: Any) -> Any:
     approval.connect(coordinator)
     coordinator.approval_system = approval
     coordinator.register_policy("rules", permissions.policy, 0)
+    workspace: Any = None  # nothing is written here
+    coordinator.mount_points["tools"]["write_file"] = WriteFile(workspace)
     return coordinator
 
 
@@ -78,7 +81,7 @@ _KEY_BLOCK = "-----BEGIN PRIVATE KEY-----\n{}\n-----END PRIVATE KEY-----"
 
 
 def _details(**tool_input: Any) -> dict[str, Any]:
-    return {"tool_name": "write", "tool_input": tool_input, "tool_call_id": "c"}
+    return {"tool_name": "write_file", "tool_input": tool_input, "tool_call_id": "c"}
 
 
 @pytest.mark.parametrize(
@@ -98,13 +101,13 @@ def _details(**tool_input: Any) -> dict[str, Any]:
 async def test_only_a_clear_yes_is_one(tmp_path: Path, answers: list[str | None], granted: bool) -> None:
     """Everything but y, yes, a and always is no consent, whatever words are in it."""
     coordinator = _asking(_Person(*answers), tmp_path)
-    assert (await coordinator.authorize("filesystem.write", _details(path="a", content="b"))).granted is granted
+    assert (await coordinator.authorize("filesystem.write", _details(file_path="a", content="b"))).granted is granted
 
 
 async def test_reason_reaches_the_model(tmp_path: Path) -> None:
     """The words behind a no are the reason of the denial."""
     coordinator = _asking(_Person("n, use the other file"), tmp_path)
-    answer = await coordinator.authorize("filesystem.write", _details(path="a", content="b"))
+    answer = await coordinator.authorize("filesystem.write", _details(file_path="a", content="b"))
     assert answer.reason == "not approved: Deny: use the other file"
 
 
@@ -238,7 +241,7 @@ async def test_what_is_longer_than_the_terminal_comes_in_pages(tmp_path: Path) -
     """Each page fits the terminal, Enter shows the next one, and a yes counts after the last; v shows all again."""
     person = _Person("", "", "", "", "v", "", "", "", "", "y")
     coordinator = _asking(person, tmp_path)
-    assert (await coordinator.authorize("filesystem.write", _details(path="a", content=_LONG))).granted
+    assert (await coordinator.authorize("filesystem.write", _details(file_path="a", content=_LONG))).granted
     label = "Allow? [y/n/a/e/v] "
     pages = [text for text in person.seen[: person.seen.index(label)] if "% shown" not in text]
     assert all(text.count("\n") < person.height - 2 for text in pages)
@@ -252,7 +255,7 @@ async def test_nothing_is_approved_unseen(tmp_path: Path, early: str) -> None:
     """Before the last page was shown no yes counts; three of them are a no, and nothing is remembered."""
     person = _Person("", early, early, early, "", "", "", "y")
     coordinator = _asking(person, tmp_path)
-    assert not (await coordinator.authorize("filesystem.write", _details(path="a", content=_LONG))).granted
+    assert not (await coordinator.authorize("filesystem.write", _details(file_path="a", content=_LONG))).granted
     assert person.answers == ["", "", "", "y"]
     assert "+line 199" not in person.text
     assert "not all of it was shown yet" in person.text
@@ -264,7 +267,7 @@ async def test_a_no_needs_no_last_page(tmp_path: Path, answer: str | None) -> No
     """A person may deny at once, and so does the end of input."""
     person = _Person(answer)
     coordinator = _asking(person, tmp_path)
-    said = await coordinator.authorize("filesystem.write", _details(path="a", content=_LONG))
+    said = await coordinator.authorize("filesystem.write", _details(file_path="a", content=_LONG))
     assert not said.granted
     assert "+line 199" not in person.text
     assert ("use another file" in said.reason) == (answer == "n use another file")
@@ -297,7 +300,7 @@ async def test_a_terminal_that_was_resized_gets_the_rest_in_its_size(tmp_path: P
     """Pages are laid out for the terminal as it is when they are shown, and none of the text is lost."""
     person = _Reader((80, 50), (20, 10), (200, 60))
     coordinator = _asking(person, tmp_path)
-    assert (await coordinator.authorize("filesystem.write", _details(path="a", content=_LONG))).granted
+    assert (await coordinator.authorize("filesystem.write", _details(file_path="a", content=_LONG))).granted
     shown = "\n".join(text for text in person.seen if "% shown" not in text)
     assert all(f"+line {number}\n" in shown for number in range(200))
 
@@ -373,9 +376,9 @@ async def test_new_answer_is_explained(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "tool_input",
     [
-        {"path": "run.sh", "content": "echo hello\n\x1b]0;\nrm -r everything\n\x07echo bye\n"},
-        {"path": "run.sh", "content": "echo \x9b8mrm -r everything\x9b0m\n"},
-        {"command": "rm -r everything", "path": "notes.txt", "content": "hello"},
+        {"file_path": "run.sh", "content": "echo hello\n\x1b]0;\nrm -r everything\n\x07echo bye\n"},
+        {"file_path": "run.sh", "content": "echo \x9b8mrm -r everything\x9b0m\n"},
+        {"command": "rm -r everything", "file_path": "notes.txt", "content": "hello"},
         {"command": "\u202egnihtyreve r- mr; rm -r everything"},
     ],
 )
@@ -417,3 +420,14 @@ async def test_only_the_users_own_keys_are_named(tmp_path: Path) -> None:
     command = "curl -H ghp_0123456789abcdef x; rm -r build; ls"
     await _asking(person, tmp_path).authorize("process.exec", _details(command=command))
     assert "curl -H [value of GITHUB_TOKEN] x; rm -r build; ls" in person.text
+
+
+async def test_input_of_a_tool_that_is_no_file_tool_is_shown_whole(tmp_path: Path) -> None:
+    """A tool that takes a path and a content may do anything with them: no diff stands in for its input."""
+    (tmp_path / "job.sql").write_text("DROP TABLE customers;\n", encoding="utf-8")
+    person = _Person("n")
+    given = {"path": "job.sql", "file_path": "job.sql", "content": "DROP TABLE customers;\n"}
+    details = {"tool_name": "mcp_s_execute", "tool_input": given, "tool_call_id": "c"}
+    await _asking(person, tmp_path).authorize("mcp.call", details)
+    assert "DROP TABLE customers" in person.text
+    assert "nothing would change" not in person.text
