@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parent.parent
 #: Marks of direction, controls, separators, joiners, blanks, tags and selectors of variants.
 HIDDEN = [
     *"\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u200e\u200f\u061c\x7f\x80\x85\x9b\x9f\u2028\u2029",
-    *"\u200b\u200c\u200d\u2060\ufeff\u00ad\u180e\u3164\u2800\ufe0f\U000e0001\U000e0041\U000e007f\U000e0100\ud800",
+    *"\u200b\u200c\u200d\u2060\ufeff\u00ad\u180e\u3164\u2800\ufe0f\u00a0\u2003\u3000\u115f\u17b4\u180b\u034f\U000e0001\U000e0041\U000e007f\U000e0100\ud800",
 ]
 APP = "amplifier-app-cli/amplifier_app_cli"
 TWIN = "amplifier-digital-twin/amplifier_digital_twin"

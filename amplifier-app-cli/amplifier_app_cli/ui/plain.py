@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import re
-import unicodedata
+
+from amplifier_kit.printable import is_unseen
 
 #: Escape sequences, control characters, and the marks that reverse the direction of what follows.
 _CONTROL = re.compile(
     r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])"
     r"|[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]"
 )
-#: Kinds of characters that cannot be seen: controls, marks, separators of lines, and what no character is.
-_UNSEEN = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
 
 
 def plain(text: str) -> str:
@@ -26,11 +25,14 @@ def visible(text: str) -> str:
     """
     if text.isascii() and text.isprintable():
         return text
-    return "".join(character if _is_seen(character) else _escaped(character) for character in text)
+    return "".join(
+        character if character in "\t\n" or not is_unseen(character) else _escaped(character) for character in text
+    )
 
 
-def _is_seen(character: str) -> bool:
-    return character in "\t\n" or unicodedata.category(character) not in _UNSEEN
+def on_one_line(text: str) -> str:
+    """Return the text as `visible()` does, on one line: what somebody else has written makes no lines of its own."""
+    return visible(text).replace("\n", "\\n")
 
 
 def _escaped(character: str) -> str:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from amplifier_app_cli.ui.plain import plain, visible
+from amplifier_app_cli.ui.plain import on_one_line, plain, visible
 from amplifier_kit.printable import printable_json
 
 
@@ -55,6 +55,10 @@ def test_json_keeps_its_meaning(text: str) -> None:
         ("a\rb\x08\x9b", "a\\rb\\x08\\x9b"),
         ("tab\tand\nnewline ü 漢", "tab\tand\nnewline ü 漢"),
         ("\u2028\U000e0041\ud800", "\\u2028\\U000e0041\\ud800"),
+        ("rm\u00a0x\u2003y\u3000z", "rm\\xa0x\\u2003y\\u3000z"),
+        ("a\ufe0f\U000e0100b", "a\\ufe0f\\U000e0100b"),
+        ("\u115f\u1160\u3164\uffa0\u2800\u034f", "\\u115f\\u1160\\u3164\\uffa0\\u2800\\u034f"),
+        ("\u180b\u180f\u17b4\u17b5\u1680\u202f\u205f", "\\u180b\\u180f\\u17b4\\u17b5\\u1680\\u202f\\u205f"),
     ],
 )
 def test_what_is_decided_on_is_shown_whole(text: str, shown: str) -> None:
@@ -68,4 +72,21 @@ def test_nothing_is_left_out(text: str) -> None:
     """Every character is there, as it is or written out, and none is left that cannot be seen."""
     shown = visible(text)
     assert len(shown) >= len(text)
-    assert all(character in "\t\n" or character.isprintable() or character.isspace() for character in shown)
+    assert all(character in "\t\n" or character.isprintable() for character in shown)
+
+
+def test_answers_keep_their_emoji() -> None:
+    """What a model says is not decided on: selectors of variants and blanks of other widths stay in it."""
+    assert plain("done \u2714\ufe0f 10\u00a0km") == "done \u2714\ufe0f 10\u00a0km"
+
+
+def test_words_of_others_make_no_lines() -> None:
+    """A text of somebody else is shown on one line, with its line feeds written out."""
+    assert on_one_line("a\ntool: b\x1b") == "a\\ntool: b\\x1b"
+
+
+def test_questions_and_json_know_the_same_characters() -> None:
+    """There is one table of what cannot be seen: what JSON escapes, a question writes out."""
+    every = [chr(code) for code in range(0x20, 0x110000)]
+    written_out = [one for one in every if visible(one) != one]
+    assert [one for one in every if printable_json(one) != one] == written_out
