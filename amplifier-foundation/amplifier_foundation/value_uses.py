@@ -101,7 +101,8 @@ def _uses(part: _Part, project: Path) -> Iterator[ValueUse]:
         shown = ".".join((*part.prefix, *names))
         if isinstance(value, str) and _has_variable(value):
             yield ValueUse("variable", shown, part.at(keys))
-        if isinstance(value, str) and _names_a_path(_inner(keys, names)) and _leads_out(value, part, project):
+        inner = _inner(keys, names)
+        if isinstance(value, str) and _names_a_path(inner) and _leads_out(value, part, inner, project):
             yield ValueUse("path", shown, part.at(keys))
     if part.prefix[0] == "agents":
         yield from _endpoints_in(part)
@@ -188,12 +189,24 @@ def _names_a_path(inner: tuple[str, ...]) -> bool:
     return any(_PATHS.search(name) for name in inner) and not any(name.startswith("denied") for name in inner)
 
 
-def _leads_out(text: str, part: _Part, project: Path) -> bool:
+def _leads_out(text: str, part: _Part, inner: tuple[str, ...], project: Path) -> bool:
+    """Tell whether a path leads out of the project, links followed.
+
+    Modules take relative paths from the folder that the session works in, bundles a scenario from the file that has it
+    or from the root of the bundle, see `anchors.anchor_sources`.
+    """
     from amplifier_foundation.bundles.anchors import is_inside
 
-    if not text.startswith(("/", "~")) and ".." not in text.split("/"):
-        return False
     try:
-        return not is_inside(part.folder / Path(text).expanduser(), project)
+        path = Path(text.removeprefix("file://")).expanduser()
+        is_plain = not path.is_absolute() and ".." not in path.parts
+        bases = [part.folder]
+        if is_plain or inner != ("scenario",):
+            bases.append(project)
+        if is_plain and inner == ("scenario",):
+            bases += [folder for folder in part.folder.parents if is_inside(folder, project)]
+        # What was fetched lies elsewhere, and may name what it brings.
+        limits = [base if is_plain and not is_inside(base, project) else project for base in bases]
+        return not all(is_inside(base / path, limit) for base, limit in zip(bases, limits, strict=True))
     except (OSError, RuntimeError, ValueError):
-        return True  # the home of somebody else, or a name that no file can have
+        return True  # the home of somebody else, links in a circle, or a name that no file can have

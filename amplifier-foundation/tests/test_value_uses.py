@@ -88,6 +88,45 @@ async def test_settings_of_a_project_need_trust(home: Home, project: Path, setti
 
 
 @pytest.mark.parametrize(
+    "config",
+    [
+        "memory_files: [link.md]",
+        "memory_files: [folder/a.md]",
+        "transcript_path: dangling.jsonl",
+        "working_dir: folder",
+        "path: circle",
+        "record: ../x",
+        "skills: ['file://OUTSIDE']",
+        "skills_dirs: ['file://~/skills']",
+        "scenario: link.md",
+    ],
+)
+async def test_a_path_that_leads_out_by_a_link_needs_trust(
+    home: Home, project: Path, tmp_path: Path, config: str
+) -> None:
+    """A link that leads out of the project is a way out like the path that it leads to, and so is an address."""
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "a.md").write_text("private")
+    (project / "link.md").symlink_to(outside / "a.md")
+    (project / "folder").symlink_to(outside)
+    (project / "dangling.jsonl").symlink_to(outside / "new")
+    (project / "circle").symlink_to("circle")
+    config = config.replace("OUTSIDE", str(outside))
+    (project / ".amplifier" / "settings.yaml").write_text(f"overrides: {{provider-mock: {{config: {{{config}}}}}}}\n")
+    assert any("leads out of the project" in what for what in await _refused(_options(home, project)))
+
+
+async def test_a_link_that_stays_inside_needs_no_trust(home: Home, project: Path) -> None:
+    """What a link of the project leads to in the project is a file of the project."""
+    (project / "a.md").write_text("text")
+    (project / "link.md").symlink_to("a.md")
+    settings = "overrides: {provider-mock: {config: {memory_files: [link.md, 'file://a.md', missing/b.md]}}}\n"
+    (project / ".amplifier" / "settings.yaml").write_text(settings)
+    assert await _refused(_options(home, project)) == []
+
+
+@pytest.mark.parametrize(
     "settings",
     [
         "overrides: {tool-inner: {config: {a: '$${SECRET}'}}}\n",
