@@ -62,33 +62,44 @@ def _masked_json(text: str) -> str:
     return json.dumps(clean, ensure_ascii=False, indent=len(second) - len(second.lstrip()) or None) + end
 
 
-def replace_file(path: Path, content: bytes, *, mode: int = 0o600, is_forced: bool = False) -> None:
+def replace_file(
+    path: Path, content: bytes, *, mode: int = 0o600, is_forced: bool = False, folder: int | None = None
+) -> None:
     """Put `content`, masked, in place of a file: a reader finds the old one or the new one.
 
-    One that `is_forced` is on the disk when this returns. Raises OSError and leaves nothing behind.
+    One that `is_forced` is on the disk when this returns. `path` is a name in `folder`, where that is an open one.
+    Raises OSError and leaves nothing behind.
     """
-    replace_unmasked(path, masked(content), mode=mode, is_forced=is_forced)
+    replace_unmasked(path, masked(content), mode=mode, is_forced=is_forced, folder=folder)
 
 
-def replace_unmasked(path: Path, content: bytes, *, mode: int = 0o600, is_forced: bool = False) -> None:
+def replace_unmasked(
+    path: Path, content: bytes, *, mode: int = 0o600, is_forced: bool = False, folder: int | None = None
+) -> None:
     """Put `content` in place of a file as it is; only for what `tests/test_writers.py` allows. Raises as above."""
     fresh = path.with_name(f"{path.name}.{os.getpid()}.{time.monotonic_ns():x}.tmp")
     try:
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
-        with open(os.open(fresh, flags, mode), "wb") as file:
+        with open(os.open(fresh, flags, mode, dir_fd=folder), "wb") as file:
             file.write(content)
             if is_forced:
                 file.flush()
                 os.fsync(file.fileno())
-        os.replace(fresh, path)
+        os.replace(fresh, path, src_dir_fd=folder, dst_dir_fd=folder)
     except OSError:
-        fresh.unlink(missing_ok=True)
+        try:
+            os.unlink(fresh, dir_fd=folder)
+        except FileNotFoundError:
+            pass  # there was none yet
         raise
 
 
-def open_private(path: Path, flags: int = os.O_WRONLY | os.O_APPEND) -> int:
-    """Open a file for `append`, made for its owner alone when it is missing; raises OSError."""
-    return os.open(path, flags | os.O_CREAT | os.O_CLOEXEC, 0o600)
+def open_private(path: Path, flags: int = os.O_WRONLY | os.O_APPEND, *, folder: int | None = None) -> int:
+    """Open a file for `append`, made for its owner alone when it is missing; raises OSError.
+
+    `path` is a name in `folder`, where that is an open one.
+    """
+    return os.open(path, flags | os.O_CREAT | os.O_CLOEXEC, 0o600, dir_fd=folder)
 
 
 def append(descriptor: int, content: bytes) -> int:

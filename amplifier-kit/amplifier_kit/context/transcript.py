@@ -18,7 +18,8 @@ from typing import Any, Final
 
 from amplifier_kit.context.intake import Message
 from amplifier_kit.context.ledger import SYSTEM_ROLES
-from amplifier_kit.private_files import make_private, masked, open_private
+from amplifier_kit.files.configured import ConfiguredFile, Denied
+from amplifier_kit.private_files import masked
 
 if sys.platform != "win32":
     import fcntl
@@ -50,6 +51,8 @@ class Transcript:
     `history` gives all messages, for the case that the file has vanished and is written anew; `redact` changes what is
     written, never what is in memory. Nothing is created before the first message. What cannot be written is reported
     once, kept, and written as soon as that is possible again: a full disk never stops a session.
+
+    Where a config names the file, `project` and `denied` say how it may be opened, see ConfiguredFile.
     """
 
     def __init__(
@@ -58,8 +61,11 @@ class Transcript:
         *,
         history: Callable[[], Iterable[Message]] = tuple,
         redact: Callable[[Message], Message] | None = None,
+        project: Path | None = None,
+        denied: Denied | None = None,
     ) -> None:
         self.path = path
+        self._named = ConfiguredFile(path, project, denied)
         self._history = history
         self._redact = redact
         self._file: int | None = None
@@ -73,13 +79,17 @@ class Transcript:
         Lines that are no messages are skipped with a warning that names file and line. Raises TranscriptBusyError when
         another session writes to the file and OSError when it cannot be read.
         """
-        if not self.path.exists():
+        if not self._named.exists():
             return []
         try:
             self._open()
         except PermissionError as error:
             logger.warning("%s can be read, but not written: %s", self.path, error)
-        return self._parse(self.path.read_bytes())
+        try:
+            return self._parse(self._named.read(largest=None))
+        except OSError:
+            self._let_go()
+            raise
 
     def append(self, message: Message) -> None:
         """Write one message; system messages are not written. Raises nothing: see the class."""
@@ -93,7 +103,7 @@ class Transcript:
 
     def clear(self) -> None:
         """Let everything before this moment be forgotten at the next load; lines stay in the file."""
-        if self._file is None and not self._unwritten and not self.path.exists():
+        if self._file is None and not self._unwritten and not self._named.exists():
             return
         self._unwritten.append(_encoded({_CLEARED: True, "timestamp": _now()}))
         self._write_out()
@@ -175,8 +185,7 @@ class Transcript:
     def _open(self) -> None:
         if self._file is not None:
             return
-        make_private(self.path.parent)
-        file = open_private(self.path, os.O_RDWR | os.O_APPEND)
+        file = self._named.open_to_append()
         try:
             self._lock(file)
             self._torn = os.fstat(file).st_size > 0 and _last_byte(file) != b"\n"

@@ -106,10 +106,11 @@ class Place:
         self.folder, self.missing = inner, self.missing[1:]
 
 
-def reach(path: str, *, follow: bool = True) -> Place:
+def reach(path: str, *, follow: bool = True, confine: Path | None = None) -> Place:
     """Walk an absolute path and return its place; with `follow` false, a link at its very end is the place itself.
 
-    Raises FileError: for a path that no file can have, one that leads through a file, and links in a circle.
+    A link that lies in the folder `confine`, whose true path that is, must not lead out of it. Raises FileError for one
+    that does, for a path that no file can have, one that leads through a file, and links in a circle.
     """
     if not path.startswith("/") or "\0" in path:
         raise FileError("invalid_path", f"{shown(path)!r} is no absolute path")
@@ -117,7 +118,7 @@ def reach(path: str, *, follow: bool = True) -> Place:
         path.encode(errors="surrogateescape")
     except UnicodeEncodeError:
         raise FileError("invalid_path", "the path has characters that no file name can have") from None
-    walk = _Walk(path, follow)
+    walk = _Walk(path, follow, confine)
     try:
         return walk.run()
     except OSError as error:
@@ -129,9 +130,11 @@ def reach(path: str, *, follow: bool = True) -> Place:
 class _Walk:
     """The folders that are open, and the names that are still to be walked."""
 
-    def __init__(self, path: str, follow: bool) -> None:
+    def __init__(self, path: str, follow: bool, confine: Path | None) -> None:
         self._path = path
         self._follow = follow
+        self._confine = confine
+        self._is_confined = False
         self._pending = deque(_steps(path))
         self._links = 0
         self._names: list[str] = []
@@ -196,6 +199,8 @@ class _Walk:
         self._links += 1
         if self._links > _MOST_LINKS:
             raise FileError("too_many_links", f"{shown(self._path)} leads through too many links, maybe in a circle")
+        if self._confine is not None and Path("/", *self._names).is_relative_to(self._confine):
+            self._is_confined = True
         if target.startswith("/"):
             while self._names:
                 self._leave()
@@ -205,6 +210,10 @@ class _Walk:
         missing = tuple(missing)
         chain = tuple(_identity(folder) for folder in self._folders)
         path = Path("/", *self._names, *missing, *([] if name == "." else [name]))
+        if self._is_confined and self._confine is not None and not path.is_relative_to(self._confine):
+            raise FileError(
+                "link_leads_out", f"{shown(self._path)} leads to {shown(path)} by a link, out of {shown(self._confine)}"
+            )
         return Place(path, self._folders.pop(), missing, name, chain)
 
 

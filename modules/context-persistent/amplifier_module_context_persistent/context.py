@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Final, Self
 
 from amplifier_kit.context import BaseContext, ContextSettings
 from amplifier_kit.context.transcript import Transcript
+from amplifier_kit.files.configured import denied_to_model, project_of
 from amplifier_kit.tokens import estimate_all
 from amplifier_module_context_persistent.masking import mask_for, masked_count
 from amplifier_module_context_persistent.memory import memory_messages
@@ -39,8 +40,10 @@ class PersistentContextManager(BaseContext):
         coordinator: Any,
         path: Path,
         memory: Iterable[Message] = (),
+        *,
+        is_configured: bool = True,
     ) -> None:
-        """Load the transcript at `path`, if there is one.
+        """Load the transcript at `path`, if there is one; unless it `is_configured`, it is the app's own file.
 
         Raises RuntimeError when `memory` exceeds the budget, TranscriptBusyError (a RuntimeError) when another session
         writes the transcript, and OSError when it cannot be read.
@@ -48,7 +51,13 @@ class PersistentContextManager(BaseContext):
         super().__init__(settings, coordinator)
         self._instructions.standing = list(memory)
         self._check_memory()
-        self._transcript = Transcript(path, history=lambda: self._ledger.since(0), redact=mask_for(coordinator))
+        self._transcript = Transcript(
+            path,
+            history=lambda: self._ledger.since(0),
+            redact=mask_for(coordinator),
+            project=project_of(coordinator) if is_configured else None,
+            denied=denied_to_model(coordinator) if is_configured else None,
+        )
         loaded = self._transcript.load()
         self._resumed = bool(loaded)
         self._ledger.replace(loaded)
@@ -61,8 +70,9 @@ class PersistentContextManager(BaseContext):
         given = dict(config or {})
         settings = ContextSettings.from_config(given, defaults=_DEFAULTS, also_known=_ALSO_KNOWN, module=cls.name)
         base = working_dir(given, coordinator)
-        memory = memory_messages(given.get("memory_files"), base)
-        return cls(settings, coordinator, transcript_path(given, coordinator, base), memory)
+        memory = memory_messages(given.get("memory_files"), base, coordinator)
+        path, is_configured = transcript_path(given, coordinator, base), given.get("transcript_path") is not None
+        return cls(settings, coordinator, path, memory, is_configured=is_configured)
 
     @property
     def path(self) -> Path:

@@ -6,29 +6,33 @@ import logging
 from pathlib import Path
 from typing import Any
 
+from amplifier_kit.files.configured import ConfiguredFile, denied_to_model, project_of
+
 __all__ = ["memory_messages"]
 
 logger = logging.getLogger(__name__)
 
 
-def memory_messages(files: Any, base: Path) -> list[dict[str, Any]]:
+def memory_messages(files: Any, base: Path, coordinator: Any) -> list[dict[str, Any]]:
     """Return one system message per file, headed with its name; paths are relative to `base`.
 
-    A file that cannot be read is left out with a warning that names it. Raises ValueError for anything but a list of
-    paths.
+    A file that cannot be read, or that the session's rules keep from the model, is left out with a warning that names
+    it. Raises ValueError for anything but a list of paths.
     """
     if files is None:
         return []
     if not isinstance(files, (list, tuple)) or not all(isinstance(file, (str, Path)) and str(file) for file in files):
         raise ValueError(f"context-persistent: config memory_files must be a list of paths, got {files!r}")
     messages: list[dict[str, Any]] = []
+    project, denied = project_of(coordinator), denied_to_model(coordinator)
     for file in files:
         path = base / Path(file).expanduser()
         try:
-            text = path.read_text(encoding="utf-8-sig", errors="replace")
+            text = ConfiguredFile(path, project, denied).read().decode("utf-8-sig", errors="replace")
         except OSError as error:
             logger.warning("context-persistent: memory file %s is left out: %s", path, error)
             continue
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
         messages.append(
             {
                 "role": "system",

@@ -265,3 +265,65 @@ async def test_a_lost_folder_does_not_stop_the_session(caplog: pytest.LogCapture
     context, cleanup = await mounted(transcript_path="folder/t.jsonl")
     assert await contents(context) == ["one", "two", "three", "four"]
     cleanup()
+
+
+@pytest.mark.parametrize("name", ["link.md", "folder/private.md", "pipe.md", "denied.md"])
+async def test_memory_that_leads_out_or_is_denied_is_left_out(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, name: str
+) -> None:
+    """A link out of the project, a pipe and what the rules keep from the model are left out with a warning."""
+    (tmp_path / "private.md").write_text("private")
+    Path("link.md").symlink_to(tmp_path / "private.md")
+    Path("folder").symlink_to(tmp_path)
+    os.mkfifo("pipe.md")
+    Path("denied.md").write_text("private")
+    coordinator = MockCoordinator()
+    coordinator.register_capability("prompt.denied", lambda path, root: "no" if "denied" in path else None)
+    cleanup = await module.mount(coordinator, {"memory_files": [name]})
+    assert await coordinator.get("context").get_messages_for_request() == []
+    assert f"memory file {Path.cwd() / name} is left out" in caplog.text
+    cleanup()
+
+
+@pytest.mark.parametrize("name", ["link.jsonl", "folder/other.jsonl"])
+async def test_a_transcript_that_leads_out_is_not_opened(tmp_path: Path, name: str) -> None:
+    """Neither are messages read from a file outside that the project links to, nor are any added to it."""
+    other = tmp_path / "other.jsonl"
+    other.write_text('{"role": "user", "content": "private"}\n')
+    Path("link.jsonl").symlink_to(other)
+    Path("folder").symlink_to(tmp_path)
+    with pytest.raises(OSError, match="link"):
+        await mounted(transcript_path=name)
+    assert other.read_text() == '{"role": "user", "content": "private"}\n'
+
+
+async def test_a_transcript_that_is_denied_is_not_read() -> None:
+    """What the rules keep from the model does not become its history."""
+    Path("t.jsonl").write_text('{"role": "user", "content": "private"}\n')
+    coordinator = MockCoordinator()
+    coordinator.register_capability("prompt.denied", lambda path, root: "a rule denies it")
+    with pytest.raises(OSError, match="a rule denies it"):
+        await module.mount(coordinator, {"transcript_path": "t.jsonl"})
+
+
+@pytest.mark.parametrize("is_folder", [False, True])
+async def test_a_transcript_that_becomes_a_link_is_not_followed(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, is_folder: bool
+) -> None:
+    """When a command puts a link in its place, the session goes on from memory and writes nothing elsewhere."""
+    (tmp_path / "outside").mkdir()
+    outside = tmp_path / "outside" / "session.jsonl"
+    outside.write_text("mine\n")
+    context, cleanup = await mounted(transcript_path="notes/session.jsonl")
+    await context.add_message({"role": "user", "content": "one"})
+    Path("notes/session.jsonl").unlink()
+    if is_folder:
+        Path("notes").rmdir()
+        Path("notes").symlink_to(outside.parent)
+    else:
+        Path("notes/session.jsonl").symlink_to(outside)
+    await context.add_message({"role": "user", "content": "two"})
+    assert await contents(context) == ["one", "two"]
+    cleanup()
+    assert outside.read_text() == "mine\n"
+    assert "cannot be written; the session goes on from memory" in caplog.text

@@ -41,6 +41,7 @@ class Surroundings:
         self._turn: str | None = None
         self._date = ""
         self._git: Git | None = None
+        self._is_refusal_told = False
 
     async def on_provider_request(self, event: str, data: Any) -> HookResult | None:
         """Add the description to this request only."""
@@ -83,12 +84,28 @@ class Surroundings:
 
     def _directory(self) -> str | None:
         """Return the absolute path of the folder the session works in, None when there is none any more."""
-        known = self._coordinator.get_capability("session.working_dir")
-        path = os.path.join("", *(str(part) for part in (known, self._settings.working_dir) if part))
+        known, given = self._coordinator.get_capability("session.working_dir"), self._settings.working_dir
+        path = os.path.join("", *(str(part) for part in (known, given) if part))
         try:
-            return os.path.normpath(path if os.path.isabs(path) else os.path.join(os.getcwd(), path))
+            found = os.path.normpath(path if os.path.isabs(path) else os.path.join(os.getcwd(), path))
+            return self._configured(found) if given else found
         except OSError:
             return None
+
+    def _configured(self, path: str) -> str:
+        """Return the folder that the config names, or that of the session when a link leads out of the project."""
+        from amplifier_kit.files.configured import RefusedFileError, configured_folder, project_of
+
+        project = project_of(self._coordinator)
+        try:
+            return str(configured_folder(path, project))
+        except RefusedFileError as error:
+            if not self._is_refusal_told:
+                logger.warning("working_dir is not used: %s", error)
+            self._is_refusal_told = True
+            return str(project)
+        except OSError:
+            return path  # nothing can be looked at there, which git will tell
 
     def _session_lines(self) -> list[str]:
         lines = [f"Session: {one_line(self._coordinator.session_id)}"] if self._coordinator.session_id else []

@@ -253,3 +253,19 @@ async def test_priority_and_cleanup() -> None:
     assert handlers("provider:request") == {"provider:request": ["at -1", "at 1"]}
     await mount(coordinator, {"priority": 7})
     assert handlers("provider:request") == {"provider:request": ["at -1", "at 1", "hooks-status-context"]}
+
+
+async def test_a_working_dir_that_leads_out_is_not_used(
+    repository: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A link in the project to a folder outside of it shows nothing of that; one that stays inside is followed."""
+    project = tmp_path / "untrusted"
+    (project / "inner").mkdir(parents=True)
+    (project / "out").symlink_to(repository.path)
+    (project / "in").symlink_to("inner")
+    lines = await told({"working_dir": "out"}, project)
+    assert value(lines, "Working directory") == str(project)
+    assert "Git: this folder is in no repository" in lines
+    assert "working_dir is not used" in caplog.text
+    assert value(await told({"working_dir": "in"}, project), "Working directory") == str(project / "inner")
+    assert value(await told({"working_dir": str(repository.path)}, project), "Git branch") is not None

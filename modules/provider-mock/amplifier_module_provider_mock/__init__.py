@@ -51,6 +51,7 @@ async def on_session_ready(coordinator: Any) -> None:
 
 
 async def _record(coordinator: Any, name: str, path: Path) -> None:
+    from amplifier_kit.files.configured import project_of
     from amplifier_module_provider_mock.recorder import Recording, RecordingProvider
 
     agent = _agent_name(coordinator)
@@ -58,7 +59,7 @@ async def _record(coordinator: Any, name: str, path: Path) -> None:
         logger.warning("provider-mock: %s is a child without an agent name and is not recorded", coordinator.session_id)
         return
     scrub = coordinator.get_capability("redaction.scrub")
-    recording = Recording(path, agent if coordinator.parent_id else None, scrub)
+    recording = Recording(path, agent if coordinator.parent_id else None, scrub, project_of(coordinator))
     if agent is not None and coordinator.parent_id and recording.has(agent):
         logger.warning("provider-mock: a run of agent %r is recorded already; this one is not", agent)
         return
@@ -68,10 +69,11 @@ async def _record(coordinator: Any, name: str, path: Path) -> None:
 def _replies(coordinator: Any, config: dict[str, Any]) -> Replies:
     if not config.get("scenario"):
         return CannedReplies(config.get("responses"))
+    from amplifier_kit.files.configured import project_of
     from amplifier_module_provider_mock.scenario import load_scenario
     from amplifier_module_provider_mock.script import Script
 
-    scenario = load_scenario(_path(coordinator, config, config["scenario"]))
+    scenario = load_scenario(_path(coordinator, config, config["scenario"]), project_of(coordinator))
     agent = _agent_name(coordinator)
     if agent is not None and not coordinator.parent_id and scenario.entries_for(agent) is None:
         agent = None  # a root that goes by a name, not a child

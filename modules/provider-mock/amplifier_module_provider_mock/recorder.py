@@ -18,9 +18,19 @@ logger = logging.getLogger("amplifier_module_provider_mock")
 class Recording:
     """One session's part of a scenario file: `turns` of the root, a list under `agents` of a child."""
 
-    def __init__(self, path: Path, agent: str | None = None, scrub: Callable[[Any], Any] | None = None) -> None:
-        """Write to `path`; the root begins a new file. `scrub` masks secrets in what is written."""
+    def __init__(
+        self,
+        path: Path,
+        agent: str | None = None,
+        scrub: Callable[[Any], Any] | None = None,
+        project: Path | None = None,
+    ) -> None:
+        """Write to `path`, which a config of `project` names; the root begins a new file.
+
+        `scrub` masks secrets in what is written.
+        """
         self._path = path
+        self._project = project
         self._agent = agent
         self._scrub = scrub
         self._entries: list[Any] = []
@@ -44,14 +54,14 @@ class Recording:
 
     def _content(self) -> dict[str, Any]:
         try:
-            content = read_yaml(self._path)
+            content = read_yaml(self._path, self._project)
         except YamlError:
             content = None  # nobody wrote yet, or somebody else's file: ours takes its place
         return content if isinstance(content, dict) else {"turns": []}
 
     def _write(self, content: dict[str, Any]) -> None:
         try:
-            write_yaml(self._path, content)
+            write_yaml(self._path, content, self._project)
         except OSError as error:
             # The run is worth more than its recording.
             logger.error("provider-mock: the recording %s cannot be written: %s", self._path, error)

@@ -56,12 +56,12 @@ class Scenario:
         return self.agents.get(agent, self.agents.get(agent.rpartition(":")[2]))
 
 
-def load_scenario(path: Path) -> Scenario:
-    """Read a scenario file; raise ScenarioError for what cannot be understood in it."""
+def load_scenario(path: Path, project: Path | None = None) -> Scenario:
+    """Read a scenario file that a config of `project` names; raise ScenarioError for what cannot be understood."""
     from amplifier_module_provider_mock.yaml_file import YamlError, read_yaml
 
     try:
-        parsed = read_yaml(path)
+        parsed = read_yaml(path, project)
     except YamlError as error:
         raise ScenarioError(f"{path}: {error}") from error
     given = _mapping(str(path), parsed, _FILE_KEYS)

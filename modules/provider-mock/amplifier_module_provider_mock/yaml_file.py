@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from amplifier_kit.private_files import replace_file
+from amplifier_kit.files.configured import ConfiguredFile
 from amplifier_kit.redaction import process_redactor
 
 _OTHER_BREAKS = re.compile("[\r\x85\u2028\u2029\ufeff]")
@@ -49,23 +49,25 @@ def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
 _Dumper.add_representer(str, _represent_text)
 
 
-def read_yaml(path: Path) -> Any:
-    """Return what a file holds; raise YamlError when it cannot be read or understood."""
+def read_yaml(path: Path, project: Path | None = None) -> Any:
+    """Return what a file of a config of `project` holds; raise YamlError when it cannot be read or understood."""
     try:
-        return yaml.load(path.read_text(encoding="utf-8-sig"), Loader=_Loader)
+        return yaml.load(ConfiguredFile(path, project).read().decode("utf-8-sig"), Loader=_Loader)
     except OSError as error:
         raise YamlError(f"cannot be read: {error.strerror or error}") from error
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
         raise YamlError(f"is no YAML: {error}") from error
 
 
-def write_yaml(path: Path, value: Any) -> None:
-    """Put a file in place as a whole, readable by its owner alone: there is never half a file. Raises OSError."""
+def write_yaml(path: Path, value: Any, project: Path | None = None) -> None:
+    """Put a file in place as a whole, readable by its owner alone: there is never half a file. Raises OSError.
+
+    The config of `project` names the file.
+    """
     # By values, not by text: what stands for a secret must not become a list.
     value = process_redactor().scrub(plain(value)).value
     text = yaml.dump(value, Dumper=_Dumper, allow_unicode=True, sort_keys=False, width=120)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    replace_file(path, text.encode())
+    ConfiguredFile(path, project).replace(text.encode())
 
 
 def plain(value: Any) -> Any:

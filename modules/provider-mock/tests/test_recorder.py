@@ -27,7 +27,7 @@ from amplifier_core import (
 )
 from amplifier_core.llm_errors import LLMError, RateLimitError
 from amplifier_module_provider_mock.recorder import Recording, RecordingProvider
-from amplifier_module_provider_mock.scenario import load_scenario
+from amplifier_module_provider_mock.scenario import ScenarioError, load_scenario
 from amplifier_module_provider_mock.script import Script
 
 Plan = Callable[..., dict[str, Any]]
@@ -261,3 +261,19 @@ def test_whatever_is_said_can_be_replayed(said: list[ChatResponse]) -> None:
             if response.usage is not None:
                 assert reply.usage["input_tokens"] == response.usage.input_tokens
                 assert reply.usage.get("cost_usd", Decimal(0)) == (response.usage.cost_usd or 0)
+
+
+async def test_a_recording_stays_in_the_project(plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A link in the project that leads out of it is no place for a recording, and no scenario either."""
+    make: Any = plan
+    project, outside = tmp_path / "project", tmp_path / "outside"
+    project.mkdir()
+    outside.mkdir()
+    (outside / "run.yaml").write_text("turns: [{text: mine}]\n")
+    (project / "folder").symlink_to(outside)
+    monkeypatch.chdir(project)
+    config = {"record": "folder/run.yaml", "responses": ["ok"]}
+    await run_turns(make([{"module": "provider-mock", "config": config}]), 1)
+    assert (outside / "run.yaml").read_text() == "turns: [{text: mine}]\n"
+    with pytest.raises(ScenarioError, match="by a link"):
+        load_scenario(project / "folder" / "run.yaml", project)
