@@ -11,10 +11,10 @@ Every such file is a `filesystem.read`, decided by the rules of the session. Who
 | of the project | files of the project; if it is trusted, also what a rule allows |
 
 A bundle that lies in the project has of what a person's rules allow only what the project has. The project is its whole
-repository here, when that belongs to the user: instruction files at the root of a repository hold for the projects in
-it. What files bring is decided by where they lie in turn, and is never more than what asked for them may have. A rule
-that denies is absolute, whoever asks. Nobody is asked about a file of a prompt: what a rule asks about is left out,
-unless it was typed.
+repository here, when that belongs to the user and is not as wide as the home folder: instruction files at the root of a
+repository hold for the projects in it. What files bring is decided by where they lie in turn, and is never more than
+what asked for them may have. A rule that denies is absolute, whoever asks. Nobody is asked about a file of a prompt:
+what a rule asks about is left out, unless it was typed.
 
 Where a link ends is what is decided on, and what is then read: the folder that it lies in is held open meanwhile. A
 link inside of the project, or of a bundle, that leads out of it is not what a user named who typed its name.

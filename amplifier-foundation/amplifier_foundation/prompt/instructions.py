@@ -19,7 +19,8 @@ def find_instructions(project: Path, home: Home) -> list[Path]:
     One file per folder, AGENTS.md before CLAUDE.md, from the project up to the root of its repository; only of the
     project itself when it is in none. A repository is not believed in when its `.git` belongs to a stranger, that is to
     someone who is neither the owner of the project, nor this user, nor root: who can write to a folder above must not
-    be able to instruct. A file that is there counts even if it cannot be read, so that reading it tells about it.
+    be able to instruct. Nor is one that is as wide as the home folder, or wider. A file that is there counts even if it
+    cannot be read, so that reading it tells about it.
     """
     folders = _folders(project.resolve())
     found = [_file_in(folder, _NAMES) for folder in folders]
@@ -28,15 +29,23 @@ def find_instructions(project: Path, home: Home) -> list[Path]:
 
 
 def repository_root(project: Path) -> Path:
-    """Return the root of the repository that `project` is in, the project itself when it is in none."""
+    """Return the root of the repository that `project` is in, the project itself when it is in none.
+
+    One as wide as the home folder is none: what lies there is not the project's.
+    """
     return _folders(project.resolve())[-1]
 
 
 def _folders(project: Path) -> list[Path]:
     """Return the project and the folders above it, up to the one with `.git`."""
-    folders = []
+    from amplifier_kit.processes.programs import holds_home
+
+    folders = [project]
     for folder in (project, *project.parents):
-        folders.append(folder)
+        if folder != project:
+            if holds_home(str(folder)):
+                break
+            folders.append(folder)
         if os.path.lexists(folder / ".git"):
             return folders if _is_ours(folder / ".git", project) else [project]
     return [project]

@@ -10,6 +10,7 @@ import pytest
 
 from amplifier_foundation.prompt import MentionResolver, PromptAccess
 from amplifier_foundation.prompt.access import PLAN, PROJECT, TYPED, USER, Origin, ReadDeniedError, text_hash
+from amplifier_foundation.prompt.instructions import find_instructions
 from amplifier_foundation.prompt.mention_resolver import MentionError
 from amplifier_foundation.prompt.text_files import UnusableFileError
 
@@ -117,6 +118,21 @@ def test_the_repository_is_the_project(places: Any) -> None:
     rules(places, f'{{path: "{file}", verdict: deny}}')
     with pytest.raises(ReadDeniedError):
         access.read(file, PROJECT)
+
+
+@pytest.mark.parametrize("where", ["home", "above"])
+def test_a_repository_as_wide_as_the_home_folder_is_no_project(places: Any, where: str) -> None:
+    """Who keeps the home folder in git has not made one project of all that is unpacked below it."""
+    root = places.user_home if where == "home" else places.user_home.parent
+    (root / ".git").mkdir()
+    file = put(places.user_home / "private.md")
+    put(root / "AGENTS.md")
+    unpacked = places.user_home / "Downloads" / "archive"
+    unpacked.mkdir(parents=True)
+    access = PromptAccess(MentionResolver({}, unpacked, places.home))
+    with pytest.raises(ReadDeniedError, match="outside of the project"):
+        access.read(file, PROJECT)
+    assert find_instructions(unpacked, places.home) == []
 
 
 def test_trust_lets_rules_count_for_a_project(places: Any) -> None:

@@ -106,14 +106,21 @@ def untrusted_roots(folders: Folders | None = None) -> list[str]:
     return list(dict.fromkeys(found))
 
 
+def holds_home(folder: str) -> bool:
+    """Tell whether a folder, links followed, is the home folder, one above it, or the whole disk.
+
+    A repository there, which some keep their settings in, makes nobody's project of all that lies below.
+    """
+    return folder == os.path.dirname(folder) or is_below(os.path.realpath(os.path.expanduser("~")), folder)
+
+
 def _repository_around(folder: str) -> str:
     """Return the outermost repository that a folder lies in, below the home folder; the folder itself without one.
 
     A folder that everybody writes to, such as `/tmp`, is none: anybody could make it look like one.
     """
-    home = os.path.realpath(os.path.expanduser("~"))
     found = at = folder
-    while not is_below(home, at) and at != os.path.dirname(at):
+    while not holds_home(at):
         if os.path.lexists(os.path.join(at, ".git")) and not os.stat(at).st_mode & 0o002:
             found = at
         at = os.path.dirname(at)
