@@ -1,7 +1,7 @@
 """Read and write files below allowed folders: no link is followed unseen, no file is ever half-written."""
 
 from amplifier_kit.files.changes import Change, apply_changes, check_writable
-from amplifier_kit.files.errors import FileError, shown, told
+from amplifier_kit.files.errors import FileError, shown, telling_of, told
 from amplifier_kit.files.matching import LineMatch, find_lines
 from amplifier_kit.files.nearest import nearest_line
 from amplifier_kit.files.reading import LARGEST_TEXT, Content, Snapshot, open_file, read_content
@@ -49,5 +49,6 @@ __all__ = [
     "read_content",
     "shown",
     "sniff",
+    "telling_of",
     "told",
 ]

@@ -8,7 +8,7 @@ import os
 import re
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -77,11 +77,30 @@ class Workspace:
         place = await in_thread(lambda stop: _judged(path, roots, verb, follow=follow))
         try:
             if must_ask or self._means_another(name) or place.path != self._expected(path):
-                await self._ask(call, place)
+                await self._ask(call, place.path)
         except BaseException:
             place.close()
             raise
         return place
+
+    async def unreadable(self, call: FileCall, path: Path) -> str | None:
+        """Return why the session does not allow a call that writes to read the file as well; None when it does.
+
+        Whoever may write a file need not be allowed to see what it holds: ask before anything of it is shown.
+        """
+        try:
+            await self._ask(replace(call, action=READ), path)
+        except FileError as error:
+            return error.message
+        return None
+
+    async def tellable(self, call: FileCall, error: FileError) -> FileError:
+        """Return the error as it may be shown: without the content of a file that must not be read."""
+        path = error.tells_of
+        if path is None or (reason := await self.unreadable(call, path)) is None:
+            return error
+        what = error.otherwise or f"{shown(path)} does not fit this change, and nothing was written"
+        return FileError("unreadable", f"{what}. What it holds is not shown: {reason}")
 
     def hiding(self, tool_name: str, place: Place) -> IsHidden | None:
         """Return what tells of a true path near `place` whether it must not be named; None when nothing is hidden.
@@ -169,7 +188,7 @@ class Workspace:
             return self._real_dir / plain.relative_to(self.settings.working_dir)
         return plain
 
-    async def _ask(self, call: FileCall, place: Place) -> None:
+    async def _ask(self, call: FileCall, path: Path) -> None:
         """Ask the session about the file itself; raise FileError when it does not allow it."""
         authorize = getattr(self._coordinator, "authorize", None)
         if authorize is None:
@@ -178,11 +197,11 @@ class Workspace:
         if call.tool_call_id is not None:
             details["tool_call_id"] = call.tool_call_id
         try:
-            answer = await authorize(call.action, {**details, "path": shown(place.path)})
+            answer = await authorize(call.action, {**details, "path": shown(path)})
         except Exception as error:
-            raise FileError("denied", f"{place.named}: the session could not be asked: {error}") from error
+            raise FileError("denied", f"{shown(path)}: the session could not be asked: {error}") from error
         if answer.granted is not True:
-            raise FileError("denied", f"{place.named} is not allowed: {answer.reason}")
+            raise FileError("denied", f"{shown(path)} is not allowed: {answer.reason}")
 
     def _keep(self, checkpoints: Any, path: Path, call: FileCall) -> None:
         try:

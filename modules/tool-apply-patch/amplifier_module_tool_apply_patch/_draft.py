@@ -19,12 +19,13 @@ from amplifier_kit.files import (
     decode,
     encode,
     read_content,
+    telling_of,
 )
 from amplifier_module_tool_apply_patch._current import Current
 from amplifier_module_tool_apply_patch._hunks import patched
 from amplifier_module_tool_apply_patch._patch import Kind, Operation
 
-__all__ = ["Draft", "Effect", "Step"]
+__all__ = ["Draft", "Effect", "Note", "Step"]
 
 
 class Step(NamedTuple):
@@ -42,6 +43,13 @@ class Effect(NamedTuple):
     name: str
     place: Place
     operation: Kind
+
+
+class Note(NamedTuple):
+    """What was not quite as the patch said, which tells something of what the file holds."""
+
+    path: Path
+    text: str
 
 
 @dataclass
@@ -64,7 +72,7 @@ class Draft:
         self._writing = writing
         self._files: dict[Path, _File] = {}
         self.effects: list[Effect] = []
-        self.notes: list[str] = []
+        self.notes: list[Note] = []
 
     def add(self, step: Step) -> None:
         """Carry one operation out in memory; raises FileError that names the file."""
@@ -98,7 +106,7 @@ class Draft:
     def _create(self, step: Step) -> None:
         file = self._file(step.place)
         if file.data is not None:
-            raise _current(file).exists()
+            raise _exists(file)
         if file.original is None and file.before.status is not None:
             raise FileError("invalid_patch", f"{step.place.named} is deleted and made again; update it instead")
         lines = step.operation.lines
@@ -125,17 +133,21 @@ class Draft:
         if file.data is None:
             raise FileError("not_found", f"{place.named} does not exist; create it instead of updating it")
         # What is only moved need not be text.
-        data = self._patched(decode(file.data, place.named), step) if operation.hunks else file.data
+        data = file.data
+        if operation.hunks:
+            with telling_of(place.path):
+                data = self._patched(decode(file.data, place.named), step)
         target = step.target
         if target is None or target.path == place.path:
-            if data == file.data:
-                raise FileError("no_change", f"{place.named}: the patch changes nothing")
+            with telling_of(place.path):
+                if data == file.data:
+                    raise FileError("no_change", f"{place.named}: the patch changes nothing")
             file.data = data
             self._tell("M", step, operation.path, place)
             return
         moved = self._file(target)
         if moved.data is not None:
-            raise _current(moved).exists()
+            raise _exists(moved)
         file.data, moved.data = None, data
         # A file that this patch has moved before has the mode it came with.
         moved.mode = file.mode if file.before.status is None else stat.S_IMODE(file.before.status.st_mode)
@@ -151,16 +163,20 @@ class Draft:
                 "unknown_encoding", f"{name} is not UTF-8, and its encoding is unknown: only ASCII can be added to it"
             )
         result = patched(source, name, step.operation.hunks)
-        self.notes += result.notes
+        self.notes += [Note(step.place.path, text) for text in result.notes]
         return encode(result.text, source.format, name)
 
     def _tell(self, letter: str, step: Step, name: str, place: Place) -> None:
         self.effects.append(Effect(letter, name, place, step.operation.kind))
 
 
-def _current(file: _File) -> Current:
+def _exists(file: _File) -> FileError:
+    """Return the error for a file that was to be new."""
     try:
         text = decode(file.data or b"", file.place.named).text
     except FileError:
         text = "(binary)"
-    return Current(file.place.named, text.splitlines())
+    error = Current(file.place.named, text.splitlines()).exists()
+    error.tells_of = file.place.path
+    error.otherwise = f"{file.place.named} exists already; update it instead"
+    return error

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Final
 
 from amplifier_core import ToolResult
 from amplifier_kit.files import WRITE, FileCall, FileError, Place, Workspace, Written, alone_with, in_thread, shown
-from amplifier_module_tool_apply_patch._draft import Draft, Effect, Step
+from amplifier_module_tool_apply_patch._draft import Draft, Effect, Note, Step
 from amplifier_module_tool_apply_patch._patch import Kind, Operation, parse_diff, parse_patch
 
 __all__ = ["APPLIED", "ENGINES", "ApplyPatch"]
@@ -72,17 +72,24 @@ class ApplyPatch:
         """Apply the patch and emit `apply-patch:applied` for every file; what goes wrong is in the result."""
         written: list[Written] = []
         draft = Draft(self._workspace.settings.reading, self._workspace.settings.writing)
+        call = self._workspace.call(self.name, self.action, input)
         try:
-            call = self._workspace.call(self.name, self.action, input)
             steps = await self._reached(call, _operations(input), _named_plainly(input))
             warnings = await in_thread(lambda stop: self._apply(call, steps, draft, written, stop))
-        except FileError as error:
+        except FileError as raised:
+            error = await self._workspace.tellable(call, raised)
             return ToolResult(success=False, output=error.message, error={"message": error.message, "code": error.code})
         finally:
             if written:
                 await self._announce(draft.effects, written)
         lines = [f"{effect.letter} {shown(effect.name)}" for effect in draft.effects]
-        return ToolResult(output="\n".join([*lines, *draft.notes, *warnings]))
+        return ToolResult(output="\n".join([*lines, *await self._tellable(call, draft.notes), *warnings]))
+
+    async def _tellable(self, call: FileCall, notes: list[Note]) -> list[str]:
+        """Return the notes on files that may be read."""
+        asked = dict.fromkeys(note.path for note in notes)
+        readable = {path for path in asked if await self._workspace.unreadable(call, path) is None}
+        return [note.text for note in notes if note.path in readable]
 
     async def _reached(self, call: FileCall, operations: list[Operation], named: Collection[str]) -> list[Step]:
         """Reach all files; those that are not in `named` a policy may have missed, so they are asked about."""
@@ -98,6 +105,11 @@ class ApplyPatch:
             for operation in operations:
                 place = await reached(operation.path, follow=operation.kind != "delete_file")
                 target = await reached(operation.move_to, follow=True) if operation.move_to is not None else None
+                if target is not None and target.path != place.path:
+                    # At its new place others may read what it holds.
+                    reason = await self._workspace.unreadable(call, place.path)
+                    if reason is not None:
+                        raise FileError("unreadable", f"{place.named} cannot be moved without being read: {reason}")
                 steps.append(Step(operation, place, target))
         except BaseException:
             for place in held:

@@ -60,14 +60,14 @@ async def test_everything_at_once(desk: Any, project: Path) -> None:
 
 
 async def test_names_that_everybody_sees_are_not_asked_again(desk: Any, project: Path) -> None:
-    """The paths of a patch stand in the input that was decided on; only links are asked about."""
+    """The paths of a patch stand in the input that was decided on; only links are asked about, and what is moved."""
     (project / "a").write_text("a\n", encoding="utf-8")
     (project / "link").symlink_to("a")
     patch = _patch(
         "*** Update File: link", "*** Move to: b ", "-a", "+A", "*** Add File: c", "+c", "*** Delete File: c"
     )
     await desk.done(patch=patch)
-    assert desk.asked == [("filesystem.write", str(project / "a"))]
+    assert desk.asked == [("filesystem.write", str(project / "a")), ("filesystem.read", str(project / "a"))]
 
 
 async def test_names_that_may_be_read_otherwise_are_asked(desk: Any, project: Path) -> None:

@@ -20,6 +20,7 @@ from amplifier_kit.files import (
     encode,
     in_thread,
     read_content,
+    telling_of,
 )
 from amplifier_module_tool_filesystem import _inputs
 from amplifier_module_tool_filesystem._matching import edit
@@ -36,7 +37,9 @@ class _Wish(NamedTuple):
 
 class _Done(NamedTuple):
     replacements: int
+    #: What tells something of the content.
     notes: list[str]
+    warnings: list[str]
 
 
 class EditFile:
@@ -66,14 +69,14 @@ class EditFile:
     async def execute(self, input: dict[str, Any]) -> ToolResult:
         """Edit the file and emit `artifact:write`; what goes wrong is in the result."""
         written: list[Written] = []
+        call = self._workspace.call(self.name, self.action, input)
         try:
             path = _inputs.path(input)
             wish = _wish(input)
-            call = self._workspace.call(self.name, self.action, input)
             place = await self._workspace.reach(call, path)
             done = await in_thread(lambda stop: self._edit(call, place, wish, written, stop))
         except FileError as error:
-            return _inputs.failure(error)
+            return _inputs.failure(await self._workspace.tellable(call, error))
         finally:
             # Also when the call was cancelled just after the file had changed.
             await self._workspace.announce_written(written)
@@ -82,7 +85,9 @@ class EditFile:
             "replacements_made": done.replacements,
             "bytes_written": written[0].bytes,
         }
-        return ToolResult(output={**output, **({"warning": " ".join(done.notes)} if done.notes else {})})
+        is_told = bool(done.notes) and await self._workspace.unreadable(call, place.path) is None
+        warnings = [*(done.notes if is_told else ()), *done.warnings]
+        return ToolResult(output={**output, **({"warning": " ".join(warnings)} if warnings else {})})
 
     def _edit(self, call: FileCall, place: Place, wish: _Wish, written: list[Written], stop: threading.Event) -> _Done:
         settings = self._workspace.settings
@@ -91,24 +96,26 @@ class EditFile:
                 hidden = self._workspace.hiding(self.name, place)
                 raise missing(place, "Use write_file to make a new file.", hidden)
             content = read_content(place, settings.reading)
-            source = decode(content.data, place.named)
-            if not source.format.is_known and not wish.new.isascii():
-                raise FileError(
-                    "unknown_encoding",
-                    f"{place.named} is not UTF-8, and its encoding is unknown: new_string can be nothing but ASCII",
-                )
-            edited = edit(source, place.named, wish.old, wish.new, replace_all=wish.replace_all)
-            data = encode(edited.text, source.format, place.named)
-            if data == content.data:
-                raise FileError(
-                    "no_change", f"{place.named} would stay as it is: only line ends differ, which are kept"
-                )
-            notes = list(edited.notes)
+            with telling_of(place.path):
+                source = decode(content.data, place.named)
+                if not source.format.is_known and not wish.new.isascii():
+                    raise FileError(
+                        "unknown_encoding",
+                        f"{place.named} is not UTF-8, and its encoding is unknown: new_string can be nothing but ASCII",
+                    )
+                edited = edit(source, place.named, wish.old, wish.new, replace_all=wish.replace_all)
+                data = encode(edited.text, source.format, place.named)
+                if data == content.data:
+                    raise FileError(
+                        "no_change", f"{place.named} would stay as it is: only line ends differ, which are kept"
+                    )
+            warnings = []
             status = content.snapshot.status
             if status is not None and status.st_nlink > 1:
-                notes.append(f"The file had {status.st_nlink} names (hard links); only this one was changed.")
+                warnings.append(f"The file had {status.st_nlink} names (hard links); only this one was changed.")
             change = Change(place, content.snapshot, data, content.data)
-            return _Done(edited.replacements, notes + self._workspace.write(call, [change], written, stop))
+            warnings += self._workspace.write(call, [change], written, stop)
+            return _Done(edited.replacements, edited.notes, warnings)
 
 
 def _wish(tool_input: dict[str, Any]) -> _Wish:

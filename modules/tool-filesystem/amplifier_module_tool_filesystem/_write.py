@@ -26,6 +26,7 @@ from amplifier_kit.files import (
     newline_of,
     open_file,
     sniff,
+    telling_of,
     told,
 )
 from amplifier_module_tool_filesystem import _inputs
@@ -38,7 +39,13 @@ _SAMPLE = 1 << 20
 
 class _Form(NamedTuple):
     content: bytes
+    #: What tells something of the content that was there.
     notes: list[str]
+
+
+class _Done(NamedTuple):
+    notes: list[str]
+    warnings: list[str]
 
 
 class WriteFile:
@@ -66,45 +73,50 @@ class WriteFile:
     async def execute(self, input: dict[str, Any]) -> ToolResult:
         """Write the file and emit `artifact:write`; what goes wrong is in the result."""
         written: list[Written] = []
+        call = self._workspace.call(self.name, self.action, input)
         try:
             path = _inputs.path(input)
             content = _inputs.text(input, "content")
             if path.rpartition("/")[2] in ("", "."):
                 raise FileError("is_directory", f"{path} names a folder, not a file")
-            call = self._workspace.call(self.name, self.action, input)
             place = await self._workspace.reach(call, path)
-            notes = await in_thread(lambda stop: self._write(call, place, content, written, stop))
+            done = await in_thread(lambda stop: self._write(call, place, content, written, stop))
         except FileError as error:
-            return _inputs.failure(error)
+            return _inputs.failure(await self._workspace.tellable(call, error))
         finally:
             # Also when the call was cancelled just after the file had changed.
             await self._workspace.announce_written(written)
         output: dict[str, Any] = {"file_path": place.named, "bytes": written[0].bytes}
-        return ToolResult(output={**output, **({"warning": " ".join(notes)} if notes else {})})
+        is_told = bool(done.notes) and await self._workspace.unreadable(call, place.path) is None
+        warnings = [*(done.notes if is_told else ()), *done.warnings]
+        return ToolResult(output={**output, **({"warning": " ".join(warnings)} if warnings else {})})
 
     def _write(
         self, call: FileCall, place: Place, content: str, written: list[Written], stop: threading.Event
-    ) -> list[str]:
+    ) -> _Done:
         with place, alone_with([place.path]):
             before = check_writable(place, self._workspace.settings.writing)
-            form = _formed(place, before, content)
-            return form.notes + self._workspace.write(call, [Change(place, before, form.content)], written, stop)
+            with telling_of(place.path):
+                form = _formed(place, before, content)
+            warnings = []
+            if before.status is not None and (names := before.status.st_nlink) > 1:
+                warnings.append(f"The file had {names} names (hard links); only this one has the new content.")
+            warnings += self._workspace.write(call, [Change(place, before, form.content)], written, stop)
+            return _Done(form.notes, warnings)
 
 
 def _formed(place: Place, before: Snapshot, content: str) -> _Form:
     """Return the bytes to write, in the form of the file that is there, and what was kept of it."""
     if before.status is None:
         return _Form(encode(content, TextFormat(), place.named), [])
-    notes: list[str] = []
     with open_file(place, Roots()) as file, told(f"{place.named} cannot be read"):
         sample = file.read(_SAMPLE)
-    if before.status.st_nlink > 1:
-        notes.append(f"The file had {before.status.st_nlink} names (hard links); only this one has the new content.")
     if is_binary(sample):
-        return _Form(encode(content, TextFormat(), place.named), [*notes, "A binary file was replaced by text."])
+        return _Form(encode(content, TextFormat(), place.named), ["A binary file was replaced by text."])
     encoding, mark = sniff(sample)
     newline, is_mixed = newline_of(sample[len(mark) :].decode(encoding, "replace"))
     form = TextFormat(encoding, mark, newline, is_mixed)
+    notes: list[str] = []
     if mark:
         content = content.removeprefix("\ufeff")
         notes.append(f"The encoding of the file ({encoding.upper()} with byte order mark) was kept.")
