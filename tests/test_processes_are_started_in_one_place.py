@@ -19,6 +19,7 @@ THE_PLACE: Final = "amplifier-kit/amplifier_kit/processes/launch.py"
 #: Files that start processes by themselves, and why they may.
 EXCEPTIONS: Final = {
     "amplifier-kit/amplifier_kit/processes/supervisor.py": "runs alone, also in the sandbox, and becomes the command",
+    "amplifier-kit/amplifier_kit/sandbox/mount_check.py": "runs alone, first in the sandbox, and becomes the command",
     "amplifier-kit/amplifier_kit/llm/testing/llama.py": "a server for tests, which no session starts",
     "amplifier-app-cli/amplifier_app_cli/ui/streams.py": "becomes itself again, with UTF-8; nothing else is run",
     "modules/tool-search/amplifier_module_tool_search/launch.py": "runs alone, and starts ripgrep before it "

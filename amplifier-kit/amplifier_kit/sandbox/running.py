@@ -9,24 +9,17 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
-from typing import Final
 
 from amplifier_kit.processes import Order, Outcome, Output, Running, supervisor, to_end
 from amplifier_kit.processes import start as start_outside
 from amplifier_kit.sandbox.errors import SandboxError
 from amplifier_kit.sandbox.sandbox import Walls
 
-#: Where the supervisor is found inside.
-_INSIDE: Final = "/run/supervisor.py"
-
 
 def start(order: Order, walls: Walls, stdout: Output, stderr: Output | None = None) -> Running:
     """Start a command, behind walls if there are any; as `amplifier_kit.processes.start`."""
     if walls.argv:
-        from amplifier_kit.sandbox.system import interpreter
-
-        bound = ("--ro-bind", supervisor.__file__, _INSIDE, "--")
-        launcher = (*walls.argv[:-1], *bound, interpreter(), "-I", "-S", _INSIDE)
+        launcher = walls.before((), script=supervisor.__file__)
         order = replace(order, launcher=launcher, environment=walls.environment)
     return start_outside(order, stdout, stderr)
 
@@ -56,7 +49,7 @@ async def run(
 
 
 def setup_problem(running: Running, output: Output) -> SandboxError | None:
-    """Return, for a command that is over, an error with what bubblewrap said when the walls could not be put up."""
+    """Return, for a command that is over, an error with what was said when the walls could not be put up."""
     if not running.has_no_supervisor:
         return None
     said = output.shown().text.strip().splitlines()

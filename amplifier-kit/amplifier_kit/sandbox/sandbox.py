@@ -28,6 +28,9 @@ SANDBOX_BLOCKED: Final = "sandbox:blocked"
 EVENTS: Final = (SANDBOX_STATUS, SANDBOX_BLOCKED)
 
 BACKEND: Final = "bubblewrap"
+#: Where the programs are found inside that run before a command.
+_CHECK: Final = "/run/mount_check.py"
+_SCRIPT: Final = "/run/supervisor.py"
 ACTIVE, ABSENT, OFF = "active", "absent", "off"
 
 
@@ -54,11 +57,27 @@ class Walls(NamedTuple):
     argv: tuple[str, ...]
     environment: dict[str, str]
     placeholders: Placeholders
+    #: What the first program inside looks for before it runs the command; nothing where nothing can be written.
+    checks: tuple[str, ...] = ()
 
     @classmethod
     def none(cls, environment: dict[str, str]) -> Walls:
         """Return what a command runs behind where there is no sandbox: nothing."""
         return cls((), environment, Placeholders([]))
+
+    def before(self, program: Sequence[str], *, script: str = "", folder: str = "") -> list[str]:
+        """Return the command line of a program, or of a script in Python that takes the arguments, behind the walls.
+
+        It is run once the first program inside has found everything mounted as it was to be.
+        """
+        from amplifier_kit.sandbox import mount_check
+        from amplifier_kit.sandbox.system import interpreter
+
+        shown = ["--ro-bind", mount_check.__file__, _CHECK]
+        shown += ["--ro-bind", script, _SCRIPT] if script else []
+        shown += ["--chdir", folder] if folder else []
+        command = ["---", _SCRIPT, *program] if script else ["--", *program]
+        return [*self.argv[:-1], *shown, "--", interpreter(), "-I", "-S", _CHECK, *self.checks, *command]
 
 
 class Sandbox:
@@ -153,7 +172,7 @@ class Sandbox:
         walls = self.walls(folder, environment, writable=writable)
         if walls.argv:
             self._held.append(walls.placeholders)
-            return [*walls.argv[:-1], "--chdir", folder, "--", *argv], walls.environment
+            return walls.before(argv, folder=folder), walls.environment
         return list(argv), walls.environment
 
     def walls(
@@ -193,7 +212,8 @@ class Sandbox:
         if is_read_only:
             return Walls(tuple(argv), inner, Placeholders([]))
         unwanted = unwanted_in(os.path.realpath(self._alias))
-        return Walls(tuple(argv), inner, Placeholders(view.placeholders, unwanted, view.empty))
+        placeholders = Placeholders(view.placeholders, unwanted, view.empty)
+        return Walls(tuple(argv), inner, placeholders, tuple(view.checks()))
 
     def blocked_by(self, returncode: int | None, text: str) -> Blocked | None:
         """Return what the sandbox stopped, going by how a command ended and what it printed, or None."""

@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 from amplifier_kit.control_files import GuardedPath, guarded_in
 from amplifier_kit.processes.programs import is_below, is_led_out
 from amplifier_kit.sandbox.errors import FolderOutsideError, LedOutError
+from amplifier_kit.sandbox.mount_check import mount_points
 from amplifier_kit.sandbox.placeholders import Placeholder, is_placeholder
 from amplifier_kit.sandbox.places import SECRETS, STARTED
 from amplifier_kit.sandbox.settings import SandboxSettings
@@ -73,18 +74,17 @@ class View:
         #: Places that must not come into being, where nothing is yet: what stands there as long as it is needed.
         self.placeholders: list[Placeholder] = []
         #: Guarded folders with nothing in them: they may be another process's placeholders.
-        self.empty: list[str] = []
+        self.empty: list[Placeholder] = []
+        #: The places that are guarded, each with the writable folder that it lies in.
+        self._kept: dict[str, str] = {}
+        self._roots: list[str] = []
         self._lay_out()
 
     def arguments(self) -> list[str]:
         """Return the arguments, from the outer places to the inner ones."""
         made: list[str] = []
         sealed: list[str] = ["/"]
-        shown = ""
-        for place, mount in sorted(self._mounts.items(), key=lambda item: item[0].split("/")):
-            if mount.kind == _READ and shown and is_below(place, shown):
-                continue  # there already: a mount less to be made for every command
-            shown = place if mount == (_READ, place) else "" if shown and is_below(place, shown) else shown
+        for place, mount in self._needed():
             made += self._arguments(place, mount, sealed)
         for place, target in sorted(self._links.items()):
             if not any(is_below(other, place) for other in self._mounts):
@@ -92,6 +92,27 @@ class View:
         for place in reversed(sealed):
             made += ["--remount-ro", place]
         return made
+
+    def checks(self) -> list[str]:
+        """Return what `mount_check` is to look for, of all that lies where a command could put a link meanwhile."""
+        outside = mount_points()
+        found = []
+        for place, mount in self._needed():
+            above = [root for root in self._roots if is_below(place, root)]
+            if above == [place] or (above and place in outside):
+                found.append(f"^{place}")
+            elif above:
+                found.append(f"={place}" if mount.source == place else f"+{place}")
+        return found
+
+    def _needed(self) -> Iterator[tuple[str, _Mount]]:
+        """Yield what has to be mounted, from the outer places to the inner ones."""
+        shown = ""
+        for place, mount in sorted(self._mounts.items(), key=lambda item: item[0].split("/")):
+            if mount.kind == _READ and shown and is_below(place, shown):
+                continue  # there already: a mount less to be made for every command
+            shown = place if mount == (_READ, place) else "" if shown and is_below(place, shown) else shown
+            yield place, mount
 
     def _arguments(self, place: str, mount: _Mount, sealed: list[str]) -> list[str]:
         if mount.kind == _FRESH:
@@ -125,8 +146,10 @@ class View:
         for root in roots:
             self._put(root, _READ if scene.is_read_only else _WRITE, root)
         self._put_folder(roots)
-        for root in roots if not scene.is_read_only else ():
+        self._roots = roots if not scene.is_read_only else []
+        for root in self._roots:
             self._guard(root, is_project=root == scene.project)
+        self._pin()
         self._hide()
 
     def _put(self, place: str, kind: int, source: str = "") -> None:
@@ -184,27 +207,36 @@ class View:
                 self._guard_one(GuardedPath(path, None), root)
 
     def _guard_one(self, guarded: GuardedPath, root: str) -> None:
-        path, stand_in, git = guarded
-        if os.path.islink(path):
-            # Nobody can keep the link itself from being replaced.
-            path = os.path.realpath(path)
-            if not os.path.exists(path) or not is_below(path, root) or path == root:
-                return
-        if os.path.exists(path) and not is_placeholder(path):
+        stand_in = guarded.stand_in
+        # What is mounted on a link lies where the link leads: only a place without any on the way is guarded. Nobody
+        # can keep a link itself from being replaced, and what one leads out to cannot be written anyway.
+        path, git = os.path.realpath(guarded.path), os.path.realpath(guarded.git) if guarded.git else ""
+        if path == root or not is_below(path, root):
+            return
+        if os.path.exists(path) and not is_placeholder(path, stand_in):
             self._put(path, _GUARD, path)
             if os.path.isdir(path) and not os.listdir(path):
-                self.empty.append(path)
+                self.empty.append(Placeholder(path, root=root))
         elif stand_in is not None and can_write(_nearest_folder(path)):
             self._put(path, _GUARD, path if stand_in.content is not None else "")
-            self.placeholders.append(Placeholder(path, stand_in.content, git))
+            lock = git if is_below(git, root) else os.path.dirname(path)
+            self.placeholders.append(
+                Placeholder(path, stand_in.content, lock if stand_in.content is not None else "", root)
+            )
         else:
             return
-        # A folder that something is mounted in could be moved out of the way, together with it; a mount cannot.
-        above = os.path.dirname(path)
-        while above != root and is_below(above, root):
-            if above not in self._mounts:
-                self._put(above, _WRITE, above)
-            above = os.path.dirname(above)
+        self._kept[path] = root
+
+    def _pin(self) -> None:
+        """Mount on itself what lies above something guarded: it could be moved away, with what is mounted in it."""
+        above = set()
+        for path, root in self._kept.items():
+            while (path := os.path.dirname(path)) != root and is_below(path, root):
+                above.add(path)
+        for path in sorted(above):
+            # What lies in a guarded folder cannot be moved, and would be writable then.
+            if path not in self._mounts and self._kind_at(path) == _WRITE:
+                self._put(path, _WRITE, path)
 
     def _hide(self) -> None:
         for path in dict.fromkeys(self._secrets()):
@@ -228,12 +260,16 @@ class View:
         return tuple(place for _, place in _places(self._scene.settings.readable, self._scene) if place == path)
 
     def _is_shown(self, path: str) -> bool:
-        """Tell whether a path of the host can be seen, by the innermost place that it lies in."""
+        """Tell whether a path of the host can be seen."""
+        return self._kind_at(path) in (_READ, _WRITE, _GUARD)
+
+    def _kind_at(self, path: str) -> int | None:
+        """Return what is done at a path, by the innermost place that it lies in."""
         while path != "/":
             if (mount := self._mounts.get(path)) is not None:
-                return mount.kind in (_READ, _WRITE, _GUARD)
+                return mount.kind
             path = os.path.dirname(path)
-        return False
+        return None
 
 
 def _nearest_folder(path: str) -> str:

@@ -178,6 +178,20 @@ def test_what_is_empty_and_the_users(make_box: MakeBox, project: Path) -> None:
     assert (git / "info" / "attributes").exists()
 
 
+def test_what_has_the_time_of_a_stand_in(inside: Inside, make_box: MakeBox, project: Path) -> None:
+    """A file of the user's stays and is guarded, although an archive gave it the time by which stand-ins are known."""
+    git = _repository(project) / ".git"
+    (project / "bundle.md").write_text("mine", encoding="utf-8")
+    config = (git / "config").read_bytes()
+    for path in (git / "config", project / "bundle.md"):
+        os.utime(path, ns=(1_000_000_007, 1_000_000_007))
+    box = make_box()
+    inside("echo evil > bundle.md; echo evil > .git/config; mv bundle.md x; true", box=box)
+    box.close()
+    assert (git / "config").read_bytes() == config
+    assert (project / "bundle.md").read_text("utf-8") == "mine"
+
+
 @pytest.mark.parametrize(
     ("text", "is_kept"),
     [
