@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from collections.abc import Iterator
 from enum import Flag, auto
 from typing import Final, NamedTuple
@@ -57,6 +58,7 @@ class ControlFile(NamedTuple):
 _FOLDER: Final = StandIn()
 _EMPTY: Final = StandIn(b"")
 _COMMON: Final = "commondir"
+_MODULES: Final = "modules"
 
 #: Folders of `.amplifier` and `.claude` whose files are code, or are read as if they were configuration.
 _OF_AMPLIFIER: Final = ("modules", "bundles", "agents", "commands", "skills", "hooks")
@@ -94,9 +96,16 @@ IN_GIT: Final = (
     ControlFile(_COMMON, Use.POLICY | Use.SANDBOX, StandIn(b".\n")),
     ControlFile("info/attributes", Use.POLICY | Use.SANDBOX, _EMPTY),
     ControlFile("objects/info/alternates", Use.POLICY | Use.SANDBOX, _EMPTY),
+    # Where `git fetch` and `git push` go, as it was said before there was a config.
+    ControlFile("remotes/**", Use.POLICY | Use.SANDBOX, _FOLDER),
+    ControlFile("branches/**", Use.POLICY | Use.SANDBOX, _FOLDER),
+    # As a whole, so that no submodule can be made; those that are there can be written in, but for these rows.
+    ControlFile(_MODULES, Use.SANDBOX, _FOLDER),
 )
 #: What git reads in the folder of a worktree; the rest it takes from the repository.
-_OF_WORKTREE: Final = ("config.worktree", _COMMON)
+_OF_WORKTREE: Final = ("config.worktree", _COMMON, _MODULES)
+#: By these a folder of git is known: they stay where they are.
+_PINNED: Final = ("objects", "refs")
 #: Where folders of git lie in one.
 _NESTED: Final = ("", "modules/**/", "worktrees/*/")
 
@@ -112,8 +121,8 @@ IN_HOME: Final = (
     ),
 )  # fmt: skip
 
-#: How deep submodules of submodules are followed.
-_DEPTH: Final = 4
+#: How deep submodules of submodules, and the parts of their names, are followed; what lies deeper is read-only.
+_DEPTH: Final = 8
 #: So many submodules are guarded in full: every mount makes each command slower, and many of them much slower. Of more
 #: than these, what is missing may come into being unless code is run from it at once.
 _MANY: Final = 16
@@ -124,6 +133,7 @@ _BUILT_IN: Final = frozenset({
     "java", "kotlin", "markdown", "matlab", "objc", "pascal", "perl", "php", "python", "r", "ruby", "rust", "scheme",
     "tex", "text", "binary", "union",
 })  # fmt: skip
+_REFTABLE: Final = re.compile(rb"^\s*\[extensions\][^\[]*?\brefstorage\s*=\s*\"?reftable", re.IGNORECASE | re.MULTILINE)
 _DRIVER: Final = re.compile(rb"(?:^|\s)(?:filter|diff|merge)=([^\s]+)", re.MULTILINE)
 
 
@@ -134,6 +144,10 @@ class GuardedPath(NamedTuple):
     stand_in: StandIn | None
     #: The folder of git that it belongs to; empty for a file of the project.
     git: str = ""
+    #: It is only kept in its place: what is in it can be written, also where all around it cannot.
+    is_open: bool = False
+    #: Nothing can stand in for it: when a command has made it, it is removed.
+    is_unwanted: bool = False
 
 
 def project_rows(use: Use) -> tuple[ControlFile, ...]:
@@ -147,9 +161,13 @@ def git_patterns() -> tuple[str, ...]:
 
 
 def is_git_folder(folder: str) -> bool:
-    """Tell whether a folder is one of git itself, as of a bare repository."""
-    has_objects = os.path.isdir(os.path.join(folder, "objects")) or os.path.isfile(os.path.join(folder, _COMMON))
-    return os.path.lexists(os.path.join(folder, "HEAD")) and has_objects
+    """Tell whether a folder is one of git itself, as of a bare repository.
+
+    Those that are known by their folders are so for good: in the sandbox these cannot be moved.
+    """
+    has_objects, has_refs = (os.path.isdir(os.path.join(folder, name)) for name in _PINNED)
+    has_common = os.path.isfile(os.path.join(folder, _COMMON))
+    return (has_objects and has_refs) or (os.path.lexists(os.path.join(folder, "HEAD")) and (has_objects or has_common))
 
 
 def git_folders_of(project: str) -> tuple[str, ...]:
@@ -181,42 +199,53 @@ def guarded_in(folder: str) -> Iterator[GuardedPath]:
         if row.path != ".gitattributes" or names_driver(path):
             yield GuardedPath(path, row.stand_in)
     if is_git_folder(folder):  # a command can make a project look like one, so that this comes on top
+        yield from (GuardedPath(os.path.join(folder, name), None, folder, is_open=True) for name in _PINNED)
         yield from _guarded_in_git(folder)
     git = os.path.join(folder, ".git")
     if os.path.isdir(git) and not os.path.islink(git):
         yield from _guarded_in_git(git)
     elif os.path.lexists(git):
         yield GuardedPath(git, None)
-        if os.path.isdir(git):  # a link: what it leads to, where that is in the folder
-            yield from _guarded_in_git(os.path.realpath(git))
+        # What the link leads to or the file names; the sandbox guards it where that is in the folder.
+        named = _first_line(git).removeprefix("gitdir:").strip()
+        target = os.path.realpath(os.path.join(folder, named or ".git"))
+        common = _first_line(os.path.join(target, _COMMON))
+        for each in dict.fromkeys((target, os.path.realpath(os.path.join(target, common)))):
+            yield from _guarded_in_git(each) if os.path.isdir(each) and each != folder else ()
 
 
 def names_driver(attributes: str) -> bool:
     """Tell whether a file of attributes names a filter, or a driver for diffs or merges, that is not git's own."""
-    try:
-        with open(attributes, "rb") as file:
-            named = _DRIVER.findall(file.read(1_000_000))
-    except OSError:
-        return False
+    named = _DRIVER.findall(_content(attributes))
     return any(name.decode("utf-8", "replace") not in _BUILT_IN for name in named)
 
 
 def has_reftable(git: str) -> bool:
     """Tell whether a repository keeps its references in the newer format, with which no `commondir` can stand in.
 
-    git takes such a repository for a worktree of itself, and locks the one table of references twice.
+    git takes such a repository for a worktree of itself, and locks the one table of references twice. Only the config
+    tells: folders are made by commands.
     """
-    return os.path.isdir(os.path.join(git, "reftable"))
+    return _REFTABLE.search(_content(os.path.join(git, "config"))) is not None
 
 
 def _guarded_in_git(git: str) -> Iterator[GuardedPath]:
-    repositories = (git, *_nested(os.path.join(git, "modules"), _DEPTH))
-    for number, folder in enumerate(repositories):
+    repositories, worktrees = [git], []
+    for number, folder in enumerate(repositories):  # which grows as it goes
+        below = _folders(os.path.join(folder, "worktrees"))
+        for each in (folder, *below):
+            repositories += _submodules(os.path.join(each, _MODULES), _DEPTH - each[len(git) :].count(f"/{_MODULES}/"))
+        worktrees += below
+        if number:
+            yield GuardedPath(folder, None, folder, is_open=True)
+        is_odd = has_reftable(folder)
         for row in IN_GIT:
-            is_needed = number <= _MANY or row.path in _RUN_FROM or os.path.lexists(os.path.join(folder, row.path))
-            if Use.SANDBOX in row.uses and is_needed and not (row.path == _COMMON and has_reftable(folder)):
-                yield GuardedPath(os.path.join(folder, row.path), row.stand_in, folder)
-    for folder in (each for one in repositories for each in _nested(os.path.join(one, "worktrees"), 0)):
+            path = os.path.join(folder, row.path)
+            is_needed = number <= _MANY or row.path in _RUN_FROM or os.path.lexists(path)
+            if Use.SANDBOX in row.uses and is_needed:
+                is_unwanted = row.path == _COMMON and is_odd
+                yield GuardedPath(path, None if is_unwanted else row.stand_in, folder, is_unwanted=is_unwanted)
+    for folder in worktrees:
         for row in IN_GIT:
             if row.path in _OF_WORKTREE:
                 # A worktree without a `commondir` is broken: one that leads to itself would make it a repository.
@@ -224,24 +253,36 @@ def _guarded_in_git(git: str) -> Iterator[GuardedPath]:
                 yield GuardedPath(os.path.join(folder, row.path), stand_in, folder)
 
 
-def _nested(folder: str, depth: int) -> Iterator[str]:
-    """Yield the folders of submodules, whose names may have slashes, or of worktrees: those that have a HEAD."""
+def _submodules(folder: str, depth: int) -> Iterator[str]:
+    """Yield the folders of git below a folder of submodules, whose names may have slashes.
+
+    Any part of a repository will do, which a command may have taken to pieces: what is not known is read-only.
+    """
+    for path in _folders(folder) if depth > 0 else ():
+        files = (os.path.join(path, name) for name in ("HEAD", "config", _COMMON))
+        if is_git_folder(path) or any(os.path.lexists(file) and not os.path.isdir(file) for file in files):
+            yield path
+        else:
+            yield from _submodules(path, depth - 1)
+
+
+def _folders(folder: str) -> list[str]:
     try:
         with os.scandir(folder) as entries:
-            found = sorted(entry.path for entry in entries if entry.is_dir(follow_symlinks=False))
+            return sorted(entry.path for entry in entries if entry.is_dir(follow_symlinks=False))
     except OSError:
-        return
-    for path in found:
-        if os.path.lexists(os.path.join(path, "HEAD")):
-            yield path
-            yield from _nested(os.path.join(path, "modules"), depth - 1) if depth else ()
-        elif depth:
-            yield from _nested(path, depth - 1)
+        return []
 
 
 def _first_line(path: str) -> str:
+    line = _content(path, 4_096).split(b"\n", 1)[0]
+    return os.fsdecode(line.strip().replace(b"\0", b""))
+
+
+def _content(path: str, limit: int = 1_000_000) -> bytes:
+    """Return what a file begins with, nothing where there is none: from a pipe that a command put there, too."""
     try:
-        with open(path, encoding="utf-8", errors="surrogateescape") as file:
-            return file.readline(4_096).strip()
+        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+            return file.read(limit) if stat.S_ISREG(os.fstat(file.fileno()).st_mode) else b""
     except OSError:
-        return ""
+        return b""

@@ -19,6 +19,8 @@ logger = logging.getLogger(__name__)
 
 _counts: Final[dict[str, int]] = {}
 _counting: Final = threading.Lock()
+#: How many commands that still run must not have made a file.
+_unwanted: Final[dict[str, int]] = {}
 
 #: Seconds to wait for another process that looks whether a folder is still needed; it needs a moment.
 _PATIENCE: Final = 5.0
@@ -60,6 +62,11 @@ def is_placeholder(path: str, stand_in: StandIn | None) -> bool:
         return _is_stand_in(file, stand_in.content)
 
 
+def is_unwanted(path: str) -> bool:
+    """Tell whether a file was not there before a command that still runs: if it is there now, it will be removed."""
+    return path in _unwanted
+
+
 class Placeholders:
     """Empty folders and files that stand where a command must not make anything, as long as one that needs them runs.
 
@@ -94,11 +101,17 @@ class Placeholders:
         with _counting:
             for one in made:
                 _counts[one.path] = _counts.get(one.path, 0) + 1
+            for one in self._unwanted:
+                _unwanted[one.path] = _unwanted.get(one.path, 0) + 1
 
     def release(self) -> None:
         """Give them back; those that nobody needs any more, and that are still empty, are gone, as is the unwanted."""
         while self._unwanted:
             one = self._unwanted.pop()
+            with _counting:
+                _unwanted[one.path] -= 1
+                if not _unwanted[one.path]:
+                    del _unwanted[one.path]
             if _is_gone(one):
                 logger.warning("a command made %s, which decides what git runs: it was removed", one.path)
         while self._locks:

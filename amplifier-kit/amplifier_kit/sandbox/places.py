@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import os
 from typing import Final
-
-from amplifier_kit.control_files import has_reftable
-from amplifier_kit.sandbox.placeholders import Placeholder
 
 #: Below the home folder: what must not be read.
 SECRETS: Final = (
@@ -83,13 +79,3 @@ STARTED: Final = (
     ".local/bin",
     "bin",
 )
-
-
-def unwanted_in(folder: str) -> list[Placeholder]:
-    """Return the files that must not be made in a project and for which nothing can stand in: they are removed after.
-
-    Told by one, git would take its hooks from elsewhere.
-    """
-    git = os.path.join(folder, ".git")
-    path = os.path.join(git, "commondir")
-    return [Placeholder(path, root=folder)] if has_reftable(git) and not os.path.lexists(path) else []

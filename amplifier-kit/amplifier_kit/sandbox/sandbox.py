@@ -192,7 +192,6 @@ class Sandbox:
         The caller gives the placeholders back (`release`) when the command has ended. Raises SandboxError.
         """
         from amplifier_kit.sandbox import bubblewrap
-        from amplifier_kit.sandbox.places import unwanted_in
         from amplifier_kit.sandbox.view import View
 
         given = dict(environment) if environment is not None else command_environment(self.settings.environment)[0]
@@ -211,8 +210,7 @@ class Sandbox:
         inner = {name: value for name, value in inner.items() if name not in loader}
         if is_read_only:
             return Walls(tuple(argv), inner, Placeholders([]))
-        unwanted = unwanted_in(os.path.realpath(self._alias))
-        placeholders = Placeholders(view.placeholders, unwanted, view.empty)
+        placeholders = Placeholders(view.placeholders, view.unwanted, view.empty)
         return Walls(tuple(argv), inner, placeholders, tuple(view.checks()))
 
     def blocked_by(self, returncode: int | None, text: str) -> Blocked | None:

@@ -11,7 +11,7 @@ from amplifier_kit.control_files import GuardedPath, guarded_in
 from amplifier_kit.processes.programs import is_below, is_led_out
 from amplifier_kit.sandbox.errors import FolderOutsideError, LedOutError
 from amplifier_kit.sandbox.mount_check import mount_points
-from amplifier_kit.sandbox.placeholders import Placeholder, is_placeholder
+from amplifier_kit.sandbox.placeholders import Placeholder, is_placeholder, is_unwanted
 from amplifier_kit.sandbox.places import SECRETS, STARTED
 from amplifier_kit.sandbox.settings import SandboxSettings
 from amplifier_kit.sandbox.sockets import listening_sockets
@@ -75,6 +75,8 @@ class View:
         self.placeholders: list[Placeholder] = []
         #: Guarded folders with nothing in them: they may be another process's placeholders.
         self.empty: list[Placeholder] = []
+        #: Files that must not be made and for which nothing can stand in: they are removed after.
+        self.unwanted: list[Placeholder] = []
         #: The places that are guarded, each with the writable folder that it lies in.
         self._kept: dict[str, str] = {}
         self._roots: list[str] = []
@@ -213,7 +215,14 @@ class View:
         path, git = os.path.realpath(guarded.path), os.path.realpath(guarded.git) if guarded.git else ""
         if path == root or not is_below(path, root):
             return
-        if os.path.exists(path) and not is_placeholder(path, stand_in):
+        if guarded.is_unwanted and (is_unwanted(path) or not os.path.lexists(path)):
+            self.unwanted.append(Placeholder(path, root=root))
+            return
+        if guarded.is_open:
+            if not os.path.isdir(path):
+                return
+            self._put(path, _WRITE, path)
+        elif os.path.exists(path) and not is_placeholder(path, stand_in):
             self._put(path, _GUARD, path)
             if os.path.isdir(path) and not os.listdir(path):
                 self.empty.append(Placeholder(path, root=root))

@@ -328,7 +328,8 @@ def test_a_repository_that_is_led_elsewhere(
     inside: Inside, make_box: MakeBox, project: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Where git's newer references let nothing stand in for `commondir`, it is gone after the command; that is said."""
-    (project / ".git" / "reftable").mkdir(parents=True)
+    (project / ".git").mkdir()
+    (project / ".git" / "config").write_text("[extensions]\n\trefStorage = reftable\n", encoding="utf-8")
     box = make_box()
     inside("echo ../evil > .git/commondir", box=box)
     box.close()
