@@ -199,8 +199,8 @@ def test_what_is_denied_stays_denied(load: Load) -> None:
                 "cd .git && git bundle create config HEAD",
             )
         ),
-        ("mcp.call", {"files": {".git/hooks/pre-commit": "x"}}),
-        ("mcp.call", {"files": [{"x": {"PROJECT/bundle.md": 1}}]}),
+        ("mcp.call", {"contents": {".git/hooks/pre-commit": "x"}}),
+        ("mcp.call", {"contents": [{"x": {"PROJECT/bundle.md": 1}}]}),
         ("mcp.call", {"name": ".git/config\n"}),
         ("mcp.call", {"name": " \t.git/config \r\n"}),
         ("mcp.call", {"name": " file://PROJECT/.git/config "}),
