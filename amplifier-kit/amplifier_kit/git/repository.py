@@ -74,14 +74,14 @@ def read_small(path: str, limit: int = _SMALL, *, places: tuple[str, ...] | None
     A link is followed only to what lies below one of `places`, by default in the folder that the file is in; with
     empty ones it is the user's own file, and may lie anywhere. Raises UnsafeRepositoryError for all of these.
     """
-    if os.path.islink(path) and places != ():
+    if os.path.islink(path):
         real = os.path.realpath(path)
-        if not any(is_below(real, place) for place in places or (os.path.realpath(os.path.dirname(path)),)):
+        allowed = (os.path.realpath(os.path.dirname(path)),) if places is None else places
+        if allowed and not any(is_below(real, place) for place in allowed):
             raise UnsafeRepositoryError(f"{path} leads out of the repository, to {real}")
         path = real
-    follow = 0 if places == () else os.O_NOFOLLOW
     try:
-        number = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | follow)
+        number = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
