@@ -7,7 +7,7 @@ of ours, so that it starts quickly.
 Arguments: for each place at or below a writable folder a sign and the path, then `--` and the command; with `---`
 instead, the command is a program in Python with its arguments, which is run in this process. The signs:
 `=` is the folder or file itself, mounted on itself; `^` is a mount from which on places lie as they do outside; `+` is
-any mount.
+any mount. A `$` stands before a variable that only the command gets, as it makes programs load libraries.
 """
 
 from __future__ import annotations
@@ -73,8 +73,10 @@ def _unescaped(text: bytes) -> bytes:
 def main(arguments: list[str]) -> None:
     """Check, and become the command; the arguments are described above."""
     end = next(number for number, each in enumerate(arguments) if each in ("--", "---"))
+    given = [os.fsencode(each) for each in arguments[:end]]
+    variables = dict(each[1:].split(b"=", 1) for each in given if each.startswith(b"$"))
     with open(_TABLE, "rb") as file:
-        found = problem([os.fsencode(each) for each in arguments[:end]], file.read())
+        found = problem([each for each in given if not each.startswith(b"$")], file.read())
     command = arguments[end + 1 :]
     if found:
         sys.stderr.write(f"{os.fsdecode(found)!r} was replaced while it was mounted; nothing was run\n")
@@ -84,6 +86,7 @@ def main(arguments: list[str]) -> None:
         with open(command[0], "rb") as file:
             code = compile(file.read(), command[0], "exec")
         sys.argv = command
+        os.environb.update(variables)
         exec(code, {"__name__": "__main__"})
         return
     # As it was given: Python itself changes the one and ignores some of the others.
@@ -92,7 +95,7 @@ def main(arguments: list[str]) -> None:
     for name in ("SIGPIPE", "SIGXFSZ"):
         signal.signal(getattr(signal, name), signal.SIG_DFL)
     try:
-        os.execvpe(command[0], command, {name: value for name, _, value in pairs})
+        os.execvpe(command[0], command, {name: value for name, _, value in pairs} | variables)
     except OSError as error:
         sys.stderr.write(f"{command[0]}: {error.strerror}\n")
         sys.stderr.flush()

@@ -203,15 +203,18 @@ class Sandbox:
         inner = inner_environment(given, network=network, kept=self.settings.environment)
         scene = self._scene(folder, inner, tuple(writable), tuple(readable))
         view = View(scene._replace(is_read_only=is_read_only))
-        # Bubblewrap itself runs outside: a library of the project's must not become part of it.
+        # Bubblewrap itself runs outside: a library of the project's must not become part of it, nor of the program that
+        # looks at the walls.
         loader = loader_variables(inner)
-        given_inside = [argument for name, value in loader.items() for argument in ("--setenv", name, value)]
+        given_here = loader if is_read_only else {}
+        given_inside = [argument for name, value in given_here.items() for argument in ("--setenv", name, value)]
         argv = bubblewrap.walls(self._program, network=network, view=[*view.arguments(), *given_inside])
         inner = {name: value for name, value in inner.items() if name not in loader}
         if is_read_only:
             return Walls(tuple(argv), inner, Placeholders([]))
         placeholders = Placeholders(view.placeholders, view.unwanted, view.empty)
-        return Walls(tuple(argv), inner, placeholders, tuple(view.checks()))
+        variables = (f"${name}={value}" for name, value in loader.items())
+        return Walls(tuple(argv), inner, placeholders, (*variables, *view.checks()))
 
     def blocked_by(self, returncode: int | None, text: str) -> Blocked | None:
         """Return what the sandbox stopped, going by how a command ended and what it printed, or None."""

@@ -172,3 +172,12 @@ def test_what_the_check_finds(found: bytes, is_right: bool) -> None:
     assert problem(wanted, _TABLE % found) == (b"" if is_right else b"/p q/.git/info")
     missing = b"+/p q/.git/modules"
     assert problem([*wanted, missing], _TABLE % b"8:1 /home/a\\040b/.git/info") == missing[1:]
+
+
+def test_libraries_of_the_project(make_box: MakeBox, project: Path) -> None:
+    """A variable that loads libraries is for the command alone: none becomes part of the program that looks."""
+    given = {"PATH": "/usr/bin:/bin", "HOME": "/", "LD_LIBRARY_PATH": str(project / "lib")}
+    argv, environment = make_box().wrap(["/bin/sh", "-c", "echo $LD_LIBRARY_PATH"], environment=given)
+    assert "LD_LIBRARY_PATH" not in {*environment, *argv}
+    done = subprocess.run(argv, env=environment, capture_output=True, text=True, check=False)
+    assert done.stdout == f"{project}/lib\n"
