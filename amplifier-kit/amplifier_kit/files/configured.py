@@ -105,6 +105,11 @@ class ConfiguredFile:
             _make_folders(place)
             replace_file(Path(place.name), content, folder=place.folder)
 
+    def set_aside(self, ending: str) -> None:
+        """Give the file, or link, the same name with an ending, in place of what has that name."""
+        with _reached(self.path, self._project, follow=False) as place:
+            os.replace(place.name, place.name + ending, src_dir_fd=place.folder, dst_dir_fd=place.folder)
+
     def _check(self, place: Place) -> None:
         """Raise RefusedFileError when the rules keep a file from the model, by its name or by where it lies."""
         if self._denied is None:

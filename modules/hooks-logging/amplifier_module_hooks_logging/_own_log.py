@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from amplifier_kit.files.configured import RefusedFileError, configured_folder, project_of
 from amplifier_kit.log import TEMPLATE, SessionLog, amplifier_home, log_path
 
 
@@ -12,9 +13,13 @@ class OwnLog:
     """Be a log sink that writes to the session's own file, from the first record to those of the last cleanup."""
 
     def __init__(self, coordinator: Any, template: str | None) -> None:
-        """Open the log; raises SessionLogBusy, and ValueError for a template that cannot be filled in."""
+        """Open the log; raises SessionLogBusy, and ValueError for a template that cannot be filled in.
+
+        One that leads over a link out of the project, or to a link, is not opened: OSError.
+        """
         self._path = _path_of(coordinator, template, coordinator.session_id)
         self._blobs = _parents_blobs(coordinator, template)
+        self._project = project_of(coordinator) if template is not None else None
         self._retired = False
         self._log: SessionLog | None = self._opened()
 
@@ -40,7 +45,12 @@ class OwnLog:
         self.close()
 
     def _opened(self) -> SessionLog:
-        return SessionLog(self._path.parent, name=self._path.name, blobs=self._blobs)
+        folder = self._path.parent
+        if self._project is not None:
+            folder = configured_folder(folder, self._project)
+            if (folder / self._path.name).is_symlink():
+                raise RefusedFileError(f"{self._path} is a link, and nothing is written through one: remove it")
+        return SessionLog(folder, name=self._path.name, blobs=self._blobs)
 
 
 def _path_of(coordinator: Any, template: str | None, session_id: str) -> Path:

@@ -140,3 +140,18 @@ async def test_without_a_session_nothing_is_written(tmp_path: Path) -> None:
     await coordinator.hooks.emit("tool:pre", {})
     await coordinator.cleanup()
     assert list(read_log(tmp_path)) == []
+
+
+@pytest.mark.parametrize("name", ["folder/a.jsonl", "link.jsonl"])
+async def test_a_template_leads_over_no_link_out_of_the_project(tmp_path: Path, name: str) -> None:
+    """A link in the project to a file or folder outside is no place for a log."""
+    project, outside = tmp_path / "project", tmp_path / "outside"
+    project.mkdir()
+    outside.mkdir()
+    (outside / "mine").write_text("mine\n")
+    (project / "folder").symlink_to(outside)
+    (project / "link.jsonl").symlink_to(outside / "mine")
+    with pytest.raises(OSError, match="link"):
+        await ready({"session_log_template": str(project / name)}, session__working_dir=str(project))
+    assert [entry.name for entry in outside.iterdir()] == ["mine"]
+    assert (outside / "mine").read_text() == "mine\n"

@@ -9,7 +9,8 @@ from collections import deque
 from pathlib import Path
 from typing import Final
 
-from amplifier_kit.private_files import append, make_private, open_private
+from amplifier_kit.files.configured import ConfiguredFile
+from amplifier_kit.private_files import append
 from amplifier_kit.processes import Output
 from amplifier_kit.redaction import RedactingStream, process_redactor
 from amplifier_module_tool_mcp._variables import Mask
@@ -32,8 +33,13 @@ def log_path(folder: Path, server: str) -> Path:
 class ErrorStream(Output):
     """The standard error of one server, taken in line by line."""
 
-    def __init__(self, server: str, path: Path, mask: Mask, *, is_verbose: bool = False) -> None:
-        """Make the file, or go on at its end; one that cannot be made is said once, and the server runs without."""
+    def __init__(
+        self, server: str, path: Path, mask: Mask, *, is_verbose: bool = False, project: Path | None = None
+    ) -> None:
+        """Make the file, or go on at its end; one that cannot be made is said once, and the server runs without.
+
+        With `project`, the path is of a config of that project, and its links do not lead out of it.
+        """
         super().__init__(0)
         self._server = server
         self._redacting = RedactingStream(lambda text: process_redactor().scrub_text(mask.diagnostic(text)))
@@ -42,6 +48,7 @@ class ErrorStream(Output):
         self._last: deque[str] = deque(maxlen=3)
         self._taken = 0
         self._path = path
+        self._named = ConfiguredFile(path, project)
         self._number = self._opened()
 
     @property
@@ -99,11 +106,12 @@ class ErrorStream(Output):
 
     def _opened(self) -> int | None:
         try:
-            make_private(self._path.parent)
-            if self._path.exists() and self._path.stat().st_size > FILE_LIMIT:
-                os.replace(self._path, self._path.with_suffix(".log.1"))
-            flags = os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK
-            return open_private(self._path, flags)
+            number = self._named.open_to_append()
+            if os.fstat(number).st_size > FILE_LIMIT:
+                os.close(number)
+                self._named.set_aside(".1")
+                number = self._named.open_to_append()
+            return number
         except OSError as error:
             logger.warning("tool-mcp: %s cannot be written, so that its errors are not kept: %s", self._path, error)
             return None

@@ -302,12 +302,15 @@ class Servers:
         confinement = self._confinements[spec.name] = Confinement(self._coordinator, settings.sandbox, spec)
         folder = self._folder(resolved.cwd)
         path = log_path(self._log_folder(), spec.name)
+        project = Path(self._project or os.getcwd()) if settings.server_log_dir else None
         return ServerProcess(
             resolved,
             folder=folder,
             confinement=confinement,
             largest=settings.max_message_bytes,
-            errors=lambda: ErrorStream(spec.name, path, resolved.mask, is_verbose=settings.verbose_servers),
+            errors=lambda: ErrorStream(
+                spec.name, path, resolved.mask, is_verbose=settings.verbose_servers, project=project
+            ),
         )
 
     def _folder(self, given: str) -> str:

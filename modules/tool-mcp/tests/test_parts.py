@@ -239,6 +239,23 @@ def test_log_files(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     assert "cannot be written" in caplog.text
 
 
+def test_log_files_stay_in_the_project(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A link that a command has put in the place of a configured folder, or file, of logs is not written through."""
+    project, outside = tmp_path / "project", tmp_path / "outside"
+    (project / "real").mkdir(parents=True)
+    outside.mkdir()
+    (outside / "s.log").write_text("mine\n")
+    (project / "logs").symlink_to(outside)
+    (project / "real" / "s.log").symlink_to(outside / "s.log")
+    for folder in ("logs", "real"):
+        stream = ErrorStream("s", project / folder / "s.log", Mask(), project=project)
+        stream.feed(b"evil\n")
+        stream.close()
+    assert (outside / "s.log").read_text() == "mine\n"
+    assert [entry.name for entry in outside.iterdir()] == ["s.log"]
+    assert caplog.text.count("cannot be written") == 2
+
+
 def test_faults() -> None:
     """Of a group of exceptions the one that says most is told."""
     group = BaseExceptionGroup("g", [asyncio.CancelledError(), ExceptionGroup("h", [FileNotFoundError("nothing")])])
