@@ -34,7 +34,7 @@ from amplifier_app_cli.chat.question import (
     refusal,
 )
 from amplifier_app_cli.chat.sparing import can_be_spared, unless_denied
-from amplifier_app_cli.ui.plain import plain, visible
+from amplifier_app_cli.ui.plain import on_one_line, plain, visible
 from amplifier_foundation.permissions.answered_by import KEY, SOMEBODY, AnsweredBy, note_answer, person_at
 
 if TYPE_CHECKING:
@@ -374,14 +374,16 @@ class TerminalApproval:
 
     def _shown(self, question: Question) -> list[Line]:
         """Return everything that the person is to see of a question, made visible to the last character."""
-        lines = [Line(text, "bold") for text in self._laid_out(self._safe(question.prompt))]
+        # The kernel's question has the words of whoever wrote a rule in it: they make no lines that look like ours.
+        prompt = on_one_line(self._safe(question.prompt)) if is_kernels(question) else self._safe(question.prompt)
+        lines = [Line(text, "bold") for text in self._laid_out(prompt)]
         asked = question.asked
         if asked is not None:
             if asked.asker:
                 lines += map(Line, self._laid_out(visible(f"asked by the agent {asked.asker}")))
             if tool := asked.details.get("tool_name"):
-                lines.append(Line(visible(f"tool: {tool}")))
-            lines += [Line(self._safe(text)) for text in self._surroundings(asked.details)]
+                lines.append(Line(on_one_line(f"tool: {tool}")))
+            lines += [Line(on_one_line(self._safe(text))) for text in self._surroundings(asked.details)]
             about = asked.details.get("tool_input", asked.details)
             if shown := "\n".join(preview(about, self._folder(asked.details), self._change(asked))):
                 lines += [Line(text, _tone(text)) for text in self._safe(shown).split("\n")]

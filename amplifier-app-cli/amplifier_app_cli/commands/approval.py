@@ -172,11 +172,11 @@ def _require(label: str, wanted: tuple[str, ...]) -> None:
 
 
 def _lines(call: WaitingCall) -> list[str]:
-    """Return all of a call and of what was asked about it, made visible."""
-    from amplifier_app_cli.ui.plain import visible
+    """Return all of a call and of what was asked about it, made visible, each on a line that nothing in it ends."""
+    from amplifier_app_cli.ui.plain import on_one_line
 
     asked = [f"  {one.prompt}{f' {one.about}' if one.about else ''}" for one in call.questions]
-    return [line for text in (*asked, f"  {call.tool_name}: {_text(call)}") for line in visible(text).split("\n")]
+    return [on_one_line(text) for text in (*asked, f"  {call.tool_name}: {_text(call)}")]
 
 
 def _record(session_id: str, call: WaitingCall) -> dict[str, Any]:

@@ -45,6 +45,10 @@ class Judgement(NamedTuple):
         return self.verdict == "deny" and self.rule is None and self.reason in (UNCOVERED, _NOTHING)
 
 
+#: Whose reasons are the product's or the user's own words.
+_OWN_WORDS: Final = ("default", "user", "session", "remembered")
+
+
 class Permissions:
     """All rules that hold for a session in a project.
 
@@ -274,7 +278,15 @@ class Permissions:
             return Judgement("deny", decision.reason or _NOTHING, what=decision.what)
         scope = self._scopes.get(id(rule), "remembered") if rule is not None else ""
         where = f" ({rule.where})" if rule is not None and rule.where and scope != "default" else ""
-        return Judgement(decision.verdict, f"{decision.reason}{where}", rule, scope, decision.what)
+        return Judgement(decision.verdict, f"{_told(decision, scope)}{where}", rule, scope, decision.what)
+
+
+def _told(decision: Decision, scope: str) -> str:
+    """Return the reason of a decision; words of a project or a bundle are quoted, on one line: they are not ours."""
+    import json
+
+    is_own = scope in _OWN_WORDS or decision.rule is None or decision.reason != decision.rule.reason
+    return decision.reason if is_own else json.dumps(decision.reason, ensure_ascii=False)
 
 
 def strictest(judgements: Iterable[Judgement]) -> Judgement:

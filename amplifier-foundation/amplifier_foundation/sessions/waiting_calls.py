@@ -40,6 +40,8 @@ class WaitingQuestion:
     at: str = ""
     #: What else it is about, as JSON: a tool that finds out where a path leads asks again, in the same words.
     about: str = ""
+    #: What the answer is for: the call and the question as they were when it was given.
+    answered_digest: str = ""
 
 
 @dataclass(frozen=True)
@@ -81,10 +83,27 @@ class WaitingCall:
         questions = [
             question
             if question.answer and not is_taken_back
-            else replace(question, answer=answer, note=note, by=by, at=now)
+            else replace(question, answer=answer, note=note, by=by, at=now, answered_digest=self._digest(question))
             for question in self.questions
         ]
         return replace(self, questions=tuple(questions))
+
+    def without_strange_answers(self) -> WaitingCall:
+        """Return the call without a yes that was given to another call or question: that is asked again."""
+        questions = [
+            replace(one, answer=None, note="", by="", at="", answered_digest="")
+            if one.answer == "allow" and one.answered_digest != self._digest(one)
+            else one
+            for one in self.questions
+        ]
+        return replace(self, questions=tuple(questions))
+
+    def _digest(self, question: WaitingQuestion) -> str:
+        import hashlib
+        import json
+
+        asked = json.dumps([self.key, question.prompt, question.action, question.about])
+        return hashlib.sha256(asked.encode()).hexdigest()
 
 
 class WaitingCalls:
@@ -214,10 +233,11 @@ def _call(data: dict[str, Any]) -> WaitingCall:
     call = WaitingCall(**{**data, "questions": questions})
     texts = [call.tool_call_id, call.tool_name, call.asked]
     texts += [text for one in questions for text in (one.prompt, one.action, one.note, one.by, one.at, one.about)]
+    texts += [one.answered_digest for one in questions]
     is_call = isinstance(call.tool_input, dict) and all(isinstance(text, str) for text in texts) and questions
     if not is_call or any(one.answer not in (None, "allow", "deny") for one in questions):
         raise ValueError("not a call")
-    return call
+    return call.without_strange_answers()
 
 
 def _unknown(path: Path) -> tuple[WaitingCall, ...]:

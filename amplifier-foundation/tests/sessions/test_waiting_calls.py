@@ -348,3 +348,14 @@ def test_two_processes_take(tmp_path: Path) -> None:
     one, other = _together(_TAKING, [str(tmp_path)], [str(tmp_path)])
     assert sorted(one + other) == sorted(call.id for call in calls)
     assert not os.path.lexists(waiting.path)
+
+
+@pytest.mark.parametrize(("old", "new"), [("make", "rm -r x"), ("Allow a?", "Allow b?"), ("bash", "other")])
+def test_a_yes_is_for_the_call_as_it_was_shown(tmp_path: Path, old: str, new: str) -> None:
+    """A call or a question that is swapped on disk after the yes has no answer any more; what was allowed keeps it."""
+    waiting = _fresh(tmp_path)
+    waiting.add(_call(prompt="Allow a?", command="make"))
+    waiting.answer([], "allow")
+    assert [call.answer for call in waiting.list()] == ["allow"]
+    waiting.path.write_text(waiting.path.read_text(encoding="utf-8").replace(old, new), encoding="utf-8")
+    assert [call.answer for call in waiting.list()] == [None]
