@@ -16,6 +16,7 @@ from amplifier_core.utils.awaiting import maybe_await
 from amplifier_foundation.composed import Composed
 from amplifier_foundation.errors import FoundationError
 from amplifier_foundation.files import replace_file
+from amplifier_foundation.server_entries import without_server_values
 from amplifier_foundation.sessions.metadata import update_metadata
 from amplifier_foundation.sessions.transcript import Transcript
 from amplifier_foundation.sessions.usage import Usage
@@ -84,7 +85,7 @@ class SessionKeeper:
 
     def keep_record(self, composed: Composed) -> None:
         """Write down what the session is made of, for whoever resumes it; another record is kept as its backup."""
-        scrubbed = self._record_redactor.scrub(composed.to_record()).value
+        scrubbed = self._record_redactor.scrub(without_server_values(composed.to_record())).value
         text = json.dumps(scrubbed, ensure_ascii=False, indent=1, default=str)
         # A path that is no UTF-8 has halves of characters: their backslash form is the one of JSON too.
         path, content = self._folder / RECORD, text.encode("utf-8", "backslashreplace") + b"\n"

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from amplifier_core.utils.awaiting import maybe_await
+from amplifier_foundation.server_entries import without_server_values
 from amplifier_foundation.sessions.plan_facts import has_own_rules
 from amplifier_foundation.spawn.errors import TooDeepError
 from amplifier_foundation.spawn.ids import own_span
@@ -101,8 +102,8 @@ class ChildParts:
             "task_sha256": task,
             "self_delegation_depth": self.self_depth(request),
             "use_subprocess": request.use_subprocess or None,
-            "agent_overlay": dict(agent),
-            "config": _shown(composed.plan),
+            "agent_overlay": without_server_values(agent),
+            "config": without_server_values(_shown(composed.plan)),
             "bundle_context": {
                 "module_paths": {name: str(path) for name, path in prepared.modules.items()},
                 "mention_mappings": dict(composed.namespaces),

@@ -116,6 +116,7 @@ def test_a_record_says_again_what_yaml_said(tmp_path: Path) -> None:
     plan = {
         "tools": [{"module": "t", "config": {"since": date(2024, 1, 31), 1: "one", "$odd": float("inf")}}],
         "hooks": [{"module": "h", "config": {"api_key": "sk-abcdefghijklmnop1234567890"}}],
+        "providers": [{"module": "p", "config": {"servers": {"s": {"command": "c", "env": {"THING": "odd-9012"}}}}}],
     }
     source = "git+ssh://git@host.example/org/repo@main"
     use = ModuleUse("tools", "t", source, "user", "user", False, "x:1")
@@ -125,6 +126,7 @@ def test_a_record_says_again_what_yaml_said(tmp_path: Path) -> None:
     again = Composed.from_record(record, "x")
     assert again.plan["tools"] == plan["tools"]
     assert again.plan["hooks"][0]["config"]["api_key"] == "[REDACTED]"
+    assert again.plan["providers"][0]["config"]["servers"]["s"]["env"] == {"THING": "[REDACTED]"}
     assert again.modules == (use,), "an address that looks like a person's is still an address"
     assert again.instruction == composed.instruction
     assert (tmp_path / "record.json").stat().st_mode & 0o777 == 0o600

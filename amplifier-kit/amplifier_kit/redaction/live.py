@@ -73,7 +73,7 @@ class LiveValues:
         for value in values:
             for secret in _parts(value) if isinstance(value, str) else ():
                 plain.add(secret)
-                forms.update(form for form in _forms(secret) if not any(form in mask for mask in MASKS))
+                forms.update(form for form in forms_of(secret) if not any(form in mask for mask in MASKS))
         self._forms = tuple(sorted(forms, key=lambda form: (-len(form), form)))
         words = [form for form in self._forms if is_word(form)]
         # There are far fewer very long words in a text, and most secrets are such.
@@ -198,7 +198,7 @@ def _parts(value: str) -> Iterator[str]:
     yield from _URL_PASSWORD.findall(value)
 
 
-def _forms(secret: str) -> Iterator[str]:
+def forms_of(secret: str) -> Iterator[str]:
     """Yield how a secret may be written: as it is, escaped in a URL, JSON, Python or HTML, in base64 and in hex."""
     yield secret
     escaped = json.dumps(secret)[1:-1]

@@ -25,11 +25,10 @@ class Mask:
 
     def add(self, value: str, name: str, *, is_secret: bool) -> None:
         """Hide a value from now on; one that is secret also in what the server itself answers."""
-        for part in {value, value.strip()}:
-            if len(part) >= _SHORTEST:
-                self._said[part] = name
-                if is_secret:
-                    self._secret[part] = name
+        for part in _forms(value):
+            self._said[part] = name
+            if is_secret:
+                self._secret[part] = name
 
     def diagnostic(self, text: str) -> str:
         """Return what may be said in errors, events and logs: no value that came in by a variable."""
@@ -38,6 +37,14 @@ class Mask:
     def answer(self, text: str) -> str:
         """Return what a model may read of the server's own answers: no secret; a path such as `$HOME` stays."""
         return _replaced(text, self._secret)
+
+
+def _forms(value: str) -> set[str]:
+    """Return how a value may be written: as it is, and, of one that may be a secret, in the forms of live values."""
+    from amplifier_kit.redaction.live import LEAST, forms_of
+
+    parts = {part for part in (value, value.strip()) if len(part) >= _SHORTEST}
+    return parts | {form for part in parts if len(part) >= LEAST for form in forms_of(part) if len(form) >= LEAST}
 
 
 def _replaced(text: str, names: Mapping[str, str]) -> str:

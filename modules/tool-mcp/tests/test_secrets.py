@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 import logging
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from hypothesis import given
@@ -97,3 +99,14 @@ def test_literal_secrets_are_hidden() -> None:
     resolved = spec.resolved({})
     assert resolved.mask.diagnostic("written-in-plain quick-mode") == "[hidden] quick-mode"
     assert "written-in-plain" not in repr(spec) + repr(resolved)
+
+
+def test_values_in_other_forms() -> None:
+    """What a variable held is hidden as well when a server writes it in base64, in hex or quoted for an address."""
+    mask = Mask()
+    value = "harmless-looking phrase/42"
+    mask.add(value, "${ODD}", is_secret=True)
+    for form in (base64.b64encode(value.encode()).decode(), value.encode().hex(), quote(value, safe="")):
+        for shown in (mask.diagnostic(f"said {form} twice"), mask.answer(f"said {form} twice")):
+            assert shown.startswith("said ${ODD}")
+            assert not any(form[at : at + 8] in shown for at in range(len(form) - 8))
