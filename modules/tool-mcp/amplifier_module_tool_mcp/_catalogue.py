@@ -69,11 +69,18 @@ class Catalogue:
         """Return how many offers there are of some kinds."""
         return sum(offer.kind in kinds for offer in self.offers)
 
-    def named(self, server: str) -> dict[str, Offer]:
-        """Return the offers by the names they are mounted under; no two of them have the same."""
+    def named(self, server: str, servers: Iterable[str] = ()) -> dict[str, Offer]:
+        """Return the offers by the names they are mounted under; no two of them have the same.
+
+        `servers` are all of the session: a name that would also fit another one's is not used, whether or not that one
+        offers something of this name, so that it never depends on who was there first.
+        """
+        others = [_safe(other) for other in servers if _is_before(other, server)]
         named: dict[str, Offer] = {}
         for offer in self.offers:
             name = mounted_name(server, offer)
+            if any(name.startswith(f"mcp_{other}_") for other in others):
+                name = _told_apart(server, offer)
             if name in named:
                 name = mounted_name(server, offer, is_marked=True)
             named.setdefault(name, offer)
@@ -83,13 +90,32 @@ class Catalogue:
 def mounted_name(server: str, offer: Offer, *, is_marked: bool = False) -> str:
     """Return the name of an offer as a tool: `mcp_<server>_<tool>`, with a mark where it would not be its own."""
     whole = f"mcp_{server}_{_MIDDLE[offer.kind]}{offer.name}"
-    safe = _UNSAFE.sub("_", whole)
+    safe = _safe(whole)
     if len(safe) <= _LONGEST_NAME and not is_marked:
         return safe
+    return f"{safe[: _LONGEST_NAME - 9]}_{_mark(offer, whole)}"
+
+
+def _told_apart(server: str, offer: Offer) -> str:
+    """Return a name with the mark right behind the server, so that rules for another one's tools do not fit it."""
+    whole = f"mcp_{server}_{_MIDDLE[offer.kind]}{offer.name}"
+    return f"mcp_{_safe(server)}_{_mark(offer, whole)}_{_safe(offer.name)}"[:_LONGEST_NAME]
+
+
+def _is_before(other: str, server: str) -> bool:
+    """Tell whether another server has the right to names that fit both: the longer name has, of the same the first."""
+    mine, theirs = _safe(server), _safe(other)
+    return theirs.startswith(f"{mine}_") or (theirs == mine and other < server)
+
+
+def _safe(text: str) -> str:
+    return _UNSAFE.sub("_", text)
+
+
+def _mark(offer: Offer, whole: str) -> str:
     import hashlib
 
-    mark = hashlib.sha256(f"{offer.kind}:{whole}".encode("utf-8", "surrogatepass")).hexdigest()[:8]
-    return f"{safe[: _LONGEST_NAME - 9]}_{mark}"
+    return hashlib.sha256(f"{offer.kind}:{whole}".encode("utf-8", "surrogatepass")).hexdigest()[:8]
 
 
 async def fetch_catalogue(client: Any, spec: ServerSpec, most: int) -> Catalogue:

@@ -8,8 +8,9 @@ CONNECTED: Final = "mcp:connected"
 FAILED: Final = "mcp:failed"
 DISCONNECTED: Final = "mcp:disconnected"
 TOOLS_CHANGED: Final = "mcp:tools_changed"
+RENAMED: Final = "mcp:renamed"
 IGNORED: Final = "mcp:ignored"
 #: Of the sandbox, which is brought in when a server is started.
 SANDBOX_STATUS: Final = "sandbox:status"
 SANDBOX_BLOCKED: Final = "sandbox:blocked"
-EVENTS: Final = (CONNECTED, FAILED, DISCONNECTED, TOOLS_CHANGED, IGNORED, SANDBOX_STATUS, SANDBOX_BLOCKED)
+EVENTS: Final = (CONNECTED, FAILED, DISCONNECTED, TOOLS_CHANGED, RENAMED, IGNORED, SANDBOX_STATUS, SANDBOX_BLOCKED)

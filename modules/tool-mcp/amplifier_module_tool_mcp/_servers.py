@@ -19,6 +19,7 @@ from amplifier_module_tool_mcp._events import (
     DISCONNECTED,
     FAILED,
     IGNORED,
+    RENAMED,
     SANDBOX_BLOCKED,
     TOOLS_CHANGED,
 )
@@ -59,6 +60,8 @@ class Servers:
         self._confinements: dict[str, Confinement] = {}
         #: What is mounted for each server, by name.
         self._mounted: dict[str, dict[str, McpTool]] = {}
+        #: What was told of each server about names that would fit another one.
+        self._renamed: dict[str, dict[str, str]] = {}
         self._is_started = False
         #: Set when those who listen to events are there: some begin to when the session is ready, after this module.
         self._is_heard = asyncio.Event()
@@ -218,11 +221,13 @@ class Servers:
             sandbox=confinement.status if confinement is not None else None,
         )
         await self._tell_changes(connection, changes)
+        await self._tell_renamed(connection)
         await self._cache.save(spec, catalogue)
 
     async def on_changed(self, connection: Connection, catalogue: Catalogue) -> None:
         """Bring what is mounted up to date."""
         await self._tell_changes(connection, await self._apply(connection, catalogue))
+        await self._tell_renamed(connection)
         await self._cache.save(connection.spec, catalogue)
 
     async def on_failed(self, connection: Connection, fault: ServerFault, *, delay: float | None) -> None:
@@ -249,6 +254,16 @@ class Servers:
         if changes.added or changes.removed:
             await self._emit(TOOLS_CHANGED, connection, **changes._asdict())
 
+    async def _tell_renamed(self, connection: Connection) -> None:
+        """Tell which tools have another name than they would have without the other servers."""
+        server = connection.spec.name
+        mounted = self._mounted.get(server, {})
+        alone = Catalogue(tuple(tool.offer for tool in mounted.values())).named(server)
+        renamed = {name: tool.offer.name for name, tool in mounted.items() if name not in alone}
+        if renamed and self._renamed.get(server) != renamed:
+            self._renamed[server] = renamed
+            await self._emit(RENAMED, connection, tools=renamed)
+
     async def _emit(self, event: str, connection: Connection, **facts: Any) -> None:
         await self._is_heard.wait()
         await self._coordinator.hooks.emit(event, {"server": connection.spec.name, **facts})
@@ -259,7 +274,7 @@ class Servers:
         """Mount and unmount until the session has what the catalogue says; return what was added and removed."""
         server = connection.spec.name
         before = self._mounted.setdefault(server, {})
-        wanted = catalogue.named(server)
+        wanted = catalogue.named(server, self.connections)
         tools = self._coordinator.get("tools")
         removed = [name for name in before if name not in wanted]
         for name in removed:

@@ -39,6 +39,26 @@ def test_names(server: str, offered: list[tuple[Any, str]]) -> None:
     assert all(re.fullmatch(r"[A-Za-z0-9_-]{1,64}", name) for name in named)
 
 
+def test_names_that_fit_two_servers() -> None:
+    """A name that fits two servers belongs to one of them by their names alone, and no rule for it fits the other."""
+    servers = ["a", "a_b", "a.b"]
+    [short] = Catalogue((Offer("tool", "b_c"),)).named("a", servers)
+    assert re.fullmatch("mcp_a_[0-9a-f]{8}_b_c", short)
+    assert list(Catalogue((Offer("tool", "c"),)).named("a.b", servers)) == ["mcp_a_b_c"]
+    [second] = Catalogue((Offer("tool", "c"),)).named("a_b", servers)
+    assert re.fullmatch("mcp_a_b_[0-9a-f]{8}_c", second)
+    assert list(Catalogue((Offer("tool", "bc"), Offer("tool", "b"))).named("a", servers)) == ["mcp_a_bc", "mcp_a_b"]
+    everywhere = st.lists(st.text("ab_.", min_size=1, max_size=4), min_size=1, max_size=4, unique=True)
+
+    @given(everywhere, everywhere)
+    def check(servers: list[str], tools: list[str]) -> None:
+        offers = tuple(Offer("tool", tool) for tool in tools)
+        names = [name for server in servers for name in Catalogue(offers).named(server, servers)]
+        assert len(set(names)) == len(names)
+
+    check()
+
+
 @pytest.fixture
 def spec() -> ServerSpec:
     """Return a server that is never started."""

@@ -130,3 +130,15 @@ async def test_http_server_down(session: Session, web: Any) -> None:
             break
     else:
         pytest.fail(session.everything_said())
+
+
+async def test_names_that_fit_two_servers_are_told(session: Session, odd: Any) -> None:
+    """Of two servers whose tools would have the same names, one keeps them; what the other's are called is told."""
+    await session.open({"odd_x": odd(), "odd.x": odd()})
+    await session.told("connected", 2)
+    told = await session.told("renamed")
+    assert told["server"] == "odd_x"
+    [renamed] = [name for name, tool in told["tools"].items() if tool == "echo"]
+    tools = session.coordinator.get("tools")
+    assert tools[renamed].get_metadata()["mcp_server"] == "odd_x"
+    assert tools["mcp_odd_x_echo"].get_metadata()["mcp_server"] == "odd.x"
