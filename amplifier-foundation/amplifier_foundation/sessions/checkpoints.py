@@ -19,6 +19,7 @@ from amplifier_foundation.sessions.file_states import (
     LARGEST,
     CopyStore,
     FileState,
+    PathChangedError,
     Restoration,
     real_path,
     route,
@@ -116,16 +117,21 @@ class Checkpoints:
 
     # -- around every write --
 
-    def before_write(self, path: Path | str, *, tool: str, tool_call_id: str | None = None) -> Checkpoint:
+    def before_write(
+        self, path: Path | str, *, tool: str, tool_call_id: str | None = None, follow: bool = True
+    ) -> Checkpoint:
         """Keep a file as it is now, or note that there is none; call it before the file is written.
 
-        Where a link lies, the files it leads to are kept as well. One that is too large, and what is no file, is only
+        Where a link lies, the files it leads to are kept as well. With `follow` false the path is the true one, of a
+        file that was reached already: what lies there is kept and nothing else, and a folder that is a link by now is
+        an error. A file that is too large, and what is no file, is only
         noted: `before` says so. Raises CheckpointError when the copy cannot be made: then nothing can be taken back.
         """
         with self._alone(f"{path} cannot be kept before it is written"):
-            before = tuple(state_at(place, self._store, self._largest) for place in route(path))
+            places = route(path) if follow else [Path(path)]
+            before = tuple(state_at(place, self._store, self._largest) for place in places)
             made = self._add(Checkpoint(self._log.next_id(), _now(), self.turn, tool, tool_call_id, before))
-        self._unfinished.setdefault(real_path(path), []).append(made.id)
+        self._unfinished.setdefault(made.before[0].path, []).append(made.id)
         return made
 
     def after_write(self, path: Path | str) -> None:
@@ -134,7 +140,7 @@ class Checkpoints:
         Call it also when the write has failed. Raises CheckpointError when it cannot be noted, and when `before_write`
         of this object was not called for it.
         """
-        begun = self._unfinished.get(real_path(path))
+        begun = self._unfinished.get(Path(path)) or self._unfinished.get(real_path(path))
         if not begun:
             raise CheckpointError(f"{path} was written without a checkpoint: call before_write first")
         with self._alone(f"what {path} is after the write cannot be noted"):
@@ -234,11 +240,15 @@ class Checkpoints:
         conflicts: list[str] = []
         impossible: list[str] = []
         for wanted, written in self._written_since(to).values():
-            current = state_at(wanted.path, None, self._largest)
-            if current.is_same(wanted):
+            try:
+                current = state_at(wanted.path, None, self._largest)
+                if current.is_same(wanted):
+                    continue
+                if store is not None:
+                    current = state_at(wanted.path, store, None)
+            except PathChangedError as error:
+                impossible.append(_reason(error))
                 continue
-            if store is not None:
-                current = state_at(wanted.path, store, None)
             if (obstacle := _obstacle(wanted, current)) is not None:
                 impossible.append(obstacle)
                 continue
@@ -324,8 +334,6 @@ def _obstacle(wanted: FileState, current: FileState) -> str | None:
         return f"{path} was no regular file, which cannot be kept"
     if current.kind in ("folder", "other"):
         return f"{path} is a folder now" if current.kind == "folder" else f"{path} is no regular file any more"
-    if real_path(path) != path:
-        return f"{path}: one of its folders is a link to another place now, {real_path(path)}"
     return None
 
 

@@ -1,18 +1,26 @@
-"""Know what lies at a path, keep a copy of it, and put it back: content, links, modes, and folders that were made."""
+"""Know what lies at a path, keep a copy of it, and put it back: content, links, modes, and folders that were made.
+
+Every path is walked from the root for each single step, and what lies there is used through its open folder. Where a
+folder has become a link, that is told (PathChangedError): nothing behind it is read, written or deleted.
+"""
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any, Literal
 
 from amplifier_foundation.files import make_private
+from amplifier_kit.files import FileError, Place, Roots, open_file, reach
+from amplifier_kit.files.staging import hidden_name
 
-__all__ = ["LARGEST", "CopyStore", "FileState", "Restoration", "real_path", "route", "state_at"]
+__all__ = ["LARGEST", "CopyStore", "FileState", "PathChangedError", "Restoration", "real_path", "route", "state_at"]
 
 #: Files with more bytes are not copied.
 LARGEST = 10 * 1024 * 1024
@@ -20,6 +28,10 @@ _CHUNK = 1 << 20
 _MOST_LINKS = 40
 
 Kind = Literal["absent", "file", "link", "folder", "other"]
+
+
+class PathChangedError(OSError):
+    """A folder of a path is a link by now: what lies there is another thing than what was kept."""
 
 
 @dataclass(frozen=True)
@@ -161,28 +173,54 @@ def route(path: Path | str) -> list[Path]:
 def state_at(path: Path, store: CopyStore | None, largest: int | None = LARGEST) -> FileState:
     """Return what lies at a path, with its content copied into the store, if there is one.
 
-    A file larger than `largest` is neither copied nor hashed. Nothing but regular files is opened. Raises OSError.
+    A file larger than `largest` is neither copied nor hashed. Nothing but regular files is opened. Raises OSError, and
+    PathChangedError when one of its folders is a link.
     """
     try:
-        found = os.lstat(path)
+        with _reached(path) as place:
+            return _state(place, store, largest)
     except (FileNotFoundError, NotADirectoryError):
         return FileState(path, "absent", missing=_first_missing(path))
+
+
+def _state(place: Place, store: CopyStore | None, largest: int | None) -> FileState:
+    path, found = place.path, place.status()
+    if found is None:
+        missing = str(path.parents[len(place.missing) - 1]) if place.missing else ""
+        return FileState(path, "absent", missing=missing)
     if stat.S_ISLNK(found.st_mode):
-        return FileState(path, "link", target=os.readlink(path))
+        return FileState(path, "link", target=os.readlink(place.name, dir_fd=place.folder))
     if not stat.S_ISREG(found.st_mode):
         return FileState(path, "folder" if stat.S_ISDIR(found.st_mode) else "other")
-    # A pipe that takes the place of the file at this moment must not be waited for, and a link not followed.
-    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC), "rb") as file:
+    with open_file(place, Roots()) as file:
         found = os.fstat(file.fileno())
         state = FileState(
             path, "file", size=found.st_size, mode=stat.S_IMODE(found.st_mode), mtime_ns=found.st_mtime_ns
         )
-        if not stat.S_ISREG(found.st_mode):
-            return FileState(path, "other")
         if largest is not None and found.st_size > largest:
             return state
         sha256, size = store.keep(file, largest) if store else (_hash(file), found.st_size)
     return replace(state, sha256=sha256, size=size)
+
+
+@contextmanager
+def _reached(path: Path) -> Iterator[Place]:
+    """Give the place of a path by its own folders; raises OSError, and PathChangedError when one of them is a link."""
+    try:
+        with reach(str(path), follow=False) as place:
+            if place.path != path:
+                text = f"{path}: one of its folders is a link to another place now, {place.named}"
+                raise PathChangedError(errno.ELOOP, text)
+            yield place
+    except FileError as error:
+        cause = error.__cause__
+        if isinstance(cause, OSError):
+            raise OSError(cause.errno, cause.strerror, str(path)) from error
+        raise PathChangedError(errno.ELOOP, error.message) from error
+    except OSError as error:
+        if not isinstance(error.filename, str) or os.path.isabs(error.filename):
+            raise
+        raise OSError(error.errno, error.strerror, str(path)) from error
 
 
 class Restoration:
@@ -215,11 +253,13 @@ class Restoration:
     def go(self) -> None:
         """Put all in place, each at once."""
         for state in self._states:
-            if state.kind == "absent":
-                state.path.unlink(missing_ok=True)
-            else:
-                os.replace(self._fresh[state.path], state.path)
-                del self._fresh[state.path]
+            with _reached(state.path) as place:
+                if state.kind != "absent":
+                    fresh = self._fresh[state.path].name
+                    os.rename(fresh, place.name, src_dir_fd=place.folder, dst_dir_fd=place.folder)
+                    del self._fresh[state.path]
+                elif not place.missing:
+                    _unlink(place.name, place.folder)
             self.done.append(state)
         self._made.clear()
         for state in self._states:
@@ -227,33 +267,40 @@ class Restoration:
 
     def _prepare(self, state: FileState) -> None:
         parent = state.path.parent
-        if state.kind == "absent":
-            if parent.is_dir() and not os.access(parent, os.W_OK | os.X_OK):
-                raise PermissionError(13, "the folder is not writable", str(parent))
-            return
-        self._make(parent)
-        fresh = parent / f".{state.path.name[:100]}.{os.getpid()}-{time.monotonic_ns():x}.tmp"
-        self._fresh[state.path] = fresh
-        if state.kind == "link":
-            os.symlink(state.target, fresh)
-            return
-        assert state.sha256 is not None
-        with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as file:
-            self._store.write(state.sha256, file)
-            _keep_owner(state.path, file.fileno())
-            os.fchmod(file.fileno(), state.mode)
-            file.flush()
-            os.fsync(file.fileno())
+        with _reached(state.path) as place:
+            if state.kind == "absent":
+                if not place.missing and not os.access(".", os.W_OK | os.X_OK, dir_fd=place.folder):
+                    raise PermissionError(errno.EACCES, "the folder is not writable", str(parent))
+                return
+            self._make_folders(place)
+            fresh = hidden_name()
+            self._fresh[state.path] = parent / fresh
+            if state.kind == "link":
+                os.symlink(state.target, fresh, dir_fd=place.folder)
+                return
+            assert state.sha256 is not None
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+            with open(os.open(fresh, flags, 0o600, dir_fd=place.folder), "wb") as file:
+                self._store.write(state.sha256, file)
+                _keep_owner(place, file.fileno())
+                os.fchmod(file.fileno(), state.mode)
+                file.flush()
+                os.fsync(file.fileno())
 
-    def _make(self, folder: Path) -> None:
-        for missing in reversed([one for one in (folder, *folder.parents) if not os.path.lexists(one)]):
-            missing.mkdir(exist_ok=True)
-            self._made.append(missing)
+    def _make_folders(self, place: Place) -> None:
+        for number, name in reversed(list(enumerate(reversed(place.missing)))):
+            try:
+                os.mkdir(name, dir_fd=place.folder)
+                self._made.append(place.path.parents[number])
+            except FileExistsError:
+                pass  # somebody else has just made it
+            place.enter(name)
 
     def _discard(self) -> None:
         for fresh in self._fresh.values():
             try:
-                fresh.unlink(missing_ok=True)
+                with _reached(fresh) as place:
+                    _unlink(place.name, place.folder)
             except OSError:
                 continue  # whatever made this impossible is already being told
         for folder in reversed(self._made):
@@ -278,14 +325,15 @@ def _first_missing(path: Path) -> str:
     return str(missing[-1]) if missing else ""
 
 
-def _keep_owner(path: Path, descriptor: int) -> None:
+def _keep_owner(place: Place, descriptor: int) -> None:
     """Give the owner of the file that is replaced to the one that replaces it, where that is allowed."""
+    found = place.status()
+    if found is None or (found.st_uid, found.st_gid) == (os.geteuid(), os.getegid()):
+        return
     try:
-        found = os.lstat(path)
-        if (found.st_uid, found.st_gid) != (os.geteuid(), os.getegid()):
-            os.fchown(descriptor, found.st_uid, found.st_gid)
+        os.fchown(descriptor, found.st_uid, found.st_gid)
     except OSError:
-        pass  # there is none, or only its owner's administrator may do that
+        pass  # only an administrator may do that
 
 
 def _remove_empty(state: FileState) -> None:
@@ -305,9 +353,18 @@ def _up_to(folder: Path, last: Path) -> Iterator[Path]:
 
 def _try_rmdir(folder: Path) -> bool:
     try:
-        folder.rmdir()
+        with _reached(folder) as place:
+            if not place.missing:
+                os.rmdir(place.name, dir_fd=place.folder)
     except FileNotFoundError:
         return True
     except OSError:
-        return False  # something lies in it
+        return False  # something lies in it, or it is a link now
     return True
+
+
+def _unlink(name: str, folder: int) -> None:
+    try:
+        os.unlink(name, dir_fd=folder)
+    except FileNotFoundError:
+        pass  # it is gone already

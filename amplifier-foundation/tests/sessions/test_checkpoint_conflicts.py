@@ -207,14 +207,14 @@ def test_a_restore_that_stops_half_way_can_be_gone_on_with(
         (work / name).write_bytes(b"before")
     first = _write(checkpoints, work / "a", b"after")
     _write(checkpoints, work / "b", b"after")
-    replace = os.replace
+    rename = os.rename
 
-    def refusing(source: Path, target: Path) -> None:
-        if Path(target) == work / "b":
-            raise OSError(5, "Input/output error", str(target))
-        replace(source, target)
+    def refusing(source: str, target: str, **folders: int) -> None:
+        if target == "b":
+            raise OSError(5, "Input/output error", target)
+        rename(source, target, **folders)
 
-    monkeypatch.setattr(os, "replace", refusing)
+    monkeypatch.setattr(os, "rename", refusing)
     with pytest.raises(CheckpointError, match="only 1 file of 2 could be put back: Input/output error"):
         checkpoints.restore(first)
     monkeypatch.undo()

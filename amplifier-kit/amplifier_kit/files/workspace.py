@@ -205,7 +205,9 @@ class Workspace:
 
     def _keep(self, checkpoints: Any, path: Path, call: FileCall) -> None:
         try:
-            plain_result(checkpoints.before_write(path, tool=call.tool_name, tool_call_id=call.tool_call_id))
+            # The path is the true one: whoever puts a link into it now must not have its target kept.
+            made = checkpoints.before_write(path, tool=call.tool_name, tool_call_id=call.tool_call_id, follow=False)
+            plain_result(made)
         except Exception as error:
             raise FileError(
                 "checkpoint_failed", f"nothing was written, because {shown(path)} could not be kept first: {error}"

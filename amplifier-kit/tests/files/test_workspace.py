@@ -185,7 +185,7 @@ class Checkpoints:
         self.seen: list[tuple[Any, ...]] = []
         self._failing = failing
 
-    def before_write(self, path: Path, *, tool: str, tool_call_id: str | None) -> None:
+    def before_write(self, path: Path, *, tool: str, tool_call_id: str | None, follow: bool) -> None:
         if self._failing == "before":
             raise RuntimeError("no room")
         self.seen.append(("before", path, tool, tool_call_id, path.read_bytes() if path.exists() else None))

@@ -207,7 +207,7 @@ async def test_cancelled_before_the_change(desk: Any, project: Path) -> None:
     class Checkpoints:
         reached, may_go_on = threading.Event(), threading.Event()
 
-        def before_write(self, path: Path, *, tool: str, tool_call_id: str | None) -> None:
+        def before_write(self, path: Path, *, tool: str, tool_call_id: str | None, follow: bool) -> None:
             if path.name == "b":
                 self.reached.set()
                 self.may_go_on.wait(60)
@@ -234,7 +234,7 @@ async def test_all_files_are_kept_first(desk: Any, project: Path) -> None:
     seen: list[tuple[str, str, list[str]]] = []
 
     class Checkpoints:
-        def before_write(self, path: Path, *, tool: str, tool_call_id: str | None) -> None:
+        def before_write(self, path: Path, *, tool: str, tool_call_id: str | None, follow: bool) -> None:
             seen.append(("before", path.name, sorted(os.listdir(project))))
 
         def after_write(self, path: Path) -> None:

@@ -24,7 +24,7 @@ class Checkpoints:
             self.reached.set()
             self.may_go_on.wait(60)
 
-    def before_write(self, path: Path, *, tool: str, tool_call_id: str | None) -> None:
+    def before_write(self, path: Path, *, tool: str, tool_call_id: str | None, follow: bool) -> None:
         """Keep nothing."""
         self._pause("before")
 

@@ -100,7 +100,7 @@ async def test_a_checkpoint_comes_first(world: Any, site: Any) -> None:
     seen: list[Any] = []
 
     class Checkpoints:
-        def before_write(self, path: Path, *, tool: str, tool_call_id: str | None = None) -> None:
+        def before_write(self, path: Path, *, tool: str, tool_call_id: str | None = None, follow: bool) -> None:
             seen.append((path, tool, file.read_text(encoding="utf-8")))
             if len(seen) > 1:
                 raise OSError("full")
@@ -183,7 +183,7 @@ class _SlowCheckpoints:
         self.reached = threading.Event()
         self.may_go_on = threading.Event()
 
-    def before_write(self, path: Path, *, tool: str, tool_call_id: str | None) -> None:
+    def before_write(self, path: Path, *, tool: str, tool_call_id: str | None, follow: bool) -> None:
         """Keep nothing."""
 
     def after_write(self, path: Path) -> None:
