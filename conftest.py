@@ -55,6 +55,7 @@ def _no_secrets_of_other_tests() -> None:
     if process is not None:
         process.secret_sources.clear()
         process._known.clear()
+        process._key_names.clear()
         process._redactor = None
 
 

@@ -76,9 +76,10 @@ class KeyStore:
         return list(added)
 
     def _remember(self, found: Mapping[str, str]) -> None:
-        """Let no file of this process hold one of them."""
-        from amplifier_kit.redaction import live_values_from_keys, remember_secrets
+        """Let no file of this process hold one of them, and no command be given one."""
+        from amplifier_kit.redaction import live_values_from_keys, remember_keys, remember_secrets
 
+        remember_keys(found)
         remember_secrets(live_values_from_keys(found))
 
     def values_in_file(self) -> tuple[str, ...]:

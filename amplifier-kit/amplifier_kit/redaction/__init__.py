@@ -7,7 +7,13 @@ of a log are joined by them. A value that cannot be scrubbed is left out, not le
 from amplifier_kit.redaction.live import live_values_from_env, live_values_from_keys, live_values_from_plan
 from amplifier_kit.redaction.mask import MASK, PII_MASK
 from amplifier_kit.redaction.names import PROTECTED_KEYS, is_secret_name
-from amplifier_kit.redaction.process import known_secrets, process_redactor, remember_secrets
+from amplifier_kit.redaction.process import (
+    known_keys,
+    known_secrets,
+    process_redactor,
+    remember_keys,
+    remember_secrets,
+)
 from amplifier_kit.redaction.redactor import DEFAULT_RULES, Redactor, Scrubbed
 from amplifier_kit.redaction.stream import RedactingStream
 
@@ -20,10 +26,12 @@ __all__ = [
     "Redactor",
     "Scrubbed",
     "is_secret_name",
+    "known_keys",
     "known_secrets",
     "live_values_from_env",
     "live_values_from_keys",
     "live_values_from_plan",
     "process_redactor",
+    "remember_keys",
     "remember_secrets",
 ]

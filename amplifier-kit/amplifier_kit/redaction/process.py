@@ -20,6 +20,7 @@ _MOST: Final = 2000
 
 _lock: Final = threading.RLock()
 _known: dict[str, None] = {}
+_key_names: set[str] = set()
 _environ: tuple[tuple[str, str], ...] = ()
 _redactor: Redactor | None = None
 
@@ -41,6 +42,18 @@ def remember_secrets(values: Iterable[str]) -> None:
 def known_secrets() -> tuple[str, ...]:
     """Return what `remember_secrets` was given."""
     return tuple(_known)
+
+
+def remember_keys(names: Iterable[str]) -> None:
+    """Know these variables as the user's keys: no command is given one of them by itself, whatever it is called."""
+    with _lock:
+        _key_names.update(names)
+
+
+def known_keys() -> frozenset[str]:
+    """Return the names that `remember_keys` was given."""
+    with _lock:
+        return frozenset(_key_names)
 
 
 def process_redactor() -> Redactor:
