@@ -47,7 +47,7 @@ class ModuleUse(NamedTuple):
 class ValueUse(NamedTuple):
     """One value that a file of the project sets and that only a trusted project may set."""
 
-    #: What it does: `endpoint`, `variable` or `path`.
+    #: What it does: one of those that `TrustCheck.refuse_values` knows.
     kind: str
     #: Its dotted key.
     key: str

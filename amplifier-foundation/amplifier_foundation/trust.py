@@ -259,6 +259,7 @@ _DOES: Final = {
     "endpoint": "decides where credentials and prompts are sent",
     "variable": "reads a variable of your environment",
     "path": "leads out of the project",
+    "control": "may have a control file written, by a module that does not ask",
     "guard": "takes the place of something that keeps things from happening",
     "pin": "is a source that you name, in a state that the project chooses",
 }

@@ -27,6 +27,9 @@ _PATHS: Final = re.compile(
     r"(^|_)(cwd|dirs?|director(y|ies)|files?|folders?|paths?|record|roots?|scenario|skills|template)(_|$)"
 )
 
+#: Names of settings that say what a module reads and never writes.
+_READ: Final = re.compile(r"(^|_)(files|model|read|scenario|skills)(_|$)")
+
 Place = tuple[str | int, ...]
 
 
@@ -104,6 +107,8 @@ def _uses(part: _Part, project: Path) -> Iterator[ValueUse]:
         inner = _inner(keys, names)
         if isinstance(value, str) and _names_a_path(inner) and _leads_out(value, part, inner, project):
             yield ValueUse("path", shown, part.at(keys))
+        if isinstance(value, str) and _may_write_control_file(inner, value, part, project):
+            yield ValueUse("control", shown, part.at(keys))
     if part.prefix[0] == "agents":
         yield from _endpoints_in(part)
 
@@ -187,6 +192,20 @@ def _inner(keys: Place, names: tuple[str, ...]) -> tuple[str, ...]:
 def _names_a_path(inner: tuple[str, ...]) -> bool:
     """Tell whether a module's setting, or one around it, says where it reads or writes; what it denies harms nobody."""
     return any(_PATHS.search(name) for name in inner) and not any(name.startswith("denied") for name in inner)
+
+
+def _may_write_control_file(inner: tuple[str, ...], text: str, part: _Part, project: Path) -> bool:
+    """Tell whether a module may write where a setting leads, and that is a control file; they do so without asking."""
+    from amplifier_kit.control_paths import is_control_file
+
+    if not _names_a_path(inner) or any(_READ.search(name) for name in inner):
+        return False
+    try:
+        named = Path(text).expanduser()
+        # Modules take paths as relative to the project, the file's author perhaps to the file.
+        return any(is_control_file(folder / named, project) for folder in (project, part.folder))
+    except (OSError, RuntimeError, ValueError):
+        return True  # as below
 
 
 def _leads_out(text: str, part: _Part, inner: tuple[str, ...], project: Path) -> bool:

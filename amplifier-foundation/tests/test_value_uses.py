@@ -74,6 +74,23 @@ async def _refused(options: Options, **more: Any) -> list[str]:
         ("modules: {tools: [{module: tool-filesystem, config: {allowed_write_paths: [/]}}]}\n", "leads out"),
         ("overrides: {context-simple: {config: {memory_files: [~/.ssh/id_rsa]}}}\n", "memory_files.0 leads out"),
         ("overrides: {provider-mock: {config: {record: ../../.bashrc}}}\n", "config.record leads out"),
+        (
+            "overrides: {provider-mock: {config: {record: .git/config}}}\n",
+            "config.record may have a control",
+        ),
+        (
+            "overrides: {context-simple: {config: {transcript_path: ../bundle.yaml}}}\n",
+            "path may have a control",
+        ),
+        (
+            "overrides: {context-simple: {config: {transcript_path: policy.local.yaml}}}\n",
+            "path may have a control",
+        ),
+        (
+            "overrides: {hooks-logging: {config: {session_log_template: .mcp.json}}}\n",
+            "template may have a control",
+        ),
+        ("overrides: {provider-mock: {config: {working_dir: .git}}}\n", "working_dir may have a control file written"),
     ],
 )
 async def test_settings_of_a_project_need_trust(home: Home, project: Path, settings: str, refused: str) -> None:
@@ -132,6 +149,8 @@ async def test_a_link_that_stays_inside_needs_no_trust(home: Home, project: Path
         "overrides: {tool-inner: {config: {a: '$${SECRET}'}}}\n",
         "overrides: {provider-mock: {config: {record: ./logs/x, responses: [/, ../x]}}}\n",
         "modules: {tools: [{module: tool-filesystem, config: {denied_write_paths: [/etc]}}]}\n",
+        "overrides: {tool-skills: {config: {skills_dirs: [.claude/skills]}}}\n",
+        "overrides: {hook-shell: {config: {files: [.mcp.json]}}}\n",
     ],
 )
 async def test_what_harms_nobody_needs_no_trust(home: Home, project: Path, settings: str) -> None:

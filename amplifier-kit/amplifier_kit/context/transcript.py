@@ -49,8 +49,9 @@ class Transcript:
     """Append messages to a file and read them back.
 
     `history` gives all messages, for the case that the file has vanished and is written anew; `redact` changes what is
-    written, never what is in memory. Nothing is created before the first message. What cannot be written is reported
-    once, kept, and written as soon as that is possible again: a full disk never stops a session.
+    written, never what is in memory; `check` raises PermissionError for a path that nobody may write. Nothing is
+    created before the first message. What cannot be written is reported once, kept, and written as soon as that is
+    possible again: a full disk never stops a session.
 
     Where a config names the file, `project` and `denied` say how it may be opened, see ConfiguredFile.
     """
@@ -63,11 +64,13 @@ class Transcript:
         redact: Callable[[Message], Message] | None = None,
         project: Path | None = None,
         denied: Denied | None = None,
+        check: Callable[[Path], None] = lambda path: None,
     ) -> None:
         self.path = path
         self._named = ConfiguredFile(path, project, denied)
         self._history = history
         self._redact = redact
+        self._check = check
         self._file: int | None = None
         self._torn = False
         self._unwritten: list[bytes] = []
@@ -77,8 +80,9 @@ class Transcript:
         """Return the messages of the file, [] when there is none, and keep other writers away from now on.
 
         Lines that are no messages are skipped with a warning that names file and line. Raises TranscriptBusyError when
-        another session writes to the file and OSError when it cannot be read.
+        another session writes to the file and OSError when it cannot be read, or must not be a transcript.
         """
+        self._check(self.path)
         if not self._named.exists():
             return []
         try:
@@ -185,6 +189,7 @@ class Transcript:
     def _open(self) -> None:
         if self._file is not None:
             return
+        self._check(self.path)
         file = self._named.open_to_append()
         try:
             self._lock(file)

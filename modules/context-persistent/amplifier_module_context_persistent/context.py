@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Final, Self
 
 from amplifier_kit.context import BaseContext, ContextSettings
 from amplifier_kit.context.transcript import Transcript
+from amplifier_kit.control_paths import refuse_control_file
 from amplifier_kit.files.configured import denied_to_model, project_of
 from amplifier_kit.tokens import estimate_all
 from amplifier_module_context_persistent.masking import mask_for, masked_count
@@ -57,6 +58,7 @@ class PersistentContextManager(BaseContext):
             redact=mask_for(coordinator),
             project=project_of(coordinator) if is_configured else None,
             denied=denied_to_model(coordinator) if is_configured else None,
+            check=lambda path: refuse_control_file(path, coordinator),
         )
         loaded = self._transcript.load()
         self._resumed = bool(loaded)

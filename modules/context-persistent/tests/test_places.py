@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from amplifier_core.testing import MockCoordinator
+from amplifier_module_context_persistent.context import PersistentContextManager
 from amplifier_module_context_persistent.places import transcript_path, working_dir
 
 
@@ -70,3 +71,13 @@ def test_a_session_without_a_usable_id_needs_a_path(coordinator: MockCoordinator
     coordinator._session_id = session_id
     with pytest.raises(ValueError, match=f"{why}.*set transcript_path"):
         place(coordinator)
+
+
+@pytest.mark.parametrize("config", [{"transcript_path": ".git/config"}, {"transcript_path": "config", "dir": ".git"}])
+def test_a_control_file_is_no_transcript(coordinator: MockCoordinator, tmp_path: Path, config: dict[str, str]) -> None:
+    """What git or a session runs is decided by no transcript, whichever setting leads there."""
+    (tmp_path / ".git").mkdir()
+    coordinator.register_capability("session.working_dir", str(tmp_path))
+    given = {"transcript_path": config["transcript_path"], "working_dir": str(tmp_path / config.get("dir", ""))}
+    with pytest.raises(PermissionError, match="config"):
+        PersistentContextManager.from_config(given, coordinator)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from amplifier_kit.control_paths import refuse_control_file
 from amplifier_kit.files.configured import RefusedFileError, configured_folder, project_of
 from amplifier_kit.log import TEMPLATE, SessionLog, amplifier_home, log_path
 
@@ -15,8 +16,9 @@ class OwnLog:
     def __init__(self, coordinator: Any, template: str | None) -> None:
         """Open the log; raises SessionLogBusy, and ValueError for a template that cannot be filled in.
 
-        One that leads over a link out of the project, or to a link, is not opened: OSError.
+        One that leads over a link out of the project, to a link, or to a control file is not opened: OSError.
         """
+        self._coordinator = coordinator
         self._path = _path_of(coordinator, template, coordinator.session_id)
         self._blobs = _parents_blobs(coordinator, template)
         self._project = project_of(coordinator) if template is not None else None
@@ -45,6 +47,7 @@ class OwnLog:
         self.close()
 
     def _opened(self) -> SessionLog:
+        refuse_control_file(self._path, self._coordinator)
         folder = self._path.parent
         if self._project is not None:
             folder = configured_folder(folder, self._project)

@@ -70,6 +70,15 @@ async def test_a_template_that_cannot_be_filled_in() -> None:
         await ready({"session_log_template": "/logs/{user}.jsonl"})
 
 
+async def test_a_template_that_leads_to_a_control_file(tmp_path: Path) -> None:
+    """A log never takes the place of what git or a session runs."""
+    (tmp_path / ".git" / "hooks").mkdir(parents=True)
+    template = str(tmp_path / ".git" / "hooks" / "pre-commit")
+    with pytest.raises(PermissionError, match="pre-commit"):
+        await ready({"session_log_template": template}, session__working_dir=str(tmp_path))
+    assert list((tmp_path / ".git" / "hooks").iterdir()) == []
+
+
 async def test_an_app_that_writes_is_left_alone(home: Path) -> None:
     """With a sink of the app's, no file is made."""
     coordinator: MockCoordinator = MockCoordinator()

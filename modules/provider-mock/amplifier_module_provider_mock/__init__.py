@@ -51,6 +51,7 @@ async def on_session_ready(coordinator: Any) -> None:
 
 
 async def _record(coordinator: Any, name: str, path: Path) -> None:
+    from amplifier_kit.control_paths import refuse_control_file
     from amplifier_kit.files.configured import project_of
     from amplifier_module_provider_mock.recorder import Recording, RecordingProvider
 
@@ -59,7 +60,13 @@ async def _record(coordinator: Any, name: str, path: Path) -> None:
         logger.warning("provider-mock: %s is a child without an agent name and is not recorded", coordinator.session_id)
         return
     scrub = coordinator.get_capability("redaction.scrub")
-    recording = Recording(path, agent if coordinator.parent_id else None, scrub, project_of(coordinator))
+    recording = Recording(
+        path,
+        agent if coordinator.parent_id else None,
+        scrub,
+        project_of(coordinator),
+        lambda path: refuse_control_file(path, coordinator),
+    )
     if agent is not None and coordinator.parent_id and recording.has(agent):
         logger.warning("provider-mock: a run of agent %r is recorded already; this one is not", agent)
         return

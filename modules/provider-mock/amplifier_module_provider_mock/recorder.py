@@ -24,15 +24,17 @@ class Recording:
         agent: str | None = None,
         scrub: Callable[[Any], Any] | None = None,
         project: Path | None = None,
+        check: Callable[[Path], None] = lambda path: None,
     ) -> None:
         """Write to `path`, which a config of `project` names; the root begins a new file.
 
-        `scrub` masks secrets in what is written.
+        `scrub` masks secrets in what is written, `check` raises PermissionError for a path that nobody may write.
         """
         self._path = path
         self._project = project
         self._agent = agent
         self._scrub = scrub
+        self._check = check
         self._entries: list[Any] = []
         if agent is None:
             self._write({"turns": []})
@@ -61,6 +63,7 @@ class Recording:
 
     def _write(self, content: dict[str, Any]) -> None:
         try:
+            self._check(self._path)
             write_yaml(self._path, content, self._project)
         except OSError as error:
             # The run is worth more than its recording.

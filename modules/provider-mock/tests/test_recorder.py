@@ -277,3 +277,14 @@ async def test_a_recording_stays_in_the_project(plan: Plan, tmp_path: Path, monk
     assert (outside / "run.yaml").read_text() == "turns: [{text: mine}]\n"
     with pytest.raises(ScenarioError, match="by a link"):
         load_scenario(project / "folder" / "run.yaml", project)
+
+
+async def test_a_control_file_is_no_recording(
+    plan: Plan, tmp_path: Path, scenario_file: Write, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A recording that would take the place of what git or a session runs is not written, and that is said."""
+    (tmp_path / ".git").mkdir()
+    config = {"scenario": str(scenario_file(REAL)), "record": ".git/config", "working_dir": str(tmp_path)}
+    await run_turns(plan([{"module": "provider-mock", "config": config}]), 1)
+    assert list((tmp_path / ".git").iterdir()) == []
+    assert "cannot be written" in caplog.text
