@@ -29,6 +29,7 @@ CONTROL_FILES = [
     ".claude/commands/ship.md",
     ".claude/agents/explorer.md",
     ".claude/skills/mine/SKILL.md",
+    ".agents/skills/mine/SKILL.md",
     "bundle.yml",
     ".mcp.json",
     ".amplifier/mcp.json",

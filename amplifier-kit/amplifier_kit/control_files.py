@@ -75,6 +75,9 @@ IN_PROJECT: Final = (
     ControlFile(".claude", Use.POLICY | Use.SANDBOX, _FOLDER),
     ControlFile(".claude/settings*", Use.POLICY | Use.TRUST),
     *(ControlFile(f".claude/{name}/**", Use.POLICY | Use.TRUST) for name in _OF_CLAUDE),
+    # Skills, in the place that agents of several makers share.
+    ControlFile(".agents", Use.POLICY | Use.SANDBOX, _FOLDER),
+    ControlFile(".agents/skills/**", Use.POLICY | Use.TRUST),
     # A folder stands in, not a file: git shows untracked files, but no empty folders.
     ControlFile(".mcp.json", Use.ALL, _FOLDER),
     # Nothing stands in for these: a bundle that a command makes runs only when somebody names it.

@@ -36,6 +36,7 @@ _DECIDING = [
     ".claude/commands/ship.md",
     ".claude/agents/explorer.md",
     ".claude/skills/mine/SKILL.md",
+    ".agents/skills/mine/SKILL.md",
     "bundle.md",
     "bundle.yaml",
     "bundle.yml",

@@ -42,8 +42,8 @@ _KINDS: Final = (
         _FILES,
         Blocked(
             "filesystem",
-            "outside of the project, and in what decides about the session itself (.amplifier, .claude, .mcp.json, "
-            ".git/hooks, .git/config), nothing can be written",
+            "outside of the project, and in what decides about the session itself (.amplifier, .claude, .agents, "
+            ".mcp.json, .git/hooks, .git/config), nothing can be written",
             "To allow another folder: `sandbox: {{writable: [FOLDER]}}` in {where}.",
         ),
     ),

@@ -282,7 +282,11 @@ def test_hard_links(inside: Inside, project: Path) -> None:
     ("name", "exists"),
     [
         (".git/config", True),  # there always is one
-        *((name, exists) for name in (".amplifier", ".claude", ".mcp.json", ".git/hooks") for exists in (True, False)),
+        *(
+            (name, exists)
+            for name in (".agents", ".amplifier", ".claude", ".mcp.json", ".git/hooks")
+            for exists in (True, False)
+        ),
         *((name, True) for name in ("bundle.md", "bundle.yaml", "bundle.yml")),
     ],
 )

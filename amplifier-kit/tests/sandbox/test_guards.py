@@ -33,7 +33,8 @@ sys.stdin.readline()
 #: Tries to bring into being what decides about the next session, once it is told to.
 _ATTACK = (
     "echo begun; read line; "
-    "for name in .amplifier .claude .mcp.json; do rmdir $name; mkdir $name; echo x > $name/made; echo x > $name; done; "
+    "for name in .agents .amplifier .claude .mcp.json; do "
+    "rmdir $name; mkdir $name; echo x > $name/made; echo x > $name; done; "
     "true"
 )
 
@@ -83,10 +84,10 @@ async def test_another_process_ends_its_command(make_box: MakeBox, project: Path
     other = other or await Process.start(sys.executable, "-c", _OTHER, str(project))
     other.say()
     assert await other.heard() == "ended"
-    assert sorted(path.name for path in project.iterdir()) == [".amplifier", ".claude", ".mcp.json"]
+    assert sorted(path.name for path in project.iterdir()) == [".agents", ".amplifier", ".claude", ".mcp.json"]
     await command.over()
     found = {path.name: [inner.name for inner in path.iterdir()] for path in project.iterdir()}
-    assert found == {".amplifier": [], ".claude": [], ".mcp.json": []}
+    assert found == {".agents": [], ".amplifier": [], ".claude": [], ".mcp.json": []}
     await other.over()
 
 
@@ -96,7 +97,7 @@ async def test_the_last_of_several_processes(make_box: MakeBox, project: Path) -
     box.wrap(["true"])
     other = await Process.start(sys.executable, "-c", _OTHER, str(project))
     await other.over()
-    assert sorted(path.name for path in project.iterdir()) == [".amplifier", ".claude", ".mcp.json"]
+    assert sorted(path.name for path in project.iterdir()) == [".agents", ".amplifier", ".claude", ".mcp.json"]
     box.close()
     assert list(project.iterdir()) == []
 
