@@ -189,4 +189,4 @@ def _asked(place: str, reason: str, pattern: str = "") -> Rule:
 
 
 def _rule(pattern: str, reason: str) -> Rule:
-    return Rule("ask", action=_WRITE, path=pattern, reason=reason)
+    return Rule("ask", action=_WRITE, path=pattern, reason=reason, is_exact=True)

@@ -1,29 +1,15 @@
-"""Published tools that do not say what they do, and what they do."""
+"""What a tool does that does not say so itself, by its name."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, Final
 
-_PREFIX: Final = "tool."
+from amplifier_kit.policy.known_tools import KNOWN_TOOLS
 
-#: The action of each published tool, by its name. A tool that is not here is judged as `tool.<name>`, which no default
-#: allows.
-KNOWN_TOOLS: Final[Mapping[str, str]] = {
-    "read_file": "filesystem.read",
-    "grep": "filesystem.read",
-    "glob": "filesystem.read",
-    "write_file": "filesystem.write",
-    "edit_file": "filesystem.write",
-    "apply_patch": "filesystem.write",
-    "bash": "process.exec",
-    "web_fetch": "network.fetch",
-    "web_search": "network.fetch",
-    "task": "session.spawn",
-    "delegate": "session.spawn",
-    "todo": "tool.todo",
-    "load_skill": "tool.load_skill",
-}
+__all__ = ["KNOWN_TOOLS", "known_action", "named_details"]
+
+_PREFIX: Final = "tool."
 
 
 def known_action(action: str, details: Mapping[str, Any]) -> str:

@@ -155,7 +155,13 @@ def with_readable(defaults: PolicySource, session: Path | None, bundles: Iterabl
     if session is not None:
         records = escaped(str(session.parent.resolve()))
         rules += [
-            Rule("ask", action="filesystem.read", path=f"{records}{record}", reason="reading the record of a session")
+            Rule(
+                "ask",
+                action="filesystem.read",
+                path=f"{records}{record}",
+                reason="reading the record of a session",
+                is_exact=True,
+            )
             for record in _RECORDS
         ]
     return defaults._replace(rules=(*defaults.rules, *rules))

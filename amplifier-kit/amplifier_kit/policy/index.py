@@ -59,7 +59,9 @@ class RuleIndex:
     def _add_place(self, rule: Rule, parts: tuple[str, ...]) -> None:
         forms = {parts}
         if rule.verdict != "allow":
-            # A rule that restricts means a place by whatever name, and whether or not it is a link.
+            # A rule that restricts means a place by whatever name, whether or not it is a link, and what lies below.
+            if not rule.is_exact and parts and literal_prefix(parts[-1]) == parts[-1]:
+                parts = (*parts, "**")
             forms = {tuple(map(folded, form)) for form in (parts, followed(parts))}
         for form in forms:
             self._places.setdefault(prefix_of(form), []).append(_Place(form, rule))

@@ -41,7 +41,8 @@ class Rule:
 
     `command`, `path` and `host` exclude one another. A rule without any of them covers its action or tool whatever
     it does. In `command`, `*` stands for any text and a final ` *` also for no arguments at all; in `path`, `*` stays
-    within a folder and `**` does not, relative paths are the project's; `host` is a name, `*.` and a name, or `*`.
+    within a folder and `**` does not, relative paths are the project's; a rule that restricts a folder by its name
+    covers what lies below, unless it `is_exact`; `host` is a name, `*.` and a name, or `*`.
 
     Raises:
         RuleError: When a pattern is empty, too long or of a wrong form, or when two kinds are named at once.
@@ -57,6 +58,7 @@ class Rule:
     match: tuple[Example, ...] = ()
     not_match: tuple[Example, ...] = ()
     where: str = ""
+    is_exact: bool = False
 
     def __post_init__(self) -> None:
         if self.verdict not in ("allow", "ask", "deny"):

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from amplifier_kit.policy.known_tools import ACTION_OF_MODULE, KNOWN_TOOLS, OF_OTHERS
 from amplifier_kit.policy.places import REFUSED
 from amplifier_kit.policy.rule import Rule, RuleError
 
@@ -16,6 +17,9 @@ _NEVER: Final = {"command": ("filesystem", "network", "session"), "host": ("file
 #: Between two commands. No program has such a word; of `|` and `;` that cannot be said.
 _JOINS: Final = re.compile(r" (&&|\|\|) ")
 _WILD: Final = re.compile(r"[*?\[]")
+_BRACES: Final = re.compile(r"\{[^{}]*,[^{}]*\}")
+_VARIABLE: Final = re.compile(r"\$(\w+|\{\w+\})(?=/|\Z)")
+_CALL: Final = re.compile(r"(\w+)\(.*\)")
 
 
 class Slip(NamedTuple):
@@ -28,7 +32,7 @@ class Slip(NamedTuple):
 
 def slip_in(rule: Rule) -> Slip | None:
     """Return why a rule can match nothing, None when it can as far as anybody knows here."""
-    checks = (_blanks, _command, _path, _host, _action)
+    checks = (_blanks, _command, _path, _path_of_others, _host, _action, _tool)
     return next((slip for check in checks if (slip := check(rule)) is not None), None)
 
 
@@ -105,6 +109,30 @@ def _path(rule: Rule) -> Slip | None:
     return None
 
 
+def _path_of_others(rule: Rule) -> Slip | None:
+    """What shells and other programs read in a pattern, and no rule does: it stands for itself, in names of files."""
+    pattern = rule.path or ""
+    if rule.path is None or rule.verdict == "allow":
+        return None  # such files may exist, and what it does not match stays asked for
+    if _BRACES.search(pattern):
+        meant = _BRACES.sub(lambda found: "**" if "/" in found[0] else "*", pattern)
+        message = f"path {pattern!r} has braces, which stand for themselves: write a rule for each of the names"
+        return Slip(message, "path", _changed(rule, "path", meant))
+    if variable := _VARIABLE.match(pattern):
+        is_home = variable[1].strip("{}") == "HOME"
+        meant = ("~" if is_home else "/**") + pattern[variable.end() :]
+        hint = f" (did you mean {meant!r}?)" if is_home else ": write the folder itself"
+        message = f"path {pattern!r} begins with a variable, which is not replaced{hint}"
+        return Slip(message, "path", _changed(rule, "path", meant))
+    if pattern.startswith("!"):
+        message = f"path {pattern!r} begins with '!', which takes nothing back: write what the rule is about"
+        return Slip(message, "path", replace(rule, path=None, match=(), not_match=()))
+    if (rule.action or "").casefold() == "process.exec" and not pattern.strip("*/"):
+        message = f"path {pattern!r} means the files of redirects in commands: a rule about all commands has no path"
+        return Slip(message, "path", replace(rule, path=None, match=(), not_match=()))
+    return None
+
+
 def _host(rule: Rule) -> Slip | None:
     from amplifier_kit.policy.hosts import is_address
 
@@ -119,12 +147,16 @@ def _action(rule: Rule) -> Slip | None:
     if rule.action is None:
         return None
     action = rule.action.casefold()
+    tool = action.removeprefix("tool.") if action.startswith("tool.") else ""
+    if rule.verdict != "allow" and (known := KNOWN_TOOLS.get(tool, action)) != action:
+        message = f"the action {rule.action!r} is not that of the tool {tool!r} that ships, which is {known!r}"
+        return Slip(message, "action", replace(rule, action=known, tool=rule.tool or tool))
     # A rule that restricts takes upper and lower case for the same.
     is_miscased = rule.verdict == "allow" and action in ACTIONS and rule.action not in ACTIONS
-    known = action if is_miscased else next((each for each in ACTIONS if _is_one_off(action, each)), None)
-    if known is not None:
-        message = f"the action {rule.action!r} is not known (did you mean {known!r}?)"
-        return Slip(message, "action", replace(rule, action=known))
+    meant = action if is_miscased else next((each for each in ACTIONS if _is_one_off(action, each)), None)
+    if meant is not None:
+        message = f"the action {rule.action!r} is not known (did you mean {meant!r}?)"
+        return Slip(message, "action", replace(rule, action=meant))
     if rule.verdict == "allow":
         return None  # it may be about a tool that nobody knows here, and what it does not match stays asked for
     for key, kinds in _NEVER.items():
@@ -133,6 +165,27 @@ def _action(rule: Rule) -> Slip | None:
             message = f"the action {rule.action!r} has no {key} in any tool that ships: leave the action out"
             return Slip(message, key, replace(rule, action=None))
     return None
+
+
+def _tool(rule: Rule) -> Slip | None:
+    """The id of a module, and what other agents call their tools: neither is the name of a tool here."""
+    name = rule.tool or ""
+    if name.startswith("tool-") and not _WILD.search(name):
+        own = name.removeprefix("tool-").replace("-", "_")
+        if (action := ACTION_OF_MODULE.get(name)) is not None:
+            message = f"tool {name!r} is a module, not a tool (did you mean the action {action!r}?)"
+            return Slip(message, "tool", replace(rule, tool=None, action=rule.action or action))
+        message = f"tool {name!r} is a module, not a tool (did you mean {own!r}?)"
+        return Slip(message, "tool", replace(rule, tool=own))
+    call = _CALL.fullmatch(name)
+    theirs = call[1] if call is not None else name
+    meant = OF_OTHERS.get(theirs)
+    if call is None and (meant is None or meant == name.casefold()):
+        return None  # upper case is forgiven where a rule restricts, and what it fails to allow is asked for
+    hint = "" if meant is None else f" (did you mean {meant!r}?)"
+    what = "is of another program's form: what a tool is called with stands under 'command' or 'path'"
+    message = f"tool {name!r} {what if call is not None else 'is the name in another program'}{hint}"
+    return Slip(message, "tool", replace(rule, tool=meant))
 
 
 def _changed(rule: Rule, field: str, value: str) -> Rule:

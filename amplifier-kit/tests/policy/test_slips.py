@@ -49,6 +49,23 @@ def _parsed(entry: dict[str, Any]) -> tuple[list[Rule], list[str]]:
         ({"host": "*.::1"}, "network.fetch", {"host": "::1"}, "host"),
         ({"action": " process.exec"}, "process.exec", {"command": "ls"}, "action"),
         ({"tool": "bash "}, "process.exec", {"tool_name": "bash", "command": "ls"}, "tool"),
+        ({"action": "tool.bash"}, "process.exec", {"tool_name": "bash", "command": "ls"}, "action"),
+        ({"action": "Tool.Write_File"}, "filesystem.write", {"tool_name": "write_file", "path": "x"}, "action"),
+        ({"tool": "tool-bash"}, "process.exec", {"tool_name": "bash", "command": "ls"}, "tool"),
+        ({"tool": "tool-apply-patch"}, "filesystem.write", {"tool_name": "apply_patch", "path": "x"}, "tool"),
+        ({"tool": "tool-filesystem"}, "filesystem.write", {"tool_name": "edit_file", "path": "x"}, "tool"),
+        ({"tool": "Bash(*)"}, "process.exec", {"tool_name": "bash", "command": "ls"}, "tool"),
+        ({"tool": "Bash(rm:*)"}, "process.exec", {"tool_name": "bash", "command": "rm x"}, "tool"),
+        ({"tool": "Read(./.env)"}, "filesystem.read", {"tool_name": "read_file", "path": ".env"}, "tool"),
+        ({"tool": "Other(x)"}, "filesystem.read", {"tool_name": "read_file", "path": ".env"}, "tool"),
+        ({"tool": "MultiEdit"}, "filesystem.write", {"tool_name": "edit_file", "path": "x"}, "tool"),
+        ({"action": "process.exec", "path": "**"}, "process.exec", {"command": "ls"}, "path"),
+        ({"path": "{secrets,other}/**"}, "filesystem.read", {"path": "secrets/d/k"}, "path"),
+        ({"path": "a/{b/c,d}/x"}, "filesystem.read", {"path": "a/b/c/x"}, "path"),
+        ({"path": "$HOME/x/**"}, "filesystem.read", {"path": "~/x/y"}, "path"),
+        ({"path": "${HOME}/x"}, "filesystem.read", {"path": "~/x"}, "path"),
+        ({"path": "$DATA/x/**"}, "filesystem.read", {"path": "/srv/data/x/y"}, "path"),
+        ({"path": "!public/**"}, "filesystem.read", {"path": "secrets/x"}, "path"),
     ],
 )
 def test_what_a_rule_that_matches_nothing_was_about_is_asked_for(
@@ -193,3 +210,35 @@ def test_every_host_that_is_not_reported_can_match(pattern: str, verdict: str) -
     host = "x.org" if pattern == "*" else pattern.replace("*.", "x.")
     decided = RuleSet.from_rules(rules, _PROJECT).decide(facts("network.fetch", {"host": host}, _PROJECT))
     assert decided.verdict == verdict, (host, decided)
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"action": "tool.todo"}, {"action": "tool.*"}, {"action": "tool.mine"}, {"tool": "bash"}, {"tool": "tool_x"},
+        {"action": "process.exec", "path": "secrets/**"}, {"path": "a{b}c"}, {"path": "price$/**"},
+    ],
+)  # fmt: skip
+def test_names_that_may_be_meant_are_let_pass(entry: dict[str, str]) -> None:
+    """Actions of tools that nobody knows here, and unusual names of files, are no slips."""
+    assert _parsed({**entry, "verdict": "deny"}) == ([Rule("deny", **entry)], [])  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("verdict", ["deny", "ask"])
+@pytest.mark.parametrize("pattern", ["secrets", "**/secrets", "./secrets", "sub/../secrets", "Secrets"])
+def test_a_folder_is_restricted_with_what_lies_below(pattern: str, verdict: str) -> None:
+    """Whoever denies a folder, or wants to be asked, means the files in it."""
+    (rule,), problems = _parsed({"path": pattern, "verdict": verdict})
+    rules = RuleSet.from_rules([rule], _PROJECT)
+    assert problems == []
+    for path in ("secrets", "secrets/k", "secrets/d/k"):
+        assert rules.decide(facts("filesystem.read", {"path": path}, _PROJECT)).verdict == verdict
+    assert rules.decide(facts("filesystem.read", {"path": "secrets2"}, _PROJECT)).verdict is None
+
+
+def test_a_folder_that_is_allowed_is_the_folder_alone() -> None:
+    """What is allowed is what the rule says and no more, and a rule may restrict a folder alone if it says so."""
+    for rule in (Rule("allow", path="docs"), Rule("ask", path="docs", is_exact=True)):
+        rules = RuleSet.from_rules([rule], _PROJECT)
+        assert rules.decide(facts("filesystem.read", {"path": "docs"}, _PROJECT)).verdict == rule.verdict
+        assert rules.decide(facts("filesystem.read", {"path": "docs/x"}, _PROJECT)).verdict is None
