@@ -85,7 +85,7 @@ _OPTIONS: dict[str, tuple[str, ...]] = {
     "dmesg": ("-C", "-c", "--clear", "--read-clear", "-D", "-E", "-n", "--console-off", "--console-on",
               "--console-level"),
     "journalctl": ("--vacuum-size", "--vacuum-time", "--vacuum-files", "--rotate", "--flush", "--cursor-file"),
-    "pip": ("--log", "--python", "--report"),
+    "pip": ("--log", "--log-file", "--local-log", "--python", "--report"),
     "xmllint": ("-o", "--output", "--shell"),
     "xsltproc": ("-o", "--output", "--writesubtree"),
     "env": ("-S", "--split-string"),
@@ -125,6 +125,8 @@ _ALIASES = {
     "ex": "vim", "ginstall": "install", "gpg2": "gpg", "gsplit": "split", "gvim": "vim", "ncat": "nc", "netcat": "nc",
     "nvim": "vim", "pip3": "pip", "vi": "vim", "view": "vim", "vimdiff": "vim",
 }  # fmt: skip
+#: Harmless options that are no abbreviations, though one of those above begins like them.
+_WHOLE = {"pip": ("--local",)}
 #: What single letters and words mean to some commands of git alone.
 _GIT_COMMANDS: dict[str, tuple[str, ...]] = {
     "archive": ("-o",),
@@ -194,7 +196,8 @@ def _hazard(words: tuple[str, ...]) -> str | None:
     elif program == "tar" and rest:
         rest = (f"-{rest[0].removeprefix('-')}", *rest[1:])  # the first word is options, with or without a dash
     # A `--` ends nothing here: it may be the value of the option before it, and to find it is nothing at all.
-    return next((_told(word) for word in rest if word.startswith(HOLE) or _is_one_of(word, known)), None)
+    looked_at = (word for word in rest if word not in _WHOLE.get(program, ()))
+    return next((_told(word) for word in looked_at if word.startswith(HOLE) or _is_one_of(word, known)), None)
 
 
 def _git_command(rest: tuple[str, ...]) -> tuple[str | None, str | None]:

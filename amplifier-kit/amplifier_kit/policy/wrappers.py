@@ -293,6 +293,8 @@ def _shell(name: str, words: tuple[str, ...]) -> Wrapped | None:
         if not word.startswith("--"):
             if set(word[1:]) - set("ceuxlopfhmvnO"):
                 return Wrapped(reason=f"`{name}` with options that are not known here")
+            if word.startswith("+") and set(word) & set("no"):  # after `-n` the script is run all the same
+                return Wrapped(reason=f"`{name}` with options that are taken back")
             is_script = is_script or "c" in word
             at += sum(letter in "oO" for letter in word[1:])
         at += 1

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from amplifier_kit.policy import Rule, RuleSet, facts
 from amplifier_kit.policy.runners import started
 
 
@@ -43,3 +46,20 @@ def test_what_starts_nothing_else(words: str) -> None:
 def test_runners_of_runners_end() -> None:
     """A line of nothing but runners is read to some depth."""
     assert len(list(started(("uv", "run") * 50))) < 20
+
+
+@pytest.mark.parametrize(
+    ("rule", "plain", "harmful"),
+    [
+        ("bash -n *", "bash -n e.sh", ["bash -n +n e.sh", "bash -n +xn e.sh", "bash -n +o noexec e.sh"]),
+        ("pip list *", "pip list --local", ["pip list --log-file x", "pip list --local-log=x", "pip list --log x"]),
+    ],
+)
+def test_options_that_undo_what_a_rule_is_for_are_asked_for(rule: str, plain: str, harmful: list[str]) -> None:
+    """What takes `-n` back runs the script, and a log by any of its names is a file that is written."""
+    rules = RuleSet.from_rules([Rule("allow", command=rule)], Path("/project"))
+    verdicts = {
+        each: rules.decide(facts("process.exec", {"command": each}, Path("/project"))).verdict
+        for each in (plain, *harmful)
+    }
+    assert verdicts == {plain: "allow", **dict.fromkeys(harmful)}
