@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from amplifier_foundation.errors import DocumentError
+from amplifier_kit.regular_file import read_regular
 
 _FENCE = "---"
 #: How deep values may be nested, and how many there may be in one file.
@@ -62,7 +63,7 @@ def read_document(path: Path) -> Document:
     mapping, that has a key twice in one mapping, that contains itself, or that is too deep or too large to be meant.
     """
     try:
-        content = path.read_bytes()
+        content = read_regular(path)
     except FileNotFoundError as error:
         raise DocumentError(f"{path}: there is no such file") from error
     except OSError as error:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from amplifier_foundation.errors import DocumentError, FoundationError, did_you_mean
 from amplifier_foundation.files import make_private, replace_file
 from amplifier_foundation.paths import Home
+from amplifier_kit.regular_file import read_regular
 
 if TYPE_CHECKING:
     from amplifier_foundation.sources.fetched import Fetched
@@ -49,7 +50,7 @@ class BundleLock:
         that has a key or a value no lock has: a pin that is not understood must not be taken for no pin.
         """
         try:
-            content = path.read_bytes()
+            content = read_regular(path)
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -78,7 +79,7 @@ class BundleLock:
         """
         content = self._content()
         try:
-            existing = self.path.read_bytes()
+            existing = read_regular(self.path)
         except FileNotFoundError:
             existing = None
         except OSError as error:

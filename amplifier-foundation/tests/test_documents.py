@@ -1,5 +1,7 @@
 """YAML and Markdown files, and the lines of what is in them."""
 
+import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +11,10 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from amplifier_foundation.documents import Document, parse_document, read_document
-from amplifier_foundation.errors import DocumentError
+from amplifier_foundation.errors import DocumentError, FoundationError
+from amplifier_foundation.lock import BundleLock
+from amplifier_foundation.permissions.policy_file import read_policy_file
+from amplifier_foundation.settings.settings import read_settings_file
 
 _YAML = Path("f.yaml")
 _MARKDOWN = Path("f.md")
@@ -281,3 +286,21 @@ def test_the_body_has_a_line(text: str, line: int) -> None:
     document = parse_document(Path("x.md"), text.encode())
     assert document.body.startswith("body")
     assert document.body_line == line
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("kind", ["pipe", "device"])
+def test_what_is_no_file_is_refused_at_once(tmp_path: Path, kind: str) -> None:
+    """A pipe is not waited for and a device not read, for bundles, settings, rules and locks; the error names it."""
+    path = tmp_path / "x.yaml"
+    if kind == "pipe":
+        os.mkfifo(path)
+    else:
+        path.symlink_to("/dev/zero")
+    readers: tuple[Callable[[Path], Any], ...] = (read_document, read_settings_file, BundleLock.read)
+    for read in readers:
+        with pytest.raises(FoundationError, match=r"x\.yaml: cannot be read: not a regular file"):
+            read(path)
+    source = read_policy_file(path, "project")
+    assert source is not None
+    assert "not a regular file" in source.problems[0].message

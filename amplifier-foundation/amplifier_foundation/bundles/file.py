@@ -14,6 +14,7 @@ from amplifier_foundation.bundles.layer import Layer, Namer, Owner
 from amplifier_foundation.documents import Document, read_document
 from amplifier_foundation.errors import DocumentError
 from amplifier_foundation.merge import COMPOSE, merge_modules
+from amplifier_kit.regular_file import read_regular
 
 #: What the name of a bundle file may end with.
 SUFFIXES: Final = (".md", ".yaml", ".yml")
@@ -212,7 +213,7 @@ def _is_package(file: Path) -> bool:
     import tomllib
 
     try:
-        data = tomllib.loads(file.read_text(encoding="utf-8-sig"))
+        data = tomllib.loads(read_regular(file).decode("utf-8-sig"))
     except (OSError, ValueError) as error:
         raise BundleError(f"{file}: cannot be read as TOML: {error}") from error
     return "project" in data or "build-system" in data

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from amplifier_foundation.documents import Document, parse_document
 from amplifier_foundation.errors import DocumentError, FoundationError
 from amplifier_foundation.files import locked, make_private, rewrite_file
+from amplifier_kit.regular_file import read_regular
 
 if TYPE_CHECKING:
     from amplifier_kit.policy import Example, Rule
@@ -112,7 +113,7 @@ def _rules_of(document: Document) -> list[Any]:
 
 def _content(target: Path) -> bytes:
     try:
-        return target.read_bytes()
+        return read_regular(target)
     except FileNotFoundError:
         return b""
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 from amplifier_foundation.documents import Document, Unreadable, parse_document
 from amplifier_foundation.errors import DocumentError, did_you_mean
 from amplifier_kit.policy import Problem, Rule, parse_rules
+from amplifier_kit.regular_file import read_regular
 
 if TYPE_CHECKING:
     from amplifier_foundation.bundles.layer import Layer
@@ -170,15 +171,9 @@ def with_readable(defaults: PolicySource, session: Path | None, bundles: Iterabl
 def _content(path: Path) -> bytes | None:
     """Return what is in a file, None when there is none; raises DocumentError. Never waits for a pipe."""
     import os
-    import stat
 
     try:
-        found = os.stat(path)
-        if not stat.S_ISREG(found.st_mode):
-            raise DocumentError(f"{path}: not a file")
-        if found.st_size > _LARGEST:
-            raise DocumentError(f"{path}: larger than {_LARGEST >> 20} MiB")
-        return path.read_bytes()
+        return read_regular(path, _LARGEST)
     except (FileNotFoundError, NotADirectoryError) as error:
         if os.path.islink(path):
             raise DocumentError(f"{path}: a link that leads nowhere") from error

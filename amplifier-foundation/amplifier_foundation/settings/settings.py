@@ -17,6 +17,7 @@ from amplifier_foundation.settings.errors import SettingsError
 from amplifier_foundation.settings.places import Key, find, is_united, leaves, parts_of
 from amplifier_foundation.settings.scopes import SCOPES, Scope, scope_file
 from amplifier_foundation.settings.variables import Expanded, expand
+from amplifier_kit.regular_file import read_regular
 
 #: What settings that the program was given for this run, and that stand in no file, are called.
 GIVEN = "given"
@@ -131,7 +132,7 @@ class Settings:
 def read_settings_file(path: Path) -> Document | None:
     """Return the document in a settings file, None when there is no such file; raises SettingsError."""
     try:
-        content = path.read_bytes()
+        content = read_regular(path)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:

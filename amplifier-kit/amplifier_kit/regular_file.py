@@ -1,0 +1,29 @@
+"""Read a file that somebody else may have put there: a pipe is not waited for, a device not read without end."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from typing import Final
+
+#: Larger files are no configuration that a person has looked at.
+LARGEST: Final = 16 << 20
+
+
+def read_regular(path: str | os.PathLike[str], limit: int = LARGEST) -> bytes:
+    """Return what a file holds. Raises OSError, naming it, for what is no regular file or larger than `limit` bytes."""
+    number = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        mode = os.fstat(number).st_mode
+        if stat.S_ISDIR(mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
+        if not stat.S_ISREG(mode):
+            raise OSError(errno.EINVAL, "not a regular file", os.fspath(path))
+        with open(number, "rb", closefd=False) as file:
+            data = file.read(limit + 1)
+    finally:
+        os.close(number)
+    if len(data) > limit:
+        raise OSError(errno.EFBIG, f"larger than {limit:,} bytes", os.fspath(path))
+    return data
