@@ -119,9 +119,8 @@ class PrivateGitDir:
         if not self._may_borrow:
             if (read_small(os.path.join(objects, "info", "alternates")) or b"").strip():
                 raise UnsafeRepositoryError("it borrows objects of another repository (objects/info/alternates)")
-            for folder in (objects, os.path.join(objects, "pack")):
-                for path in _links_in(folder):
-                    self._check_place(path)
+            for path in _links_in(objects):
+                self._check_place(path)
         self._link(objects, "objects")
 
     def _link(self, target: str, name: str) -> None:
@@ -155,12 +154,18 @@ def _config(settings: RepositorySettings, user: Mapping[str, str], branch: str, 
     return "\n".join([*lines, ""])
 
 
-def _links_in(folder: str) -> list[str]:
-    try:
-        with os.scandir(folder) as entries:
-            return [entry.path for entry in entries if entry.is_symlink()]
-    except FileNotFoundError:
-        return []
+def _links_in(objects: str) -> list[str]:
+    """Return the links among the objects and the folders that hold them; git follows each of them."""
+    links = []
+    with os.scandir(objects) as entries:
+        folders = [entry.path for entry in entries]
+    for folder in folders:
+        if os.path.islink(folder):
+            links.append(folder)
+        elif os.path.isdir(folder):
+            with os.scandir(folder) as entries:
+                links += [entry.path for entry in entries if entry.is_symlink()]
+    return links
 
 
 def _quoted(text: str) -> str:

@@ -334,6 +334,16 @@ def linked_folders(project: Path, secret: Path) -> None:
         (made / "objects" / folder.name).symlink_to(folder)
 
 
+def linked_objects(project: Path, secret: Path) -> None:
+    made = _own(project)
+    (made / "refs" / "heads").mkdir()
+    for ref in (secret / ".git" / "refs" / "heads").iterdir():
+        (made / "refs" / "heads" / ref.name).write_bytes(ref.read_bytes())
+    for file in (secret / ".git" / "objects").glob("??/*"):
+        (made / "objects" / file.parent.name).mkdir(exist_ok=True)
+        (made / "objects" / file.parent.name / file.name).symlink_to(file)
+
+
 def borrowed_objects(project: Path, secret: Path) -> None:
     made = _own(project)
     (made / "refs" / "heads").symlink_to(secret / ".git" / "refs" / "heads")
@@ -345,7 +355,7 @@ def borrowed_objects(project: Path, secret: Path) -> None:
     "lead",
     [
         *(git_file, git_link, git_links, git_file_by_way_of_a_link, common_folder_of_another, worktree_of_another),
-        *(linked_parts, linked_folders, borrowed_objects),
+        *(linked_parts, linked_folders, linked_objects, borrowed_objects),
     ],
     ids=lambda lead: lead.__name__,
 )
