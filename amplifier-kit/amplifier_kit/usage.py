@@ -101,8 +101,8 @@ class Counts:
         return None if value is None else self._count(name, value)
 
     def need(self, name: str) -> int:
-        """Return a count: 0 when it is missing, as services leave out what is zero; null is no count."""
-        return self._count(name, self._given.get(name, 0))
+        """Return a count: 0 when it is missing or null, as services leave out what is zero."""
+        return self.get(name) or 0
 
     def part(self, name: str) -> Counts:
         """Return the counts below a name, empty when it is missing or null."""
