@@ -53,7 +53,7 @@ def _tighten_tool(entry: Plan, outer: Any, known: Sequence[Mapping[str, Any]]) -
     if own is not None and config.get("sandbox") is None:
         config["sandbox"] = copied(own)
     elif "sandbox" in config and config["sandbox"] != own:
-        config["sandbox"] = _tightened(_layered(outer, own), config["sandbox"])
+        config["sandbox"] = _tightened(_layered(outer, own), config["sandbox"], outer)
     for name, server in _mapping(config.get("servers")).items():  # programs that a tool starts, each with its own
         if isinstance(server, dict):
             written = [_mapping(_mapping(one.get("servers")).get(name)).get("sandbox") for one in known]
@@ -61,7 +61,8 @@ def _tighten_tool(entry: Plan, outer: Any, known: Sequence[Mapping[str, Any]]) -
             if server.get("sandbox") is None and floor is not None:
                 server["sandbox"] = copied(floor)
             elif server.get("sandbox") is not None and server["sandbox"] != floor:
-                server["sandbox"] = _tightened(_layered(outer, own if floor is None else floor), server["sandbox"])
+                above = _layered(outer, own if floor is None else floor)
+                server["sandbox"] = _tightened(above, server["sandbox"], outer)
 
 
 def _strictest(outer: Any, written: Sequence[Any]) -> Any:
@@ -69,14 +70,16 @@ def _strictest(outer: Any, written: Sequence[Any]) -> Any:
     said = [one for one in written if one is not None]
     if len(said) < 2:
         return said[0] if said else None
-    return reduce(_tightened, ({**_SHUT, **_layered(outer, one)} for one in said))
+    configs = [{**_SHUT, **_layered(outer, one)} for one in said]
+    return reduce(lambda one, other: _tightened(one, other, outer), configs)
 
 
 def _layered(outer: Any, inner: Any) -> Plan:
     return {**_sandbox(outer), **_sandbox(inner)}
 
 
-def _tightened(above: Any, wish: Any) -> Plan:
+def _tightened(above: Any, wish: Any, outer: Any = None) -> Plan:
+    """Return the tighter of two settings, without what is shut, unless `outer`, which they are laid over, opens it."""
     loose, wished = _sandbox(above), _sandbox(wish)
     tight = {**loose, **wished}
     tight["mode"] = _tighter(str(loose.get("mode", "auto")), str(wished.get("mode", "auto")))
@@ -84,7 +87,8 @@ def _tightened(above: Any, wish: Any) -> Plan:
     for name in [key for key in _SHUT if key != "network"]:
         allowed = _list(loose.get(name))
         tight[name] = [item for item in _list(wished.get(name, allowed)) if item in allowed]
-    return {key: value for key, value in tight.items() if value not in ([], False)}
+    opened = _sandbox(outer)
+    return {key: value for key, value in tight.items() if value not in ([], False) or opened.get(key)}
 
 
 def _tighter(above: str, wish: str) -> str:

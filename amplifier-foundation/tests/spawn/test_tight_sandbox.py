@@ -50,6 +50,13 @@ def test_no_instance_of_a_tool_has_a_looser_sandbox(
         _assert_no_looser(above, below)
 
 
+def test_what_a_tool_shuts_stays_shut() -> None:
+    """An agent's own words about a tool do not open again what the session opens and the tool of the parent shuts."""
+    parent = {"session": {"sandbox": {"writable": ["/a"]}}, "tools": [_tool({"writable": []})]}
+    plan = child_plan(parent, {"tools": [_tool("off")]})
+    assert plan["tools"] == [_tool({"mode": "auto", "writable": []})]
+
+
 @pytest.mark.parametrize("config", [{}, {"config": None}, {"config": {}}, {"config": {"sandbox": "off"}}])
 def test_the_strictest_of_several_instances_counts_for_a_new_one(config: dict[str, Any]) -> None:
     """An id that the parent has not is no way out, with or without a word about the sandbox."""
