@@ -46,10 +46,11 @@ def talk(project: Path, environment: dict[str, str], scripted: Callable[..., str
         )
         assert result.returncode == 0, result.stderr
         assert "Traceback" not in result.stderr
-        sessions = Path(environment["HOME"]).glob(".amplifier/projects/*/sessions/*/events.jsonl")
-        folder = max(sessions, key=lambda path: path.stat().st_mtime).parent
-        last = (folder / "events.jsonl").read_text(encoding="utf-8").splitlines()[-1]
-        assert json.loads(last)["event"] == "session:end"
+        logs = Path(environment["HOME"]).glob(".amplifier/projects/*/sessions/*/events.jsonl")
+        ends = {path.parent: json.loads(path.read_text(encoding="utf-8").splitlines()[-1]) for path in logs}
+        # By their own times: a copy may have been written in the same tick of the file system's clock.
+        folder = max(ends, key=lambda path: str(ends[path]["ts"]))
+        assert ends[folder]["event"] == "session:end"
         return _Said(result.stdout, result.stderr, folder)
 
     return run
