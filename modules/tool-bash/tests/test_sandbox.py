@@ -232,7 +232,7 @@ async def test_nothing_stays_in_the_project(tool: BashTool, nap: str, tmp_path: 
     project = tmp_path / "project"
     pid = (await _run(tool, nap, run_in_background=True))["pid"]
     await _run(tool, "true")
-    assert sorted(path.name for path in project.iterdir()) == [".amplifier", ".claude", ".mcp.json"]
+    assert sorted(path.name for path in project.iterdir()) == [".agents", ".amplifier", ".claude", ".mcp.json"]
     assert (await _run(tool, "mkdir .amplifier/x"))["returncode"] == 1
     await tool.execute({"command": "kill", "job": pid})
     assert list(project.iterdir()) == []
