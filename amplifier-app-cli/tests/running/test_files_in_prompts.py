@@ -335,9 +335,13 @@ def test_a_bundle_reads_below_its_own_root(desk: Desk, tmp_path: Path) -> None:
     assert SECRET not in desk.sent
 
 
-def test_instructions_of_the_repository_above_stay(desk: Desk) -> None:
+def test_instructions_of_the_repository_above_stay(
+    desk: Desk, environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory
+) -> None:
     """AGENTS.md at the root of the repository that the project lies in is read with what it mentions beside it."""
     root = desk.project.parent
+    # A repository that the home folder lies in would be no project.
+    environment |= {"HOME": str(tmp_path_factory.mktemp("home")), "AMPLIFIER_HOME": str(desk.config)}
     (root / ".git").mkdir()
     desk.put(root / "AGENTS.md", "rules of the repository @shared.md")
     desk.put(root / "shared.md", "shared by all packages")
