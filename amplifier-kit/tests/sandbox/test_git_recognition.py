@@ -193,6 +193,7 @@ def test_pipes_in_place_of_files(project: Path) -> None:
         os.mkfifo(project / name)
     code = (
         "import sys\nfrom amplifier_kit.control_files import git_folders_of, guarded_in\n"
-        "list(guarded_in(sys.argv[1])), git_folders_of(sys.argv[1])"
+        "print(any(one.path.endswith('/config') for one in guarded_in(sys.argv[1])), git_folders_of(sys.argv[1]))"
     )
-    subprocess.run([sys.executable, "-c", code, str(project)], check=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code, str(project)], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout.split(" ")[0]) == (0, "True"), done.stderr
