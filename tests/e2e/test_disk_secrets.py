@@ -42,8 +42,7 @@ tools:
   - {module: tool-filesystem}
   - {module: tool-skills}
   - {module: tool-delegate}
-  - module: tool-mcp
-    config: {startup_wait: 60}
+  - {module: tool-mcp}
 agents:
   helper:
     description: Helps.
@@ -155,7 +154,8 @@ def leaky(project: Project, planter: Planter) -> Project:
     (folder / "live.txt").write_text(f"{planter.in_keys} {planter.in_environment}")
     (folder / "server.py").write_text(SERVER)
     (folder / "server.txt").write_text(planter.page("an MCP server"))
-    entry = {"command": "python3", "args": [str(folder / "server.py"), str(folder / "server.txt")]}
+    # Required: the session waits for the server, however slowly it starts.
+    entry = {"command": "python3", "args": [str(folder / "server.py"), str(folder / "server.txt")], "required": True}
     (home / "mcp.json").write_text(json.dumps({"mcpServers": {"leaky": entry}}))
     project.script([], bundle=BUNDLE)
     return project
@@ -224,6 +224,7 @@ def test_nothing_of_a_run_with_secrets_everywhere_is_on_disk(
     events = "".join(path.read_text(encoding="utf-8") for path in leaky.logs())
     results = [json.loads(line) for line in events.splitlines() if '"event":"tool:post"' in line.replace(" ", "")]
     assert len(results) >= 12, "every tool was used"
+    assert "mcp_leaky_tell" in {line["data"]["tool_name"] for line in results}
     failed = [line["data"] for line in results if (line["data"].get("result") or {}).get("success") is False]
     assert len(failed) <= 1, failed
     # A session that goes on, is forked, exported and listed writes more files.
