@@ -15,9 +15,13 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-# No deadline: a deadline is a timed assertion, and machines are noisy. CI repeats the same examples every time; a
-# developer's machine explores new ones.
-settings.register_profile("amplifier", deadline=None, derandomize=bool(os.environ.get("CI")), print_blob=True)
+# 25 examples of every property in the lane that every change runs, hundreds in the system lane. No deadline: it is a
+# timed assertion, and machines are noisy. CI repeats the same examples every time, so that a change fails for its own
+# faults; a developer's machine and the system lane explore new ones.
+settings.register_profile(
+    "amplifier", max_examples=25, deadline=None, derandomize=bool(os.environ.get("CI")), print_blob=True
+)
+settings.register_profile("deep", max_examples=300, deadline=None, print_blob=True)
 settings.load_profile("amplifier")
 
 # What the shell that starts the tests has set is not what they are about: new files get the usual modes, and terminals

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from amplifier_kit.printable import printable_json
@@ -53,7 +53,6 @@ def test_what_cannot_be_seen_is_escaped(character: str) -> None:
 
 
 @given(st.text())
-@settings(deadline=None)
 def test_it_stays_the_same_document(text: str) -> None:
     """Escaping changes nothing that the JSON says, and leaves every letter that can be seen."""
     shown = printable_json(json.dumps([text], ensure_ascii=False))

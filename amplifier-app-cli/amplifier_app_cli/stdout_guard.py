@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from typing import Any, TextIO
 
 #: Whether code that is not ours may have been loaded, which may still print when the interpreter ends.
@@ -18,8 +18,14 @@ def guarded_stdout() -> Iterator[TextIO]:
 
     A module that prints, a library that writes to the descriptor and a child process that inherits it cannot get into
     what a program reads. Everything is put back at the end, whatever happens; `seal_stdout` is for what comes later.
+    A `sys.stdout` that the caller has put in place is the stream for the result: the descriptor is not the caller's.
     """
     global _was_used
+    if sys.stdout is not sys.__stdout__:
+        given = sys.stdout
+        with redirect_stdout(sys.stderr):
+            yield given
+        return
     _was_used = True
     sys.stdout.flush()
     own = os.dup(1)

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import importlib
+import logging
 import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import chdir, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pexpect
 import pytest
+from click.testing import CliRunner
+
+from amplifier_app_cli.main import main
 
 
 @pytest.fixture
@@ -40,7 +46,49 @@ def free_tools(environment: dict[str, str]) -> None:
 
 @pytest.fixture
 def amplifier(project: Path, environment: dict[str, str]) -> Callable[..., subprocess.CompletedProcess[str]]:
-    """Return a function that runs the program in the project."""
+    """Return a function that runs the program in the project, in this process; see `amplifier_process`."""
+
+    def run(*arguments: str, stdin: str | None = None, **more: str) -> subprocess.CompletedProcess[str]:
+        with _program_state(project, {**environment, **more}):
+            result = CliRunner().invoke(main, arguments, input=stdin, prog_name="amplifier")
+        if result.exception is not None and not isinstance(result.exception, SystemExit):
+            raise result.exception
+        return subprocess.CompletedProcess(arguments, result.exit_code, result.stdout, result.stderr)
+
+    return run
+
+
+@contextmanager
+def _program_state(folder: Path, environment: dict[str, str]) -> Iterator[None]:
+    """Give the program the state that a process of its own would have, and restore this process afterwards."""
+    root = logging.getLogger()
+    handlers, variables, paths, modules = list(root.handlers), dict(os.environ), list(sys.path), set(sys.modules)
+    # The program reports warnings of libraries unless the process has a handler for them, which pytest's would be.
+    root.handlers.clear()
+    _set_environment(environment)
+    sys.path[:0] = filter(None, environment.get("PYTHONPATH", "").split(os.pathsep))
+    importlib.invalidate_caches()
+    try:
+        with chdir(folder):
+            yield
+    finally:
+        root.handlers[:] = handlers
+        _set_environment(variables)
+        sys.path[:] = paths
+        for name in set(sys.modules) - modules:
+            origin = getattr(sys.modules[name], "__file__", None)
+            if origin is not None and Path(origin).is_relative_to(folder.parent):
+                del sys.modules[name]
+
+
+def _set_environment(variables: dict[str, str]) -> None:
+    os.environ.clear()
+    os.environ.update(variables)
+
+
+@pytest.fixture
+def amplifier_process(project: Path, environment: dict[str, str]) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Return a function that runs the program in the project as a process, for tests whose subject that is."""
 
     def run(*arguments: str, stdin: str | None = None, **more: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(

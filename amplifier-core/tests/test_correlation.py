@@ -179,7 +179,7 @@ async def test_handlers_see_the_open_call_but_cannot_change_it() -> None:
     assert current_request_id() == "mine"
 
 
-@settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow])
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(st.lists(st.sampled_from(["llm:request", *TERMINAL, *INTERIM]), max_size=6), min_size=2, max_size=5))
 def test_ids_never_leak_between_tasks(scripts: list[list[str]]) -> None:
     """Parallel tasks each see their own calls only, however their events interleave."""

@@ -18,7 +18,7 @@ from amplifier_core.hooks import HookRegistry
 from amplifier_core.models import ContextInjection, HookResult
 
 #: No deadline: tests never judge a time.
-unhurried = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+unhurried = settings(suppress_health_check=[HealthCheck.too_slow])
 
 _text = st.none() | st.text(max_size=4)
 _item = st.builds(ContextInjection, content=st.text(max_size=4), ephemeral=st.booleans())

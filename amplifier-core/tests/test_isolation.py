@@ -21,7 +21,7 @@ from pydantic import BaseModel
 from amplifier_core._isolation import MAX_DEPTH, clean, cleaned, copier, describe
 
 #: No deadline: tests never judge a time.
-unhurried = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+unhurried = settings(suppress_health_check=[HealthCheck.too_slow])
 
 
 class Unprintable:

@@ -11,7 +11,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, ValidationError
 
@@ -303,38 +303,32 @@ results = st.builds(
 
 
 # A slow machine is no failure.
-unhurried = settings(deadline=None)
 
 
 class TestRoundTrips:
-    @unhurried
     @given(results)
     def test_python_and_json(self, result: ToolResult) -> None:
         """Every result is read back from its dumps as an equal one."""
         assert ToolResult.model_validate(result.model_dump()) == result
         assert ToolResult.model_validate_json(result.model_dump_json()) == result
 
-    @unhurried
     @given(results)
     def test_copy_is_equal(self, result: ToolResult) -> None:
         """A copy without update is equal."""
         assert result.model_copy() == result
 
-    @unhurried
     @given(results)
     def test_content_key_only_with_content(self, result: ToolResult) -> None:
         """The key is there exactly when there is content, in dumps and in what hooks see."""
         assert ("content" in result.model_dump()) == bool(result.content)
         assert ("content" in result.safe_hook_presentation()) == bool(result.content)
 
-    @unhurried
     @given(results)
     def test_hooks_never_see_an_image(self, result: ToolResult) -> None:
         """What hooks see of content is text alone."""
         shown = result.safe_hook_presentation().get("content", [])
         assert all(block["type"] == "text" and set(block) == {"type", "text"} for block in shown)
 
-    @unhurried
     @given(results)
     def test_serialized_output_is_clean(self, result: ToolResult) -> None:
         """What a model reads can always be encoded and holds no control character."""

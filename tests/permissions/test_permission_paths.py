@@ -359,7 +359,7 @@ PATHS: Final = st.builds(
 
 
 @pytest.mark.parametrize("loop", LOOPS)
-@settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(suppress_health_check=list(HealthCheck))
 @given(
     paths=st.lists(PATHS, min_size=1, max_size=12),
     module=st.sampled_from(sorted(MODULES)),

@@ -181,13 +181,13 @@ def test_universes_are_in_the_way(run: Run, home: Path) -> None:
     assert not (home / "digital-twin").exists()
 
 
-def test_keyring_is_emptied(amplifier: Amplifier, environment: dict[str, str]) -> None:
+def test_keyring_is_emptied(amplifier_process: Amplifier, environment: dict[str, str]) -> None:
     """Keys that lie in the keyring are forgotten there too, also when the environment has them; a failure is said."""
     home = Path(environment["HOME"]) / ".amplifier"
     home.mkdir()
     (home / "keys.env").write_text("MY_KEY=@keyring\n")
     more = {"MY_KEY": "also in the environment", "PYTHON_KEYRING_BACKEND": "keyring.backends.fail.Keyring"}
-    result = amplifier("reset", "--remove", "keys", "--yes", **more)
+    result = amplifier_process("reset", "--remove", "keys", "--yes", **more)
     assert result.returncode == 0
     assert "MY_KEY may still be in the keyring" in result.stderr
     assert list(home.iterdir()) == []

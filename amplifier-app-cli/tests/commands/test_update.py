@@ -17,9 +17,9 @@ _MODULE = """\
 from amplifier_core import ToolResult
 
 
-class Web:
-    name = "web"
-    description = "Web {version}."
+class Tides:
+    name = "tides"
+    description = "Tides {version}."
     input_schema = {{}}
     action = "test.free"
 
@@ -28,7 +28,7 @@ class Web:
 
 
 async def mount(coordinator, config=None):
-    await coordinator.mount("tools", Web(), name="web")
+    await coordinator.mount("tools", Tides(), name="tides")
 """
 
 
@@ -71,19 +71,19 @@ class _Team:
 
     def __init__(self, folder: Path) -> None:
         self.bundle = _Repository(folder / "team")
-        self.module = _Repository(folder / "tool-web")
+        self.module = _Repository(folder / "tool-tides")
         self.commits = [self.commit_module("1"), self.commit_bundle("1.0.0")]
 
     def commit_bundle(self, version: str) -> str:
         text = f"bundle: {{name: team, version: {version}}}\nincludes: [minimal]\ntools:\n"
         return self.bundle.commit(
-            {"bundle.yaml": f"{text}  - {{module: tool-web, source: '{self.module.uri}@main'}}\n"}
+            {"bundle.yaml": f"{text}  - {{module: tool-tides, source: '{self.module.uri}@main'}}\n"}
         )
 
     def commit_module(self, version: str) -> str:
-        project = '[project]\nname = "amplifier-module-tool-web"\nversion = "1.0.0"\n'
+        project = '[project]\nname = "amplifier-module-tool-tides"\nversion = "1.0.0"\n'
         package = _MODULE.format(version=version)
-        return self.module.commit({"pyproject.toml": project, "amplifier_module_tool_web/__init__.py": package})
+        return self.module.commit({"pyproject.toml": project, "amplifier_module_tool_tides/__init__.py": package})
 
 
 @pytest.fixture
@@ -96,7 +96,7 @@ def team(tmp_path: Path, free_tools: None, amplifier: Amplifier) -> _Team:
 
 
 def _answer(amplifier: Amplifier) -> str:
-    result = amplifier("tool", "invoke", "web")
+    result = amplifier("tool", "invoke", "tides")
     assert result.returncode == 0, result.stderr
     return result.stdout.strip()
 
@@ -122,7 +122,7 @@ def test_lock_names_every_source(amplifier: Amplifier, team: _Team) -> None:
 def test_lock_check_sees_what_is_not_used_any_more(amplifier: Amplifier, team: _Team) -> None:
     """A source that nothing names any more changes the lock, and `lock` takes it out."""
     amplifier("bundle", "lock")
-    amplifier("source", "add", "tool-web", str(team.module.folder))
+    amplifier("source", "add", "tool-tides", str(team.module.folder))
     result = amplifier("bundle", "lock", "--check")
     assert result.returncode == 1
     assert "not used any more" in result.stdout
@@ -133,7 +133,7 @@ def test_lock_check_sees_what_is_not_used_any_more(amplifier: Amplifier, team: _
 def test_module_of_the_settings_is_locked_too(amplifier: Amplifier, team: _Team) -> None:
     """What settings add to a bundle is pinned and updated with it."""
     amplifier("bundle", "clear")
-    assert amplifier("module", "add", "tool-web", "-s", f"{team.module.uri}@main").returncode == 0
+    assert amplifier("module", "add", "tool-tides", "-s", f"{team.module.uri}@main").returncode == 0
     assert amplifier("bundle", "lock", "--check").returncode == 1
     record = _json(amplifier("bundle", "lock", "--format", "json"))
     assert [pin["commit"] for pin in record["sources"].values()] == [team.commits[0]]
@@ -207,14 +207,14 @@ def test_module_update_leaves_bundles_alone(amplifier: Amplifier, team: _Team) -
     assert _answer(amplifier) == "1"
     team.commit_module("2")
     team.commit_bundle("2.0.0")
-    record = _json(amplifier("module", "update", "tool-web", "--yes", "--format", "json"))
+    record = _json(amplifier("module", "update", "tool-tides", "--yes", "--format", "json"))
     assert [one["status"] for one in record["sources"]] == ["newer"]
     assert len(record["changes"]) == 1
     assert _answer(amplifier) == "2"
     assert _json(amplifier("bundle", "current", "--format", "json"))["version"] == "1.0.0"
     result = amplifier("module", "update", "tool-wbe")
     assert result.returncode == 1
-    assert "did you mean 'tool-web'?" in result.stderr
+    assert "did you mean 'tool-tides'?" in result.stderr
 
 
 def test_update_covers_what_runs_here_and_says_how_to_update_itself(amplifier: Amplifier, team: _Team) -> None:
@@ -233,17 +233,17 @@ def test_source_that_is_gone_is_told(amplifier: Amplifier, team: _Team) -> None:
     team.module.folder.rename(team.module.folder.with_name("moved"))
     result = amplifier("bundle", "update", "--check")
     assert result.returncode == 1
-    assert "tool-web@main" in result.stdout
+    assert "tool-tides@main" in result.stdout
     assert _answer(amplifier) == "1"
 
 
 def test_fixed_commit_is_never_newer(amplifier: Amplifier, team: _Team) -> None:
     """A source that names a commit stays what it is."""
-    amplifier("source", "add", "tool-web", f"{team.module.uri}@{team.commits[0]}")
+    amplifier("source", "add", "tool-tides", f"{team.module.uri}@{team.commits[0]}")
     assert _answer(amplifier) == "1"
     team.commit_module("2")
     (check,) = _json(amplifier("update", "--check-only", "--format", "json"))
-    assert {one["status"] for one in check["sources"] if "tool-web" in one["uri"]} == {"fixed"}
+    assert {one["status"] for one in check["sources"] if "tool-tides" in one["uri"]} == {"fixed"}
 
 
 def test_all_goes_on_when_one_fails(amplifier: Amplifier, team: _Team, environment: dict[str, str]) -> None:

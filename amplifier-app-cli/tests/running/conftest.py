@@ -22,9 +22,8 @@ hooks:
 """
 
 #: Everything that can get onto standard output, at every time there is.
-NOISY = """\
-import atexit, ctypes, os, subprocess, sys, threading
-from amplifier_core import ToolResult
+_NOISE = """\
+import atexit, ctypes, os, subprocess, sys
 
 def shout(when):
     print("NOISE print", when)
@@ -37,6 +36,11 @@ def shout(when):
 
 shout("import")
 atexit.register(shout, "exit")
+"""
+
+_ECHO = """\
+import sys
+from amplifier_core import ToolResult
 
 class Echo:
     name = "echo"
@@ -91,7 +95,14 @@ def add_module(project: Path, environment: dict[str, str]) -> Callable[[str, str
 
 
 @pytest.fixture
+def echo(add_module: Callable[[str, str], None], free_tools: None) -> str:
+    """Return the lines of a bundle that add the tool `echo`."""
+    add_module("tool-echo", f"def shout(when): pass\n{_ECHO}")
+    return "tools:\n  - {module: tool-echo}\n"
+
+
+@pytest.fixture
 def noisy(add_module: Callable[[str, str], None], free_tools: None) -> str:
-    """Return the lines of a bundle that add the noisy tool."""
-    add_module("tool-noisy", NOISY)
+    """Return the lines of a bundle that add the tool `echo`, in a module that makes noise whenever it runs."""
+    add_module("tool-noisy", _NOISE + _ECHO)
     return "tools:\n  - {module: tool-noisy}\n"

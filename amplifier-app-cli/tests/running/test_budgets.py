@@ -43,10 +43,10 @@ def _log(result: subprocess.CompletedProcess[str]) -> list[dict[str, Any]]:
     [("turns", 1, 1), ("tokens", 50, 1), ("usd", 0.5, 1), ("tool_calls", 1, 2), ("seconds", 0.2, None)],
 )
 def test_each_limit_of_a_bundle_stops_the_run(
-    amplifier: Amplifier, scripted: Scripted, noisy: str, limit: str, value: float, asked: int | None
+    amplifier: Amplifier, scripted: Scripted, echo: str, limit: str, value: float, asked: int | None
 ) -> None:
     """Exit code 5, a last record that says so, and one event in the log with the limit and who used how much."""
-    bundle = scripted(f"turns: [{CALL}, {CALL}, {{text: too late}}]", noisy)
+    bundle = scripted(f"turns: [{CALL}, {CALL}, {{text: too late}}]", echo)
     text = Path(bundle).read_text(encoding="utf-8").replace("session:\n", f"session:\n  budget: {{{limit}: {value}}}\n")
     Path(bundle).write_text(text, encoding="utf-8")
     result = amplifier("run", "go", "--bundle", bundle, "--output-format", "json")
@@ -69,9 +69,9 @@ def test_each_limit_of_a_bundle_stops_the_run(
     assert {key: row[key] for key in used} == used
 
 
-def test_a_run_within_its_limits_is_not_stopped(amplifier: Amplifier, scripted: Scripted, noisy: str) -> None:
+def test_a_run_within_its_limits_is_not_stopped(amplifier: Amplifier, scripted: Scripted, echo: str) -> None:
     """Limits that are just enough let the run come to its end: its last answer comes after its last call."""
-    bundle = scripted(f"turns: [{CALL}, {{text: There., usage: {{input_tokens: 1}}}}]", noisy)
+    bundle = scripted(f"turns: [{CALL}, {{text: There., usage: {{input_tokens: 1}}}}]", echo)
     result = amplifier("run", "go", "--bundle", bundle, "--max-turns", "2", "--max-tool-calls", "1", "--max-usd", "1.5")
     assert (result.returncode, result.stdout) == (0, "There.\n"), result.stderr
     near = {line["data"]["limit"] for line in _log(result) if line["event"] == "budget:warning"}

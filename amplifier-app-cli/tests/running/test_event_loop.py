@@ -76,11 +76,11 @@ def test_a_run_that_was_told_to_stop_ends(
 
 @pytest.mark.parametrize("in_thread", [False, True])
 def test_a_run_that_has_its_answer_ends(
-    amplifier: Amplifier, scripted: Callable[..., str], stuck: str, in_thread: bool
+    amplifier_process: Amplifier, scripted: Callable[..., str], stuck: str, in_thread: bool
 ) -> None:
     """A tool that was given up on keeps nobody: the answer is printed, the exit code is that of success."""
     bundle = scripted(_turns(in_thread, "I go on."), stuck.replace("600", "0.2"))
-    result = amplifier("run", "go", "--bundle", bundle)
+    result = amplifier_process("run", "go", "--bundle", bundle)
     assert (result.returncode, result.stdout.strip()) == (0, "I go on.")
     assert "left behind" in result.stderr
 

@@ -84,18 +84,18 @@ def test_four_for_a_denied_prompt(
     ],
 )
 def test_five_for_a_limit(
-    amplifier: Amplifier, scripted: Scripted, noisy: str, flag: str, value: str, name: str
+    amplifier: Amplifier, scripted: Scripted, echo: str, flag: str, value: str, name: str
 ) -> None:
     """5: a limit was reached; which one, and how to go on, is told, and the session can go on."""
     slow = "{tool_calls: [{id: c0, name: echo, arguments: {wait: 0.3}}], usage: {input_tokens: 50, cost_usd: 1}}"
-    bundle = scripted(f"turns: [{slow}, {CALL}, {{text: too late}}]", noisy)
+    bundle = scripted(f"turns: [{slow}, {CALL}, {{text: too late}}]", echo)
     result = amplifier("run", "go", "--bundle", bundle, flag, value, "--json")
     assert result.returncode == 5, result.stderr
     last = json.loads(result.stdout.splitlines()[-1])
     assert (last["status"], last["exit_code"]) == ("budget_exhausted", 5)
     assert name in last["error"]
     assert f"amplifier run --resume {last['session_id']}" in result.stderr
-    scripted("turns: [{text: There.}]", noisy)
+    scripted("turns: [{text: There.}]", echo)
     again = amplifier("run", "--resume", last["session_id"], "go on", "--quiet")
     assert (again.returncode, again.stdout) == (0, "There.\n"), again.stderr
 

@@ -41,9 +41,9 @@ def _is_framed(records: list[dict[str, Any]]) -> None:
     assert records[-1]["session_id"] == records[0]["session_id"]
 
 
-def test_trace_pairs_results_by_call(amplifier: Amplifier, scripted: Scripted, noisy: str) -> None:
+def test_trace_pairs_results_by_call(amplifier: Amplifier, scripted: Scripted, echo: str) -> None:
     """Two calls of one tool at the same time keep their own results, in the order they were made."""
-    result = amplifier("run", "go", "--bundle", scripted(TWO_CALLS, noisy), "--output-format", "json-trace")
+    result = amplifier("run", "go", "--bundle", scripted(TWO_CALLS, echo), "--output-format", "json-trace")
     told = json.loads(result.stdout)
     trace = told["execution_trace"]
     assert [(call["tool_call_id"], call["arguments"]["word"]) for call in trace] == [("c1", "one"), ("c2", "two")]
@@ -67,9 +67,9 @@ def test_json_of_an_answer(amplifier: Amplifier, scripted: Scripted) -> None:
     assert "execution_trace" not in told
 
 
-def test_stream_of_an_answer(amplifier: Amplifier, scripted: Scripted, noisy: str) -> None:
+def test_stream_of_an_answer(amplifier: Amplifier, scripted: Scripted, echo: str) -> None:
     """`--json` is stream-json: the session first, then what happens, last status, usage and cost."""
-    result = amplifier("run", "go", "--bundle", scripted(TWO_CALLS, noisy), "--json")
+    result = amplifier("run", "go", "--bundle", scripted(TWO_CALLS, echo), "--json")
     records = _records(result.stdout)
     _is_framed(records)
     assert len(records[0]["session_id"]) == 36

@@ -45,6 +45,8 @@ def test_the_model_is_asked_for_the_form(amplifier: Amplifier, scripted: Callabl
     package.mkdir(parents=True)
     (package / "__init__.py").write_text(
         """
+from pathlib import Path
+
 class Nothing:
     name = "nothing"
     description = "Do nothing."
@@ -58,7 +60,7 @@ async def mount(coordinator, config=None):
         provider = next(iter(coordinator.get("providers").values()))
         complete = provider.complete
         async def noting(request, **more):
-            open("asked.json", "w").write(request.model_dump_json(by_alias=True))
+            Path("asked.json").write_text(request.model_dump_json(by_alias=True))
             return await complete(request, **more)
         provider.complete = noting
     coordinator.hooks.register("prompt:submit", before, name="asked")

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from amplifier_app_cli.ui.plain import on_one_line, plain, visible
@@ -30,7 +30,6 @@ def test_escapes_are_taken_out(text: str, shown: str) -> None:
 
 
 @given(st.text())
-@settings(deadline=None)
 def test_nothing_that_steers_is_left(text: str) -> None:
     """Whatever goes in, no control character but tab and newline comes out."""
     assert not [character for character in plain(text) if (ord(character) < 32 and character not in "\t\n")]
@@ -38,7 +37,6 @@ def test_nothing_that_steers_is_left(text: str) -> None:
 
 
 @given(st.text())
-@settings(deadline=None)
 def test_json_keeps_its_meaning(text: str) -> None:
     """Escaping what JSON leaves as it is changes nothing that the JSON says, and leaves no control character."""
     shown = printable_json(json.dumps([text], ensure_ascii=False))
@@ -67,7 +65,6 @@ def test_what_is_decided_on_is_shown_whole(text: str, shown: str) -> None:
 
 
 @given(st.text())
-@settings(deadline=None)
 def test_nothing_is_left_out(text: str) -> None:
     """Every character is there, as it is or written out, and none is left that cannot be seen."""
     shown = visible(text)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any, NamedTuple
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from amplifier_core import ModuleCoordinator
@@ -135,7 +135,6 @@ def innermost(owner: int, stack: tuple[Open, ...]) -> dict[str, str] | None:
     return next((scope.ids for scope in reversed(stack) if scope.owner == owner), None)
 
 
-@settings(max_examples=150)
 @given(st.lists(STEPS, min_size=1, max_size=4))
 def test_ids_never_leak_between_concurrent_tasks(programs: list[list[tuple[str, int]]]) -> None:
     """In every tree of spans, turns and tasks over several coordinators, an event carries its innermost scope's ids."""

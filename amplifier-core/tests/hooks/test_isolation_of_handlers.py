@@ -16,7 +16,7 @@ from amplifier_core.hooks import HookRegistry
 from amplifier_core.models import ContextInjection, HookResult
 
 #: No deadline: tests never judge a time.
-unhurried = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+unhurried = settings(suppress_health_check=[HealthCheck.too_slow])
 
 _json = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=3),

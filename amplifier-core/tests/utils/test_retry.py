@@ -10,7 +10,7 @@ import warnings
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from amplifier_core import utils
@@ -183,7 +183,6 @@ class TestComputeDelay:
         assert 0.5 <= min(delays) < 0.6
         assert 1.4 < max(delays) < 1.5
 
-    @settings(deadline=None)
     @given(
         initial=st.floats(0, 100),
         bound=st.floats(0, 1000),

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from amplifier_core import utils
@@ -252,13 +252,11 @@ def secrets_in(obj: Any) -> list[Any]:
 
 
 class TestProperties:
-    @settings(deadline=None)
     @given(trees)
     def test_no_secret_survives(self, tree: Any) -> None:
         """After redaction every sensitive key holds the marker."""
         assert all(secret == REDACTED for secret in secrets_in(redact_secrets(tree)))
 
-    @settings(deadline=None)
     @given(trees)
     def test_nothing_else_changes(self, tree: Any) -> None:
         """Ids, other keys, order and shape are untouched."""
@@ -266,7 +264,6 @@ class TestProperties:
         assert redacted == redacted_by_the_book(tree)
         assert repr(redacted) == repr(redacted_by_the_book(tree))
 
-    @settings(deadline=None)
     @given(trees)
     def test_input_is_not_mutated(self, tree: Any) -> None:
         """Neither function changes what it is given."""
@@ -275,13 +272,11 @@ class TestProperties:
         truncate_values(tree, 2)
         assert tree == before
 
-    @settings(deadline=None)
     @given(trees)
     def test_redaction_is_idempotent(self, tree: Any) -> None:
         """Redacting twice is redacting once."""
         assert redact_secrets(redact_secrets(tree)) == redact_secrets(tree)
 
-    @settings(deadline=None)
     @given(trees)
     def test_copies_share_no_container(self, tree: Any) -> None:
         """Emptying the copy leaves the original whole."""
@@ -299,7 +294,6 @@ class TestProperties:
                         item.clear()
         assert tree == before
 
-    @settings(deadline=None)
     @given(st.text(max_size=40), st.integers(0, 20))
     def test_truncated_text_begins_as_it_did(self, words: str, limit: int) -> None:
         """A cut text keeps its first characters and counts the rest."""

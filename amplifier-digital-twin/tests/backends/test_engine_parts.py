@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from amplifier_digital_twin.backends.calls import ask, stream
@@ -42,7 +42,6 @@ def spec(tmp_path: Path, **changes: Any) -> TwinSpec:
     return TwinSpec("dtu-0a1b2c3d", tmp_path, tmp_path, user=User(), hostname="twin", **given)
 
 
-@settings(deadline=None, max_examples=60)
 @given(st.dictionaries(_NAMES, _VALUES, max_size=5))
 def test_any_environment_passes_through_the_shell(environment: dict[str, str]) -> None:
     """A shell that reads the line has exactly these variables, and the command's input is whole."""

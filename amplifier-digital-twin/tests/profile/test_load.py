@@ -16,7 +16,7 @@ from amplifier_digital_twin.profile.load import load, load_profile, parse_variab
 
 #: What is the author's own: names of variables, and JSON to compare with.
 _FREE = {"environment", "expect_json", "stdout_json", "vars"}
-_PROPERTY = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+_PROPERTY = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def _places(data: Any, keys: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:

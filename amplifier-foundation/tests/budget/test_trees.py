@@ -278,7 +278,7 @@ class Tree:
         return limits.get(name, Decimal("Infinity"))
 
 
-@settings(deadline=None, max_examples=120, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(_roots)
 def test_no_tree_passes_a_limit_by_more_than_the_calls_in_flight(session: Session) -> None:
     """Children side by side and in processes, retries, hooks' calls, time, cancellations: limits hold, all adds up."""

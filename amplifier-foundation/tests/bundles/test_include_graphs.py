@@ -100,7 +100,6 @@ def _reached(graph: Graph) -> set[int]:
 
 
 @given(graph=_TREES, spelling=_SPELLINGS)
-@settings(max_examples=60, deadline=None)
 async def test_every_graph_without_cycles_composes_in_order(make_place: Any, graph: Graph, spelling: Spelling) -> None:
     """Chains, diamonds and repeated includes give the plan of the written rule, whatever the folders and spellings."""
     bundle = await _load(make_place, graph, spelling)
@@ -110,7 +109,6 @@ async def test_every_graph_without_cycles_composes_in_order(make_place: Any, gra
 
 
 @given(graph=_GRAPHS, spelling=_SPELLINGS)
-@settings(max_examples=80, deadline=None)
 async def test_every_graph_ends_and_its_faults_are_named(make_place: Any, graph: Graph, spelling: Spelling) -> None:
     """Any graph loads or ends in an error: each missing file and some cycle is named with file and line."""
     missing = {
@@ -143,7 +141,6 @@ def _check_chains(graph: Graph, text: str) -> None:
 
 
 @given(graph=_GRAPHS)
-@settings(max_examples=40, deadline=None)
 async def test_allowed_to_be_missing_every_graph_loads(make_place: Any, graph: Graph) -> None:
     """With `allow_missing` every graph gives a bundle, with each reachable file in it and a warning per fault."""
     bundle = await _load(make_place, graph, allow_missing=True)
@@ -153,7 +150,7 @@ async def test_allowed_to_be_missing_every_graph_loads(make_place: Any, graph: G
 
 
 @given(graph=_TREES)
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 async def test_loading_twice_gives_the_same(make_place: Any, graph: Graph) -> None:
     """The order in which files are read at once never shows: two loads are equal down to warnings and layers."""
     one, other = await _load(make_place, graph), await _load(make_place, graph)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from amplifier_foundation.documents import parse_document
@@ -166,7 +166,6 @@ _COMMAND = st.text(
 ).filter(lambda text: text.strip() != "")
 
 
-@settings(deadline=None, max_examples=100)
 @given(command=_COMMAND, reason=_TEXT)
 def test_every_rule_survives_the_way_through_a_file(
     tmp_path_factory: pytest.TempPathFactory, command: str, reason: str

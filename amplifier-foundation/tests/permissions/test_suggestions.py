@@ -149,7 +149,7 @@ def test_no_questions_no_rules(load: Load, project: Path) -> None:
 _COMMANDS = ["make", "make test", "ls", "ls -l", "git push", "rm x", "make; ls", "ls > out", "git push && rm x", "$X"]
 
 
-@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.tuples(st.sampled_from(_COMMANDS), st.booleans()), max_size=25))
 def test_proposed_rules_allow_nothing_that_was_denied(tmp_path: Path, past: list[tuple[str, bool]]) -> None:
     """Whatever was granted and refused, with all proposed rules every refused action is still not allowed."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from amplifier_foundation.paths import Home
@@ -78,7 +78,6 @@ def _strictness(permissions: Permissions) -> list[int]:
     return [STRICTNESS[permissions.judge(action, details).verdict] for action, details in _DETAILS]
 
 
-@settings(deadline=None, max_examples=150)
 @given(mine=_files, theirs=_files, local=_files)
 def test_untrusted_files_never_loosen(mine: list[Any], theirs: list[Any], local: list[Any]) -> None:
     """With the files of an untrusted project, every verdict is as strict as without them, or stricter."""
@@ -90,7 +89,6 @@ def test_untrusted_files_never_loosen(mine: list[Any], theirs: list[Any], local:
     assert all(after >= before for before, after in zip(_strictness(without), _strictness(with_them), strict=True))
 
 
-@settings(deadline=None, max_examples=100)
 @given(mine=_files, broken=st.lists(_broken, min_size=1, max_size=3))
 def test_bad_entries_never_loosen(mine: list[Any], broken: list[Any]) -> None:
     """An entry that cannot be read makes no verdict milder, not even in the user's own file."""
@@ -99,7 +97,6 @@ def test_bad_entries_never_loosen(mine: list[Any], broken: list[Any]) -> None:
     assert all(after >= before for before, after in zip(_strictness(without), _strictness(with_them), strict=True))
 
 
-@settings(deadline=None, max_examples=100)
 @given(mine=_files, theirs=_files)
 def test_denials_are_absolute(mine: list[Any], theirs: list[Any]) -> None:
     """What one set of rules denies by a rule, no other rules beside it make milder."""
@@ -113,7 +110,6 @@ def test_denials_are_absolute(mine: list[Any], theirs: list[Any]) -> None:
             assert both.judge(action, details).verdict == "deny"
 
 
-@settings(deadline=None, max_examples=100)
 @given(mine=_files)
 def test_the_verdict_is_that_of_the_strictest_part(mine: list[Any]) -> None:
     """No part of an action is stricter than the whole."""

@@ -242,7 +242,7 @@ _ANSWERS = st.one_of(
 )
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=25)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(_ANSWERS, min_size=2, max_size=2))
 async def test_only_a_yes_is_one(tmp_path_factory: pytest.TempPathFactory, answers: list[Any]) -> None:
     """Whatever is answered: there is one question, and the call runs only when its answer is what the kernel takes

@@ -5,7 +5,7 @@ import stat
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from amplifier_foundation.sessions.checkpoints import (
@@ -256,7 +256,6 @@ def _snapshot(folder: Path) -> dict[str, object]:
     }
 
 
-@settings(max_examples=60, deadline=None)
 @given(steps=st.lists(_WRITE | _BACK | _UNDO | _TURN, max_size=14))
 def test_any_sequence_of_writes_and_restores_gives_back_the_exact_bytes(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[object, ...]]

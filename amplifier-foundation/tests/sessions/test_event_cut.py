@@ -72,7 +72,7 @@ async def test_each_message_is_there_from_the_event_that_makes_it(tmp_path: Path
 ROUNDS = st.lists(st.lists(st.integers(0, 3), min_size=1, max_size=3), max_size=2)
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(turns=st.lists(ROUNDS, min_size=1, max_size=3), same=st.booleans())
 async def test_cuts_fit_sessions_that_really_ran(ran_session: Run, turns: list[Any], same: bool) -> None:
     """Whatever a session does, every event has the messages that the context had, or that events had announced."""

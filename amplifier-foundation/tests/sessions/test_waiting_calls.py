@@ -35,7 +35,7 @@ _CALLS = st.builds(
     st.just("2026-01-01T00:00:00.000+00:00"),
     st.lists(_QUESTIONS, min_size=1, max_size=2).map(tuple),
 )
-_with_files = settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+_with_files = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def _call(name: str = "c1", prompt: str = "Allow process.exec?", **tool_input: Any) -> WaitingCall:

@@ -143,7 +143,7 @@ def test_a_lie_about_the_size_is_found_out(tmp_path: Path) -> None:
         unpack(path, tmp_path / "to", "x")
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_a_damaged_archive_is_an_error_of_ours(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
     """Whatever bytes are changed, it is unpacked or refused: no other failure, and nothing beside the folder."""

@@ -64,7 +64,6 @@ def _script(tree: Any, module: str) -> None:
 )
 @settings(
     max_examples=12,
-    deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
     phases=[Phase.explicit, Phase.generate],
 )

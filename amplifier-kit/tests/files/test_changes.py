@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from amplifier_kit.files import Change, FileError, Roots, Snapshot, Stopped, apply_changes, check_writable, reach
@@ -174,7 +174,6 @@ def test_several_files_change_together(project: Path, stop: threading.Event) -> 
     assert _tree(project) == {"new": b"3", "changed": b"4"}
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     olds=st.lists(st.none() | st.binary(max_size=9), min_size=2, max_size=5),
     data=st.data(),

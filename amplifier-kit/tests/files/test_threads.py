@@ -57,7 +57,7 @@ def test_a_dead_disk_does_not_hold_up_the_exit() -> None:
     assert "TimeoutError" in done.stderr
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(orders=st.lists(st.permutations(["a", "b", "c"]), min_size=2, max_size=6))
 def test_nobody_waits_in_a_circle(orders: list[list[str]]) -> None:
     """Several files are taken in one order, whatever order they are asked for in, and one at a time."""

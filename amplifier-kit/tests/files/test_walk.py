@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from amplifier_kit.files import FileError, reach
@@ -177,7 +177,6 @@ def test_no_descriptor_is_left(folder: Path) -> None:
 NAMES = st.sampled_from(["a", "b", "c", "..", ".", "up", "abs", "self", "out"])
 
 
-@settings(max_examples=150, deadline=None)
 @given(parts=st.lists(NAMES, min_size=1, max_size=7))
 def test_the_place_is_where_the_system_says(tmp_path_factory: pytest.TempPathFactory, parts: list[str]) -> None:
     """Whatever mixture of names, dots and links: what exists is found where the system itself finds it."""

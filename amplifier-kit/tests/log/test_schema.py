@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError
@@ -62,7 +62,6 @@ def test_every_kind_of_line_is_valid(tmp_path: Path, messages: Callable[..., lis
     assert written[-1]["dropped"] == 1
 
 
-@settings(max_examples=100)
 @given(
     st.dictionaries(
         st.text(max_size=6) | st.sampled_from(["$blob", "$list", "$literal", "messages"]),

@@ -7,7 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from amplifier_kit.log.blobs import LIMIT, BlobStore
@@ -67,7 +67,6 @@ def sizes(value: Any) -> list[int]:
     return [len(encode(item)) for item in inside] + [size for item in inside for size in sizes(item)]
 
 
-@settings(max_examples=150)
 @given(payloads)
 def test_every_payload_comes_back(payload: dict[str, Any]) -> None:
     """Large values at any depth, and objects that look like references, are what they were."""
@@ -76,7 +75,6 @@ def test_every_payload_comes_back(payload: dict[str, Any]) -> None:
         assert written.read(written.write(payload)) == payload
 
 
-@settings(max_examples=150)
 @given(payloads)
 def test_nothing_large_stays_in_the_line(payload: dict[str, Any]) -> None:
     """No value in a line has more than 4 kB, at any depth."""
@@ -91,7 +89,6 @@ edits = st.lists(
 )
 
 
-@settings(max_examples=120)
 @given(st.lists(messages, min_size=1, max_size=12), edits)
 def test_every_history_comes_back(history: list[dict[str, Any]], edits: list[tuple[int, Any, bool, int]]) -> None:
     """A history that grows, loses its end, or is cut anywhere is whole in every line that has it."""

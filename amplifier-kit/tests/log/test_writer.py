@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from amplifier_core.testing import MockCoordinator
@@ -332,7 +332,6 @@ def test_another_file_name(tmp_path: Path, record: Make) -> None:
     assert [line.data["name"] for line in read_log(tmp_path / "b.jsonl")] == ["b.jsonl"]
 
 
-@settings(max_examples=30)
 @given(st.binary(max_size=300))
 def test_whatever_the_file_ends_with(tail: bytes) -> None:
     """After any rubbish at the end of a log, the next line stands alone and the number goes on."""

@@ -106,11 +106,7 @@ def is_listed(call: list[str], segments: list[Segment]) -> bool:
 
 
 @given(LINES)
-@settings(
-    max_examples=300,
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 def test_bash_runs_nothing_that_is_not_listed(stage: Stage, command: str) -> None:
     """What bash runs and writes for a line without opaque parts is among its segments and redirects."""
     segments = ShellParse().segments(command)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from amplifier_kit.policy import Facts, Rule, RuleSet, facts, parse_rules, suggest
@@ -110,7 +110,6 @@ def test_rules_behind_never_loosen_what_is_denied(front: list[Rule], behind: lis
 
 
 @given(st.lists(rules(), max_size=8), COMPOSITIONS, SIMPLE, SIMPLE)
-@settings(max_examples=400)
 def test_composition_is_never_looser_than_its_parts(
     given_rules: list[Rule], form: str, first: str, second: str
 ) -> None:
@@ -135,7 +134,6 @@ def test_suggested_rules_grant_what_they_show(given_rules: list[Rule], what: Fac
 
 
 @given(st.lists(rules(), max_size=8), st.one_of(SIMPLE, st.builds(str.format, COMPOSITIONS, SIMPLE, SIMPLE)))
-@settings(max_examples=300)
 def test_rule_about_other_files_asks_for_no_command_whose_files_are_known(given_rules: list[Rule], line: str) -> None:
     """A denied path changes nothing for a line that opens only files that can be told."""
     what = facts("process.exec", {"tool_name": "bash", "command": line}, PROJECT)
@@ -157,7 +155,6 @@ ENTRIES = st.one_of(VALUES, st.dictionaries(KEYS, VALUES | TEXTS, max_size=5))
 
 
 @given(st.one_of(VALUES, st.lists(ENTRIES, max_size=4)))
-@settings(max_examples=400)
 def test_reading_rules_never_raises(data: object) -> None:
     """Whatever a file contains, it is read, and what is wrong has a place."""
     found, problems = parse_rules(data, lambda index, key: f"f:{index}:{key}")
@@ -166,7 +163,6 @@ def test_reading_rules_never_raises(data: object) -> None:
 
 
 @given(st.lists(ENTRIES, max_size=4), st.dictionaries(KEYS, VALUES | TEXTS, max_size=5), actions())
-@settings(max_examples=400)
 def test_bad_entry_that_restricts_never_fails_open(data: list[object], entry: dict[str, object], what: Facts) -> None:
     """An entry that is no good rule, and would not have allowed, leaves nothing of its action allowed."""
     bad = {key: value for key, value in entry.items() if key != "action"} | {"verdict": "deny", "unknown": 1}
@@ -176,7 +172,6 @@ def test_bad_entry_that_restricts_never_fails_open(data: list[object], entry: di
 
 
 @given(st.text(max_size=60))
-@settings(max_examples=300)
 def test_any_text_is_judged(text: str) -> None:
     """No text makes the judgement raise, and none that is not understood is allowed by a rule that names commands."""
     rule_set = RuleSet.from_rules([Rule("allow", command="*")], PROJECT)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from amplifier_kit.policy import Rule, RuleSet, facts, parse_rules
@@ -158,7 +158,6 @@ _PIECES = (
 _PATTERNS = st.lists(st.sampled_from(_PIECES), max_size=6).map(lambda pieces: "tool" + "".join(pieces))
 
 
-@settings(deadline=None, max_examples=500)
 @given(pattern=_PATTERNS | _PATTERNS.map(" {}".format), verdict=st.sampled_from(["allow", "ask", "deny"]))
 def test_every_command_that_is_not_reported_can_match(pattern: str, verdict: str) -> None:
     """For each rule that is taken without a word there is a line that it judges."""
@@ -176,7 +175,6 @@ _PARTS = st.sampled_from(
 )
 
 
-@settings(deadline=None, max_examples=500)
 @given(parts=st.lists(_PARTS, min_size=1, max_size=5), verdict=st.sampled_from(["allow", "ask", "deny"]))
 def test_every_path_that_is_not_reported_can_match(parts: list[str], verdict: str) -> None:
     """For each path of a rule that is taken without a word there is a file that it judges."""
@@ -200,7 +198,6 @@ _HOSTS = st.lists(
 ).map("".join)
 
 
-@settings(deadline=None, max_examples=500)
 @given(pattern=_HOSTS, verdict=st.sampled_from(["allow", "ask", "deny"]))
 def test_every_host_that_is_not_reported_can_match(pattern: str, verdict: str) -> None:
     """For each host of a rule that is taken without a word there is one that it judges."""

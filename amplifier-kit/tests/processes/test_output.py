@@ -64,7 +64,7 @@ def test_a_line_that_is_too_long_is_cut_by_characters(folder: OutputFolder) -> N
     output.close()
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(chunks=st.lists(st.binary(max_size=60)), limit=st.integers(1, 150))
 def test_any_output(tmp_path: Path, chunks: list[bytes], limit: int) -> None:
     """Whatever comes in whatever pieces: all of it is shown or in the file, and memory and text are bounded."""

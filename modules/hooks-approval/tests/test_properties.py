@@ -145,7 +145,7 @@ async def broken_rules(case: Case, run: Any, person: Any) -> list[str]:
     return [rule for rule, holds in rules.items() if not holds]
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(CASES)
 async def test_nothing_runs_that_may_not(run: Any, person: Any, case: Case) -> None:
     """Deny is absolute, ask is a floor, a person is asked at most once, and only a clear yes is one."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from difflib import SequenceMatcher
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from amplifier_kit.files import FileError, decode
@@ -114,7 +114,6 @@ def test_white_space_that_can_be_told() -> None:
 WORDS = st.lists(st.sampled_from(["a", "b", "c", "", " d", "+e", "-f", "@@ g", "*** h"]), max_size=10)
 
 
-@settings(max_examples=300, deadline=None)
 @given(old=WORDS, new=WORDS, newline=st.sampled_from(["\n", "\r\n"]))
 def test_a_diff_of_two_texts_makes_one_the_other(old: list[str], new: list[str], newline: str) -> None:
     """A patch with the whole file as context turns any text into any other, whatever its lines look like."""

@@ -6,7 +6,7 @@ import asyncio
 import time
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from amplifier_core import ToolResult
@@ -69,7 +69,6 @@ async def side_by_side(works: list[str]) -> tuple[list[ToolResult], list[tuple[s
     return await asyncio.gather(*calls), events
 
 
-@settings(max_examples=30, deadline=None)
 @given(st.lists(st.sampled_from(sorted(ENDS)), min_size=1, max_size=12))
 def test_every_child_has_one_end_of_its_own(works: list[str]) -> None:
     """Each call has its own result, at most one start, exactly one end, and one child that no other call has."""

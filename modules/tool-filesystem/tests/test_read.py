@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from amplifier_module_tool_filesystem import _lines
@@ -186,7 +186,6 @@ async def test_wrong_input_is_told(desk: Any, wrong: dict[str, Any]) -> None:
 TEXTS = st.text(st.sampled_from("ab\n\r\né�😀 "), max_size=40)
 
 
-@settings(max_examples=200, deadline=None)
 @given(text=TEXTS, offset=st.integers(1, 8), limit=st.integers(1, 8), chunk=st.integers(1, 5))
 def test_windows_are_what_lines_are(
     tmp_path_factory: pytest.TempPathFactory, text: str, offset: int, limit: int, chunk: int

@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from amplifier_core.testing import MockCoordinator
@@ -37,7 +37,6 @@ rule_files = st.dictionaries(
 
 
 @pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
-@settings(deadline=None, max_examples=40)
 @given(files=st.sets(paths, min_size=1, max_size=10), rules=rule_files)
 async def test_same_as_git(files: set[str], rules: dict[str, str]) -> None:
     """The files listed are those that git would add, for any rules in any folders."""

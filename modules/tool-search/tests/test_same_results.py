@@ -236,7 +236,7 @@ class Both:
         return answers["rg"], answers["python"]
 
 
-SETTINGS = settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.too_slow])
+SETTINGS = settings(suppress_health_check=[HealthCheck.too_slow])
 
 
 @SETTINGS

@@ -250,7 +250,7 @@ JSON = st.none() | st.booleans() | st.integers() | st.text(max_size=10) | st.lis
 
 
 @given(st.dictionaries(st.sampled_from(["skill_name", "list", "search", "info", "x"]), JSON))
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=50)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 async def test_no_input_raises(start: Any, given_input: dict[str, Any]) -> None:
     """Whatever a model sends, there is a result."""
     result = await (await start()).execute(given_input)

@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from amplifier_digital_twin.errors import TwinError
@@ -23,7 +23,6 @@ def is_possible(paths: set[bytes]) -> bool:
     return not any(other.startswith(path + b"/") for path in paths for other in paths)
 
 
-@settings(max_examples=25, deadline=None)
 @given(st.sets(PATHS, max_size=8), st.sampled_from(["sha1", "sha256"]))
 def test_trees_are_those_of_git(paths: set[bytes], object_format: str) -> None:
     """The tree has the name that git gives it; contradictions are refused."""
