@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
 from amplifier_kit.policy.glob import compiled
-from amplifier_kit.policy.places import folded, followed, pattern_parts
+from amplifier_kit.policy.places import folded, pattern_parts, restricted_forms
 from amplifier_kit.policy.rule import Rule
 
 _READ: Final = "filesystem.read"
@@ -76,12 +76,10 @@ def _fits(rule: Rule, actions: tuple[str, ...], tool: str) -> bool:
     return rule.action is None or any(compiled(rule.action).match(action) for action in actions)
 
 
-def _forms(rule: Rule, project: Path, home: Path | None) -> Iterator[_Pattern]:
-    """Yield a rule's pattern as it is written and with its links followed: a place is meant by whatever name."""
-    if rule.path is not None:
-        parts = pattern_parts(rule.path, project, home)
-        for form in (parts, followed(parts)):
-            yield tuple(map(folded, form))
+def _forms(rule: Rule, project: Path, home: Path | None) -> set[_Pattern]:
+    if rule.path is None:
+        return set()
+    return restricted_forms(pattern_parts(rule.path, project, home), is_exact=rule.is_exact)
 
 
 def _advanced(state: _State, name: str) -> _State:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from amplifier_kit.policy.glob import compiled, literal_prefix, longest_text
 from amplifier_kit.policy.hosts import normal_host
 from amplifier_kit.policy.part import Part
-from amplifier_kit.policy.places import folded, followed, path_matches, pattern_parts, prefix_of
+from amplifier_kit.policy.places import folded, path_matches, pattern_parts, prefix_of, restricted_forms
 from amplifier_kit.policy.rule import Rule
 from amplifier_kit.policy.segment import HOLE, Segment
 from amplifier_kit.policy.whole_line import spans_commands
@@ -57,12 +57,7 @@ class RuleIndex:
             )
 
     def _add_place(self, rule: Rule, parts: tuple[str, ...]) -> None:
-        forms = {parts}
-        if rule.verdict != "allow":
-            # A rule that restricts means a place by whatever name, whether or not it is a link, and what lies below.
-            if not rule.is_exact and parts and literal_prefix(parts[-1]) == parts[-1]:
-                parts = (*parts, "**")
-            forms = {tuple(map(folded, form)) for form in (parts, followed(parts))}
+        forms = {parts} if rule.verdict == "allow" else restricted_forms(parts, is_exact=rule.is_exact)
         for form in forms:
             self._places.setdefault(prefix_of(form), []).append(_Place(form, rule))
 

@@ -102,6 +102,17 @@ def followed(parts: tuple[str, ...]) -> tuple[str, ...]:
     return (*(escaped(part) for part in os.path.realpath(start).split("/") if part), *parts[plain:])
 
 
+def restricted_forms(parts: tuple[str, ...], *, is_exact: bool) -> set[tuple[str, ...]]:
+    """Return the folded patterns that a restricting rule stands for.
+
+    It restricts a place by every name, whether or not the place is a link, and, when it names a folder without
+    wildcards and is not exact, everything below it.
+    """
+    if not is_exact and parts and literal_prefix(parts[-1]) == parts[-1]:
+        parts = (*parts, "**")
+    return {tuple(map(folded, form)) for form in (parts, followed(parts))}
+
+
 def _plain(part: str) -> str | None:
     """Return the text that a part of a pattern stands for, when it stands for one only."""
     text = re.sub(r"\[([*?\[])\]", r"\1", part)

@@ -141,9 +141,9 @@ def test_within_a_place_only_its_questions_are_answered(
         ("", False),
     ],
 )
-@pytest.mark.parametrize("pattern", ["secrets/**", "alias/**"])
+@pytest.mark.parametrize("pattern", ["secrets/**", "alias/**", "secrets", "alias"])
 def test_a_folder_and_what_is_below(project: Path, pattern: str, path: str, hides: bool) -> None:
-    """A rule about everything in a folder hides the folder too, under each name that it is known by."""
+    """A rule about a folder, or everything in it, hides both, under each name that the folder is known by."""
     is_hidden = hidden_places([Rule("deny", path=pattern)], project, "grep")
     assert is_hidden is not None
     assert is_hidden(f"{project}/{path}") is (hides and (not path.startswith("alias") or pattern.startswith("alias")))
