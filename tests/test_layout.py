@@ -343,6 +343,7 @@ def test_make_dist_builds_with_these_flags() -> None:
     assert f"build --quiet {' '.join(BUILD_FLAGS)} --out-dir dist" in makefile
 
 
+@pytest.mark.system
 def test_the_wheels_are_what_the_pins_ask_for(distributions: Path) -> None:
     """There is a wheel and a source archive of every package, and they satisfy each other's pins."""
     wheels = {_requirement_name(m["Name"]): m for m in map(_wheel_metadata, distributions.glob("*.whl"))}
@@ -359,6 +360,7 @@ def test_the_wheels_are_what_the_pins_ask_for(distributions: Path) -> None:
     assert len(always) == len(MEMBERS)
 
 
+@pytest.mark.system
 def test_the_kernel_wheel_is_whole(distributions: Path) -> None:
     """The kernel's wheel has every source file, its type marker, the command and the pytest plugin."""
     with zipfile.ZipFile(next(distributions.glob("amplifier_core-*.whl"))) as archive:

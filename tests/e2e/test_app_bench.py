@@ -10,6 +10,7 @@ import pytest
 Load = Callable[[str], ModuleType]
 
 
+@pytest.mark.system
 def test_the_program_is_measured_beside_its_floor(load: Load) -> None:
     """One round gives the three rows, each with a value, a target and a verdict."""
     rows = load("app_run").measure(1)

@@ -360,6 +360,7 @@ CHECKS: dict[str, Callable[[Machine, Step, str], None]] = {
 }
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("section", _sections())
 def test_a_section_of_the_page_does_what_it_says(section: str, machine: Machine) -> None:
     """The commands of a section, as they stand there, install, upgrade and remove the product in an empty home."""

@@ -6,11 +6,14 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import ModuleType
 
+import pytest
+
 from amplifier_kit.log import SessionLog
 
 KILLS = 20
 
 
+@pytest.mark.system
 def test_a_killed_run_leaves_every_line_it_wrote(load: Callable[[str], ModuleType]) -> None:
     """Killed at any moment: no line is lost or cut but the last, the log can be reopened, the next run works."""
     run_kills = load("run_kills")

@@ -6,9 +6,12 @@ from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
+import pytest
+
 SCRIPT = Path(__file__).resolve().parents[2] / "benchmarks" / "long_session.py"
 
 
+@pytest.mark.system
 def test_nothing_grows_faster_than_the_conversation() -> None:
     """Over 200 turns the log and the transcript grow evenly, and memory by the conversation alone."""
     done = subprocess.run(

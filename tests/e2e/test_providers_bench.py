@@ -9,6 +9,7 @@ import pytest
 Load = Callable[[str], ModuleType]
 
 
+@pytest.mark.system
 def test_every_provider_is_measured_beside_its_sdk(load: Load) -> None:
     """Each provider has the times of its tokens and streams at once; what has a target has a verdict."""
     providers = load("providers")

@@ -6,6 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 from types import ModuleType
 from typing import Any
 
+import pytest
+
 KILLS = 20
 
 USER: dict[str, Any] = {"role": "user", "content": "go"}
@@ -18,6 +20,7 @@ RESULT: dict[str, Any] = {"role": "tool", "tool_call_id": "c", "name": "pages", 
 LOST: dict[str, Any] = {**RESULT, "content": "lost", "metadata": {"synthetic": True}}
 
 
+@pytest.mark.system
 def test_a_killed_session_is_resumed_with_all_it_had(load: Callable[[str], ModuleType]) -> None:
     """Killed at any moment, also while it is resumed: nothing is forgotten, all calls are paired, the turn works."""
     resume_kills = load("resume_kills")

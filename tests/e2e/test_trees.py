@@ -30,6 +30,7 @@ def trees(load: Callable[[str], ModuleType], monkeypatch: pytest.MonkeyPatch) ->
     return program
 
 
+@pytest.mark.system
 def test_children_at_once_mix_nothing_up_and_leave_nothing_behind(trees: ModuleType, tmp_path: Path) -> None:
     """Some of them stopped on the way: no ledger, log, configuration or contribution of another, no task, no file."""
     options = argparse.Namespace(at_once=30, in_a_row=5, batches=1, batch=10)
@@ -40,6 +41,7 @@ def test_children_at_once_mix_nothing_up_and_leave_nothing_behind(trees: ModuleT
     assert "| 30 |" in trees.describe(counted)
 
 
+@pytest.mark.system
 def test_what_is_mixed_up_is_noticed(trees: ModuleType, tmp_path: Path) -> None:
     """The check can fail: a child that is looked at as another one is wrong in its ledger, its notes and its tool."""
     options = argparse.Namespace(at_once=2, in_a_row=0, batches=0, batch=0)
@@ -58,6 +60,7 @@ def _mark(folder: Path) -> Any:
     return json.loads((folder / "metadata.json").read_text())["config"]["session"]["metadata"].get("mark")
 
 
+@pytest.mark.system
 def test_a_killed_tree_goes_on_where_it_was(load: Callable[[str], ModuleType], tmp_path: Path) -> None:
     """Killed at any moment: what was finished is not done again, and every call gets its answer."""
     tree_kills = load("tree_kills")

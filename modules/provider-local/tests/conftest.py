@@ -13,6 +13,7 @@ from amplifier_core.testing import MockCoordinator
 from amplifier_kit.local_model import INSTALL_COMMAND, find_local_model, local_model_folder
 from amplifier_module_provider_local import LocalProvider
 
+HERE = Path(__file__).parent
 MakeProvider = Callable[..., LocalProvider]
 
 
@@ -22,6 +23,13 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "home"
     monkeypatch.setenv("AMPLIFIER_HOME", str(folder))
     return folder
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run what asks the real model in the system lane."""
+    for item in items:
+        if item.path.parent == HERE and "weights" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.system)
 
 
 @pytest.fixture
@@ -38,7 +46,7 @@ def weights(home: Path) -> Path:
         local_model_folder(home).symlink_to(Path(given).resolve())
     found = find_local_model(home)
     if found.engine is None or found.weights is None:
-        assert given is None, f"AMPLIFIER_TEST_MODEL is {given}, and there is no model in it: `make test` installs it"
+        assert given is None, f"AMPLIFIER_TEST_MODEL is {given}, and there is no model in it: `make test-system` installs it"
         pytest.skip(
             f"the real model is neither in this environment nor named by AMPLIFIER_TEST_MODEL ({INSTALL_COMMAND})"
         )
