@@ -52,7 +52,8 @@ $(MODEL)/.ready: constraints.txt | $(BIN)/python
 
 OTHER_USER_TESTS := amplifier-kit/tests/sandbox modules/tool-bash/tests/test_sandbox.py \
 	modules/tool-mcp/tests/test_confinement.py amplifier-digital-twin/tests/crossing
-PYTEST := AMPLIFIER_TEST_MODEL=$(CURDIR)/$(MODEL) $(BIN)/python -m pytest
+# Where PYTHONDONTWRITEBYTECODE is set, every worker and every process of a test would compile the sources again.
+PYTEST := env -u PYTHONDONTWRITEBYTECODE AMPLIFIER_TEST_MODEL=$(CURDIR)/$(MODEL) $(BIN)/python -m pytest
 
 test: $(VENV)/.ready system ## run the tests that every change needs, in minutes
 	$(PYTEST) -n 4 --dist worksteal -m "not system"

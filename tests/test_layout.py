@@ -273,29 +273,6 @@ def test_the_kernel_has_no_default_path(path: Path) -> None:
 
 # The kernel is small
 
-#: Session with its six phases, coordinator, hooks, loader, events, cancellation.
-MECHANISMS = ["session", "_session_init", "coordinator", "hooks", "loader", "events", "cancellation"]
-MECHANISM_LINES = 2000
-FILE_LINES = 400
-
-
-def _lines(path: Path) -> int:
-    return len(path.read_text(encoding="utf-8").splitlines())
-
-
-def test_the_mechanisms_can_be_read_in_an_afternoon() -> None:
-    """The six mechanisms have at most 2,000 lines together."""
-    sizes = {name: _lines(KERNEL / f"{name}.py") for name in MECHANISMS}
-    assert sum(sizes.values()) <= MECHANISM_LINES, sizes
-
-
-@pytest.mark.parametrize("path", _kernel_files(), ids=_name)
-def test_a_long_file_says_why(path: Path) -> None:
-    """A file of more than 400 lines states the reason in its docstring."""
-    if _lines(path) > FILE_LINES:
-        docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
-        assert re.search(r"\b(lines|long|one file)\b", docstring), f"{_lines(path)} lines and no reason"
-
 
 # Licence and distribution
 
