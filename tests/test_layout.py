@@ -271,9 +271,6 @@ def test_the_kernel_has_no_default_path(path: Path) -> None:
     assert set(variables) <= {'"AMPLIFIER_MODULES"'}, variables
 
 
-# The kernel is small
-
-
 # Licence and distribution
 
 
