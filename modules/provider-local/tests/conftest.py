@@ -46,7 +46,9 @@ def weights(home: Path) -> Path:
         local_model_folder(home).symlink_to(Path(given).resolve())
     found = find_local_model(home)
     if found.engine is None or found.weights is None:
-        assert given is None, f"AMPLIFIER_TEST_MODEL is {given}, and there is no model in it: `make test-system` installs it"
+        assert given is None, (
+            f"AMPLIFIER_TEST_MODEL is {given}, and there is no model in it: `make test-system` installs it"
+        )
         pytest.skip(
             f"the real model is neither in this environment nor named by AMPLIFIER_TEST_MODEL ({INSTALL_COMMAND})"
         )
