@@ -16,9 +16,9 @@ from amplifier_module_context_persistent import PersistentContextManager
 README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
 
 
-def with_context(plan: dict[str, Any], **config: Any) -> dict[str, Any]:
+def with_context(counting_plan: dict[str, Any], **config: Any) -> dict[str, Any]:
     context = {"module": "context-persistent", "config": config}
-    return {**plan, "session": {**plan["session"], "context": context}}
+    return {**counting_plan, "session": {**counting_plan["session"], "context": context}}
 
 
 def user(text: str) -> dict[str, Any]:
@@ -36,12 +36,14 @@ async def contents(context: PersistentContextManager) -> list[Any]:
     return [message["content"] for message in await context.get_messages()]
 
 
-async def test_the_plan_of_the_readme_runs(plan: dict[str, Any]) -> None:
+async def test_the_plan_of_the_readme_runs(counting_plan: dict[str, Any]) -> None:
     """The entry that the page shows keeps the session where it says, with the memory it names."""
     Path("AGENTS.md").write_text("Be brief.", encoding="utf-8")
     [block] = re.findall(r"```json\n(.*?)```", README, flags=re.DOTALL)
     shown = json.loads(block)
-    async with AmplifierSession({**plan, "session": {**plan["session"], **shown["session"]}}) as session:
+    async with AmplifierSession(
+        {**counting_plan, "session": {**counting_plan["session"], **shown["session"]}}
+    ) as session:
         assert await session.execute("hello") == "2 messages"
         provider = session.coordinator.get("providers")["counting"]
         assert provider.requests[0][0]["content"] == "[Context from AGENTS.md]\n\nBe brief."
@@ -49,10 +51,10 @@ async def test_the_plan_of_the_readme_runs(plan: dict[str, Any]) -> None:
     assert [json.loads(line)["content"] for line in lines] == ["hello", "2 messages"]
 
 
-async def test_a_session_is_taken_up_again(plan: dict[str, Any], home: Path) -> None:
+async def test_a_session_is_taken_up_again(counting_plan: dict[str, Any], home: Path) -> None:
     """A second session of the same id starts with what the first one said."""
     for expected in ("1 messages", "3 messages", "5 messages"):
-        async with AmplifierSession(with_context(plan), session_id="one") as session:
+        async with AmplifierSession(with_context(counting_plan), session_id="one") as session:
             assert await session.execute("hello") == expected
     [path] = home.rglob("context-messages.jsonl")
     assert path.parent.name == "one"
@@ -142,12 +144,12 @@ async def test_system_messages_are_not_persisted() -> None:
     cleanup()
 
 
-async def test_a_second_session_on_one_transcript_is_refused(plan: dict[str, Any]) -> None:
+async def test_a_second_session_on_one_transcript_is_refused(counting_plan: dict[str, Any]) -> None:
     """While the first is alive the second does not start, and the error names the file."""
-    async with AmplifierSession(with_context(plan, transcript_path="t.jsonl")) as session:
+    async with AmplifierSession(with_context(counting_plan, transcript_path="t.jsonl")) as session:
         await session.execute("hello")
         with pytest.raises(RuntimeError, match=r"t\.jsonl is being written by another session"):
-            async with AmplifierSession(with_context(plan, transcript_path="t.jsonl")):
+            async with AmplifierSession(with_context(counting_plan, transcript_path="t.jsonl")):
                 pass
 
 
@@ -194,11 +196,11 @@ SECRET = "kd83-hx92-qq71-zz05"
 
 
 async def test_secrets_stay_in_memory(
-    monkeypatch: pytest.MonkeyPatch, plan: dict[str, Any], caplog: pytest.LogCaptureFixture
+    monkeypatch: pytest.MonkeyPatch, counting_plan: dict[str, Any], caplog: pytest.LogCaptureFixture
 ) -> None:
     """The file has masks where the session has secrets; calls and results still pair; the next session says so."""
     monkeypatch.setenv("SERVICE_API_KEY", SECRET)
-    planned = {**with_context(plan, transcript_path="t.jsonl"), "tools": []}
+    planned = {**with_context(counting_plan, transcript_path="t.jsonl"), "tools": []}
     planned["session"]["metadata"] = {"db_password": "plan-secret-77"}
     call = {"id": "c1", "tool": "login", "arguments": {"password": "hunter2-and-more", "user": "ann"}}
     messages = [

@@ -18,16 +18,18 @@ from amplifier_kit.context import ContextSettings
 README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
 
 
-def with_context(plan: dict[str, Any], **config: Any) -> dict[str, Any]:
+def with_context(counting_plan: dict[str, Any], **config: Any) -> dict[str, Any]:
     context = {"module": "context-simple", "config": config}
-    return {**plan, "session": {**plan["session"], "context": context}}
+    return {**counting_plan, "session": {**counting_plan["session"], "context": context}}
 
 
-async def test_the_plan_of_the_readme_runs(plan: dict[str, Any]) -> None:
+async def test_the_plan_of_the_readme_runs(counting_plan: dict[str, Any]) -> None:
     """The entry that the page shows mounts with the settings it names."""
     [block] = re.findall(r"```json\n(.*?)```", README, flags=re.DOTALL)
     shown = json.loads(block)
-    async with AmplifierSession({**plan, "session": {**plan["session"], **shown["session"]}}) as session:
+    async with AmplifierSession(
+        {**counting_plan, "session": {**counting_plan["session"], **shown["session"]}}
+    ) as session:
         assert await session.execute("hello") == "1 messages"
         context = session.coordinator.get("context")
         assert isinstance(context, module.SimpleContextManager)
@@ -46,9 +48,9 @@ def test_the_readme_names_every_key_and_default() -> None:
     }
 
 
-async def test_fragments_reach_the_request(plan: dict[str, Any]) -> None:
+async def test_fragments_reach_the_request(counting_plan: dict[str, Any]) -> None:
     """What was set with the system call is in the system part of the next request, by key, and gone when removed."""
-    async with AmplifierSession(with_context(plan)) as session:
+    async with AmplifierSession(with_context(counting_plan)) as session:
         provider = session.coordinator.get("providers")["counting"]
         for key, value in (("zoo", "animals"), ("art", {"b": 1, "a": 2})):
             await _set(key, value, session)
@@ -67,9 +69,12 @@ async def _set(key: str, value: Any, session: AmplifierSession) -> None:
     await announced
 
 
-async def test_a_parent_and_its_child_have_fragments_of_their_own(plan: dict[str, Any]) -> None:
+async def test_a_parent_and_its_child_have_fragments_of_their_own(counting_plan: dict[str, Any]) -> None:
     """A context that is asked in another session's turn folds in the fragments of its own session."""
-    async with AmplifierSession(with_context(plan)) as parent, AmplifierSession(with_context(plan)) as child:
+    async with (
+        AmplifierSession(with_context(counting_plan)) as parent,
+        AmplifierSession(with_context(counting_plan)) as child,
+    ):
         await _set("who", "the child", child)
         await _set("who", "the parent", parent)
         child_context = child.coordinator.get("context")
@@ -83,10 +88,10 @@ async def test_a_parent_and_its_child_have_fragments_of_their_own(plan: dict[str
         assert "the child" in asked[0][0]["content"]
 
 
-async def test_a_session_of_many_turns_is_compacted(plan: dict[str, Any]) -> None:
+async def test_a_session_of_many_turns_is_compacted(counting_plan: dict[str, Any]) -> None:
     """Requests stay within the budget, the ledger stays whole, and the events say what happened."""
     heard: list[str] = []
-    async with AmplifierSession(with_context(plan, max_tokens=3000)) as session:
+    async with AmplifierSession(with_context(counting_plan, max_tokens=3000)) as session:
         for name in ("context:pre_compact", "context:compaction", "context:post_compact"):
             session.coordinator.hooks.register(name, lambda event, data: heard.append(event))
         for number in range(60):
@@ -114,18 +119,18 @@ async def test_mount_takes_no_config(coordinator: MockCoordinator) -> None:
     assert coordinator.get("context").settings == ContextSettings()
 
 
-async def test_a_config_that_makes_no_sense_is_refused(plan: dict[str, Any]) -> None:
+async def test_a_config_that_makes_no_sense_is_refused(counting_plan: dict[str, Any]) -> None:
     """The session does not start, and the error names module, key and range."""
     with pytest.raises(RuntimeError, match=r"context-simple: config max_tool_result_bytes must be .* at least 256"):
-        async with AmplifierSession(with_context(plan, max_tool_result_bytes=10)):
+        async with AmplifierSession(with_context(counting_plan, max_tool_result_bytes=10)):
             pass
 
 
-async def test_sessions_side_by_side_do_not_mix(plan: dict[str, Any]) -> None:
+async def test_sessions_side_by_side_do_not_mix(counting_plan: dict[str, Any]) -> None:
     """Twenty sessions of one process each keep their own."""
 
     async def run(name: str) -> list[str]:
-        async with AmplifierSession(with_context(plan)) as session:
+        async with AmplifierSession(with_context(counting_plan)) as session:
             for number in range(5):
                 await session.execute(f"{name}-{number}")
             return [message["content"] for message in await session.coordinator.get("context").get_messages()]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import sys
-from collections.abc import Iterator
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -20,13 +19,6 @@ from amplifier_module_provider_azure_openai.settings import AzureSettings
 
 WIRE = ResponsesWire()
 TOKEN = "token-of-azure-0123456789"
-
-
-@pytest.fixture
-def server() -> Iterator[ModelServer]:
-    """Give a running server."""
-    with ModelServer() as server:
-        yield server
 
 
 def _rig(server: ModelServer, *replies: Any, **config: Any) -> Rig:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import yaml
@@ -54,14 +53,7 @@ async def test_the_example_mounts() -> None:
     await cleanup()
 
 
-def test_no_sdk_before_the_first_call() -> None:
+def test_no_sdk_before_the_first_call(imported_by_mounting: Callable[..., list[str]]) -> None:
     """Mounting imports no SDK, no HTTP library and no price list."""
-    code = (
-        "import asyncio, sys\n"
-        "from amplifier_core.testing import MockCoordinator\n"
-        "from amplifier_module_provider_azure_openai import mount\n"
-        "asyncio.run(mount(MockCoordinator(), {}))\n"
-        "print([n for n in ('openai', 'httpx2', 'genai_prices', 'jsonschema', 'azure') if n in sys.modules])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
+    names = ("openai", "httpx2", "genai_prices", "jsonschema", "azure")
+    assert imported_by_mounting("amplifier_module_provider_azure_openai", {}, *names) == []

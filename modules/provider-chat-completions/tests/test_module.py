@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import logging
-import subprocess
-import sys
-from collections.abc import Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -18,13 +16,6 @@ from amplifier_module_provider_chat_completions import mount
 
 WIRE = ChatWire()
 ENV = "CHAT_COMPLETIONS_BASE_URL"
-
-
-@pytest.fixture
-def server() -> Iterator[ModelServer]:
-    """Give a running server."""
-    with ModelServer() as server:
-        yield server
 
 
 async def test_without_a_server(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
@@ -92,17 +83,13 @@ async def test_what_is_contributed() -> None:
     await cleanup()
 
 
-def test_no_sdk_before_the_first_call() -> None:
+def test_no_sdk_before_the_first_call(imported_by_mounting: Callable[..., list[str]]) -> None:
     """Mounting imports no SDK, no HTTP library and no price list."""
-    code = (
-        "import asyncio, sys\n"
-        "from amplifier_core.testing import MockCoordinator\n"
-        "from amplifier_module_provider_chat_completions import mount\n"
-        "asyncio.run(mount(MockCoordinator(), {'base_url': 'http://localhost:1'}))\n"
-        "print([n for n in ('openai', 'httpx2', 'genai_prices', 'jsonschema') if n in sys.modules])"
+    names = ("openai", "httpx2", "genai_prices", "jsonschema")
+    assert (
+        imported_by_mounting("amplifier_module_provider_chat_completions", {"base_url": "http://localhost:1"}, *names)
+        == []
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
 
 
 async def test_two_servers(server: ModelServer, monkeypatch: pytest.MonkeyPatch) -> None:

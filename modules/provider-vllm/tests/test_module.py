@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import logging
-import subprocess
-import sys
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -50,17 +49,10 @@ async def test_what_is_contributed(api: str) -> None:
     await cleanup()
 
 
-def test_no_sdk_before_the_first_call() -> None:
+def test_no_sdk_before_the_first_call(imported_by_mounting: Callable[..., list[str]]) -> None:
     """Mounting imports no SDK, no HTTP library and no price list."""
-    code = (
-        "import asyncio, sys\n"
-        "from amplifier_core.testing import MockCoordinator\n"
-        "from amplifier_module_provider_vllm import mount\n"
-        "asyncio.run(mount(MockCoordinator(), {'base_url': 'http://localhost:1'}))\n"
-        "print([n for n in ('openai', 'httpx2', 'genai_prices', 'jsonschema') if n in sys.modules])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
+    names = ("openai", "httpx2", "genai_prices", "jsonschema")
+    assert imported_by_mounting("amplifier_module_provider_vllm", {"base_url": "http://localhost:1"}, *names) == []
 
 
 @pytest.mark.parametrize("api", ["responses", "chat"])
