@@ -196,7 +196,7 @@ def test_ids_never_leak_between_tasks(scripts: list[list[str]]) -> None:
         for event in script:
             result = await hooks.emit(event, {})
             assert result.data is not None
-            stamped = result.data.get("request_id")
+            stamped: Any = result.data.get("request_id")
             if event == "llm:request":
                 opened = stamped
                 mine.add(stamped)

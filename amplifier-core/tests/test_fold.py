@@ -97,7 +97,7 @@ def test_all_strengths_in_all_orders() -> None:
     """With one verdict of each action all 120 orders deny; without the deny all ask; and so on down."""
     weakest_first = ["continue", "modify", "inject_context", "ask_user", "deny"]
     for strongest in range(1, len(weakest_first) + 1):
-        present = [HookResult(action=action, context_injection="t") for action in weakest_first[:strongest]]  # type: ignore[arg-type]
+        present = [HookResult(action=action, context_injection="t") for action in weakest_first[:strongest]]
         outcomes = {fold("e", [("h", v) for v in order], {}).action for order in itertools.permutations(present)}
         assert outcomes == {"continue" if strongest <= 2 else weakest_first[strongest - 1]}
 
@@ -172,6 +172,10 @@ def test_readable_verdicts(returned: Any, action: str) -> None:
     assert read_verdict(None) is None
 
 
+#: Built without validation; the content is not a text.
+INVALID_INJECTION = ContextInjection.model_construct(content=5)  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize(
     "returned",
     [
@@ -180,14 +184,13 @@ def test_readable_verdicts(returned: Any, action: str) -> None:
         *(HookResult, Duck, dict),
         *(Duck(None), Duck("text"), Duck(HookResult(action="continue")), Duck(ValueError("broken"))),
         *(Duck(asyncio.CancelledError()), Duck(GeneratorExit()), Duck(BaseException("odd"))),
-        HookResult.model_construct(action="allow"),
-        HookResult.model_construct(action="deny", reason=5),
-        HookResult.model_construct(action="modify", data="text"),
-        HookResult.model_construct(action="inject_context", context_injections=[1]),
-        HookResult.model_construct(
-            action="inject_context", context_injections=[ContextInjection.model_construct(content=5)]
-        ),
-        {"action": "inject_context", "context_injections": [ContextInjection.model_construct(content=5)]},
+        # Built without validation, with a value of the wrong type each.
+        HookResult.model_construct(action="allow"),  # type: ignore[arg-type]
+        HookResult.model_construct(action="deny", reason=5),  # type: ignore[arg-type]
+        HookResult.model_construct(action="modify", data="text"),  # type: ignore[arg-type]
+        HookResult.model_construct(action="inject_context", context_injections=[1]),  # type: ignore[list-item]
+        HookResult.model_construct(action="inject_context", context_injections=[INVALID_INJECTION]),
+        {"action": "inject_context", "context_injections": [INVALID_INJECTION]},
         HookResult.__new__(HookResult),
         {"context_injection": object()},
     ],

@@ -23,6 +23,8 @@ from amplifier_core._isolation import MAX_DEPTH, clean, cleaned, copier, describ
 #: No deadline: tests never judge a time.
 unhurried = settings(suppress_health_check=[HealthCheck.too_slow])
 
+Pair = namedtuple("Pair", "a b")
+
 
 class Unprintable:
     """Fail, in a way of one's choice, whenever text is wanted."""
@@ -136,7 +138,7 @@ class Plain(BaseModel):
         (datetime(2024, 1, 1, 12), "2024-01-01 12:00:00"),
         (Plain(), "a=1"),
         ((1, (2,)), [1, [2]]),
-        (namedtuple("Pair", "a b")(1, 2), [1, 2]),
+        (Pair(1, 2), [1, 2]),
         ({1: "a", None: "b", 2.5: "c"}, {"1": "a", "null": "b", "2.5": "c"}),
         ({True: 1, False: 0}, {"true": 1, "false": 0}),
         ({(1, "x"): 1}, {"[1, 'x']": 1}),

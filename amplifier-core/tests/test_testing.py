@@ -170,5 +170,10 @@ class TestWaitFor:
     async def test_it_gives_up(self) -> None:
         """It says so when the condition never holds, having asked at least once."""
         asked: list[int] = []
-        assert await wait_for(lambda: bool(asked.append(1)), timeout=0) is False
+
+        def never() -> bool:
+            asked.append(1)
+            return False
+
+        assert await wait_for(never, timeout=0) is False
         assert asked

@@ -60,7 +60,7 @@ class ToolLoop:
         self.tool = tool
 
     async def execute(self, prompt: str, hooks: Any, coordinator: Any, **_: Any) -> str:
-        call = {"tool_name": "bash", "tool_input": {"command": prompt}}
+        call: dict[str, Any] = {"tool_name": "bash", "tool_input": {"command": prompt}}
         verdict = await hooks.emit("tool:pre", call)
         verdict = await coordinator.process_hook_result(verdict, "tool:pre", "loop")
         if verdict.action == "deny":

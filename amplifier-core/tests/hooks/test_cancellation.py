@@ -181,7 +181,8 @@ async def test_structured_concurrency_inside_a_handler(hooks: HookRegistry) -> N
         async with asyncio.TaskGroup() as group:
             group.create_task(asyncio.sleep(0.001))
         assert await asyncio.shield(asyncio.sleep(0.001, "shielded")) == "shielded"
-        assert await asyncio.gather(asyncio.sleep(0, 1), asyncio.sleep(0.001, 2)) == [1, 2]
+        gathered: Any = await asyncio.gather(asyncio.sleep(0, 1), asyncio.sleep(0.001, 2))
+        assert gathered == [1, 2]
         assert await asyncio.wait_for(asyncio.sleep(0.001, "in time"), 10) == "in time"
         assert await asyncio.to_thread(lambda: "thread") == "thread"
         seen.append("end")

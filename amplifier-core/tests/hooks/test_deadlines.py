@@ -26,7 +26,7 @@ async def hangs(event: str, data: Any) -> None:
 
 
 async def hangs_in_a_task(event: str, data: Any) -> None:
-    await asyncio.create_task(asyncio.Event().wait())  # type: ignore[arg-type]
+    await asyncio.create_task(asyncio.Event().wait())
 
 
 async def loops(event: str, data: Any) -> None:

@@ -50,7 +50,11 @@ async def test_raising_gate_denies(hooks: HookRegistry, error: BaseException, re
     assert await hooks.emit("x:y", {}) == HookResult(action="deny", reason=reason)
 
 
-@pytest.mark.parametrize("nonsense", ["yes", 1, {"action": "allow"}, HookResult.model_construct(action="allow")])
+#: Built without validation; the action does not exist.
+INVALID_RESULT = HookResult.model_construct(action="allow")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("nonsense", ["yes", 1, {"action": "allow"}, INVALID_RESULT])
 async def test_babbling_gate_denies(hooks: HookRegistry, nonsense: Any) -> None:
     """A gate that answers nonsense denies with its name, where others deny without."""
     hooks.register("x:y", lambda event, data: nonsense, name="rules", on_error="deny")

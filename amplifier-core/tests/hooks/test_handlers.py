@@ -116,9 +116,10 @@ async def test_answers_that_mean_continue(hooks: HookRegistry, nothing: Any) -> 
         *("deny", "", 5, 0, False, True, [], [HookResult()], (), object(), b"x", HookResult),
         *({"action": "allow"}, {"action": 1}, {"action": None}, {"action": "deny", "reason": 5}, {"data": [1]}),
         *({"approval_timeout": "soon"}, {"context_injection": 5}, {"context_injections": {"content": "x"}}),
-        HookResult.model_construct(action="yes"),
-        HookResult.model_construct(action="modify", data="text"),
-        HookResult.model_construct(action=["deny"]),
+        # Built without validation, with a value of the wrong type each.
+        HookResult.model_construct(action="yes"),  # type: ignore[arg-type]
+        HookResult.model_construct(action="modify", data="text"),  # type: ignore[arg-type]
+        HookResult.model_construct(action=["deny"]),  # type: ignore[arg-type]
         HookResult.__new__(HookResult),
     ],
 )

@@ -80,7 +80,7 @@ class Vandal:
             vandalise(data)
             return None
         result = HookResult(
-            action=self.action,  # type: ignore[arg-type]
+            action=self.action,
             data=copy.deepcopy(self.payload),
             context_injection="text",
             approval_options=["Allow"],

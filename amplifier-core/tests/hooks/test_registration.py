@@ -88,7 +88,7 @@ def test_wrong_on_error_is_refused(hooks: HookRegistry) -> None:
     with pytest.raises(ValueError, match="on_error must be 'continue' or 'deny', got 'explode'"):
         hooks.register("x:y", print, on_error="explode")  # type: ignore[arg-type]
     with pytest.raises(TypeError):
-        hooks.register("x:y", print, 0, "n", "deny")  # type: ignore[misc]
+        hooks.register("x:y", print, 0, "n", "deny")  # type: ignore[call-arg]
 
 
 async def test_any_handler_can_be_registered(stage: Stage) -> None:

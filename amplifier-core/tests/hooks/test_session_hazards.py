@@ -237,8 +237,8 @@ async def test_unmount_removes_handlers(make_plan: MakePlan, make_module: MakeMo
         make_module(f"hooks-{name}", source.replace("NAME", name))
     plan = make_plan(hooks=[{"module": "hooks-leaving"}, {"module": "hooks-staying"}])
     async with AmplifierSession(plan) as session:
-        from amplifier_module_hooks_leaving import heard as leaving
-        from amplifier_module_hooks_staying import heard as staying
+        from amplifier_module_hooks_leaving import heard as leaving  # type: ignore[import-not-found]  # made above
+        from amplifier_module_hooks_staying import heard as staying  # type: ignore[import-not-found]  # made above
 
         hooks = session.coordinator.hooks
         await hooks.emit("x:y", {})

@@ -59,7 +59,7 @@ async def test_denying_hook_wins_over_everybody(tool_session: ToolSession) -> No
     session = await tool_session(approval_system=person)
     session.coordinator.register_policy("generous", lambda action, details: "allow")
     for priority, action in enumerate(["modify", "ask_user", "inject_context", "deny", "continue"]):
-        answer = HookResult(action=action, reason="no", data={"tool_input": {"command": "x"}}, context_injection="t")  # type: ignore[arg-type]
+        answer = HookResult(action=action, reason="no", data={"tool_input": {"command": "x"}}, context_injection="t")
         session.coordinator.hooks.register("tool:pre", lambda event, data, answer=answer: answer, priority)
     assert await session.execute("ls") == "denied: no"
     assert person.asked == []
@@ -74,7 +74,7 @@ async def test_ask_is_a_floor(tool_session: ToolSession, others: tuple[str, ...]
         session = await tool_session(approval_system=person)
         hooks = session.coordinator.hooks
         for priority, action in enumerate(others):
-            mild = HookResult(action=action, data={"a": 1}, context_injection="t")  # type: ignore[arg-type]
+            mild = HookResult(action=action, data={"a": 1}, context_injection="t")
             hooks.register("tool:pre", lambda event, data, mild=mild: mild, priority)
         hooks.register("tool:pre", lambda event, data: HookResult(action="ask_user", approval_prompt="hook?"), 1)
         session.coordinator.register_policy("generous", lambda action, details: "allow")

@@ -87,7 +87,7 @@ async def test_mount_that_takes_no_attributes(install: Any) -> None:
     try:
         mount = await ModuleLoader().load("hooks-x")
     finally:
-        del this.on_session_ready  # type: ignore[attr-defined]
+        del this.on_session_ready
 
     assert mount.__on_session_ready__ == ("hooks-x", on_ready)  # type: ignore[attr-defined]
 

@@ -41,7 +41,7 @@ def test_validation_error() -> None:
     error = ModuleValidationError("text", reason_code="missing_source")
     assert (str(error), error.reason_code) == ("text", "missing_source")
     with pytest.raises(TypeError):
-        ModuleValidationError("text", "missing_source")  # type: ignore[misc]
+        ModuleValidationError("text", "missing_source")  # type: ignore[call-arg]
 
 
 @pytest.mark.parametrize(

@@ -42,7 +42,8 @@ def test_coordinator_stores_infrastructure() -> None:
     assert coordinator.session is owner
     assert (coordinator.session_id, coordinator.parent_id, coordinator.config) == ("s", "p", owner.config)
     assert isinstance(coordinator.hooks, HookRegistry)
-    expected = {"orchestrator": None, "context": None, "providers": {}, "tools": {}, "hooks": coordinator.hooks}
+    expected: dict[str, Any] = {"orchestrator": None, "context": None, "providers": {}, "tools": {}}
+    expected["hooks"] = coordinator.hooks
     assert {point: coordinator.mount_points[point] for point in expected} == expected
 
 

@@ -67,7 +67,7 @@ async def cancel_after(session: AmplifierSession, steps: int) -> tuple[bool, Any
         await asyncio.sleep(0)
     over = task.done()
     task.cancel()
-    [outcome] = await asyncio.gather(task, return_exceptions=True)
+    outcome = (await asyncio.gather(task, return_exceptions=True))[0]
     return over, outcome
 
 
@@ -102,13 +102,13 @@ async def test_two_cancellations(plan: dict[str, Any]) -> None:
         for second in range(1, 4):
             session = AmplifierSession(plan)
             ran: list[str] = []
-            session.coordinator.register_cleanup(lambda ran=ran: ran.append("oldest"))  # type: ignore[misc]
+            session.coordinator.register_cleanup(lambda ran=ran: ran.append("oldest"))
             task = asyncio.ensure_future(live(session))
             for steps in (first, second):
                 for _ in range(steps):
                     await asyncio.sleep(0)
                 task.cancel()
-            [outcome] = await asyncio.gather(task, return_exceptions=True)
+            outcome = (await asyncio.gather(task, return_exceptions=True))[0]
 
             assert isinstance(outcome, asyncio.CancelledError) or outcome == "hello"
             assert ran == ["oldest"], (first, second)
@@ -128,7 +128,7 @@ async def test_wait_for(plan: dict[str, Any], make_module: Any) -> None:
     assert session.coordinator.get("orchestrator") is None
     plan["tools"] = []
     await session.initialize()
-    assert session.initialized
+    assert bool(session.initialized)
     await session.cleanup()
 
 

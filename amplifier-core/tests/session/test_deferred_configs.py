@@ -80,7 +80,9 @@ def collecting(name: str = "_deferred_configs", way: str = "pop all") -> str:
 def template_plan(make_plan: Any, number: int, loader_steps: int = 0) -> dict[str, Any]:
     """Return a plan whose template gets its number, between neighbours that wait."""
     pacing = {"module": "hooks-pacing", "config": {"steps": loader_steps}}
-    return make_plan(hooks=[pacing, {"module": "hooks-template", "config": {"number": number}}, pacing])
+    template = {"module": "hooks-template", "config": {"number": number}}
+    made: dict[str, Any] = make_plan(hooks=[pacing, template, pacing])
+    return made
 
 
 def instance_number(session: AmplifierSession) -> Any:
@@ -241,7 +243,9 @@ async def test_on_demand_in_two_turns(make_plan: Any, make_module: Any) -> None:
         session.coordinator.register_capability("my-required-tool", True)
         await session.initialize()
 
-    await asyncio.gather(*(session.execute(number) for number, session in enumerate(sessions)))
+    # The loop takes the prompt for the number, so it is not a text here.
+    prompts: list[Any] = list(range(4))
+    await asyncio.gather(*(session.execute(prompt) for prompt, session in zip(prompts, sessions, strict=True)))
 
     assert [instance_number(session) for session in sessions] == [0, 1, 2, 3]
 

@@ -100,10 +100,10 @@ async def test_objects_reach_the_module_as_they_are(make_plan: Any, make_tool: A
         def __deepcopy__(self, memo: Any) -> Any:
             raise TypeError("not to be copied")
 
-        __copy__ = __reduce_ex__ = __deepcopy__  # type: ignore[assignment]
+        __copy__ = __reduce_ex__ = __deepcopy__
 
     make_tool("a")
-    values = [threading.Lock(), Uncopyable(), print, Uncopyable, open(__file__, "rb"), (n for n in ()), b"x"]  # noqa: SIM115
+    values = [threading.Lock(), Uncopyable(), print, Uncopyable, open(__file__, "rb"), (n for n in ""), b"x"]  # noqa: SIM115
     session = AmplifierSession(make_plan(tools=[{"module": "tool-a", "config": {"values": values}}]))
 
     await session.initialize()

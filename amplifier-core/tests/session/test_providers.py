@@ -248,7 +248,7 @@ async def test_before_load_that_raises_is_that_providers_failure(make_plan: Any,
 async def test_load_failure(make_plan: Any, make_module: Any, listen: Any) -> None:
     """The capability provider.load_failure is awaited after the event, with entry and exception."""
     make_module("provider-broken", "async def mount(coordinator, config):\n    raise ConnectionError('down')")
-    entry = {"module": "provider-broken", "instance_id": "x", "config": {"deep": [1]}}
+    entry: dict[str, Any] = {"module": "provider-broken", "instance_id": "x", "config": {"deep": [1]}}
     session = AmplifierSession(make_plan(providers=[entry]))
     heard = listen(session)
     calls: list[Any] = []

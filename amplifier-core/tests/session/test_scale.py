@@ -80,11 +80,12 @@ def plan_of(make_plan: Any, make_module: Any) -> Any:
 
     def plan(number: int) -> dict[str, Any]:
         config = {"number": number}
-        return make_plan(
+        made: dict[str, Any] = make_plan(
             session={"orchestrator": "loop-scale"},
             tools=[{"module": "tool-witness", "config": config}],
             hooks=[{"module": "hooks-witness", "config": config}],
         )
+        return made
 
     return plan
 
