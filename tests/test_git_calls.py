@@ -72,7 +72,7 @@ def _calls_of_git(tree: ast.Module) -> Iterator[int]:
     def is_program(node: ast.AST) -> bool:
         return _is_git(node) or (isinstance(node, ast.Name) and node.id in names)
 
-    for node in ast.walk(tree):
+    for node in (each for each in ast.walk(tree) if isinstance(each, ast.expr)):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             is_found = _SHELL_LINE.match(node.value) is not None
         elif isinstance(node, ast.List | ast.Tuple):

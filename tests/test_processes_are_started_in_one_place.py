@@ -69,9 +69,9 @@ def offences(source: str) -> Iterator[tuple[int, str]]:
                     yield node.lineno, full
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute):
-            full = _full_name(node, known)
-            if node.attr in METHODS or (full is not None and _is_forbidden_call(full)):
-                yield node.lineno, full or node.attr
+            called = _full_name(node, known)
+            if node.attr in METHODS or (called is not None and _is_forbidden_call(called)):
+                yield node.lineno, called or node.attr
         elif (
             isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("__import__", "getattr")
         ):

@@ -53,7 +53,7 @@ class Codes(ast.NodeVisitor):
 
     def visit_Dict(self, node: ast.Dict) -> None:
         """Take the code of `{"code": "x", "message": …}`."""
-        named = {key.value: value for key, value in zip(node.keys, node.values, strict=True) if _is_text(key)}
+        named = {_text(key): value for key, value in zip(node.keys, node.values, strict=True)}
         if {"code", "message"} <= set(named):
             self._take(named["code"])
         self.generic_visit(node)
@@ -67,8 +67,9 @@ class Codes(ast.NodeVisitor):
         self.generic_visit(node)
 
     def _take(self, value: ast.expr) -> None:
-        if _is_text(value):
-            self.found.add(value.value)
+        text = _text(value)
+        if text is not None:
+            self.found.add(text)
         elif isinstance(value, ast.IfExp):
             self._take(value.body)
             self._take(value.orelse)
@@ -84,13 +85,13 @@ def _name(call: ast.Call) -> str:
     return str(getattr(call.func, "id", getattr(call.func, "attr", "")))
 
 
-def _is_text(node: ast.expr | None) -> bool:
-    return isinstance(node, ast.Constant) and isinstance(node.value, str)
+def _text(node: ast.expr | None) -> str | None:
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else None
 
 
 def _is_passed_on(value: ast.expr) -> bool:
     """Tell whether a code comes from another fault, or from a caller, where it is looked for as well."""
-    is_entry = isinstance(value, ast.Subscript) and _is_text(value.slice) and value.slice.value == "code"
+    is_entry = isinstance(value, ast.Subscript) and _text(value.slice) == "code"
     return is_entry or getattr(value, "id", getattr(value, "attr", "")) == "code"
 
 

@@ -6,6 +6,7 @@ import json
 import os
 import stat
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,7 +25,8 @@ def test_a_document_without_secrets_is_written_byte_for_byte(tmp_path: Path) -> 
 
 def test_json_stays_json(tmp_path: Path) -> None:
     """Secrets are masked inside of values; ids, times and numbers stay, and so does the layout."""
-    data = {"session_id": "token=abcdefgh12345678", "created": "2026-01-01", "n": [1, 2.5], "text": f"use {TOKEN} now"}
+    data: dict[str, Any] = {"session_id": "token=abcdefgh12345678", "created": "2026-01-01", "n": [1, 2.5]}
+    data["text"] = f"use {TOKEN} now"
     data["password"] = 12345678
     replace_file(tmp_path / "data.json", json.dumps(data, indent=2).encode() + b"\n")
     text = (tmp_path / "data.json").read_text(encoding="utf-8")

@@ -73,7 +73,7 @@ def test_what_people_said_is_told_from_reminders() -> None:
 
 def test_a_pinned_message_pins_its_unit() -> None:
     """Tool search items, on the call or on a result, keep the whole unit."""
-    pin = {"openai:tool_search_items": []}
+    pin: dict[str, Any] = {"openai:tool_search_items": []}
     conversation = talk(said("assistant", **pin), calls("a"), result("a", metadata=pin))
     assert conversation.pinned == {0, 1}
 

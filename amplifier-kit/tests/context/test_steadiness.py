@@ -75,7 +75,7 @@ async def test_budgets_in_turn_do_not_disturb_each_other(coordinator: MockCoordi
 
 async def test_a_late_result_makes_the_view_anew() -> None:
     """A result that comes after its call was removed brings the call back: what was remembered is no longer true."""
-    calls = [{"id": call, "tool": "bash", "arguments": {}} for call in ("a", "b")]
+    calls: list[dict[str, Any]] = [{"id": call, "tool": "bash", "arguments": {}} for call in ("a", "b")]
     messages: list[Message] = [
         {"role": "user", "content": "go"},
         {"role": "assistant", "content": "", "tool_calls": calls},

@@ -18,7 +18,7 @@ IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png"
 URL = "data:image/png;base64,QQ=="
 TEXT = st.sampled_from(["", " ", "a", "b c", "ü"])
 CALL_ID = st.sampled_from(["c1", "c2", "functions.look:0", "x" * 80, ""])
-BLOCK = st.one_of(
+BLOCK: st.SearchStrategy[dict[str, Any]] = st.one_of(
     TEXT.map(lambda text: {"type": "text", "text": text}),
     st.sampled_from(
         [

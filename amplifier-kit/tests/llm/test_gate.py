@@ -98,7 +98,8 @@ async def test_across_threads() -> None:
     threads = [threading.Thread(target=asyncio.run, args=(several(),)) for _ in range(3)]
     for thread in threads:
         thread.start()
-    await asyncio.to_thread(lambda: [thread.join() for thread in threads])
+    for thread in threads:
+        await asyncio.to_thread(thread.join)
     assert most == 2
     assert gate.active == 0
 

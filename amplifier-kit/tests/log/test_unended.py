@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from amplifier_kit.log.unended import TELLING, Unended
 
 #: What a turn of our loops says, in order; `c` and `d` are a tool and a child.
-TURN = (
+TURN: tuple[tuple[str, dict[str, Any]], ...] = (
     ("execution:start", {"turn_id": "t"}),
     ("prompt:submit", {"turn_id": "t"}),
     ("tool:pre", {"tool_call_id": "c", "tool_name": "look", "turn_id": "t"}),
@@ -156,7 +156,7 @@ def test_a_late_end_without_its_call_is_dropped_too() -> None:
     """A child whose end was written for it has one end, also when the late one does not name the call."""
     begun = ("delegate:agent_spawned", {"sub_session_id": "d", "tool_call_id": "c"})
     ended = ("delegate:agent_completed", {"sub_session_id": "d"})
-    over = ("session:end", {})
+    over: tuple[str, dict[str, Any]] = ("session:end", {})
     assert _told(begun, over, ended) == ["delegate:agent_spawned", "delegate:agent_cancelled", "session:end"]
 
 

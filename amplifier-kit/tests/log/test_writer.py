@@ -59,8 +59,13 @@ def test_files_are_private(tmp_path: Path, record: Make) -> None:
 def test_one_write_per_line(tmp_path: Path, record: Make) -> None:
     """A line reaches the file in one piece, its end included, whatever its length."""
     calls: list[bytes] = []
+
+    def write(descriptor: int, content: bytes) -> int:
+        calls.append(content)
+        return os.write(descriptor, content)
+
     with SessionLog(tmp_path) as log:
-        log._os_write = lambda descriptor, content: calls.append(content) or os.write(descriptor, content)
+        log._os_write = write
         log.write(record())
         log.write(record(**{f"key-{index}": "v" * 4000 for index in range(100)}))
     assert [content.count(b"\n") for content in calls] == [1, 1]
@@ -209,8 +214,13 @@ def test_blobs_are_forced_before_their_line(tmp_path: Path, record: Make, monkey
     """With `always`, a line on disk never refers to a blob that is not."""
     order: list[str] = []
     monkeypatch.setattr(os, "fsync", lambda descriptor: order.append("fsync"))
+
+    def write(descriptor: int, content: bytes) -> int:
+        order.append("line")
+        return os.write(descriptor, content)
+
     with SessionLog(tmp_path, fsync="always") as log:
-        log._os_write = lambda descriptor, content: order.append("line") or os.write(descriptor, content)
+        log._os_write = write
         log.write(record(large="x" * 5000))
         assert order == ["fsync", "fsync", "line", "fsync"]
 

@@ -77,7 +77,8 @@ async def test_a_rate_limit_is_reported_and_raised(run: Any) -> None:
 async def test_usage_that_cannot_be_counted_is_reported_and_raised(run: Any) -> None:
     """An answer of a module that counts in words is an error of its provider, and no answer."""
     answer = say("done")
-    answer.usage = Usage.model_construct(None, input_tokens="many", output_tokens=1, total_tokens=1)
+    counts: dict[str, Any] = {"input_tokens": "many", "output_tokens": 1, "total_tokens": 1}
+    answer.usage = Usage.model_construct(None, **counts)
     rig = LoopRig(answer)
     with pytest.raises(InvalidUsageError, match="scripted: invalid usage: input_tokens is 'many'"):
         await run(rig)

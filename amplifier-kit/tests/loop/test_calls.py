@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from amplifier_core.message_models import ChatResponse
 from amplifier_core.models import HookResult, ToolResult
 from amplifier_core.testing import EventRecorder, wait_for
 from amplifier_kit.loop import waiting
@@ -191,9 +192,11 @@ async def test_arguments_that_cannot_be_read_are_a_result(run: Any) -> None:
     """A call the model botched is told so, and nothing runs."""
     work = PlainTool("work")
     rig = rig_for(work)
-    rig.provider.parse_tool_calls = lambda response: [  # type: ignore[method-assign]
-        {"id": made.id, "name": made.name, "arguments": "{"} for made in response.tool_calls or []
-    ]
+
+    def parse(response: ChatResponse) -> list[Any]:
+        return [{"id": made.id, "name": made.name, "arguments": "{"} for made in response.tool_calls or []]
+
+    rig.provider.parse_tool_calls = parse  # type: ignore[method-assign]
     await run(rig)
     assert "no valid JSON" in rig.results()[0]
     assert work.inputs == []

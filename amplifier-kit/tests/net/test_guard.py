@@ -83,10 +83,12 @@ async def test_of_several_addresses_only_judged_ones_are_tried(listen: Listen) -
     """A public address beside a private one does not open the way to the private one."""
     port = listen("127.0.0.1")
     judged: list[str] = []
-    guard = Guard(
-        resolve=Answers(["127.0.0.1", "127.0.0.3"]),
-        judge=lambda address: (judged.append(address), address == "127.0.0.3")[1],
-    )
+
+    def judge(address: str) -> bool:
+        judged.append(address)
+        return address == "127.0.0.3"
+
+    guard = Guard(resolve=Answers(["127.0.0.1", "127.0.0.3"]), judge=judge)
     with pytest.raises(OSError, match=r"refused|Connect"):
         await guard.connect(Endpoint("mixed.example", port))
     assert judged == ["127.0.0.1", "127.0.0.3"]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amplifier_kit.policy import Facts, Rule, RuleSet, facts, parse_rules, suggest
+from amplifier_kit.policy import Facts, Rule, RuleSet, Verdict, facts, parse_rules, suggest
 
 PROJECT = Path("/project")
 STRICTNESS = {"allow": 0, "ask": 1, None: 2, "deny": 3}
@@ -32,7 +33,8 @@ COMPOSITIONS = st.sampled_from(
 @st.composite
 def rules(draw: st.DrawFn) -> Rule:
     """A rule of any kind."""
-    verdict = draw(st.sampled_from(["allow", "ask", "deny"]))
+    verdicts: list[Verdict] = ["allow", "ask", "deny"]
+    verdict = draw(st.sampled_from(verdicts))
     action = draw(st.sampled_from([None, "process.exec", "filesystem.*", "filesystem.write", "*", "network.fetch"]))
     tool = draw(st.sampled_from([None, None, "bash", "b*"]))
     kind = draw(st.sampled_from(["command", "command", "command", "path", "host", None]))
@@ -41,7 +43,7 @@ def rules(draw: st.DrawFn) -> Rule:
         "path": st.sampled_from(["**", "src/**", "*.py", "/etc/*", "~/x", ".env", "f"]),
         "host": st.sampled_from(["*", "example.com", "*.example.com", "127.0.0.1"]),
     }
-    named = {} if kind is None else {kind: draw(value[kind])}
+    named: dict[str, Any] = {} if kind is None else {kind: draw(value[kind])}
     return Rule(verdict, action=action, tool=tool, **named)
 
 

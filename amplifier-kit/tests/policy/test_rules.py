@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from amplifier_kit.policy import Decision, Facts, Rule, RuleError, RuleSet, facts
+from amplifier_kit.policy import Decision, Facts, Rule, RuleError, RuleSet, Verdict, facts
 
 PROJECT = Path("/project")
 
@@ -243,7 +243,8 @@ def test_path_rule_that_allows_follows_no_link(tmp_path: Path) -> None:
     (tmp_path / "p").mkdir()
     (tmp_path / "out").mkdir()
     (tmp_path / "p" / "build").symlink_to(tmp_path / "out")
-    for verdict, expected in (("allow", None), ("deny", "deny")):
+    cases: tuple[tuple[Verdict, str | None], ...] = (("allow", None), ("deny", "deny"))
+    for verdict, expected in cases:
         rule_set = RuleSet.from_rules([Rule(verdict, path="build/**")], tmp_path / "p")
         found = facts("filesystem.write", {"path": "build/x"}, tmp_path / "p")
         assert found.paths == ((tmp_path / "out" / "x").resolve(),)

@@ -215,8 +215,8 @@ def test_what_the_session_was_made_of(inside: Inside, project: Path) -> None:
     (project / "modules" / "tool-x").mkdir(parents=True)
     for name in ("modules/tool-x/code.py", "agents.md"):
         (project / name).write_text("as it was", encoding="utf-8")
-    session = {"session.working_dir": str(project), "session.control_files": (str(project / "modules" / "tool-x"),)}
-    session["session.control_files"] += (str(project / "agents.md"), "/elsewhere/file", str(project / "missing"))
+    named = [project / "modules" / "tool-x", project / "agents.md", "/elsewhere/file", project / "missing"]
+    session = {"session.working_dir": str(project), "session.control_files": tuple(map(str, named))}
     box = sandbox_of(SimpleNamespace(config={}, get_capability=session.get))
     inside(
         "echo evil > modules/tool-x/code.py; echo evil > modules/tool-x/new.py; mkdir modules/tool-x/__pycache__; "

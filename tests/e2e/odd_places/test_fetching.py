@@ -151,7 +151,7 @@ def test_a_lock_holds_when_its_sources_move_on(
 
 def _tamper(project: Any) -> Path:
     """Change every copy in the cache; return the file that shows that changed code has run."""
-    ran = project.folder / "ran"
+    ran: Path = project.folder / "ran"
     for entry in _finished(project.home / "cache"):
         for code in entry.glob("*/__init__.py"):
             code.write_text(f"open({str(ran)!r}, 'w')\n" + code.read_text(encoding="utf-8"), encoding="utf-8")
