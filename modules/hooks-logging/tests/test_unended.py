@@ -15,7 +15,7 @@ from amplifier_kit.log import read_log
 Plan = Callable[..., dict[str, Any]]
 
 #: What a loop says of a turn in which a tool is called.
-TURN = (
+TURN: tuple[tuple[str, dict[str, Any]], ...] = (
     ("execution:start", {"turn_id": "t"}),
     ("tool:pre", {"tool_call_id": "c", "tool_name": "look", "turn_id": "t"}),
     ("tool:post", {"tool_call_id": "c"}),

@@ -57,8 +57,8 @@ async def test_names_patterns_and_personal_data_are_masked(coordinator: MockCoor
 
 async def test_ids_and_times_stay(coordinator: MockCoordinator) -> None:
     """What joins and orders records is never masked, even where a secret of the environment is the same text."""
-    ids = {"session_id": ENV_SECRET, "tool_call_id": ENV_SECRET, "request_id": ENV_SECRET, "timestamp": "2026-11-15"}
-    line = await logged(coordinator, **ids)
+    ids = dict.fromkeys(("session_id", "tool_call_id", "request_id"), ENV_SECRET)
+    line = await logged(coordinator, None, **ids, timestamp="2026-11-15")
     assert (line["session_id"], line["request_id"], line["ts"]) == (ENV_SECRET, ENV_SECRET, "2026-11-15")
     assert line["data"] == {"tool_call_id": ENV_SECRET}
     assert "redaction" not in line

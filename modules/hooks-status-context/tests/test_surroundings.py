@@ -31,7 +31,8 @@ async def told(config: dict[str, Any] | None = None, working_dir: Path | str | N
     await mount(coordinator, {**PATIENT, **(config or {})})
     result = await coordinator.hooks.emit("provider:request", {"provider": "p", "iteration": 1})
     assert result.context_injection is not None
-    return result.context_injection.splitlines()
+    lines: list[str] = result.context_injection.splitlines()
+    return lines
 
 
 def value(lines: list[str], name: str) -> str | None:

@@ -29,7 +29,7 @@ class Display:
 
 def coordinator_with(*, display: Any = None, stream: Any = None) -> MockCoordinator:
     """Return a coordinator with this display and this stream."""
-    made = MockCoordinator()
+    made: MockCoordinator = MockCoordinator()
     made.display_system = display
     if stream is not None:
         made.register_capability("ui.stream", stream)
@@ -97,9 +97,8 @@ async def test_escapes_of_others_never_reach_the_terminal(
     cleanup = await mount(coordinator, {"ui": {"show_text_stream": True}})
     fields: dict[str, Any] = {"tool_name": "t", "session_id": "s"}
     fields |= {"block": {"type": "thinking", "thinking": "x"}, "block_type": "text", "text": "x"}
-    fields |= {"session_id": {"session_id": f"s_{HOSTILE}"}, "tool_input": {"tool_input": {HOSTILE: HOSTILE}}}.get(
-        place, {place: HOSTILE}
-    )
+    hostile: dict[str, Any] = {"session_id": f"s_{HOSTILE}", "tool_input": {HOSTILE: HOSTILE}}
+    fields[place] = hostile.get(place, HOSTILE)
     if place == "thinking":
         fields["block"] = {"type": "thinking", "thinking": HOSTILE}
     for event in coordinator.hooks.list_handlers():

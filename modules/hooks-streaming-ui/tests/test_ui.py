@@ -228,7 +228,7 @@ async def test_usage_can_be_switched_off(make_session: MakeSession, make_stream:
 
 async def test_usage_comes_once_per_answer(make_session: MakeSession, make_stream: MakeStream) -> None:
     """Loops report it with every block; it is shown after the last."""
-    reply = {"thinking": "Hm.", "text": "Done.", "calls": [("say", {})]}
+    reply: dict[str, Any] = {"thinking": "Hm.", "text": "Done.", "calls": [("say", {})]}
     lines = await shown(make_session, make_stream(), reply, {"text": "Done."})
     assert lines.count(USAGE) == 2
 

@@ -18,7 +18,7 @@ TODOS = [
 ]
 LIST = "Todo list, 1 of 3 done:\n[x] Read the config\n[>] Writing the parser\n[ ] Test it"
 NUDGE = "The tool `todo` has not been used recently."
-LOOK = [("look", {})]
+LOOK: list[tuple[str, dict[str, Any]]] = [("look", {})]
 
 MakeSession = Callable[..., Any]
 RequestsOf = Callable[[Any], list[list[dict[str, Any]]]]
@@ -27,7 +27,7 @@ RequestsOf = Callable[[Any], list[list[dict[str, Any]]]]
 @pytest.fixture
 def coordinator() -> MockCoordinator:
     """Return a coordinator that has the tool `todo`."""
-    made = MockCoordinator()
+    made: MockCoordinator = MockCoordinator()
     made.mount_points["tools"]["todo"] = MockTool("todo")
     return made
 

@@ -129,7 +129,7 @@ async def test_the_cap_ends_the_pursuit() -> None:
 
 async def test_a_goal_without_a_cap_has_the_default() -> None:
     """The config's cap holds for goals that name none."""
-    rig = GoalRig([lambda request: say(f"NO: {len(rig.judged)} unlike anything before {len(rig.judged) * 7}")])
+    rig: GoalRig = GoalRig([lambda request: say(f"NO: {len(rig.judged)} unlike anything before {len(rig.judged) * 7}")])
     rig.work = [call(("1", "work", {})), say("done")] * 9
     await rig.pursue({"goal_default_cap": 3, "goal_busy_stall_min_overlap": 1.0})
     assert rig.states() == ["continuing", "continuing", "cap_hit"]

@@ -70,7 +70,7 @@ async def test_thinking_is_stored_with_the_message() -> None:
 
 async def test_a_stream_is_taken_piece_by_piece() -> None:
     """Text pieces are reported as they come and make up the answer; other kinds are skipped."""
-    pieces = [
+    pieces: list[dict[str, Any]] = [
         {"content": "Hel"},
         {"content": "secret", "block_type": "thinking"},
         {"content": ""},

@@ -22,7 +22,7 @@ class _Anthropic(ConformanceBase):
 
     def messages_in(self, body: dict[str, Any]) -> list[Any]:
         # A mark says where to cache, and is no part of what is cached.
-        return _unmarked(body["messages"])
+        return [_unmarked(message) for message in body["messages"]]
 
     def prefix_in(self, body: dict[str, Any]) -> Any:
         return [body.get("tools"), body.get("system")]

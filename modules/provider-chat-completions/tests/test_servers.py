@@ -98,7 +98,7 @@ async def test_thinking_in_parts(rig: MakeRig) -> None:
 @pytest.mark.parametrize("config", [{"use_streaming": False}, {}])
 async def test_whole_answers(rig: MakeRig, config: dict[str, Any]) -> None:
     """An answer in one piece, asked for or not, is the same answer."""
-    calls = (("c1", "look", {"where": "here"}), ("c2", "look", {}))
+    calls: tuple[tuple[str, str, dict[str, Any]], ...] = (("c1", "look", {"where": "here"}), ("c2", "look", {}))
     one = await rig(WIRE.whole(Said(("I look.",), ("Hm.",), calls=calls, cache_read=7)), **config)
     response = await one.provider.complete(ask(tools=("look",)))
     assert [block.type for block in response.content] == ["thinking", "text", "tool_call", "tool_call"]

@@ -43,7 +43,9 @@ class TestProvider(_Gemini, ProviderConformance):
             await one.provider.complete(ask(tools=("look",)))
         assert len(one.server.requests) == 2
 
-    async def test_session_id_only_when_asked(self, rig: MakeRig, caplog: pytest.LogCaptureFixture) -> None:
+    async def test_session_id_only_when_asked(  # type: ignore[override]  # pytest passes the fixture
+        self, rig: MakeRig, caplog: pytest.LogCaptureFixture
+    ) -> None:
         """There is no field for the session's id: it is never sent, and a wish for it is answered by a warning."""
         one = await rig(Said(), send_session_id=True)
         await one.provider.complete(ask())

@@ -98,7 +98,7 @@ async def test_its_own_tools(rig: MakeRig) -> None:
     code = {"executableCode": {"language": "PYTHON", "code": "print(1)"}}
     ran = {"codeExecutionResult": {"outcome": "OUTCOME_OK", "output": "1\n"}}
     grounding = {"webSearchQueries": ["one"]}
-    parts = [{"text": "It"}, {"text": " is:"}, code, ran, {"text": "1"}]
+    parts: list[dict[str, Any]] = [{"text": "It"}, {"text": " is:"}, code, ran, {"text": "1"}]
     one = await rig(_streamed(*parts, groundingMetadata=grounding), Said())
     request = ask()
     request.tools = [ToolSpec.model_validate({"name": "code", "parameters": {}, "type": "code_execution"})]

@@ -107,7 +107,7 @@ def coordinator() -> MockCoordinator:
 def request_of(*said: str | tuple[str, str], tools: tuple[str, ...] = (), **fields: Any) -> ChatRequest:
     """Return a request: texts are of the user, pairs of role and text of whomever they say."""
     pairs = [("user", text) if isinstance(text, str) else text for text in said]
-    messages = [Message(role=role, content=text) for role, text in pairs]  # type: ignore[arg-type]
+    messages = [Message(role=role, content=text) for role, text in pairs]
     specs = [ToolSpec(name=name, parameters={}) for name in tools] or None
     return ChatRequest(messages=messages, tools=specs, **fields)
 

@@ -57,7 +57,9 @@ class TestProvider(_Ollama, ProviderConformance):
         await one.provider.complete(ask("x", {"role": "assistant", "content": [foreign, text]}, "y"))
         assert "Let me see." not in json.dumps(one.server.bodies[-1])
 
-    async def test_session_id_only_when_asked(self, rig: MakeRig, caplog: pytest.LogCaptureFixture) -> None:
+    async def test_session_id_only_when_asked(  # type: ignore[override]  # pytest passes the fixture
+        self, rig: MakeRig, caplog: pytest.LogCaptureFixture
+    ) -> None:
         """There is no field for the session's id: it is never sent, and a wish for it is answered by a warning."""
         one = await rig(Said(), send_session_id=True)
         await one.provider.complete(ask())

@@ -147,6 +147,7 @@ async def test_one_pull_for_all(rig: MakeRig) -> None:
     one = await rig(answer, auto_pull=True, num_ctx=1)
     one.server.answers(pull, path="/api/pull")
     # All of them miss it before the pull begins, since it takes the lock that they wait for.
+    assert isinstance(one.provider, OllamaProvider)
     one.provider._pulling["llama3.2:3b"] = lock = asyncio.Lock()
     async with lock:
         calls = [asyncio.create_task(one.provider.complete(ask())) for _ in range(3)]

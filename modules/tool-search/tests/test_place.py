@@ -188,7 +188,12 @@ async def test_a_path_that_never_answers(
     def slow(path: str, home: str) -> Any:
         answered.wait(30)
         opened = real(path, home)
-        monkeypatch.setattr(opened, "close", lambda: (os.close(opened.fd), closed.set()))
+
+        def close() -> None:
+            os.close(opened.fd)
+            closed.set()
+
+        monkeypatch.setattr(opened, "close", close)
         return opened
 
     monkeypatch.setattr(place_module, "open_place", slow)

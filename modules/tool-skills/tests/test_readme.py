@@ -38,7 +38,7 @@ def test_the_config_table_lists_every_key() -> None:
     """Keys and defaults of the table are those of the code."""
     rows = dict(re.findall(r"^\| `([\w.]+)` \| (.*?) \|", README.partition("## Config")[2].partition("## ")[0], re.M))
     own = {one.name: one.default for one in fields(Settings) if one.name != "visibility"}
-    shown = {None: "none", (): "none", True: "`true`"}
+    shown: dict[Any, str] = {None: "none", (): "none", True: "`true`"}
     expected = {key: shown.get(value, f"`{value}`") for key, value in own.items()} | {"working_dir": "the session's"}
     below = {f"visibility.{one.name}": one.default for one in fields(Visibility)}
     assert rows == expected | {key: shown.get(value, f"`{value}`") for key, value in below.items()}

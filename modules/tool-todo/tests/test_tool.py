@@ -22,7 +22,8 @@ TEST = {"content": "Test 🧪", "activeForm": "Testing", "status": "pending"}
 @pytest.fixture
 def coordinator() -> MockCoordinator:
     """Return a coordinator without a list."""
-    return MockCoordinator()
+    made: MockCoordinator = MockCoordinator()
+    return made
 
 
 @pytest.fixture

@@ -141,8 +141,13 @@ async def test_cleanup_closes_every_connection(site: Any) -> None:
     coordinator = MockCoordinator()
     close = await mount(coordinator, {"private_hosts": [f"127.0.0.1:{site.port}"]})
     site.text("/x", "x")
-    ports = []
-    site.answers["/y"] = lambda handler: (ports.append(handler.client_address[1]), site.answers["/x"](handler))
+    ports: list[int] = []
+
+    def answer(handler: Any) -> None:
+        ports.append(handler.client_address[1])
+        site.answers["/x"](handler)
+
+    site.answers["/y"] = answer
     tool = coordinator.get("tools")["web_fetch"]
     for _ in range(2):
         assert (await tool.execute({"url": site.url("/y", "127.0.0.1")})).success

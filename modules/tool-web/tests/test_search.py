@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from amplifier_core.models import ToolResult
 from amplifier_core.testing import MockCoordinator
 from amplifier_module_tool_web import mount, on_session_ready
 from amplifier_module_tool_web.search import WebSearchTool
@@ -24,6 +25,12 @@ def tool_with(engine: Any, **config: Any) -> WebSearchTool:
     if engine is not None:
         coordinator.register_capability("web.search", engine)
     return WebSearchTool(coordinator, Settings.from_config(config))
+
+
+def code_of(result: ToolResult) -> Any:
+    """Return the code of a failure."""
+    assert result.error is not None
+    return result.error["code"]
 
 
 async def test_the_published_shape() -> None:
@@ -57,7 +64,7 @@ async def test_nothing_is_made_up() -> None:
     """Without an engine there are no results, and that is what is said."""
     result = await tool_with(None).execute({"query": "mill"})
     assert not result.success
-    assert result.error["code"] == "no_search"
+    assert code_of(result) == "no_search"
     assert "no search is configured" in result.output
 
 
@@ -68,7 +75,7 @@ async def test_answers_that_make_no_sense(answer: Any) -> None:
     async def engine(query: str, max_results: int) -> Any:
         return answer
 
-    assert (await tool_with(engine).execute({"query": "x"})).error["code"] == "search_failed"
+    assert code_of(await tool_with(engine).execute({"query": "x"})) == "search_failed"
 
 
 async def test_an_engine_that_fails() -> None:
@@ -78,7 +85,7 @@ async def test_an_engine_that_fails() -> None:
         raise RuntimeError("quota used up")
 
     result = await tool_with(engine).execute({"query": "x"})
-    assert result.error["code"] == "search_failed"
+    assert code_of(result) == "search_failed"
     assert "quota used up" in result.output
 
 
@@ -88,13 +95,13 @@ async def test_an_engine_that_hangs() -> None:
     async def engine(query: str, max_results: int) -> Any:
         await asyncio.sleep(600)
 
-    assert (await tool_with(engine, timeout=0.05).execute({"query": "x"})).error["code"] == "timeout"
+    assert code_of(await tool_with(engine, timeout=0.05).execute({"query": "x"})) == "timeout"
 
 
 @pytest.mark.parametrize("given", [{}, {"query": ""}, {"query": "  "}, {"query": 3}])
 async def test_input_that_makes_no_sense(given: dict[str, Any]) -> None:
     """A query is a text."""
-    assert (await tool_with(found).execute(given)).error["code"] == "invalid_input"
+    assert code_of(await tool_with(found).execute(given)) == "invalid_input"
 
 
 @pytest.mark.parametrize("when", ["before", "between", "never"])
