@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,7 @@ def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path
     own, other = tmp_path / "own", tmp_path / "other"
     for folder in (own, other):
         folder.mkdir()
-    monkeypatch.setattr(host_tools.sys, "executable", str(own / "python"))
+    monkeypatch.setattr(sys, "executable", str(own / "python"))
     monkeypatch.setenv("PATH", str(other))
     return own, other
 

@@ -12,8 +12,8 @@ import pytest
 
 from amplifier_digital_twin.backends import select
 from amplifier_digital_twin.errors import TwinError
-from amplifier_digital_twin.holder import Holder
-from amplifier_digital_twin.reaping import MARK_VARIABLE, clear, end_processes, prune, reap
+from amplifier_digital_twin.holder import MARK_VARIABLE, Holder
+from amplifier_digital_twin.reaping import clear, end_processes, prune, reap
 from amplifier_digital_twin.registry import Found, Registry, Wish
 
 

@@ -60,7 +60,7 @@ def test_a_universe_in_a_folder_of_another_user_is_not_mine(tmp_path: Path) -> N
     found = create(tmp_path)
     assert found.is_mine
     os.chown(found.place.folder.parent, OTHER, OTHER)
-    assert not found.is_mine
+    assert not bool(found.is_mine)
     assert found.foreign_reason == f"it belongs to user {OTHER}"
 
 

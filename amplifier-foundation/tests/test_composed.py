@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -17,7 +18,7 @@ from amplifier_foundation.composed import (
     with_secrets_of,
 )
 
-PLAN = {
+PLAN: dict[str, Any] = {
     "session": {"orchestrator": {"module": "loop-basic"}, "context": "context-simple"},
     "providers": [{"module": "provider-mock", "config": {"default_model": "small"}}],
     "tools": [{"module": "tool-a"}, {"module": "tool-b", "config": {"limit": 5}}],

@@ -55,6 +55,7 @@ def _compiled(source: str, folder: Path, package: str) -> bytes:
         str(evil), str(folder / f"{package}.made"), invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH
     )
     evil.unlink()
+    assert made is not None
     return Path(made).read_bytes()
 
 

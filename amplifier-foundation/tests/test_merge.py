@@ -198,7 +198,8 @@ def test_modules_go_by_id_else_module() -> None:
         {"module": "m", "id": "one", "config": {"b": 2}},
         {"module": "n", "source": "s"},
     ]
-    assert [module_key(entry) for entry in ({"id": 3}, {"id": "", "module": "m"}, [], {"module": None})] == [
+    entries: list[Any] = [{"id": 3}, {"id": "", "module": "m"}, [], {"module": None}]
+    assert [module_key(entry) for entry in entries] == [
         None,
         "m",
         None,

@@ -179,7 +179,7 @@ async def test_trust_ends_when_the_code_of_a_module_changes(home: Home, project:
     assert given.holds
     (project / "modules" / "tool-watched" / "data").mkdir()
     (project / "modules" / "tool-watched" / name).write_text("# changed\n")
-    assert not given.holds
+    assert not bool(given.holds)
     with pytest.raises(UntrustedError, match=f"was trusted, but modules/tool-watched/{name} changed since"):
         await prepare(options)
 

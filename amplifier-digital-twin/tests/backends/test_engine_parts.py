@@ -29,12 +29,12 @@ from amplifier_digital_twin.profile.model import Base, Limits, User
 _NAMES = st.from_regex(r"[A-Za-z_][A-Za-z0-9_]{0,8}", fullmatch=True).filter(
     lambda name: name not in ("PATH", "PWD", "_", "IFS", "PPID", "OPTIND", "SHLVL", "UID", "EUID")
 )
-_VALUES = st.text(st.characters(exclude_characters="\0", exclude_categories=("Cs",)), max_size=40)
+_VALUES = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=40)
 
 
 def spec(tmp_path: Path, **changes: Any) -> TwinSpec:
     """Return a spec."""
-    given = {
+    given: dict[str, Any] = {
         "limits": Limits(memory=1000, pids=7, cpus=1.5, disk=5000),
         "network": "none",
         "base": Base("host"),

@@ -41,6 +41,9 @@ class OrderRefusedError(Exception):
 class KeeperProcess:
     """A keeper, driven from the test."""
 
+    #: What `order` raises, for tests that cannot import it from here.
+    refusal = OrderRefusedError
+
     def __init__(self, folder: Path, uid: int, before: Sequence[str] = ()) -> None:
         self.folder = folder
         self.uid = uid

@@ -58,7 +58,7 @@ class Keeper:
     async def perform(self, order: dict[str, Any]) -> Any:
         match order["do"]:
             case "forbid_overlays":
-                backend_module.overlay_reason = _no_overlay
+                backend_module.overlay_reason = _no_overlay  # type: ignore[attr-defined]  # imported there
                 return None
             case "forbid_call_filters":
                 call_filter.missing_reason = lambda: "not in this test"

@@ -13,7 +13,7 @@ DEEP = 'import os\nos.chdir("/home/user")\nfor _ in range(1100): os.mkdir("deep"
 
 def files_of(keeper: Any) -> Path:
     """Return the folder in which a universe's files are."""
-    return Path(keeper.folder) / "universes" / keeper.id_of("one")
+    return Path(keeper.folder, "universes", keeper.id_of("one"))
 
 
 @pytest.fixture
@@ -53,7 +53,7 @@ def test_deep_folders_of_a_crash_are_removed(deep: Any) -> None:
 
 def test_a_snapshot_of_deep_folders_fails_cleanly(deep: Any) -> None:
     """What cannot be copied is told in few words, nothing of the copy is left, and the universe goes on."""
-    with pytest.raises(Exception, match="File name too long") as caught:
+    with pytest.raises(deep.refusal, match="File name too long") as caught:
         deep.order("snapshot", name="deep")
     assert caught.value.code == "files_failed"
     assert len(caught.value.message) < 2000

@@ -181,7 +181,7 @@ def test_root_is_not_to_be_had_without_subordinate_ids(kept: Any) -> None:
     if kept.has_root:
         assert kept.shell("id -u", **{"as": ["root", 0]}) == "0\n"
         return
-    with pytest.raises(Exception, match="subordinate ids") as caught:
+    with pytest.raises(kept.refusal, match="subordinate ids") as caught:
         kept.order("run", shell="id", **{"as": ["root", 0]})
     assert caught.value.code == "user_unavailable"
 

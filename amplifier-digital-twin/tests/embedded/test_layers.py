@@ -116,7 +116,7 @@ def test_a_missing_snapshot_names_those_there_are(keeper: Any) -> None:
     """Going back to what was never kept is an error that says what can be had; the universe runs on."""
     keeper.order("create")
     keeper.order("snapshot", name="there")
-    with pytest.raises(Exception, match="'other'") as caught:
+    with pytest.raises(keeper.refusal, match="'other'") as caught:
         keeper.order("reset", name="other")
     assert caught.value.code == "snapshot_missing"
     assert "there" in caught.value.remedy
@@ -125,7 +125,7 @@ def test_a_missing_snapshot_names_those_there_are(keeper: Any) -> None:
 
 def test_a_missing_layer_is_an_error(keeper: Any) -> None:
     """A launch from a layer that is gone fails and leaves nothing."""
-    with pytest.raises(Exception, match="no layer") as caught:
+    with pytest.raises(keeper.refusal, match="no layer") as caught:
         keeper.order("create", layer="gone")
     assert caught.value.code == "layer_missing"
     assert list((keeper.folder / "universes" / keeper.id_of("one")).iterdir()) == []
@@ -139,7 +139,7 @@ def test_tools_of_the_host_are_on_the_path(keeper: Any, tmp_path: Path) -> None:
         tool.chmod(0o755)
         keeper.order("create", word.strip("!"), tools={"say": str(tool)})
         assert keeper.shell("say; command -v say", word.strip("!")) == f"{word}\n/opt/twin/bin/say\n"
-    with pytest.raises(Exception, match="is no program"):
+    with pytest.raises(keeper.refusal, match="is no program"):
         keeper.order("create", "third", tools={"say": str(tmp_path / "none")})
 
 

@@ -97,7 +97,7 @@ def test_everybody_inside_is_filtered(kept: Any) -> None:
 def test_strict_isolation_wants_the_filter(keeper: Any) -> None:
     """Where calls cannot be filtered, a strict universe is not made, and one of best effort says what it lacks."""
     keeper.order("forbid_call_filters")
-    with pytest.raises(Exception, match="seccomp cannot be had: not in this test") as caught:
+    with pytest.raises(keeper.refusal, match="seccomp cannot be had: not in this test") as caught:
         keeper.order("create")
     assert caught.value.code == "feature_missing"
     notes = keeper.order("create", is_strict=False)["notes"]

@@ -48,7 +48,7 @@ def test_files_of_the_start_are_there(keeper: Any) -> None:
 def test_a_file_that_would_be_covered_is_refused(keeper: Any) -> None:
     """What is made anew at every start, or is the host's, takes no file; nothing is made then."""
     for path in ("/tmp/x", "/proc/x", "/dev", "/run/secrets", "/usr/bin/x"):
-        with pytest.raises(Exception, match="no file can be put") as caught:
+        with pytest.raises(keeper.refusal, match="no file can be put") as caught:
             keeper.order("create", files={path: ["", 0o644]})
         assert caught.value.code == "path_invalid"
     assert not (keeper.folder / "universes").exists()
@@ -57,7 +57,7 @@ def test_a_file_that_would_be_covered_is_refused(keeper: Any) -> None:
 def test_root_is_whole_enough_to_install(keeper: Any) -> None:
     """Where there is a root, he may give files away and become others, and nothing more."""
     if not keeper.has_root:
-        with pytest.raises(Exception, match="cannot exist") as caught:
+        with pytest.raises(keeper.refusal, match="cannot exist") as caught:
             keeper.order("create", user=["root", 0])
         assert caught.value.code == "user_unavailable"
         return
@@ -69,10 +69,10 @@ def test_root_is_whole_enough_to_install(keeper: Any) -> None:
 def test_a_required_feature_that_is_missing_is_an_error(keeper: Any) -> None:
     """No weaker substitute is taken for what the profile requires, and the reason is given."""
     keeper.order("forbid_overlays")
-    with pytest.raises(Exception, match="overlay: not in this test") as caught:
+    with pytest.raises(keeper.refusal, match="overlay: not in this test") as caught:
         keeper.order("create", require=["userns", "overlay"])
     assert caught.value.code == "feature_missing"
-    with pytest.raises(Exception, match="wings"):
+    with pytest.raises(keeper.refusal, match="wings"):
         keeper.order("create", require=["wings"])
 
 
@@ -99,7 +99,7 @@ def test_an_id_is_used_once(keeper: Any) -> None:
     """A second universe of the same id is refused, and the first goes on unharmed."""
     keeper.order("create")
     keeper.shell("echo x > ~/file")
-    with pytest.raises(Exception, match="File exists") as caught:
+    with pytest.raises(keeper.refusal, match="File exists") as caught:
         keeper.order("create")
     assert caught.value.code == "place_taken"
     assert keeper.shell("cat ~/file") == "x\n"

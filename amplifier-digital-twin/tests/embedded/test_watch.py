@@ -14,6 +14,7 @@ import pytest
 from amplifier_digital_twin.embedded import disk_gauge, holdings, watch
 from amplifier_digital_twin.embedded.disk_gauge import ENTRY, Patience
 from amplifier_digital_twin.embedded.id_maps import IdMap
+from amplifier_digital_twin.embedded.staged import Staged
 from amplifier_digital_twin.embedded.tree import Tree
 from amplifier_digital_twin.embedded.watch import RESERVE, Watch
 
@@ -135,7 +136,7 @@ def test_pauses_are_short_however_long_looks_are(monkeypatch: pytest.MonkeyPatch
         waited.append(words[3])
         return [], [], []
 
-    monkeypatch.setattr(disk_gauge.select, "select", select)
+    monkeypatch.setattr("select.select", select)
     assert disk_gauge.rest(time.monotonic() - 600)
     assert disk_gauge.rest(time.monotonic())
     assert waited == [2.0, pytest.approx(1.0)]
@@ -186,7 +187,7 @@ async def test_a_watch_that_cannot_look_says_so(
     def fail(*_: object, **__: object) -> None:
         raise OSError(24, "too many open files")
 
-    monkeypatch.setattr(watch.Staged, "begun", fail)
+    monkeypatch.setattr(Staged, "begun", fail)
     await told[0].keep()
     assert "too many open files" in told[1][-1]
 

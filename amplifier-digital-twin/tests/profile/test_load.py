@@ -69,7 +69,8 @@ def test_any_unknown_key_anywhere_is_refused(data: st.DataObject, refused: Any, 
     places = [keys for keys in _places(full) if isinstance(_at(full, keys), dict) and not _FREE & set(keys)]
     place = data.draw(st.sampled_from(places))
     key = data.draw(st.text("abcdefgé_-", min_size=1, max_size=8).filter(lambda text: text not in _at(full, place)))
-    value = data.draw(st.sampled_from([1, "x", [], {}, None, {"a": {"b": 1}}]))
+    values: list[Any] = [1, "x", [], {}, None, {"a": {"b": 1}}]
+    value = data.draw(st.sampled_from(values))
     changed = copy.deepcopy(full)
     _at(changed, place)[key] = value
     message = refused(changed).message

@@ -115,7 +115,7 @@ def test_what_a_child_uses_its_parents_use() -> None:
     other = root.child({"tokens": 3})
     grandchild.add_usage({"output_tokens": 4})
     other.add_usage({"output_tokens": 3})
-    assert (root.used()["tokens"], grandchild.used()["tokens"]) == (7, 4)
+    assert (root.used()["tokens"], grandchild.used()["tokens"]) == (Decimal(7), Decimal(4))
     assert other.check() == "the budget of 3 tokens is used up (3 used)"
     assert root.check() is root.exhausted is grandchild.exhausted is None
     assert [grandchild.reserve("turns"), root.reserve("turns")] == [None, None]
@@ -194,11 +194,11 @@ def test_what_remains_is_by_the_tightest_limit() -> None:
     now[0] = 20.0
     child = root.child({"seconds": 40, "tokens": 20})
     child.add_usage({"output_tokens": 15})
-    assert (child.remaining("seconds"), child.remaining("tokens"), child.remaining("usd")) == (20.0, 5, None)
+    assert (child.remaining("seconds"), child.remaining("tokens"), child.remaining("usd")) == (20.0, Decimal(5), None)
     assert root.remaining("tokens") == 85
     child.add_usage({"output_tokens": 15})
     now[0] = 90.0
-    assert (child.remaining("seconds"), child.remaining("tokens")) == (0.0, 0)
+    assert (child.remaining("seconds"), child.remaining("tokens")) == (0.0, Decimal(0))
     assert SessionBudget({}).remaining("seconds") is None
 
 
@@ -215,8 +215,8 @@ def test_a_process_of_its_own_keeps_to_what_is_left_and_reports() -> None:
         there.add_usage({"output_tokens": 7, "cost_usd": "0.05"})
         for _ in range(2):
             child.absorb(json.loads(json.dumps(there.report())))
-        assert (child.used()["tokens"], root.used()["tokens"]) == (7 * answers, 10 + 7 * answers)
-    assert (root.used()["turns"], root.used()["usd"]) == (2, Decimal("0.2"))
+        assert (child.used()["tokens"], root.used()["tokens"]) == (Decimal(7 * answers), Decimal(10 + 7 * answers))
+    assert (root.used()["turns"], root.used()["usd"]) == (Decimal(2), Decimal("0.2"))
     assert [row["agent"] for row in root.spent()] == [None, "helper"]
     with pytest.raises(KeyError):
         child.absorb({"turns": 9})
@@ -249,7 +249,8 @@ async def test_a_call_is_asked_for_where_the_session_comes_from() -> None:
     there.home = HomeLine(reserve, home.place_left, lambda: None)
     below = there.open_child("deeper")
     assert [await below.claim("turns"), await there.claim("turns")] == [None, None]
-    assert (home.used()["turns"], there.used()["turns"], below.used()["turns"]) == (2, 2, 1)
+    turns = (home.used()["turns"], there.used()["turns"], below.used()["turns"])
+    assert turns == (Decimal(2), Decimal(2), Decimal(1))
     assert await below.claim("turns") == "the budget of 2 turns is used up (2 used)"
     assert home.used()["turns"] == 2
 
@@ -326,7 +327,7 @@ async def test_a_provider_without_events_of_its_own_is_counted() -> None:
             await coordinator.hooks.emit("llm:request", span)
             await coordinator.hooks.emit("llm:response", {**span, "status": "ok", "usage": usage})
         await coordinator.hooks.emit("provider:response", {**span, "usage": usage})
-    assert (budget.used()["tokens"], budget.used()["turns"]) == (8, 2)
+    assert (budget.used()["tokens"], budget.used()["turns"]) == (Decimal(8), Decimal(2))
 
 
 async def test_the_budget_is_there_for_everybody() -> None:

@@ -167,7 +167,8 @@ def test_borrowed_source_is_told(kind: str) -> None:
     composed = compose(base, Bundle(name="b", session={kind: {"module": "two"}}))
     assert composed.session[kind] == {"module": "two", "source": "s"}
     assert "'two' of 'b' gets the source that 'a' gives for 'one'" in composed.warnings[0]
-    for quiet in ({"module": "two", "source": None}, {"config": {}}, {"module": "one"}, "two"):
+    without_warning: list[Any] = [{"module": "two", "source": None}, {"config": {}}, {"module": "one"}, "two"]
+    for quiet in without_warning:
         assert compose(base, Bundle(name="b", session={kind: quiet})).warnings == ()
 
 

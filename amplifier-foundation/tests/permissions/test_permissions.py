@@ -143,8 +143,8 @@ def test_changed_files_are_noticed(load: Load, files: dict[str, Path]) -> None:
     permissions = load()
     assert not permissions.is_stale
     files["project"].write_text(_exec("deny"), encoding="utf-8")
-    assert permissions.is_stale
+    assert bool(permissions.is_stale)
     permissions = load()
     assert not permissions.is_stale
     files["project"].unlink()
-    assert permissions.is_stale
+    assert bool(permissions.is_stale)

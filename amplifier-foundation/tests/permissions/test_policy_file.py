@@ -145,11 +145,12 @@ def test_line_ends_and_marks_do_not_move_lines(files: dict[str, Path]) -> None:
 
 def test_places_that_are_no_files(home: Any, project: Path, files: dict[str, Path]) -> None:
     """A folder, a pipe and a link to nothing in a policy's place ask for everything; nothing waits for the pipe."""
-    for make in (
+    makers: list[Callable[[], None]] = [
         files["project"].mkdir,
         lambda: os.mkfifo(files["project"]),
         lambda: files["project"].symlink_to(project / "nowhere"),
-    ):
+    ]
+    for make in makers:
         make()
         permissions = Permissions.load(home, project)
         assert permissions.judge("filesystem.read", {"path": "a"}).verdict == "ask"

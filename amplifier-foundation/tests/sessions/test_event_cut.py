@@ -62,6 +62,7 @@ async def test_each_message_is_there_from_the_event_that_makes_it(tmp_path: Path
     answer = ["prompt:submit", "provider:response"]
     assert makers == [*answer, "tool:post", "tool:post", "provider:response", *answer]
     fast = next(line for line in lines if line.event == "tool:post" and line.data["tool_call_id"] == "fast")
+    assert fast.seq is not None
     assert [ran.messages[p].get("tool_call_id") for p in messages_at(ran.messages, outline, fast.seq - 1)] == [
         None,
         None,
@@ -144,7 +145,7 @@ def test_messages_older_than_the_log_are_always_there(tmp_path: Path) -> None:
         log.write({"event": "prompt:submit", "ts": "2026-01-02T00:00:00+00:00", "data": {"prompt": "new"}})
         log.write({"event": "provider:response", "ts": "2026-01-02T00:00:01+00:00", "data": {}})
     old = {"metadata": {"timestamp": "2026-01-01T00:00:00+00:00"}}
-    messages = [
+    messages: list[dict[str, Any]] = [
         {"role": "user", "content": "old", **old},
         {"role": "assistant", "content": "old", **old},
         {"role": "user", "content": "new", "metadata": {"timestamp": "2026-01-02T00:00:00.5+00:00"}},
@@ -205,7 +206,7 @@ def test_messages_stay_in_order_whatever_the_log_says(tmp_path: Path) -> None:
         *(("prompt:submit", {"prompt": "go"}), ("provider:response", {}), ("tool:pre", call)),
         *(("provider:response", {}), ("tool:post", call)),
     )
-    messages = [
+    messages: list[dict[str, Any]] = [
         {"role": "user", "content": "go"},
         {"role": "assistant", "content": "", "tool_calls": [{"id": "c", "tool": "look", "arguments": {}}]},
         {"role": "tool", "tool_call_id": "c", "name": "look", "content": "seen"},

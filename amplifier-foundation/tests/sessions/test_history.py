@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from amplifier_foundation.sessions.history import CLOSING_TEXT, HistoryError, load_history, repaired
 from amplifier_kit.pairing import check_pairing
 
-USER = {"role": "user", "content": "hello there", "metadata": {"timestamp": "2026-01-01T00:00:00.000+00:00"}}
-ANSWER = {"role": "assistant", "content": [{"type": "text", "text": "Grüße 🌍"}]}
+TIME = {"timestamp": "2026-01-01T00:00:00.000+00:00"}
+USER: dict[str, Any] = {"role": "user", "content": "hello there", "metadata": TIME}
+ANSWER: dict[str, Any] = {"role": "assistant", "content": [{"type": "text", "text": "Grüße 🌍"}]}
 
 
 def _lines(*records: Any) -> bytes:
@@ -170,7 +171,7 @@ def test_a_repaired_history_lets_the_user_speak(tmp_path: Path) -> None:
     result = {"role": "tool", "tool_call_id": "c", "name": "read", "content": "x"}
     answered = repaired([USER, call, result])
     assert answered.messages[-1]["content"] == CLOSING_TEXT
-    healthy = [USER, call, result, ANSWER]
+    healthy: list[dict[str, Any]] = [USER, call, result, ANSWER]
     assert repaired(healthy).messages == healthy
     assert repaired(healthy).notes == []
     assert repaired([]).messages == []

@@ -9,8 +9,8 @@ from amplifier_foundation.log import SessionLog
 from amplifier_foundation.sessions.recovery import recover
 from amplifier_kit.pairing import check_pairing
 
-USER = {"role": "user", "content": "go"}
-CALLS = {
+USER: dict[str, Any] = {"role": "user", "content": "go"}
+CALLS: dict[str, Any] = {
     "role": "assistant",
     "content": "I look.",
     "tool_calls": [{"id": "c1", "name": "read", "arguments": {}}, {"id": "c2", "name": "grep", "arguments": {}}],

@@ -32,7 +32,7 @@ def _write(folder: Path, metadata: dict[str, Any], messages: list[dict[str, Any]
 def store(tmp_path: Path) -> SessionStore:
     """Give a home as the published program leaves it: a session, one that it delegated to, and one saved in a turn."""
     home = Home(tmp_path / "home")
-    said = [
+    said: list[dict[str, Any]] = [
         {"role": "user", "content": "hello there", "metadata": {"timestamp": "2026-01-01T10:00:00.123+00:00"}},
         {"role": "assistant", "content": [{"type": "text", "text": "Hi."}]},
     ]

@@ -27,7 +27,7 @@ def _user(text: str = "go", **metadata: Any) -> Message:
 
 def _call(*ids: str, text: str = "") -> Message:
     calls = [{"id": call, "tool": "look", "arguments": {}} for call in ids]
-    blocks = [{"type": "text", "text": text}] if text else []
+    blocks: list[dict[str, Any]] = [{"type": "text", "text": text}] if text else []
     blocks += [{"type": "tool_call", "id": call, "name": "look", "input": {}} for call in ids]
     return {"role": "assistant", "content": blocks, "tool_calls": calls}
 

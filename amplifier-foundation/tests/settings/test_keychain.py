@@ -22,10 +22,10 @@ SECRET = "sk-0123456789-hunter2"
 class Drawer(KeyringBackend):
     """A keyring in memory; with a fault, one that fails; with an event, one that hangs until it is set."""
 
-    priority = 0.1  # type: ignore[assignment]
+    priority = 0.1
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]  # keyring does not annotate it
         self.held: dict[tuple[str, str], str] = {}
         self.fault: Exception | None = None
         self.hangs: threading.Event | None = None

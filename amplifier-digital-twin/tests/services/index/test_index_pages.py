@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 
 import pytest
 from hypothesis import given
@@ -170,7 +171,7 @@ def test_usual_links_are_read_like_all_others(address: str, rest: str, monkeypat
     """The short way through a page finds what the long one does."""
     page = f'<html><a href="{address}#sha256={"a" * 64}"{rest}>own</a></html>'.encode()
     short = parse_page(page, HTML, URL)
-    monkeypatch.setattr(index_pages, "_USUAL", index_pages.re.compile("(?!)"))
+    monkeypatch.setattr(index_pages, "_USUAL", re.compile("(?!)"))
     assert short == parse_page(page, HTML, URL)
     assert len(short) == 1
 
