@@ -35,8 +35,8 @@ class OutputForm:
 
         Raises OutputSchemaError for a file that holds none, and ReadDeniedError for one that rules deny.
         """
-        from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
-        from jsonschema.exceptions import SchemaError  # type: ignore[import-untyped]
+        from jsonschema import Draft202012Validator
+        from jsonschema.exceptions import SchemaError
 
         from amplifier_foundation.prompt.access import TYPED, ReadDeniedError
 

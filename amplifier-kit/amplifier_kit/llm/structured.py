@@ -95,8 +95,8 @@ class Shape:
 
     def fault(self, value: Any) -> str | None:
         """Return where a value does not fit the schema and why, None when it fits."""
-        from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
-        from jsonschema.exceptions import SchemaError, best_match  # type: ignore[import-untyped]
+        from jsonschema import Draft202012Validator
+        from jsonschema.exceptions import SchemaError, best_match
 
         try:
             Draft202012Validator.check_schema(self.json_schema)
