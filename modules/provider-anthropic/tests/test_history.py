@@ -13,7 +13,7 @@ from amplifier_kit.llm import read_conversation
 from amplifier_kit.llm.testing.histories import History, any_history, growing_history
 from amplifier_module_provider_anthropic.messages import messages_of
 
-BLOCKS = [
+BLOCKS: History = [
     {"type": "thinking", "thinking": "own", "signature": "s", "origin": "anthropic"},
     {"type": "thinking", "thinking": "foreign", "signature": "s", "origin": "gemini"},
     {"type": "thinking", "thinking": "unsigned"},

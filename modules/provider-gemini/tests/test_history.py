@@ -14,7 +14,7 @@ from amplifier_kit.llm import read_conversation
 from amplifier_kit.llm.testing.histories import History, any_history, growing_history
 from amplifier_module_provider_gemini.contents import contents_of
 
-BLOCKS = [
+BLOCKS: History = [
     {"type": "thinking", "thinking": "own", "signature": "c2ln", "origin": "gemini"},
     {"type": "thinking", "thinking": "o", "content": [{"gemini:text_signature": "c2ln"}], "origin": "gemini"},
     {"type": "thinking", "thinking": "foreign", "signature": "Zm9y", "origin": "anthropic"},

@@ -13,7 +13,7 @@ from amplifier_kit.llm import read_conversation
 from amplifier_kit.llm.testing.histories import History, any_history, growing_history
 from amplifier_module_provider_ollama.messages import messages_of
 
-BLOCKS = [
+BLOCKS: History = [
     {"type": "thinking", "thinking": "own", "signature": "c2ln", "origin": "ollama"},
     {"type": "thinking", "thinking": "o", "content": [{"ollama:x": "c2ln"}], "origin": "ollama"},
     {"type": "thinking", "thinking": "foreign", "signature": "Zm9y", "origin": "anthropic"},

@@ -15,7 +15,7 @@ from amplifier_kit.llm.responses.items import items_of
 from amplifier_kit.llm.testing.histories import History, any_history, growing_history
 
 OWN = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "own"}
-BLOCKS = [
+BLOCKS: History = [
     {"type": "text", "text": "known", "openai:item": {"id": "msg_1", "status": "completed"}},
     {"type": "thinking", "thinking": "hm", "content": [OWN], "origin": "openai"},
     {"type": "thinking", "thinking": "hm", "content": [{**OWN, "id": "foreign"}], "origin": "azure-openai"},
