@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
+import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -48,6 +50,32 @@ def nap() -> Iterator[str]:
 def naps(nap: str) -> Callable[[], list[int]]:
     """Give `naps()`: the processes that sleep this test's sleep."""
     return lambda: processes_with(nap.split()[1])
+
+
+@pytest.fixture
+def settled(naps: Callable[[], list[int]]) -> Callable[[], list[int]]:
+    """Give `settled()`: those processes that have become the sleep itself, or stand still."""
+    return lambda: [pid for pid in naps() if _is_settled(pid)]
+
+
+def _is_settled(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[0]
+        return state == b"T" or Path(f"/proc/{pid}/cmdline").read_bytes().startswith(b"sleep\0")
+    except OSError:
+        return False  # it has only started the one that sleeps, and is gone
+
+
+@pytest.fixture
+def skip_time(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
+    """Give `skip_time(seconds)`: let the clock of the event loop jump, so that deadlines are over by it."""
+    skipped: list[float] = []
+
+    def skip(seconds: float) -> None:
+        skipped.append(seconds)
+        monkeypatch.setattr(asyncio.get_running_loop(), "time", lambda: time.monotonic() + sum(skipped))
+
+    return skip
 
 
 @pytest.fixture

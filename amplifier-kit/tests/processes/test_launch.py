@@ -175,7 +175,8 @@ async def test_start_for_an_event_loop_keeps_the_same_rules(project: Path) -> No
             self.ended = asyncio.get_running_loop().create_future()
 
         def pipe_data_received(self, fd: int, data: bytes) -> None:
-            self.said += data
+            if fd == 1:  # what a shell says of a missing program comes by another pipe, sooner or later than this
+                self.said += data
 
         def connection_lost(self, exc: Exception | None) -> None:
             self.ended.set_result(None)
@@ -186,8 +187,7 @@ async def test_start_for_an_event_loop_keeps_the_same_rules(project: Path) -> No
     )
     await reader.ended
     transport.close()
-    assert reader.said.decode().splitlines()[0] == "/"
-    assert reader.said.decode().splitlines()[-1] == "/usr/bin:/bin"
+    assert reader.said.decode().splitlines() == ["/", "/usr/bin:/bin"]
     assert not (project / "planted").exists()
 
 

@@ -18,6 +18,7 @@ from amplifier_kit.processes.sweep import MARK, marked
 
 MakeOrder = Callable[..., Order]
 Naps = Callable[[], list[int]]
+SkipTime = Callable[[float], None]
 
 #: Ways to get away; NAP is what must not survive.
 ESCAPES = {
@@ -44,26 +45,35 @@ def escape(request: pytest.FixtureRequest, nap: str) -> str:
     return ESCAPES[request.param].replace("{python}", sys.executable).replace("NAP", nap)
 
 
-async def test_at_the_end(shell: MakeOrder, escape: str, naps: Naps) -> None:
+async def test_at_the_end(shell: MakeOrder, escape: str, naps: Naps, settled: Naps, tmp_path: Path) -> None:
     """What outlives a command is stopped before its result is there, and counted."""
-    outcome = await run(shell(f"{escape}\nsleep 0.2; echo done"), output := Output(100), timeout=60)
+    order = shell(f"{escape}\nuntil [ -e go ]; do sleep 0.01; done; echo done", linger=0.02, grace=0.1)
+    task = asyncio.create_task(run(order, output := Output(100), timeout=60))
+    assert await wait_for(lambda: bool(settled()), timeout=60)
+    (tmp_path / "go").touch()
+    outcome = await task
     assert output.shown().text == "done\n"
     assert outcome.returncode == 0
     assert outcome.left >= 1
     assert naps() == []
 
 
-async def test_at_the_deadline(shell: MakeOrder, escape: str, naps: Naps, nap: str) -> None:
+async def test_at_the_deadline(
+    shell: MakeOrder, escape: str, naps: Naps, settled: Naps, nap: str, skip_time: SkipTime
+) -> None:
     """Whatever got away is stopped with the command."""
-    outcome = await run(shell(f"{escape}\n{nap}"), Output(100), timeout=1)
+    task = asyncio.create_task(run(shell(f"{escape}\n{nap}", grace=0.1), Output(100), timeout=600))
+    assert await wait_for(lambda: len(settled()) >= 2, timeout=60)
+    skip_time(600)
+    outcome = await task
     assert (outcome.is_timed_out, outcome.alive) == (True, ())
     assert naps() == []
 
 
-async def test_when_cancelled(shell: MakeOrder, escape: str, naps: Naps, nap: str) -> None:
+async def test_when_cancelled(shell: MakeOrder, escape: str, naps: Naps, settled: Naps, nap: str) -> None:
     """A caller that is cancelled gets its exception when everything is gone."""
-    task = asyncio.create_task(run(shell(f"{escape}\n{nap}"), Output(100), timeout=60))
-    assert await wait_for(lambda: len(naps()) >= 2, timeout=60)
+    task = asyncio.create_task(run(shell(f"{escape}\n{nap}", grace=0.1), Output(100), timeout=60))
+    assert await wait_for(lambda: len(settled()) >= 2, timeout=60)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
@@ -74,7 +84,7 @@ async def test_when_cancelled(shell: MakeOrder, escape: str, naps: Naps, nap: st
 async def test_when_cancelled_at_the_start(shell: MakeOrder, nap: str, naps: Naps, steps: int) -> None:
     """However early it is cancelled, nothing of the command is left, supervisor and open files included."""
     before = set(os.listdir("/proc/self/fd"))
-    order = shell(nap)
+    order = shell(nap, grace=0.1)
     task = asyncio.create_task(run(order, Output(100), timeout=60))
     for _ in range(steps):
         await asyncio.sleep(0)
@@ -88,7 +98,8 @@ async def test_when_cancelled_at_the_start(shell: MakeOrder, nap: str, naps: Nap
 
 async def test_when_cancelled_again_and_again(shell: MakeOrder, nap: str, naps: Naps) -> None:
     """Impatience does not leave anything behind either."""
-    task = asyncio.create_task(run(shell(f"trap '' TERM; {nap} & {nap}; {nap}"), Output(100), timeout=60))
+    order = shell(f"trap '' TERM; {nap} & {nap}; {nap}", grace=0.1)
+    task = asyncio.create_task(run(order, Output(100), timeout=60))
     assert await wait_for(lambda: len(naps()) >= 2, timeout=60)
     while not task.done():
         task.cancel()
@@ -104,19 +115,27 @@ async def test_who_ends_soon_may_end(shell: MakeOrder, tmp_path: Path) -> None:
     assert (tmp_path / "kept").read_text(encoding="utf-8") == "text\n"
 
 
-async def test_who_forks_without_end(shell: MakeOrder, nap: str, naps: Naps) -> None:
+async def test_who_forks_without_end(
+    shell: MakeOrder, nap: str, naps: Naps, settled: Naps, skip_time: SkipTime
+) -> None:
     """Processes that start others as fast as they can, each in a session of its own, all end."""
     seed = f'setsid -f {nap}; sleep 0.02; exec setsid -f bash -c "$1" _ "$1"'
     script = f"for n in 1 2 3 4 5 6 7 8; do setsid -f bash -c '{seed}' _ '{seed}'; done; {nap}"
-    outcome = await run(shell(script), Output(1000), timeout=3)
+    task = asyncio.create_task(run(shell(script), Output(1000), timeout=600))
+    assert await wait_for(lambda: len(settled()) >= 40, timeout=60)
+    skip_time(600)
+    outcome = await task
     assert (outcome.is_timed_out, outcome.alive) == (True, ())
     assert naps() == []
 
 
-async def test_who_kills_the_supervisor(shell: MakeOrder, nap: str, naps: Naps) -> None:
+async def test_who_kills_the_supervisor(shell: MakeOrder, nap: str, naps: Naps, settled: Naps, tmp_path: Path) -> None:
     """Without its supervisor a command ends, and what it started is found by the mark in its environment."""
-    order = shell(f"setsid -f {nap}; sleep 0.2; kill -KILL $PPID; {nap}")
-    outcome = await run(order, Output(100), timeout=60)
+    order = shell(f"setsid -f {nap}; until [ -e go ]; do sleep 0.01; done; kill -KILL $PPID; {nap}")
+    task = asyncio.create_task(run(order, Output(100), timeout=60))
+    assert await wait_for(lambda: bool(settled()), timeout=60)
+    (tmp_path / "go").touch()
+    outcome = await task
     assert (outcome.returncode, outcome.is_timed_out) == (None, False)
     assert naps() == []
     assert marked(order.mark) == []
@@ -129,18 +148,20 @@ async def test_who_kills_the_supervisor_unmarked(shell: MakeOrder, nap: str, nap
     assert await wait_for(lambda: naps() == [], timeout=60)
 
 
-async def test_who_stops_the_supervisor(shell: MakeOrder, nap: str, naps: Naps, tmp_path: Path) -> None:
+async def test_who_stops_the_supervisor(
+    shell: MakeOrder, nap: str, naps: Naps, settled: Naps, skip_time: SkipTime
+) -> None:
     """A supervisor that was made to stand still is woken up."""
-    for seconds in (1, 8, 64):  # more than once only on a machine that is very busy
-        order = shell(f"kill -STOP $PPID; touch stopped; setsid -f {nap}; {nap}", grace=30.0)
-        outcome = await run(order, Output(100), timeout=seconds)
-        if (tmp_path / "stopped").exists():
-            break
+    order = shell(f"kill -STOP $PPID; setsid -f {nap}; {nap}", grace=30.0)
+    task = asyncio.create_task(run(order, Output(100), timeout=600))
+    assert await wait_for(lambda: len(settled()) >= 2, timeout=60)
+    skip_time(600)
+    outcome = await task
     assert (outcome.returncode, outcome.is_timed_out, outcome.alive) == (-signal.SIGTERM, True, ())
     assert naps() == []
 
 
-async def test_when_we_are_killed(nap: str, naps: Naps, tmp_path: Path) -> None:
+async def test_when_we_are_killed(nap: str, naps: Naps, settled: Naps, tmp_path: Path) -> None:
     """A process that dies without a word takes its commands with it."""
     script = tmp_path / "caller.py"
     script.write_text(
@@ -153,17 +174,10 @@ async def test_when_we_are_killed(nap: str, naps: Naps, tmp_path: Path) -> None:
     command = f"env -i setsid -f {nap}; sleep 1000"
     with subprocess.Popen([sys.executable, str(script), command]) as caller:  # noqa: ASYNC220 -- killed below
         try:
-            assert await wait_for(lambda: any(map(_sleeps, naps())), timeout=60)
+            assert await wait_for(lambda: bool(settled()), timeout=60)
         finally:
             caller.send_signal(signal.SIGKILL)
     assert await wait_for(lambda: naps() == [], timeout=60)
-
-
-def _sleeps(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes().startswith(b"sleep\0")
-    except OSError:
-        return False  # it has only started the one that sleeps, and is gone
 
 
 async def test_every_process_is_marked(shell: MakeOrder) -> None:

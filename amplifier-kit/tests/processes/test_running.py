@@ -15,9 +15,7 @@ from amplifier_core.testing import wait_for
 from amplifier_kit.processes import Order, Output, StartError, run, start
 
 MakeOrder = Callable[..., Order]
-
-#: One after the other, until the command had come as far as it had to: more than one only where it takes very long.
-_DEADLINES = (1, 8, 64)
+SkipTime = Callable[[float], None]
 
 
 async def test_output_and_exit_code(shell: MakeOrder, tmp_path: Path) -> None:
@@ -89,27 +87,29 @@ async def test_a_command_no_system_can_run(shell: MakeOrder) -> None:
         await run(shell("echo a\0b"), Output(100), timeout=60)
 
 
-async def test_at_the_deadline_the_command_may_tidy_up(shell: MakeOrder) -> None:
+async def test_at_the_deadline_the_command_may_tidy_up(shell: MakeOrder, skip_time: SkipTime) -> None:
     """SIGTERM comes first, and what the command still writes is taken in."""
-    for seconds in _DEADLINES:
-        output = Output(1000)
-        order = shell("trap 'echo tidied; exit 5' TERM; echo begun; while :; do sleep 0.05; done", grace=30.0)
-        outcome = await run(order, output, timeout=seconds)
-        if output.total:
-            break
+    output = Output(1000)
+    order = shell("trap 'echo tidied; exit 5' TERM; echo begun; while :; do sleep 0.05; done", grace=30.0)
+    task = asyncio.create_task(run(order, output, timeout=600))
+    assert await wait_for(lambda: output.total > 0, timeout=60)
+    skip_time(600)
+    outcome = await task
     assert outcome.is_timed_out
     assert outcome.returncode == 5
     assert output.shown().text.startswith("begun\n")
     assert output.shown().text.endswith("tidied\n")
 
 
-async def test_who_ignores_sigterm_is_killed(shell: MakeOrder, nap: str, naps: Callable[[], list[int]]) -> None:
+async def test_who_ignores_sigterm_is_killed(
+    shell: MakeOrder, nap: str, naps: Callable[[], list[int]], settled: Callable[[], list[int]], skip_time: SkipTime
+) -> None:
     """SIGKILL follows."""
-    for seconds in _DEADLINES:
-        output = Output(100)
-        outcome = await run(shell(f"trap '' TERM; echo begun; {nap} & {nap}; {nap}"), output, timeout=seconds)
-        if output.total:
-            break
+    order = shell(f"trap '' TERM; {nap} & {nap}; {nap}", grace=0.1)
+    task = asyncio.create_task(run(order, Output(100), timeout=600))
+    assert await wait_for(lambda: len(settled()) == 2, timeout=60)
+    skip_time(600)
+    outcome = await task
     assert (outcome.returncode, outcome.is_timed_out, outcome.alive) == (-signal.SIGKILL, True, ())
     assert naps() == []
 
@@ -119,7 +119,7 @@ async def test_no_deadline(shell: MakeOrder) -> None:
     assert (await run(shell("sleep 0.1"), Output(100), timeout=None)).returncode == 0
 
 
-async def test_a_flood_is_bounded(shell: MakeOrder) -> None:
+async def test_a_flood_is_bounded(shell: MakeOrder, skip_time: SkipTime) -> None:
     """Output without end costs bounded memory, and other work goes on meanwhile."""
     turns = 0
 
@@ -130,11 +130,11 @@ async def test_a_flood_is_bounded(shell: MakeOrder) -> None:
             turns += 1
 
     counting = asyncio.create_task(count())
-    for seconds in _DEADLINES:
-        output = Output(10_000, file_limit=1_000_000)
-        outcome = await run(shell("yes"), output, timeout=seconds)
-        if output.total > 1_000_000:
-            break
+    output = Output(10_000, file_limit=1_000_000)
+    task = asyncio.create_task(run(shell("yes"), output, timeout=600))
+    assert await wait_for(lambda: output.total > 1_000_000 and turns > 10, timeout=60)
+    skip_time(600)
+    outcome = await task
     counting.cancel()
     assert outcome.is_timed_out
     assert output.total > 1_000_000

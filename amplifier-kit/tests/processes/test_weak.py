@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from amplifier_core.testing import wait_for
 from amplifier_kit.processes import Order, Output, run, supervisor
 
 MakeOrder = Callable[..., Order]
@@ -26,22 +28,39 @@ def _no_subreapers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("amplifier_kit.processes.order._SUPERVISOR", str(script))
 
 
-async def test_the_group_ends_with_the_command(shell: MakeOrder, nap: str, naps: Naps) -> None:
+async def test_the_group_ends_with_the_command(
+    shell: MakeOrder, nap: str, naps: Naps, settled: Naps, tmp_path: Path
+) -> None:
     """What stays in the group of the command is found by it, also without its environment."""
-    outcome = await run(shell(f"env -i {nap} & sleep 0.2; echo done"), output := Output(100), timeout=60)
-    assert (outcome.returncode, output.shown().text) == (0, "done\n")
+    order = shell(f"env -i {nap} & until [ -e go ]; do sleep 0.01; done; echo done")
+    task = asyncio.create_task(run(order, output := Output(100), timeout=60))
+    assert await wait_for(lambda: bool(settled()), timeout=60)
+    (tmp_path / "go").touch()
+    assert ((await task).returncode, output.shown().text) == (0, "done\n")
     assert naps() == []
 
 
-async def test_who_leaves_the_group_is_found_by_the_mark(shell: MakeOrder, nap: str, naps: Naps) -> None:
+async def test_who_leaves_the_group_is_found_by_the_mark(
+    shell: MakeOrder, nap: str, naps: Naps, settled: Naps, tmp_path: Path
+) -> None:
     """What leaves the group is found as long as it keeps its environment."""
-    outcome = await run(shell(f"setsid -f {nap}; sleep 0.2; exit 3"), Output(100), timeout=60)
+    order = shell(f"setsid -f {nap}; until [ -e go ]; do sleep 0.01; done; exit 3")
+    task = asyncio.create_task(run(order, Output(100), timeout=60))
+    assert await wait_for(lambda: bool(settled()), timeout=60)
+    (tmp_path / "go").touch()
+    outcome = await task
     assert (outcome.returncode, outcome.alive) == (3, ())
     assert naps() == []
 
 
-async def test_at_the_deadline(shell: MakeOrder, nap: str, naps: Naps) -> None:
+async def test_at_the_deadline(
+    shell: MakeOrder, nap: str, naps: Naps, settled: Naps, skip_time: Callable[[float], None]
+) -> None:
     """The same holds at the deadline."""
-    outcome = await run(shell(f"setsid -f {nap}; env -i {nap} & trap '' TERM; {nap}"), Output(100), timeout=1)
+    order = shell(f"setsid -f {nap}; env -i {nap} & trap '' TERM; {nap}", grace=0.1)
+    task = asyncio.create_task(run(order, Output(100), timeout=600))
+    assert await wait_for(lambda: len(settled()) == 3, timeout=60)
+    skip_time(600)
+    outcome = await task
     assert (outcome.is_timed_out, outcome.alive) == (True, ())
     assert naps() == []
