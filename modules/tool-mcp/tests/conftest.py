@@ -15,13 +15,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import pytest_asyncio
 
 from amplifier_core import ToolResult
 from amplifier_core.testing import EventRecorder, MockCoordinator, wait_for
-from amplifier_module_tool_mcp import mount, on_session_ready
+from amplifier_module_tool_mcp import _servers, mount, on_session_ready
 from amplifier_module_tool_mcp._events import EVENTS
 
 SERVERS = Path(__file__).parent / "servers"
+SAMPLE: dict[str, Any] = {"command": sys.executable, "args": ["servers/sample.py", "stdio"]}
 #: Nobody waits that long: a test that does has failed.
 LONG = 60.0
 
@@ -84,6 +86,13 @@ MakeSession = Callable[[], Session]
 MakeServer = Callable[..., dict[str, Any]]
 
 
+@pytest.fixture(autouse=True)
+def _no_head_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let servers be started at once: nobody needs the processor more than they do."""
+    monkeypatch.setattr(_servers, "_HEAD_START", 0.0)
+    monkeypatch.setattr(_servers, "_AUDIENCE", 0.0)
+
+
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
     """Return the user's folder, which is not there yet."""
@@ -132,7 +141,7 @@ def odd() -> MakeServer:
 @pytest.fixture
 def sample() -> dict[str, Any]:
     """Return the entry of a server made with the official SDK."""
-    return {"command": sys.executable, "args": ["servers/sample.py", "stdio"]}
+    return dict(SAMPLE)
 
 
 def processes_with(token: str) -> list[int]:
@@ -210,3 +219,26 @@ def web() -> Iterator[WebServer]:
     made = WebServer()
     yield made
     made.close()
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module", params=["stdio", "http"])
+async def shared(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Session]:
+    """Return a session with the sample server, reached in each of both ways, for tests that change nothing in it.
+
+    Answers are cut at 1,000 characters.
+    """
+    folder = tmp_path_factory.mktemp("shared")
+    shutil.copytree(SERVERS, folder / "project" / "servers")
+    made, web = Session(folder / "project", folder / "home"), WebServer()
+    try:
+        entry = SAMPLE
+        if request.param == "http":
+            web.start()
+            entry = {"type": "http", "url": web.url}
+        with pytest.MonkeyPatch.context() as patch:
+            patch.delenv("AMPLIFIER_MCP_CONFIG", raising=False)
+            await made.open({"s": entry}, max_content_size=1000)
+        yield made
+    finally:
+        await made.close()
+        web.close()

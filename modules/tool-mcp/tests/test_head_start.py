@@ -31,8 +31,10 @@ async def test_a_turn_goes_first(session: Session, odd: Odd, monkeypatch: pytest
     assert session.connection().state == "ready"
 
 
-async def test_without_a_turn(session: Session, odd: Odd) -> None:
+async def test_without_a_turn(session: Session, odd: Odd, monkeypatch: pytest.MonkeyPatch) -> None:
     """A session that waits for its first prompt has its servers meanwhile."""
+    monkeypatch.setattr(_servers, "_HEAD_START", 0.1)
+    monkeypatch.setattr(_servers, "_AUDIENCE", 0.1)
     await session.open({"odd": odd()})
     assert (await session.told("connected"))["server"] == "odd"
 
@@ -40,7 +42,7 @@ async def test_without_a_turn(session: Session, odd: Odd) -> None:
 async def test_requests_do_not_put_it_off_for_ever(session: Session, odd: Odd, monkeypatch: pytest.MonkeyPatch) -> None:
     """Turns and requests that follow each other quickly keep servers waiting for a while, not for good."""
     monkeypatch.setattr(_servers, "_HEAD_START", 100.0)
-    monkeypatch.setattr(_servers, "_LONGEST_HEAD_START", 0.5)
+    monkeypatch.setattr(_servers, "_LONGEST_HEAD_START", 0.1)
     await session.open({"odd": odd()})
     for event in ("prompt:submit", "provider:request", "prompt:submit"):
         await session.coordinator.hooks.emit(event, {"prompt": "Hello."})

@@ -11,54 +11,58 @@ import pytest
 from amplifier_core.testing import wait_for
 
 Session = Any
+in_shared_loop = pytest.mark.asyncio(loop_scope="module")
 
 
 @pytest.fixture(params=["stdio", "http"])
 async def connected(request: pytest.FixtureRequest, session: Session, sample: dict[str, Any], web: Any) -> Session:
-    """Return a session with the sample server, reached in each of both ways."""
+    """Return a session with a sample server of its own, reached in each of both ways."""
     if request.param == "http":
         web.start()
         return await session.open({"s": {"type": "http", "url": web.url}})
     return await session.open({"s": sample})
 
 
-async def test_everything_it_offers_is_mounted(connected: Session) -> None:
+@in_shared_loop
+async def test_everything_it_offers_is_mounted(shared: Session) -> None:
     """Tools, resources, templates and prompts are tools with the names of the contract, and an event counts them."""
-    told = await connected.told("connected")
+    told = await shared.told("connected")
     assert (told["server"], told["tools"], told["resources"], told["prompts"]) == ("s", 10, 2, 1)
-    assert {"mcp_s_add", "mcp_s_resource_hello", "mcp_s_resource_note", "mcp_s_prompt_review"} <= set(connected.tools)
-    add = connected.tools["mcp_s_add"]
+    assert {"mcp_s_add", "mcp_s_resource_hello", "mcp_s_resource_note", "mcp_s_prompt_review"} <= set(shared.tools)
+    add = shared.tools["mcp_s_add"]
     assert add.description == "Add two numbers."
     assert set(add.input_schema["properties"]) == {"a", "b"}
     assert add.action == "mcp.call"
 
 
-async def test_what_it_answers(connected: Session) -> None:
+@in_shared_loop
+async def test_what_it_answers(shared: Session) -> None:
     """Each kind of answer becomes a result of the contract's form."""
-    assert (await connected.call("s_add", a=1, b=2)).output == {
+    assert (await shared.call("s_add", a=1, b=2)).output == {
         "content": "3",
         "mcp_server": "s",
         "mcp_tool": "add",
         "content_size_chars": 1,
         "content_truncated": False,
     }
-    assert (await connected.call("s_resource_hello")).output["content"] == "the text of the note"
-    assert (await connected.call("s_resource_note", uri="note://x/text")).output["content"] == "the note x"
-    assert (await connected.call("s_prompt_review", code="x = 1")).output["content"] == "user:\nPlease review x = 1"
-    failed = await connected.call("s_fail")
+    assert (await shared.call("s_resource_hello")).output["content"] == "the text of the note"
+    assert (await shared.call("s_resource_note", uri="note://x/text")).output["content"] == "the note x"
+    assert (await shared.call("s_prompt_review", code="x = 1")).output["content"] == "user:\nPlease review x = 1"
+    failed = await shared.call("s_fail")
     assert (failed.success, failed.error["code"]) == (False, "mcp_tool_error")
-    [image] = (await connected.call("s_picture")).content
+    [image] = (await shared.call("s_picture")).content
     assert image.source["media_type"] == "image/png"
 
 
-async def test_a_resource_reads_its_own_address_alone(connected: Session) -> None:
+@in_shared_loop
+async def test_a_resource_reads_its_own_address_alone(shared: Session) -> None:
     """A rule for the tool of one resource is no rule for all: another address is refused, one's own is not."""
-    refused = await connected.call("s_resource_hello", uri="note://x/text")
+    refused = await shared.call("s_resource_hello", uri="note://x/text")
     assert (refused.success, refused.error["code"]) == (False, "mcp_protocol_error")
     assert "this tool reads note://hello alone" in refused.error["message"]
     assert "the note x" not in str(refused)
-    assert (await connected.call("s_resource_hello", uri="note://hello")).output["content"] == "the text of the note"
-    refused = await connected.call("s_resource_note", uri="note://hello")
+    assert (await shared.call("s_resource_hello", uri="note://hello")).output["content"] == "the text of the note"
+    refused = await shared.call("s_resource_note", uri="note://hello")
     assert (refused.success, refused.error["code"]) == (False, "mcp_protocol_error")
     assert "this tool reads addresses of the form note://{name}/text" in refused.error["message"]
 
@@ -72,10 +76,10 @@ async def test_a_list_that_changes(connected: Session) -> None:
     assert (await connected.call("s_grown")).output["content"] == "grown"
 
 
-async def test_long_answers_are_cut(session: Session, sample: dict[str, Any]) -> None:
+@in_shared_loop
+async def test_long_answers_are_cut(shared: Session) -> None:
     """Of a long answer the beginning is returned, and how long it was."""
-    await session.open({"s": sample}, max_content_size=1000)
-    output = (await session.call("s_long", count=5000)).output
+    output = (await shared.call("s_long", count=5000)).output
     assert (output["content_size_chars"], output["content_truncated"]) == (5000, True)
     assert output["content"].startswith("x" * 1000 + "\n[... 4,000 characters")
 
