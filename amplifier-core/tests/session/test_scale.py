@@ -128,6 +128,7 @@ async def test_a_thousand_sessions(plan_of: Any) -> None:
     assert [ref() for ref in refs if ref() is not None] == []
 
 
+@pytest.mark.system
 async def test_memory_returns(plan_of: Any) -> None:
     """Once the first sessions have filled the caches, hundreds more leave no memory behind."""
     loader = ModuleLoader()

@@ -10,6 +10,7 @@ import pytest
 BENCHMARKS = Path(__file__).resolve().parents[3] / "benchmarks"
 
 
+@pytest.mark.system
 def test_kills_lose_no_acknowledged_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """After each of twenty kills every acknowledged line is there, and the next process goes on from it."""
     if not BENCHMARKS.is_dir():

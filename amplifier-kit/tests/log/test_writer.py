@@ -403,6 +403,7 @@ def test_a_history_that_only_grows_costs_its_growth(
     assert verify_log(tmp_path).ok
 
 
+@pytest.mark.system
 def test_memory_does_not_grow_with_the_log(tmp_path: Path, record: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     """Many lines, blobs and ids later, the writer holds what it held before."""
     monkeypatch.setattr("amplifier_kit.log.blobs._REMEMBERED", 100)

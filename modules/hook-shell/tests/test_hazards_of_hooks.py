@@ -209,6 +209,7 @@ async def test_hook_output_keeps_event_lineage(make_rig: Any, group: Group) -> N
     ] * 2
 
 
+@pytest.mark.system
 async def test_long_session_memory_is_flat(
     make_rig: Any, group: Group, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

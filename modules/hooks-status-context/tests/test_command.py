@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from amplifier_core.testing import MockCoordinator, wait_for
-from amplifier_module_hooks_status_context import mount
+from amplifier_kit.processes.launch import open_process_with_protocol
+from amplifier_module_hooks_status_context import _command, mount
 from amplifier_module_hooks_status_context._command import OUTPUT_LIMIT, Git
 from amplifier_module_hooks_status_context._repository import repository_lines
 from amplifier_module_hooks_status_context._settings import Settings
@@ -39,14 +40,29 @@ def pids_of(folder: Path) -> list[int]:
     return [int(pid) for pid in report.read_text(encoding="utf-8").split()] if report.exists() else []
 
 
-async def test_git_that_hangs_is_killed_with_all_it_started(fake_git: Callable[[str], Path], repository: Any) -> None:
+SkipTime = Callable[[float], None]
+
+
+@pytest.fixture
+def skip_time(monkeypatch: pytest.MonkeyPatch) -> SkipTime:
+    """Give `skip_time(seconds)`: let the clock of the event loop jump, so that deadlines are over by it."""
+
+    def skip(seconds: float) -> None:
+        monkeypatch.setattr(asyncio.get_running_loop(), "time", lambda: time.monotonic() + seconds)
+
+    return skip
+
+
+async def test_git_that_hangs_is_killed_with_all_it_started(
+    fake_git: Callable[[str], Path], repository: Any, skip_time: SkipTime
+) -> None:
     """At the deadline the whole process group ends, and the line says why there is nothing about git."""
     folder = fake_git(HANGING)
-    for seconds in (3, 60):  # twice only on a machine that is very busy
-        lines = await repository_lines(str(repository.path), Settings(git_timeout=seconds))
-        assert lines == [f"Git: not available (git took longer than {seconds} s)"]
-        if pids := pids_of(folder):
-            break
+    asking = asyncio.create_task(repository_lines(str(repository.path), Settings(git_timeout=600)))
+    assert await wait_for(lambda: bool(pids_of(folder)), timeout=60)
+    skip_time(600)
+    assert await asking == ["Git: not available (git took longer than 600 s)"]
+    pids = pids_of(folder)
     assert len(pids) == 2
     assert await wait_for(lambda: not any(map(is_running, pids)), timeout=30)
 
@@ -66,13 +82,20 @@ async def test_a_cancelled_handler_leaves_no_process(fake_git: Callable[[str], P
     assert await wait_for(lambda: not any(map(is_running, pids_of(folder))), timeout=30)
 
 
-@pytest.mark.parametrize("steps", range(1, 7))
+@pytest.mark.parametrize("steps", range(6))
 async def test_a_handler_may_be_cancelled_while_git_starts(
-    fake_git: Callable[[str], Path], repository: Any, steps: int
+    fake_git: Callable[[str], Path], repository: Any, steps: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However little asyncio knows yet of a process that already runs, nothing of it is left."""
-    folder = fake_git(HANGING)
+    folder, begun = fake_git(HANGING), asyncio.Event()
+
+    async def start(*arguments: Any, **options: Any) -> Any:
+        begun.set()
+        return await open_process_with_protocol(*arguments, **options)
+
+    monkeypatch.setattr(_command, "open_process_with_protocol", start)
     asking = asyncio.create_task(repository_lines(str(repository.path), Settings(git_timeout=1000)))
+    await begun.wait()
     for _ in range(steps):
         await asyncio.sleep(0)
     _stand_still_until(lambda: bool(pids_of(folder)))
@@ -83,27 +106,28 @@ async def test_a_handler_may_be_cancelled_while_git_starts(
 
 
 def _stand_still_until(condition: Callable[[], bool]) -> None:
-    """Keep the event loop from learning anything for as long as git may need to start, if it was started at all."""
-    for _ in range(100):
-        if condition():
-            return
+    """Keep the event loop from learning anything until git runs."""
+    until = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < until
         time.sleep(0.01)
 
 
-async def test_what_is_known_by_the_deadline_is_told(fake_git: Callable[[str], Path], repository: Any) -> None:
+async def test_what_is_known_by_the_deadline_is_told(
+    fake_git: Callable[[str], Path], repository: Any, skip_time: SkipTime
+) -> None:
     """A status that takes too long does not cost the branch and the commits."""
-    fake_git(
+    folder = fake_git(
         'case "$*" in *symbolic-ref*) echo main;; *for-each-ref*) echo refs/heads/main;;\n'
-        "*--max-count*) echo abc Begin;; *) exec sleep 1000;; esac\n"
+        "*--max-count*) echo abc Begin;; *) touch hanging; exec sleep 1000;; esac\n"
     )
-    for seconds in (3, 60):  # twice only on a machine that is very busy
-        lines = await repository_lines(str(repository.path), Settings(git_timeout=seconds))
-        if len(lines) == 5:
-            break
-    assert lines == [
+    asking = asyncio.create_task(repository_lines(str(repository.path), Settings(git_timeout=600)))
+    assert await wait_for((folder / "hanging").exists, timeout=60)
+    skip_time(600)
+    assert await asking == [
         "Git branch: main",
         "Main branch: main",
-        f"Git status: not known (git took longer than {seconds} s)",
+        "Git status: not known (git took longer than 600 s)",
         "Recent commits:",
         "abc Begin",
     ]
@@ -128,20 +152,19 @@ async def test_output_without_end_is_cut(fake_git: Callable[[str], Path], reposi
 
 
 async def test_somebody_who_keeps_the_pipe_open_is_not_waited_for(
-    fake_git: Callable[[str], Path], repository: Any
+    fake_git: Callable[[str], Path], repository: Any, skip_time: SkipTime
 ) -> None:
     """A daemon that git started, out of its group and holding its output, costs the deadline and no more."""
     daemon = "import os,sys,time; os.setsid(); open('pids','w').write(str(os.getpid())); time.sleep(1000)"
     folder = fake_git(
-        'case "$*" in *symbolic-ref*) ;; *) exit 1;; esac\n'
+        'case "$*" in *symbolic-ref*) ;; *) touch next; exit 1;; esac\n'
         f'{sys.executable} -c "{daemon}" &\nwhile ! test -s pids; do sleep 0.05; done\necho main\n'
     )
     try:
-        for seconds in (3, 60):  # twice only on a machine that is very busy
-            lines = await repository_lines(str(repository.path), Settings(git_timeout=seconds))
-            if lines[0] == "Git branch: main":
-                break
-        assert lines[0] == "Git branch: main"
+        asking = asyncio.create_task(repository_lines(str(repository.path), Settings(git_timeout=600)))
+        assert await wait_for((folder / "next").exists, timeout=60)  # the first question is answered
+        skip_time(600)
+        assert (await asking)[0] == "Git branch: main"
     finally:
         for pid in pids_of(folder):
             os.kill(pid, signal.SIGKILL)
