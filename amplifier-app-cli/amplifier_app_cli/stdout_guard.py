@@ -21,8 +21,8 @@ def guarded_stdout() -> Iterator[TextIO]:
     A `sys.stdout` that the caller has put in place is the stream for the result: the descriptor is not the caller's.
     """
     global _was_used
-    if sys.stdout is not sys.__stdout__:
-        given = sys.stdout
+    given = sys.stdout
+    if given is not sys.__stdout__:
         with redirect_stdout(sys.stderr):
             yield given
         return
