@@ -17,12 +17,6 @@ FATAL = {"interrupts": KeyboardInterrupt, "exits": SystemExit, "cancels": asynci
 BEHAVIOURS = ("returns", "raises", "unprintable", *FATAL)
 
 
-@pytest.fixture
-def kernel() -> ModuleCoordinator:
-    """Give a coordinator without a session."""
-    return ModuleCoordinator()
-
-
 class Silent(Exception):
     """Be false, and fail to say what is wrong."""
 

@@ -16,12 +16,6 @@ from amplifier_core import ModuleCoordinator
 from amplifier_core.coordinator import emit
 
 
-@pytest.fixture
-def kernel() -> ModuleCoordinator:
-    """Give a coordinator without a session."""
-    return ModuleCoordinator()
-
-
 class Unprintable(Exception):
     """Fail to say what is wrong."""
 

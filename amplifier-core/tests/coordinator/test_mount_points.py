@@ -14,12 +14,6 @@ SINGLE = ("orchestrator", "context", "module-source-resolver")
 NAMED = ("providers", "tools")
 
 
-@pytest.fixture
-def kernel() -> ModuleCoordinator:
-    """Give a coordinator without a session."""
-    return ModuleCoordinator()
-
-
 def test_the_mount_points_at_first(kernel: ModuleCoordinator) -> None:
     """There are six mount points, and nothing but the registry is mounted."""
     assert kernel.mount_points == {

@@ -103,6 +103,31 @@ async def mount(coordinator, config=None):
 '''
 
 
+GREETER = """
+class Result:
+    success = True
+
+    def __init__(self, output):
+        self.output = output
+
+
+class Greeter:
+    name = "greet"
+    description = "Greet somebody"
+    input_schema = {"type": "object", "properties": {"who": {"type": "string"}}}
+
+    def __init__(self, greeting):
+        self.greeting = greeting
+
+    async def execute(self, input):
+        return Result(f"{self.greeting} {input['who']}")
+
+
+async def mount(coordinator, config=None):
+    await coordinator.mount("tools", Greeter(config.get("greeting", "hello")), name="greet")
+"""
+
+
 class Folder:
     """Be a module source that is already on this disk."""
 
@@ -143,6 +168,10 @@ class Workbench:
     def install(self, module_id: str, source: str) -> Path:
         """Write a module as a package that Python finds by itself."""
         return self._write(self.site, module_id, source)
+
+    def install_greeter(self) -> None:
+        """Install `tool-greeter`, whose tool `greet` greets with the greeting of its config."""
+        self.install("tool-greeter", GREETER)
 
     def folder(self, module_id: str, source: str) -> Path:
         """Write a module as a folder `modules/<id>` that holds its package, and return that folder."""

@@ -12,30 +12,6 @@ import pytest
 import amplifier_core
 from amplifier_core import AmplifierSession, events
 
-DRIVER = """
-class Result:
-    success = True
-
-    def __init__(self, output):
-        self.output = output
-
-
-class Greeter:
-    name = "greet"
-    description = "Greet somebody"
-    input_schema = {"type": "object", "properties": {"who": {"type": "string"}}}
-
-    def __init__(self, greeting):
-        self.greeting = greeting
-
-    async def execute(self, input):
-        return Result(f"{self.greeting} {input['who']}")
-
-
-async def mount(coordinator, config=None):
-    await coordinator.mount("tools", Greeter(config.get("greeting", "hello")), name="greet")
-"""
-
 LOGGING_TOOL = """
 from amplifier_core import ToolResult
 from amplifier_core.coordinator import get_context
@@ -145,14 +121,14 @@ def test_kernel_writes_no_file_and_prints_nothing() -> None:
 
 async def test_driver_needs_the_protocol_only(bench: Any) -> None:
     """A driver that imports nothing of the kernel is a full citizen."""
-    bench.install("tool-greeter", DRIVER)
+    bench.install_greeter()
     async with bench.session(bench.plan(tools=["tool-greeter"])) as session:
         assert await session.execute('greet {"who": "you"}') == "hello you"
 
 
 async def test_driver_cannot_crash_the_kernel(bench: Any, record: Any) -> None:
     """A driver that fails at work is an event, and the next turn runs."""
-    bench.install("tool-greeter", DRIVER)
+    bench.install_greeter()
     session = bench.session(bench.plan(tools=["tool-greeter"]))
     heard = record(session)
     async with session:

@@ -12,30 +12,6 @@ from amplifier_core.coordinator import emit, get_context, mount, register_hook, 
 from amplifier_core.session import fork_session, get_session, session_create
 from amplifier_core.testing import MockTool
 
-DRIVER = """
-class Result:
-    success = True
-
-    def __init__(self, output):
-        self.output = output
-
-
-class Greeter:
-    name = "greet"
-    description = "Greet somebody"
-    input_schema = {"type": "object", "properties": {"who": {"type": "string"}}}
-
-    def __init__(self, greeting):
-        self.greeting = greeting
-
-    async def execute(self, input):
-        return Result(f"{self.greeting} {input['who']}")
-
-
-async def mount(coordinator, config=None):
-    await coordinator.mount("tools", Greeter(config.get("greeting", "hello")), name="greet")
-"""
-
 
 async def test_session_create_returns_an_id(bench: Any) -> None:
     """session_create(plan) gives the id of a live session, which runs turns and is forgotten at cleanup."""
@@ -50,7 +26,7 @@ async def test_session_create_returns_an_id(bench: Any) -> None:
 
 async def test_mount_and_unmount_a_driver(bench: Any) -> None:
     """mount(point, module, config) loads a driver into a running session, unmount(point) takes it out again."""
-    bench.install("tool-greeter", DRIVER)
+    bench.install_greeter()
     async with bench.session() as session:
         await mount("tools", "tool-greeter", {"greeting": "good day"}, session_id=session.session_id)
         assert await session.execute('greet {"who": "you"}') == "good day you"
@@ -124,7 +100,7 @@ async def test_context_fragments(bench: Any, record: Any) -> None:
 
 async def test_fork_clones_and_never_mutates(bench: Any, record: Any) -> None:
     """fork_session gives a child with the merged plan and its own modules; the parent stays as it was."""
-    bench.install("tool-greeter", DRIVER)
+    bench.install_greeter()
     async with bench.session(bench.plan(tools=["tool-greeter"])) as parent:
         before = json.dumps(parent.config)
         child = get_session(await fork_session(parent.session_id, {"tools": [], "experiment": True}))
