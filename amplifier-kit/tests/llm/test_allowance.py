@@ -2,26 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any
 
 import pytest
 
 from amplifier_core.llm_errors import ProviderUnavailableError
-from amplifier_core.testing import EventRecorder, MockCoordinator
-from amplifier_kit.llm import (
-    OPENAI,
-    Answer,
-    BudgetExhaustedError,
-    CommonSettings,
-    Conversation,
-    Endpoint,
-    LLMCall,
-    require_allowance,
-)
+from amplifier_core.testing import MockCoordinator
+from amplifier_kit.llm import BudgetExhaustedError, require_allowance
 from amplifier_kit.llm.breaker import breaker_of
-from amplifier_kit.llm.call import Attempts
-from amplifier_kit.llm.testing.rig import ask
 
 
 class _Budget:
@@ -37,67 +27,58 @@ class _Budget:
         return None if self.left >= 0 else "all is used up"
 
 
-class _Line:
-    name = "p"
+@pytest.fixture
+def limited_line(make_line: Any) -> Any:
+    """Give `limited_line(budget=None, **settings)`: a line of a session with this budget, without waits."""
 
-    def __init__(self, budget: Any = None, **settings: Any) -> None:
-        self.settings = CommonSettings(min_retry_delay=0, retry_jitter=False, **settings)
-        self.endpoint = Endpoint("p", OPENAI)
-        self.account = ("p", id(self), object())
-        self.hooks = EventRecorder()
-        self.coordinator: Any = MockCoordinator()
+    def make(budget: Any = None, **settings: Any) -> Any:
+        coordinator: MockCoordinator = MockCoordinator()
         if budget is not None:
-            self.coordinator.register_capability("session.budget", budget)
+            coordinator.register_capability("session.budget", budget)
+        return make_line(coordinator, min_retry_delay=0, retry_jitter=False, **settings)
 
-    def retries_for(self, error: Exception) -> int:
-        return self.settings.max_retries
-
-    async def emit(self, event: str, data: dict[str, Any]) -> None:
-        await self.hooks.emit(event, data)
+    return make
 
 
-async def _made(line: _Line, *outcomes: BaseException | None) -> int:
-    """Return how many attempts were made until one worked, or the budget said no."""
-    pending = list(outcomes)
+@pytest.fixture
+def attempts(make_call: Any) -> Callable[..., Awaitable[int]]:
+    """Give `attempts(line, *outcomes)`: how many were made until one worked, or the budget said no."""
 
-    async def attempt(answer: Answer) -> None:
-        outcome = pending.pop(0)
-        if outcome is not None:
-            raise outcome
-        await answer.say("text", "done")
-        await answer.finish("stop")
+    async def count(line: Any, *outcomes: BaseException | None) -> int:
+        pending = list(outcomes)
+        with suppress(BudgetExhaustedError):
+            await make_call(line, pending)
+        return len(outcomes) - len(pending)
 
-    with suppress(BudgetExhaustedError):
-        await Attempts(line, LLMCall(ask(), Conversation((), ()), "m", True), "r").make(attempt)
-    return len(outcomes) - len(pending)
+    return count
 
 
 @pytest.mark.parametrize(("allowed", "made"), [(0, 0), (1, 1), (2, 2), (9, 3)])
-async def test_every_attempt_is_asked_for(allowed: int, made: int) -> None:
+async def test_every_attempt_is_asked_for(allowed: int, made: int, limited_line: Any, attempts: Any) -> None:
     """The budget is asked before each attempt, and at the first no nothing more is sent, nor waited for."""
     down = ProviderUnavailableError("down")
     budget = _Budget(allowed)
-    line = _Line(budget, max_retries=5)
-    assert await _made(line, down, down, None) == made
+    line = limited_line(budget, max_retries=5)
+    assert await attempts(line, down, down, None) == made
     assert budget.asked == min(allowed, 2) + 1
     assert len(line.hooks.get_events("provider:retry")) == min(allowed, 2)
 
 
-def test_the_refusal_says_why() -> None:
+def test_the_refusal_says_why(limited_line: Any) -> None:
     """The error has the budget's reason and a code of its own, and is not worth trying again."""
     with pytest.raises(BudgetExhaustedError, match="all is used up") as refused:
-        require_allowance(_Line(_Budget(0)).coordinator, "p", "m")
+        require_allowance(limited_line(_Budget(0)).coordinator, "p", "m")
     error = refused.value
     assert (error.code, error.provider, error.model, error.retryable) == ("budget_exhausted", "p", "m", False)
 
 
-async def test_without_a_budget_all_is_allowed() -> None:
+async def test_without_a_budget_all_is_allowed(limited_line: Any, attempts: Any) -> None:
     """A session that nobody limits, and a provider without a session, are asked nothing."""
-    assert await _made(_Line(), None) == 1
+    assert await attempts(limited_line(), None) == 1
     require_allowance(None)
 
 
-async def test_a_budget_that_fails_allows_nothing() -> None:
+async def test_a_budget_that_fails_allows_nothing(limited_line: Any, attempts: Any) -> None:
     """What cannot say yes says no."""
 
     class Broken:
@@ -105,13 +86,13 @@ async def test_a_budget_that_fails_allows_nothing() -> None:
             raise RuntimeError("out of order")
 
     with pytest.raises(RuntimeError, match="out of order"):
-        await _made(_Line(Broken()), None)
+        await attempts(limited_line(Broken()), None)
 
 
-async def test_a_refusal_says_nothing_of_the_service() -> None:
+async def test_a_refusal_says_nothing_of_the_service(limited_line: Any, attempts: Any) -> None:
     """A service that was not asked is neither up nor down: its breaker stays as it is."""
-    line = _Line(_Budget(1), circuit_breaker_threshold=2, max_retries=0)
+    line = limited_line(_Budget(1), circuit_breaker_threshold=2, max_retries=0)
     with pytest.raises(ProviderUnavailableError):
-        await _made(line, ProviderUnavailableError("down"))
-    await _made(line, None)
+        await attempts(line, ProviderUnavailableError("down"))
+    await attempts(line, None)
     assert breaker_of(line.account).failures == 1
