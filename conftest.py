@@ -1,16 +1,25 @@
-"""Settings that every test run shares, a user without rights to run programs as, and folders without room."""
+"""What all tests share: settings, processes of the program, another user to run programs as, folders without room."""
 
 from __future__ import annotations
 
+import inspect
 import json
+import locale
 import os
+import pty
+import select
 import shutil
+import signal
+import socket
 import subprocess
 import sys
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import pexpect
+import ptyprocess
 import pytest
 from hypothesis import settings
 
@@ -56,7 +65,204 @@ def _no_secrets_of_other_tests() -> None:
         process.secret_sources.clear()
         process._known.clear()
         process._key_names.clear()
-        process._redactor = None
+        process._redactor = None  # type: ignore[attr-defined]
+
+
+class WarmPython:
+    """A process that has imported the program, to fork others from; see tests/warm_python.py."""
+
+    def __init__(self) -> None:
+        self._socket, theirs = socket.socketpair()
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, str(ROOT / "tests" / "warm_python.py")], stdin=theirs.fileno(), start_new_session=True
+            )
+
+    def close(self) -> None:
+        """End it; what was forked from it goes on."""
+        self._socket.close()
+        self._process.wait(60)
+
+    def can_start(self, command: Sequence[Any], options: Mapping[str, Any]) -> bool:
+        """Tell whether a fork is the same as a process: an interpreter with options and limits of its own is not."""
+        known = {"cwd", "env", "stdin", "stdout", "stderr", "text", "start_new_session", "has_terminal"}
+        environment = options.get("env") or os.environ
+        read_at_start = {name for name in environment if name.startswith(("PYTHON", "LC_", "LANG"))}
+        read_at_start -= {"PYTHONPATH", "PYTHONDONTWRITEBYTECODE"}  # these are set in a fork as well
+        return (
+            command[0] == sys.executable
+            and command[1] in ("-m", "-c")
+            and all(isinstance(word, str) for word in command)
+            and not options.keys() - known
+            and all(environment[name] == os.environ.get(name) for name in read_at_start)
+            and locale.getpreferredencoding(False).lower() == "utf-8"
+        )
+
+    def fork(
+        self,
+        command: Sequence[str],
+        streams: Sequence[int],
+        *,
+        cwd: Any,
+        env: Mapping[str, str] | None,
+        is_new_session: bool = False,
+        has_terminal: bool = False,
+    ) -> tuple[int, int]:
+        """Start a process; return its id, and a descriptor that has its status when it has ended."""
+        request = {
+            "arguments": command[1:],
+            "folder": os.path.abspath(cwd or "."),
+            "environment": dict(os.environ if env is None else env),
+            "is_new_session": is_new_session,
+            "has_terminal": has_terminal,
+        }
+        report, theirs = os.pipe()
+        with tempfile.TemporaryFile("w", encoding="utf-8") as order:
+            json.dump(request, order)
+            order.seek(0)
+            socket.send_fds(self._socket, [b"!"], [order.fileno(), *streams, theirs])
+        os.close(theirs)
+        return int(_line(report)), report
+
+
+def _line(descriptor: int) -> str:
+    """Read a line and nothing of the next one."""
+    line = b""
+    while not line.endswith(b"\n"):
+        line += (byte := os.read(descriptor, 1))
+        assert byte, "the process to fork from has ended"
+    return line.decode()
+
+
+class ForkedProcess(subprocess.Popen[Any]):
+    """A process that is forked instead of executed, and otherwise used as any other."""
+
+    def __init__(
+        self, python: WarmPython, command: Sequence[str], *, has_terminal: bool = False, **options: Any
+    ) -> None:
+        self._python, self._has_terminal, self._report = python, has_terminal, -1
+        super().__init__(command, **options)
+
+    def _execute_child(self, *arguments: Any) -> None:
+        given = inspect.signature(super()._execute_child).bind(*arguments).arguments  # type: ignore[misc]
+        streams = (given["p2cread"], given["c2pwrite"], given["errwrite"])
+        self.pid, self._report = self._python.fork(
+            given["args"],
+            [number if own == -1 else own for number, own in enumerate(streams)],
+            cwd=given["cwd"],
+            env=given["env"],
+            is_new_session=given["start_new_session"],
+            has_terminal=self._has_terminal,
+        )
+        self._child_created = True
+        pipes = ("p2cread", "p2cwrite", "c2pread", "c2pwrite", "errread", "errwrite")
+        self._close_pipe_fds(*(given[name] for name in pipes))  # type: ignore[attr-defined]
+
+    def _internal_poll(self, _deadstate: int | None = None) -> int | None:
+        return self._ended_within(0)
+
+    def _wait(self, timeout: float | None) -> int:
+        code = self._ended_within(timeout)
+        if code is None:
+            assert timeout is not None
+            raise subprocess.TimeoutExpired(self.args, timeout)
+        return code
+
+    def _ended_within(self, timeout: float | None) -> int | None:
+        if self.returncode is None and self._report != -1 and select.select([self._report], [], [], timeout)[0]:
+            self.returncode = os.waitstatus_to_exitcode(int(_line(self._report)))
+            os.close(self._report)
+        return self.returncode
+
+
+class ForkedTerminal(pexpect.spawn):  # type: ignore[misc]
+    """A program at a terminal that is forked instead of executed."""
+
+    def __init__(self, python: WarmPython, command: Sequence[str], **options: Any) -> None:
+        self._python = python
+        super().__init__(command[0], list(command[1:]), **options)
+
+    def _spawnpty(self, args: list[bytes], **options: Any) -> ptyprocess.PtyProcess:
+        words = [word.decode() for word in args]
+        given = {"cwd": options.get("cwd"), "env": options.get("env")}
+        if not self._python.can_start(words, given):
+            return super()._spawnpty(args, **options)
+        leader, follower = pty.openpty()
+        terminal = _Terminal(leader)
+        terminal.setwinsize(*options.get("dimensions", (24, 80)))
+        terminal.start(self._python, words, follower, given)
+        return terminal
+
+
+class _Terminal(ptyprocess.PtyProcess):  # type: ignore[misc]
+    """The leading end of a terminal, and the process at its other end."""
+
+    def __init__(self, leader: int) -> None:
+        super().__init__(-1, leader)
+        self.delayafterclose = 0.0
+
+    def start(self, python: WarmPython, command: Sequence[str], follower: int, options: dict[str, Any]) -> None:
+        streams = dict.fromkeys(("stdin", "stdout", "stderr"), follower)
+        given: dict[str, Any] = {**streams, **options, "start_new_session": True}
+        self._process = ForkedProcess(python, command, has_terminal=True, **given)
+        os.close(follower)
+        self.pid = self._process.pid
+
+    def isalive(self) -> bool:
+        code = self._process.wait(60) if self.flag_eof else self._process.poll()
+        if code is None:
+            return True
+        self.exitstatus: int | None = code if code >= 0 else None
+        self.signalstatus: int | None = -code if code < 0 else None
+        self.terminated = True
+        return False
+
+    def wait(self) -> int | None:
+        self._process.wait()
+        self.isalive()
+        return self.exitstatus
+
+
+@pytest.fixture(scope="session")
+def warm_python() -> Iterator[WarmPython]:
+    """Return a process that has imported the program, to fork others from."""
+    python = WarmPython()
+    yield python
+    python.close()
+
+
+@pytest.fixture
+def popen(warm_python: WarmPython) -> Callable[..., subprocess.Popen[Any]]:
+    """Return what starts Python as `subprocess.Popen` does, but soon: forked from one that has imported the program.
+
+    What a fork cannot stand for, such as variables that the interpreter reads when it starts, is executed. Tests whose
+    subject is how the interpreter starts use `subprocess`.
+    """
+
+    def start(command: Sequence[Any], **options: Any) -> subprocess.Popen[Any]:
+        if not warm_python.can_start(command, options):
+            return subprocess.Popen(command, **options)
+        return ForkedProcess(warm_python, command, **options)
+
+    return start
+
+
+@pytest.fixture
+def spawn(warm_python: WarmPython) -> Iterator[Callable[..., Any]]:
+    """Return what starts Python at a terminal as `pexpect.spawn` does, but as `popen` does; ended with the test."""
+    started: list[ForkedTerminal] = []
+
+    def start(command: Sequence[str], **options: Any) -> Any:
+        given = {"encoding": "utf-8", "timeout": 60, **options}
+        started.append(ForkedTerminal(warm_python, command, **given))
+        return started[-1]
+
+    yield start
+    for terminal in started:
+        if not terminal.closed and terminal.isalive():
+            terminal.kill(signal.SIGKILL)
+            terminal.wait()
+        terminal.close(force=True)
 
 
 @pytest.fixture(params=["disk_full", "too_large"])

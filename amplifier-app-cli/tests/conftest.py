@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import gc
 import importlib
 import logging
 import os
@@ -12,7 +14,6 @@ from contextlib import chdir, contextmanager
 from pathlib import Path
 from typing import Any
 
-import pexpect
 import pytest
 from click.testing import CliRunner
 
@@ -75,6 +76,9 @@ def _program_state(folder: Path, environment: dict[str, str]) -> Iterator[None]:
         root.handlers[:] = handlers
         _set_environment(variables)
         sys.path[:] = paths
+        # A run freezes what is there when it has started, and again when the interpreter ends.
+        gc.unfreeze()
+        atexit.unregister(gc.freeze)
         for name in set(sys.modules) - modules:
             origin = getattr(sys.modules[name], "__file__", None)
             if origin is not None and Path(origin).is_relative_to(folder.parent):
@@ -87,60 +91,63 @@ def _set_environment(variables: dict[str, str]) -> None:
 
 
 @pytest.fixture
-def amplifier_process(project: Path, environment: dict[str, str]) -> Callable[..., subprocess.CompletedProcess[str]]:
+def start(
+    popen: Callable[..., subprocess.Popen[str]], project: Path, environment: dict[str, str]
+) -> Iterator[Callable[..., subprocess.Popen[str]]]:
+    """Return a function that starts the program in the project as a process, which is ended with the test."""
+    started: list[subprocess.Popen[str]] = []
+
+    def begin(*arguments: str, **options: Any) -> subprocess.Popen[str]:
+        pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        command = [sys.executable, "-m", "amplifier_app_cli", *arguments]
+        process = popen(command, **{"cwd": project, "env": environment, "text": True, **pipes, **options})
+        started.append(process)
+        return process
+
+    yield begin
+    for process in started:
+        process.kill()
+        process.wait()
+        for stream in filter(None, (process.stdin, process.stdout, process.stderr)):
+            stream.close()
+
+
+@pytest.fixture
+def amplifier_process(
+    start: Callable[..., subprocess.Popen[str]], environment: dict[str, str]
+) -> Callable[..., subprocess.CompletedProcess[str]]:
     """Return a function that runs the program in the project as a process, for tests whose subject that is."""
 
     def run(*arguments: str, stdin: str | None = None, **more: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "amplifier_app_cli", *arguments],
-            cwd=project,
-            env={**environment, **more},
-            input=stdin,
-            stdin=subprocess.DEVNULL if stdin is None else None,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
+        given = subprocess.DEVNULL if stdin is None else subprocess.PIPE
+        process = start(*arguments, env={**environment, **more}, stdin=given)
+        out, error = process.communicate(stdin, timeout=60)
+        return subprocess.CompletedProcess(arguments, process.returncode, out, error)
 
     return run
 
 
 @pytest.fixture
-def at_terminal(project: Path, environment: dict[str, str]) -> Iterator[Callable[..., Any]]:
+def at_terminal(spawn: Callable[..., Any], project: Path, environment: dict[str, str]) -> Callable[..., Any]:
     """Return a function that starts the program in the project, at a terminal; it is ended with the test."""
-    started: list[Any] = []
 
-    def start(*arguments: str, **more: str) -> Any:
-        command = ["-m", "amplifier_app_cli", *arguments]
-        variables = {**environment, **more}
-        child = pexpect.spawn(sys.executable, command, cwd=str(project), env=variables, encoding="utf-8", timeout=60)
-        started.append(child)
-        return child
+    def begin(*arguments: str, dimensions: tuple[int, int] = (24, 80), **more: str) -> Any:
+        command = [sys.executable, "-m", "amplifier_app_cli", *arguments]
+        return spawn(command, cwd=str(project), env={**environment, **more}, dimensions=dimensions)
 
-    yield start
-    for child in started:
-        child.close(force=True)
+    return begin
 
 
 @pytest.fixture
-def on_full_disk(project: Path, environment: dict[str, str]) -> Callable[..., subprocess.CompletedProcess[str]]:
+def on_full_disk(start: Callable[..., subprocess.Popen[str]]) -> Callable[..., subprocess.CompletedProcess[str]]:
     """Return a function that runs the program where nothing can be written to its output."""
     if not Path("/dev/full").exists():
         pytest.skip("there is no full device")
 
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
         with open("/dev/full", "w") as full:
-            return subprocess.run(
-                [sys.executable, "-m", "amplifier_app_cli", *arguments],
-                cwd=project,
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                stdout=full,
-                stderr=subprocess.PIPE,
-                text=True,
-                timeout=60,
-                check=False,
-            )
+            process = start(*arguments, stdout=full)
+        _, error = process.communicate(timeout=60)
+        return subprocess.CompletedProcess(arguments, process.returncode, "", error)
 
     return run
