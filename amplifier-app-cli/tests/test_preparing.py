@@ -6,7 +6,8 @@ import json
 import os
 import signal
 import subprocess
-import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -24,7 +25,13 @@ tools: [{module: tool-slow, source: 'git+https://host.invalid/slow@main'}]
 @pytest.mark.parametrize("form", ["text", "stream-json"])
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_stopped_while_fetching(
-    project: Path, environment: dict[str, str], tmp_path: Path, number: int, code: int, form: str
+    start: Callable[..., subprocess.Popen[str]],
+    project: Path,
+    environment: dict[str, str],
+    tmp_path: Path,
+    number: int,
+    code: int,
+    form: str,
 ) -> None:
     """One signal ends it with its exit code, what it has started ends with it, and nothing half-made is left."""
     (project / "bundle.yaml").write_text(BUNDLE)
@@ -33,25 +40,17 @@ def test_stopped_while_fetching(
     (folder / "git").write_text(GIT)
     (folder / "git").chmod(0o755)
     started = tmp_path / "started"
-    process = subprocess.Popen(
-        [sys.executable, "-m", "amplifier_app_cli", "run", "--bundle", "bundle.yaml", "hello", "--output-format", form],
-        cwd=project,
+    process = start(
+        *("run", "--bundle", "bundle.yaml", "hello", "--output-format", form),
         env={**environment, "PATH": f"{folder}:{environment['PATH']}", "STARTED": str(started)},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
     )
-    try:
-        assert process.stderr is not None
-        assert "fetching" in process.stderr.readline()
-        while not started.exists():
-            assert process.poll() is None
-        process.send_signal(number)
-        out, error = process.communicate(timeout=60)
-    finally:
-        process.kill()
-        process.wait()
+    assert process.stderr is not None
+    assert "fetching" in process.stderr.readline()
+    while not started.exists():
+        assert process.poll() is None
+        time.sleep(0.01)
+    process.send_signal(number)
+    out, error = process.communicate(timeout=60)
     assert process.returncode == code
     records = [json.loads(line) for line in out.splitlines()]
     expected = [] if form == "text" else [("session", None), ("result", "cancelled")]

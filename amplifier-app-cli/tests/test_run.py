@@ -1,4 +1,4 @@
-"""`amplifier run` and `amplifier logs`, as real processes."""
+"""`amplifier run` and `amplifier logs`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import textwrap
 import time
 from collections.abc import Callable
@@ -179,18 +178,16 @@ def test_bad_bundle_is_told_with_its_line(amplifier: Amplifier, project: Path) -
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_signals_close_the_session(
-    amplifier: Amplifier, project: Path, environment: dict[str, str], number: signal.Signals, code: int
+    amplifier: Amplifier,
+    start: Callable[..., subprocess.Popen[str]],
+    project: Path,
+    environment: dict[str, str],
+    number: signal.Signals,
+    code: int,
 ) -> None:
     """A signal ends the run with its own exit code, and the log still has session:end."""
-    bundle = _scenario(project, "turns: [{text: late, delay_ms: 10000}]")
-    process = subprocess.Popen(
-        [sys.executable, "-m", "amplifier_app_cli", "run", "go", "--bundle", str(bundle)],
-        cwd=project,
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    bundle = _scenario(project, "turns: [{text: late, delay_ms: 3000}]")
+    process = start("run", "go", "--bundle", str(bundle))
     home = Path(environment["HOME"])
     _wait_for(lambda: any("llm:request" in log.read_text() for log in home.rglob("events.jsonl")))
     process.send_signal(number)

@@ -6,7 +6,6 @@ import json
 import os
 import pwd
 import subprocess
-import sys
 import textwrap
 from collections.abc import Callable
 from pathlib import Path
@@ -347,19 +346,11 @@ def test_what_is_allowed_is_shown_whole(place: Place) -> None:
     [(["\r", "\r", "y\r"], "allow"), (["y\r"], None), (["\r", "n\r"], None), (["\x04"], None), (["\x03"], None)],
 )
 def test_a_long_call_is_allowed_after_its_last_page(
-    place: Place, environment: dict[str, str], keys: list[str], answer: str | None
+    place: Place, at_terminal: Callable[..., Any], keys: list[str], answer: str | None
 ) -> None:
     """At a terminal every page is shown before a yes counts; anything else, Ctrl-C and Ctrl-D allow nothing."""
     place.run(_LONG)
-    terminal = pexpect.spawn(
-        sys.executable,
-        ["-m", "amplifier_app_cli", "approval", "allow", place.session],
-        env=environment,  # type: ignore[arg-type]
-        cwd=place.project,
-        dimensions=(20, 80),
-        encoding="utf-8",
-        timeout=60,
-    )
+    terminal = at_terminal("approval", "allow", place.session, dimensions=(20, 80))
     for key in keys:
         terminal.expect(r"\[Enter = next page, n = allow nothing\] |Allow\? \[y/n\] ")
         assert "allowed:" not in terminal.before

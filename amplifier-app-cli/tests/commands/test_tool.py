@@ -1,4 +1,4 @@
-"""`amplifier tool`: looking at tools and running one by hand, as real processes."""
+"""`amplifier tool`: looking at tools and running one by hand."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import os
 import pwd
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -254,17 +253,11 @@ def test_project_that_is_not_trusted_runs_nothing(amplifier: Amplifier, project:
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_signals_close_the_session(project: Path, environment: dict[str, str], number: int, code: int) -> None:
+def test_signals_close_the_session(
+    start: Callable[..., subprocess.Popen[str]], project: Path, environment: dict[str, str], number: int, code: int
+) -> None:
     """A tool that runs is stopped by a signal (two for Ctrl-C), and the session is closed in the log."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "amplifier_app_cli", "tool", "invoke", "sleep", "path=."],
-        cwd=project,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    process = start("tool", "invoke", "sleep", "path=.")
     deadline = time.monotonic() + 60
     while not (project / "started").exists() and time.monotonic() < deadline:
         time.sleep(0.05)

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -177,19 +175,22 @@ def _logged(environment: dict[str, str]) -> Counter[str]:
 
 
 def test_a_tree_that_was_killed(
-    amplifier: Amplifier, family: Callable[..., str], project: Path, environment: dict[str, str]
+    amplifier: Amplifier,
+    family: Callable[..., str],
+    start: Callable[..., subprocess.Popen[str]],
+    environment: dict[str, str],
 ) -> None:
     """After SIGKILL those that were at work have crashed, and a child that was done is done."""
     turns = _FAMILY.replace("thinking: Hm.,", "delay_ms: 600000,")
-    program = [sys.executable, "-m", "amplifier_app_cli", "run", "go", "--bundle", family(turns), "--json"]
-    with subprocess.Popen(
-        program, cwd=project, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    ) as run:
-        until = time.monotonic() + 60
-        while (logged := _logged(environment)) & _HALF_DONE != _HALF_DONE:
-            assert time.monotonic() < until, logged
-            time.sleep(0.02)
-        os.kill(run.pid, signal.SIGKILL)
+    run = start(
+        *("run", "go", "--bundle", family(turns), "--json"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    until = time.monotonic() + 60
+    while (logged := _logged(environment)) & _HALF_DONE != _HALF_DONE:
+        assert time.monotonic() < until, logged
+        time.sleep(0.02)
+    run.kill()
+    assert run.wait(60) == -signal.SIGKILL
     root = json.loads(amplifier("logs", "--tree", "--format", "json").stdout)
     ends = {child["agent"]: child["end"] for child in root["children"]}
     assert (root["end"], ends) == ("crashed", {"explorer": "crashed", "helper": "completed", "nobody": "failed"})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import subprocess
-import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -55,23 +55,21 @@ def stuck(add_module: Callable[[str, str], None], free_tools: None) -> str:
 
 @pytest.mark.parametrize("in_thread", [False, True])
 def test_a_run_that_was_told_to_stop_ends(
-    project: Path, environment: dict[str, str], scripted: Callable[..., str], stuck: str, in_thread: bool
+    start: Callable[..., subprocess.Popen[str]],
+    project: Path,
+    scripted: Callable[..., str],
+    stuck: str,
+    in_thread: bool,
 ) -> None:
     """A tool that does not stop keeps nobody: the exit code says that the run was stopped."""
     bundle = scripted(_turns(in_thread, "never"), stuck)
-    command = [sys.executable, "-m", "amplifier_app_cli", "run", "go", "--bundle", bundle]
-    with subprocess.Popen(command, cwd=project, env=environment, stdin=subprocess.DEVNULL) as process:
-        try:
-            for _ in range(6000):
-                if (project / "begun").exists():
-                    break
-                assert process.poll() is None
-                with pytest.raises(subprocess.TimeoutExpired):
-                    process.wait(0.01)
-            process.send_signal(signal.SIGTERM)
-            assert process.wait(60) == 143
-        finally:
-            process.kill()
+    process = start("run", "go", "--bundle", bundle)
+    while not (project / "begun").exists():
+        assert process.poll() is None
+        time.sleep(0.01)
+    process.send_signal(signal.SIGTERM)
+    _, error = process.communicate(timeout=60)
+    assert process.returncode == 143, error
 
 
 @pytest.mark.parametrize("in_thread", [False, True])

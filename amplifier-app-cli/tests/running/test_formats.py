@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from datetime import datetime
@@ -121,11 +120,11 @@ def test_failure_of_the_model(amplifier: Amplifier, scripted: Scripted) -> None:
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_is_the_last_record(
-    project: Path, environment: dict[str, str], scripted: Scripted, number: int, code: int
+    start: Callable[..., subprocess.Popen[str]], project: Path, scripted: Scripted, number: int, code: int
 ) -> None:
     """Stopped by a signal, the stream still ends with a result."""
     bundle = scripted("turns: [{text: late, delay_ms: 600000}]")
-    process = _start(project, environment, "run", "go", "--bundle", bundle, "--json")
+    process = start("run", "go", "--bundle", bundle, "--json")
     assert process.stdout is not None
     first = process.stdout.readline()
     _wait_for(lambda: any(b"llm:request" in log.read_bytes() for log in project.parent.rglob("events.jsonl")))
@@ -147,18 +146,6 @@ def _again(process: subprocess.Popen[str]) -> None:
     process.send_signal(signal.SIGINT)
 
 
-def _start(project: Path, environment: dict[str, str], *arguments: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "amplifier_app_cli", *arguments],
-        cwd=project,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-
-
 def _wait_for(condition: Callable[[], bool]) -> None:
     for _ in range(1200):
         if condition():
@@ -169,11 +156,11 @@ def _wait_for(condition: Callable[[], bool]) -> None:
 
 @pytest.mark.parametrize("form", ["text", "json", "stream-json"])
 def test_a_reader_that_leaves(
-    amplifier: Amplifier, project: Path, environment: dict[str, str], scripted: Scripted, form: str
+    amplifier: Amplifier, start: Callable[..., subprocess.Popen[str]], scripted: Scripted, form: str
 ) -> None:
     """When nobody reads any more, as with `| head -1`, the work is done to its end, quietly."""
     bundle = scripted("turns: [{text: one two three four five, delay_ms: 300}]")
-    process = _start(project, environment, "run", "go", "--bundle", bundle, "--output-format", form)
+    process = start("run", "go", "--bundle", bundle, "--output-format", form)
     assert process.stdout is not None
     assert process.stderr is not None
     if form == "stream-json":

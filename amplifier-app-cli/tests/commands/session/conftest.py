@@ -1,11 +1,9 @@
-"""Sessions on disk, and two ways to give a command: as a real process, and quickly in this one."""
+"""Sessions on disk, and a way to give a command of the group."""
 
 from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,33 +13,6 @@ from click.testing import CliRunner, Result
 
 from amplifier_app_cli.commands.session import session as session_group
 from amplifier_foundation.paths import Home
-
-#: The program with this group in its tree, whether or not the tree of this build lists it.
-_PROGRAM = """\
-from amplifier_app_cli.main import main
-from amplifier_app_cli.tree import Entry
-main.entries.setdefault("session", Entry("amplifier_app_cli.commands.session:session", "Sessions."))
-main(prog_name="amplifier")
-"""
-
-
-@pytest.fixture
-def program(project: Path, environment: dict[str, str]) -> Callable[..., subprocess.CompletedProcess[str]]:
-    """Return a function that runs the program in the project, as a real process."""
-
-    def run(*arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-c", _PROGRAM, *arguments],
-            cwd=project,
-            env={**environment, **more},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
-
-    return run
 
 
 @pytest.fixture
@@ -70,7 +41,7 @@ def made(project: Path, home: Home) -> Callable[..., Path]:
     def make(session_id: str, *prompts: str, age: float = 0, **facts: Any) -> Path:
         folder = home.sessions(Path(facts.get("working_dir", project))) / session_id
         folder.mkdir(parents=True)
-        lines = []
+        lines: list[dict[str, Any]] = []
         for prompt in prompts:
             lines.append(
                 {"role": "user", "content": prompt, "metadata": {"timestamp": "2026-01-01T00:00:00.000+00:00"}}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import stat
@@ -9,13 +10,14 @@ import subprocess
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import Result
 
 from amplifier_foundation.paths import Home
 
-Program = Callable[..., subprocess.CompletedProcess[str]]
+Amplifier = Callable[..., subprocess.CompletedProcess[str]]
 Give = Callable[..., Result]
 Made = Callable[..., Path]
 
@@ -23,35 +25,37 @@ ONE = "11111111-0000-4000-8000-000000000001"
 TWO = "22222222-0000-4000-8000-000000000002"
 
 
-def test_a_fork_can_be_resumed_with_the_command_that_is_printed(program: Program) -> None:
+def test_a_fork_can_be_resumed_with_the_command_that_is_printed(amplifier: Amplifier) -> None:
     """A session of two turns is forked at the first; the fork goes on and the original stays as it was."""
-    assert program("run", "first").returncode == 0
-    session_id = json.loads(program("session", "list", "--format", "json").stdout)["sessions"][0]["id"]
-    assert program("run", "--resume", session_id, "second").returncode == 0
-    forked = program("session", "fork", session_id, "--at-turn", "1", "--name", "another way")
+    assert amplifier("run", "first").returncode == 0
+    session_id = json.loads(amplifier("session", "list", "--format", "json").stdout)["sessions"][0]["id"]
+    assert amplifier("run", "--resume", session_id, "second").returncode == 0
+    forked = amplifier("session", "fork", session_id, "--at-turn", "1", "--name", "another way")
     assert forked.returncode == 0, forked.stderr
     fork_id = forked.stdout.strip()
     assert f"amplifier run --resume {fork_id}" in forked.stderr
-    resumed = program("run", "--resume", fork_id, "third")
+    resumed = amplifier("run", "--resume", fork_id, "third")
     assert resumed.returncode == 0, resumed.stderr
-    by_id = {one["id"]: one for one in json.loads(program("session", "list", "--format", "json").stdout)["sessions"]}
+    by_id = {one["id"]: one for one in json.loads(amplifier("session", "list", "--format", "json").stdout)["sessions"]}
     assert (by_id[fork_id]["turn_count"], by_id[fork_id]["name"]) == (2, "another way")
     assert (by_id[fork_id]["parent_id"], by_id[fork_id]["is_fork"]) == (session_id, True)
     assert by_id[session_id]["turn_count"] == 2
 
 
-def test_a_fork_at_an_event_and_without_events(program: Program, home: Home, project: Path) -> None:
+def test_a_fork_at_an_event_and_without_events(amplifier: Amplifier, home: Home, project: Path) -> None:
     """A fork may be cut at an event, and may be made without the log."""
-    assert program("run", "first").returncode == 0
+    assert amplifier("run", "first").returncode == 0
     (folder,) = home.sessions(project).iterdir()
     events = [json.loads(line) for line in (folder / "events.jsonl").read_text(encoding="utf-8").splitlines()]
     seq = next(event["seq"] for event in events if event["event"] == "prompt:submit")
-    forked = program("session", "fork", folder.name, "--at-event", str(seq), "--format", "json")
+    forked = amplifier("session", "fork", folder.name, "--at-event", str(seq), "--format", "json")
     record = json.loads(forked.stdout)
     assert (record["turns"], record["messages"], record["parent_id"]) == (1, 1, folder.name)
     assert record["events"] > 0
     assert record["resume"][-1] == record["id"]
-    assert json.loads(program("session", "fork", folder.name, "--no-events", "--format", "json").stdout)["events"] == 0
+    assert (
+        json.loads(amplifier("session", "fork", folder.name, "--no-events", "--format", "json").stdout)["events"] == 0
+    )
 
 
 def test_what_cannot_be_forked_is_refused_and_leaves_nothing(give: Give, made: Made) -> None:
@@ -74,15 +78,15 @@ def test_what_cannot_be_forked_is_refused_and_leaves_nothing(give: Give, made: M
     assert sorted(path.name for path in folder.parent.iterdir() if path.is_dir()) == [ONE, TWO]
 
 
-def test_a_session_is_found_by_the_name_it_was_given(program: Program, made: Made) -> None:
+def test_a_session_is_found_by_the_name_it_was_given(amplifier: Amplifier, made: Made) -> None:
     """A rename is shown by the next list, and an empty name takes it away."""
     made(ONE, "first")
-    renamed = program("session", "rename", ONE[:6], "the garden")
+    renamed = amplifier("session", "rename", ONE[:6], "the garden")
     assert (renamed.returncode, renamed.stdout) == (0, "")
     assert "'the garden'" in renamed.stderr
-    assert "the garden" in program("session", "list").stdout
-    assert json.loads(program("session", "rename", "the garden", "", "--format", "json").stdout)["name"] is None
-    assert program("session", "show", "the garden").returncode == 1
+    assert "the garden" in amplifier("session", "list").stdout
+    assert json.loads(amplifier("session", "rename", "the garden", "", "--format", "json").stdout)["name"] is None
+    assert amplifier("session", "show", "the garden").returncode == 1
 
 
 def test_a_name_that_is_taken_is_refused(give: Give, made: Made) -> None:
@@ -129,33 +133,26 @@ def test_an_export_never_overwrites_unless_told(give: Give, made: Made, project:
     assert "which format" in unknown.stderr
 
 
-def test_an_export_to_standard_output_is_the_export_alone(program: Program, made: Made, project: Path) -> None:
+def test_an_export_to_standard_output_is_the_export_alone(amplifier: Amplifier, made: Made, project: Path) -> None:
     """`-o -` prints nothing but the export, in every format, and writes no file."""
     made(ONE, "first \x1b[31mred")
-    lines = program("session", "export", ONE, "--as", "jsonl", "-o", "-").stdout.splitlines()
+    lines = amplifier("session", "export", ONE, "--as", "jsonl", "-o", "-").stdout.splitlines()
     assert [json.loads(line)["role"] for line in lines] == ["user", "assistant"]
-    assert json.loads(program("session", "export", ONE, "--as", "json", "-o", "-").stdout)["session_id"] == ONE
-    text = program("session", "export", ONE, "-o", "-").stdout
+    assert json.loads(amplifier("session", "export", ONE, "--as", "json", "-o", "-").stdout)["session_id"] == ONE
+    text = amplifier("session", "export", ONE, "-o", "-").stdout
     assert "first red" in text
     assert "\x1b" not in text
     assert list(project.iterdir()) == []
 
 
-def test_an_archive_on_standard_output_can_be_unpacked(made: Made, project: Path, environment: dict[str, str]) -> None:
+def test_an_archive_on_standard_output_can_be_unpacked(
+    made: Made, project: Path, start: Callable[..., subprocess.Popen[Any]]
+) -> None:
     """`--as tar -o -` is a whole archive, byte for byte."""
-    import io
-    import sys
-
     made(ONE, "first")
-    code = "from amplifier_app_cli.commands.session import session; session()"
-    result = subprocess.run(
-        [sys.executable, "-c", code, "export", ONE, "--as", "tar", "-o", "-"],
-        cwd=project,
-        env=environment,
-        capture_output=True,
-        timeout=60,
-        check=True,
-    )
-    with tarfile.open(fileobj=io.BytesIO(result.stdout)) as archive:
+    process = start("session", "export", ONE, "--as", "tar", "-o", "-", text=False)
+    archived, error = process.communicate(timeout=60)
+    assert process.returncode == 0, error
+    with tarfile.open(fileobj=io.BytesIO(archived)) as archive:
         assert f"{ONE}/metadata.json" in archive.getnames()
     assert os.listdir(project) == []

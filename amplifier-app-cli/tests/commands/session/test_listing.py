@@ -5,19 +5,18 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-import sys
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
-import pexpect
 import pytest
 from click.testing import Result
 
 from amplifier_app_cli.commands.session import facts
 from amplifier_app_cli.ui.table import columns
 
-Program = Callable[..., subprocess.CompletedProcess[str]]
+Amplifier = Callable[..., subprocess.CompletedProcess[str]]
 Give = Callable[..., Result]
 Made = Callable[..., Path]
 
@@ -29,10 +28,10 @@ CHILD = "0000000000000000-1111111111111111_explorer"
 HEAVY = ("pydantic", "asyncio", "prompt_toolkit", "rich", "yaml", "amplifier_core.models", "anthropic", "openai", "mcp")
 
 
-def test_a_session_that_ran_is_listed(program: Program) -> None:
-    """After a run the list has its id, bundle, turns and prompt on standard output, as a real process."""
-    assert program("run", "hello there").returncode == 0
-    result = program("session", "list")
+def test_a_session_that_ran_is_listed(amplifier: Amplifier) -> None:
+    """After a run the list has its id, bundle, turns and prompt on standard output."""
+    assert amplifier("run", "hello there").returncode == 0
+    result = amplifier("session", "list")
     assert result.returncode == 0, result.stderr
     heading, line = result.stdout.splitlines()
     assert heading.split()[:3] == ["ID", "LAST", "ACTIVE"]
@@ -68,20 +67,13 @@ def test_a_model_that_nobody_named(give: Give, made: Made) -> None:
 
 
 @pytest.fixture
-def seen(project: Path, environment: dict[str, str]) -> Callable[..., list[str]]:
+def seen(at_terminal: Callable[..., Any]) -> Callable[..., list[str]]:
     """Return a function that gives the lines that `session` prints on a terminal, of 80 columns unless told."""
-    code = "from amplifier_app_cli.commands.session import session; session(prog_name='amplifier session')"
 
     def run(*arguments: str, width: int = 80) -> list[str]:
-        output, status = pexpect.run(
-            f'{sys.executable} -c "{code}" {" ".join(arguments)}',
-            cwd=str(project),
-            env={**environment, "COLUMNS": str(width)},
-            encoding="utf-8",
-            withexitstatus=True,
-            timeout=60,
-        )
-        assert status == 0, output
+        child = at_terminal("session", *arguments, dimensions=(24, width))
+        output = child.read()
+        assert child.wait() == 0, output
         assert "\x1b" not in output
         assert max(columns(line) for line in output.splitlines()) <= width
         return list(output.splitlines())
@@ -287,10 +279,10 @@ def test_the_home_of_nobody_is_one_line(give: Give, command: tuple[str, ...]) ->
     assert result.stderr.count("\n") == 1
 
 
-def test_a_list_imports_nothing_heavy(program: Program, made: Made, project: Path, environment: dict[str, str]) -> None:
+def test_a_list_imports_nothing_heavy(amplifier_process: Amplifier, made: Made) -> None:
     """Listing sessions imports no model, no event loop, no terminal library, no YAML and no SDK."""
     made(ONE, "x", usage={"cost_usd": "1"})
-    result = program("session", "list", PYTHONPROFILEIMPORTTIME="1")
+    result = amplifier_process("session", "list", PYTHONPROFILEIMPORTTIME="1")
     assert ONE in result.stdout
     imported = {line.rpartition("|")[2].strip() for line in result.stderr.splitlines() if "|" in line}
     assert "amplifier_foundation.sessions.store" in imported

@@ -11,7 +11,7 @@ from click.testing import Result
 
 from amplifier_kit.log import SessionLog
 
-Program = Callable[..., subprocess.CompletedProcess[str]]
+Amplifier = Callable[..., subprocess.CompletedProcess[str]]
 Give = Callable[..., Result]
 Made = Callable[..., Path]
 
@@ -27,11 +27,11 @@ def _break(folder: Path) -> bytes:
     return transcript.read_bytes()
 
 
-def test_repair_says_what_it_found_and_did(program: Program, made: Made) -> None:
+def test_repair_says_what_it_found_and_did(amplifier: Amplifier, made: Made) -> None:
     """A lost result and a torn line are found, mended, told, and the file before is kept."""
     folder = made(ONE, "first")
     before = _break(folder)
-    result = program("session", "repair", ONE[:4])
+    result = amplifier("session", "repair", ONE[:4])
     assert result.returncode == 0, result.stderr
     assert "found: " in result.stdout
     assert "is torn" in result.stdout
@@ -39,7 +39,7 @@ def test_repair_says_what_it_found_and_did(program: Program, made: Made) -> None
     assert "done: a tool call has no result, and one that says so stands for it: lost (bash)" in result.stdout
     assert "transcript.jsonl.backup" in result.stderr
     assert (folder / "transcript.jsonl.backup").read_bytes() == before
-    again = program("session", "repair", ONE)
+    again = amplifier("session", "repair", ONE)
     assert (again.returncode, again.stdout) == (0, "")
     assert "is sound" in again.stderr
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pexpect
 import pytest
@@ -14,7 +14,7 @@ from click.testing import Result
 
 from amplifier_kit.log import SessionLog
 
-Program = Callable[..., subprocess.CompletedProcess[str]]
+Amplifier = Callable[..., subprocess.CompletedProcess[str]]
 Give = Callable[..., Result]
 Made = Callable[..., Path]
 
@@ -22,38 +22,35 @@ ONE = "11111111-0000-4000-8000-000000000001"
 TWO = "22222222-0000-4000-8000-000000000002"
 CHILD = "0000000000000000-1111111111111111_explorer"
 DAY = 86_400.0
-_CODE = "from amplifier_app_cli.commands.session import session; session(prog_name='amplifier session')"
 
 
-def test_nothing_is_deleted_without_a_word_from_the_user(program: Program, made: Made) -> None:
+def test_nothing_is_deleted_without_a_word_from_the_user(amplifier: Amplifier, made: Made) -> None:
     """Where nobody can be asked the command ends with 2, names the flag, and the session is there."""
     folder = made(ONE, "x")
-    result = program("session", "delete", ONE)
+    result = amplifier("session", "delete", ONE)
     assert (result.returncode, result.stdout) == (2, "")
     assert "--force" in result.stderr
     assert folder.is_dir()
 
 
-def test_a_session_is_deleted_with_what_it_started(program: Program, made: Made) -> None:
+def test_a_session_is_deleted_with_what_it_started(amplifier: Amplifier, made: Made) -> None:
     """`--force` deletes a session and its children; its forks stay."""
     folder = made(ONE, "x")
     child = made(CHILD, "y", parent_id=ONE)
     fork = made(TWO, "x", parent_id=ONE, forked_at="2026-01-01T00:00:00+00:00")
-    result = program("session", "delete", ONE[:4], "--force", "--format", "json")
+    result = amplifier("session", "delete", ONE[:4], "--force", "--format", "json")
     assert json.loads(result.stdout)["deleted"] == [ONE, CHILD]
     assert not folder.exists()
     assert not child.exists()
     assert fork.exists()
-    assert program("session", "delete", ONE, "-f").returncode == 1
+    assert amplifier("session", "delete", ONE, "-f").returncode == 1
 
 
 @pytest.mark.parametrize(("answer", "is_there"), [("n", True), ("y", False)])
-def test_a_person_is_asked(made: Made, project: Path, environment: dict[str, str], answer: str, is_there: bool) -> None:
+def test_a_person_is_asked(made: Made, at_terminal: Callable[..., Any], answer: str, is_there: bool) -> None:
     """On a terminal the question names the session; no keeps it, yes deletes it."""
     folder = made(ONE, "about roses")
-    child = pexpect.spawn(
-        sys.executable, ["-c", _CODE, "delete", ONE], cwd=str(project), env=environment, encoding="utf-8", timeout=60
-    )
+    child = at_terminal("session", "delete", ONE)
     child.expect("about roses")
     child.expect(r"\[y/N\]")
     child.sendline(answer)
@@ -76,29 +73,29 @@ def test_a_session_that_runs_is_not_deleted(give: Give, made: Made) -> None:
     assert folder.exists()
 
 
-def test_cleanup_deletes_what_is_old(program: Program, made: Made) -> None:
+def test_cleanup_deletes_what_is_old(amplifier: Amplifier, made: Made) -> None:
     """Sessions older than the given days go; young and named ones stay, and why is told."""
     old = made(ONE, "old", age=40 * DAY)
     named = made(TWO, "named", age=40 * DAY, name="keep me")
     young = made("33333333-0000-4000-8000-000000000003", "young", age=20 * DAY)
-    dry = program("session", "cleanup", "--dry-run")
+    dry = amplifier("session", "cleanup", "--dry-run")
     assert dry.returncode == 0
     assert ONE in dry.stdout
     assert "would delete 1 session" in dry.stderr
     assert "it is named 'keep me'" in dry.stderr
     assert old.exists()
-    refused = program("session", "cleanup")
+    refused = amplifier("session", "cleanup")
     assert (refused.returncode, refused.stdout) == (2, "")
     assert "--force" in refused.stderr
     assert old.exists()
-    done = json.loads(program("session", "cleanup", "-d", "30", "-f", "--format", "json").stdout)
+    done = json.loads(amplifier("session", "cleanup", "-d", "30", "-f", "--format", "json").stdout)
     assert [one["id"] for one in done["removed"]] == [ONE]
     assert [one["id"] for one in done["kept"]] == [TWO]
     assert (done["dry_run"], done["bytes"] > 0) == (False, True)
     assert not old.exists()
     assert named.exists()
     assert young.exists()
-    assert program("session", "cleanup", "-d", "30", "--include-named", "-f").returncode == 0
+    assert amplifier("session", "cleanup", "-d", "30", "--include-named", "-f").returncode == 0
     assert not named.exists()
 
 

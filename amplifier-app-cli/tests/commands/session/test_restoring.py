@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pexpect
 import pytest
@@ -14,7 +14,7 @@ from click.testing import Result
 
 from amplifier_foundation.sessions.checkpoints import Checkpoints
 
-Program = Callable[..., subprocess.CompletedProcess[str]]
+Amplifier = Callable[..., subprocess.CompletedProcess[str]]
 Give = Callable[..., Result]
 Made = Callable[..., Path]
 
@@ -40,9 +40,9 @@ def _kept(project: Path) -> str:
     return (project / "kept").read_text(encoding="utf-8")
 
 
-def test_checkpoints_are_listed(program: Program, written: Path, project: Path) -> None:
+def test_checkpoints_are_listed(amplifier: Amplifier, written: Path, project: Path) -> None:
     """Each write has its id, turn, tool and file; giving no checkpoint lists them too."""
-    result = program("session", "restore", ONE[:4], "--list")
+    result = amplifier("session", "restore", ONE[:4], "--list")
     assert result.returncode == 0, result.stderr
     rows = [line.split() for line in result.stdout.splitlines()[1:]]
     assert [(row[0], row[3], row[4], row[5]) for row in rows] == [
@@ -51,23 +51,23 @@ def test_checkpoints_are_listed(program: Program, written: Path, project: Path) 
         ("c3", "2", "write_file", "created"),
     ]
     assert rows[2][-1] == str(project / "new/file")
-    assert program("session", "restore", ONE).stdout == result.stdout
-    document = json.loads(program("session", "restore", ONE, "--list", "--format", "json").stdout)
+    assert amplifier("session", "restore", ONE).stdout == result.stdout
+    document = json.loads(amplifier("session", "restore", ONE, "--list", "--format", "json").stdout)
     assert document["checkpoints"][0]["files"][0]["path"] == str(project / "kept")
     assert document["checkpoints"][2]["files"][0]["before"]["kind"] == "absent"
 
 
-def test_files_come_back_and_that_can_be_taken_back(program: Program, written: Path, project: Path) -> None:
+def test_files_come_back_and_that_can_be_taken_back(amplifier: Amplifier, written: Path, project: Path) -> None:
     """Restoring to a checkpoint puts back everything since, and names the checkpoint that undoes it."""
-    result = program("session", "restore", ONE, "c2", "--yes")
+    result = amplifier("session", "restore", ONE, "c2", "--yes")
     assert result.returncode == 0, result.stderr
     assert f"put back {project}/kept" in result.stdout
     assert f"removed {project}/new/file" in result.stdout
     assert "restore to c4" in result.stderr
     assert _kept(project) == "1"
     assert not (project / "new").exists()
-    assert "taken back" in program("session", "restore", ONE).stdout
-    again = json.loads(program("session", "restore", ONE, "c4", "--yes", "--format", "json").stdout)
+    assert "taken back" in amplifier("session", "restore", ONE).stdout
+    again = json.loads(amplifier("session", "restore", ONE, "c4", "--yes", "--format", "json").stdout)
     assert again["restored_to"] == "c4"
     assert _kept(project) == "2"
     assert (project / "new/file").exists()
@@ -95,18 +95,9 @@ def test_nothing_is_changed_without_a_word_from_the_user(give: Give, written: Pa
     assert _kept(project) == "2"
 
 
-def test_a_person_is_asked(written: Path, project: Path, environment: dict[str, str]) -> None:
+def test_a_person_is_asked(written: Path, project: Path, at_terminal: Callable[..., Any]) -> None:
     """On a terminal the files are shown before the question."""
-    code = "from amplifier_app_cli.commands.session import session; session()"
-    child = pexpect.spawn(
-        sys.executable,
-        ["-c", code, "restore", ONE, "c2"],
-        cwd=str(project),
-        env={**environment, "COLUMNS": "400"},
-        encoding="utf-8",
-        timeout=60,
-        dimensions=(24, 400),
-    )
+    child = at_terminal("session", "restore", ONE, "c2", dimensions=(24, 400))
     child.expect_exact(f"remove {project}/new/file")
     child.expect("Change 2 files")
     child.sendline("y")

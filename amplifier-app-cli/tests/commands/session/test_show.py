@@ -12,7 +12,7 @@ from click.testing import Result
 from amplifier_foundation.sessions.checkpoints import Checkpoints
 from amplifier_kit.log import SessionLog
 
-Program = Callable[..., subprocess.CompletedProcess[str]]
+Amplifier = Callable[..., subprocess.CompletedProcess[str]]
 Give = Callable[..., Result]
 Made = Callable[..., Path]
 
@@ -21,11 +21,11 @@ FORK = "22222222-0000-4000-8000-000000000002"
 CHILD = "0000000000000000-1111111111111111_explorer"
 
 
-def test_a_session_that_ran_tells_all_of_itself(program: Program, project: Path) -> None:
+def test_a_session_that_ran_tells_all_of_itself(amplifier: Amplifier, project: Path) -> None:
     """After a real run: id, usage, cost, and the modules it is made of; the conversation when asked for."""
-    assert program("run", "hello there").returncode == 0
-    session_id = json.loads(program("session", "list", "--format", "json").stdout)["sessions"][0]["id"]
-    result = program("session", "show", session_id[:8], "-T")
+    assert amplifier("run", "hello there").returncode == 0
+    session_id = json.loads(amplifier("session", "list", "--format", "json").stdout)["sessions"][0]["id"]
+    result = amplifier("session", "show", session_id[:8], "-T")
     assert result.returncode == 0, result.stderr
     facts = dict(line.split(":", 1) for line in result.stdout.split("\n\n")[0].splitlines())
     assert facts["Session"].strip() == session_id
@@ -36,7 +36,7 @@ def test_a_session_that_ran_tells_all_of_itself(program: Program, project: Path)
     assert "provider-mock" in facts["  Providers"]
     assert "--- user (turn 1)" in result.stdout
     assert "hello there" in result.stdout.split("--- user")[1]
-    record = json.loads(program("session", "show", session_id, "--format", "json").stdout)
+    record = json.loads(amplifier("session", "show", session_id, "--format", "json").stdout)
     assert record["made_of"]["plan"]["providers"]
     assert record["metadata"]["session_id"] == session_id
     assert (record["state"], record["problems"]) == ("idle", [])
