@@ -9,7 +9,7 @@ import logging
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import chdir, contextmanager
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,15 @@ import pytest
 from click.testing import CliRunner
 
 from amplifier_app_cli.main import main
+
+_WITH_CONSTANTS = """\
+from importlib import import_module
+for name, value in {}.items():
+    module, _, constant = name.rpartition(".")
+    assert hasattr(import_module(module), constant), name
+    setattr(import_module(module), constant, value)
+import_module("amplifier_app_cli.main").main(prog_name="amplifier")
+"""
 
 
 @pytest.fixture
@@ -94,12 +103,17 @@ def _set_environment(variables: dict[str, str]) -> None:
 def start(
     popen: Callable[..., subprocess.Popen[str]], project: Path, environment: dict[str, str]
 ) -> Iterator[Callable[..., subprocess.Popen[str]]]:
-    """Return a function that starts the program in the project as a process, which is ended with the test."""
+    """Return a function that starts the program in the project as a process, which is ended with the test.
+
+    `constants` are other values for constants of modules, such as time limits, by their full names.
+    """
     started: list[subprocess.Popen[str]] = []
 
-    def begin(*arguments: str, **options: Any) -> subprocess.Popen[str]:
+    def begin(*arguments: str, constants: Mapping[str, float] | None = None, **options: Any) -> subprocess.Popen[str]:
         pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         command = [sys.executable, "-m", "amplifier_app_cli", *arguments]
+        if constants:
+            command[1:3] = ["-c", _WITH_CONSTANTS.format(constants)]
         process = popen(command, **{"cwd": project, "env": environment, "text": True, **pipes, **options})
         started.append(process)
         return process

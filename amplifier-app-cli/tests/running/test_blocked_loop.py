@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -13,9 +12,10 @@ from typing import Any
 
 import pytest
 
+from amplifier_app_cli import unheard
 from amplifier_foundation.log import read_log
 
-#: Does not let anything else run, as long as it can be interrupted and as long as it cannot.
+#: Does not let anything else run until it may go on, as long as it can be interrupted and as long as it cannot.
 _BLOCKING = """\
 import pathlib, time
 from amplifier_core import ToolResult
@@ -27,10 +27,9 @@ class Block:
     action = "test.free"
     async def execute(self, input):
         pathlib.Path("begun").touch()
-        until = time.monotonic() + input["seconds"]
-        while input["is_busy"] and time.monotonic() < until:
-            pass
-        time.sleep(max(0, until - time.monotonic()))
+        while not pathlib.Path("go").exists():
+            if not input["is_busy"]:
+                time.sleep(0.05)
         return ToolResult(output="done")
 
 async def mount(coordinator, config=None):
@@ -45,13 +44,19 @@ agents:
   helper: {description: helps, instruction: You help.}
 """
 
+_ASKED = "press Ctrl-C again to end it"
 _RULES = "rules: [{action: session.spawn, verdict: allow}, {action: test.free, verdict: allow}]\n"
 
+#: Patience of the program: none is left after a moment, or a block that ends is never too long.
+_SHORT = {f"amplifier_app_cli.unheard.{name}": 0.3 for name in ("_PATIENCE", "_LONG_PATIENCE", "_NO_PATIENCE")}
+_LONG = {"amplifier_app_cli.unheard._LONG_PATIENCE": 600}
+
 Signals = list[signal.Signals]
+Run = Callable[..., subprocess.Popen[str]]
 
 
-def _scenario(*, is_busy: bool, in_child: bool, seconds: float = 120) -> str:
-    call = {"id": "b1", "name": "block", "arguments": {"seconds": seconds, "is_busy": is_busy}}
+def _scenario(*, is_busy: bool, in_child: bool) -> str:
+    call = {"id": "b1", "name": "block", "arguments": {"is_busy": is_busy}}
     work = [{"tool_calls": [call]}, {"text": "Done."}]
     if not in_child:
         return json.dumps({"turns": work})
@@ -60,20 +65,26 @@ def _scenario(*, is_busy: bool, in_child: bool, seconds: float = 120) -> str:
     return json.dumps({"turns": [delegated, {"text": "Done."}], "agents": {"helper": work}})
 
 
-def _stopped(process: subprocess.Popen[str], project: Path, numbers: Signals) -> tuple[int, float, str]:
-    """Send signals when the tool has begun; return the exit code, the seconds until then, and what was said."""
-    for _ in range(6000):
-        if (project / "begun").exists():
-            break
+def _signal(process: subprocess.Popen[str], project: Path, numbers: Signals) -> None:
+    """Send signals when the tool has begun, which blocks from then on."""
+    while not (project / "begun").exists():
         assert process.poll() is None
         time.sleep(0.01)
-    time.sleep(0.1)  # the file is there just before the tool blocks
-    started = time.monotonic()
     for number in numbers:
         process.send_signal(number)
         time.sleep(0.1)
-    _, said = process.communicate(timeout=60)
-    return process.returncode, time.monotonic() - started, said
+
+
+def _end(process: subprocess.Popen[str], numbers: Signals) -> str:
+    """Wait for the end and return what was said; a signal that came together with the one before is sent again."""
+    assert process.stderr is not None
+    said = ""
+    for line in process.stderr:
+        said += line
+        if _ASKED in line and len(numbers) > 1:
+            process.send_signal(numbers[-1])
+    process.wait(60)
+    return said
 
 
 def _logs(home: Path) -> list[list[tuple[str, dict[str, Any]]]]:
@@ -85,35 +96,21 @@ def _logs(home: Path) -> list[list[tuple[str, dict[str, Any]]]]:
 
 @pytest.fixture
 def run(
-    project: Path,
+    start: Callable[..., subprocess.Popen[str]],
     environment: dict[str, str],
     scripted: Callable[..., str],
     add_module: Callable[[str, str], None],
     free_tools: None,
-) -> Any:
-    """Return a function that runs a scenario of the blocking tool, stops it, and tells how it ended."""
+) -> Callable[..., subprocess.Popen[str]]:
+    """Return a function that runs a scenario of the blocking tool."""
     add_module("tool-blocking", _BLOCKING)
     rules = Path(environment["HOME"]) / ".amplifier" / "policy.yaml"
     rules.write_text(_RULES, encoding="utf-8")
 
-    def start(scenario: str, numbers: Signals) -> tuple[int, float, str]:
-        bundle = scripted(scenario, _MORE)
-        command = [sys.executable, "-m", "amplifier_app_cli", "run", "go", "--bundle", bundle]
-        with subprocess.Popen(
-            command,
-            cwd=project,
-            env=environment,
-            text=True,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        ) as process:
-            try:
-                return _stopped(process, project, numbers)
-            finally:
-                process.kill()
+    def begin(scenario: str, constants: dict[str, float]) -> subprocess.Popen[str]:
+        return start("run", "go", "--bundle", scripted(scenario, _MORE), constants=constants)
 
-    return start
+    return begin
 
 
 @pytest.mark.parametrize("in_child", [False, True])
@@ -127,12 +124,19 @@ def run(
     ],
 )
 def test_a_signal_ends_a_session_that_is_blocked(
-    run: Any, environment: dict[str, str], numbers: Signals, code: int, is_busy: bool, in_child: bool
+    run: Run,
+    project: Path,
+    environment: dict[str, str],
+    numbers: Signals,
+    code: int,
+    is_busy: bool,
+    in_child: bool,
 ) -> None:
     """The exit code is that of the signal, a line says why, and every log of the tree has all its ends."""
-    ended, seconds, said = run(_scenario(is_busy=is_busy, in_child=in_child), numbers)
-    assert ended == code
-    assert seconds < 30  # far less than the tool would take, however busy the machine is
+    process = run(_scenario(is_busy=is_busy, in_child=in_child), _SHORT)
+    _signal(process, project, numbers)
+    said = _end(process, numbers)
+    assert process.returncode == code
     assert "the session does not answer" in said
     logs = _logs(Path(environment["HOME"]))
     assert len(logs) == (2 if in_child else 1)
@@ -144,20 +148,36 @@ def test_a_signal_ends_a_session_that_is_blocked(
         assert names.count("tool:pre") == names.count("tool:error") == 1
 
 
-def test_a_first_interrupt_asks_for_another(run: Any) -> None:
+def test_a_first_interrupt_asks_for_another(run: Run, project: Path) -> None:
     """One Ctrl-C lets the step end also where the step blocks everything, and says what a second one does."""
-    ended, _, said = run(_scenario(is_busy=False, in_child=False, seconds=4), [signal.SIGINT])
-    assert ended == 130
-    assert "press Ctrl-C again to end it" in said
+    process = run(_scenario(is_busy=False, in_child=False), _SHORT)
+    _signal(process, project, [signal.SIGINT])
+    assert process.stderr is not None
+    while _ASKED not in (line := process.stderr.readline()):
+        assert line, "it never said so"
+    (project / "go").touch()
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 130
     assert "it is ended" not in said
 
 
-@pytest.mark.parametrize(("seconds", "numbers"), [(0.5, [signal.SIGTERM]), (3, [signal.SIGTERM]), (3, [signal.SIGHUP])])
-def test_a_short_block_changes_nothing(run: Any, environment: dict[str, str], seconds: float, numbers: Signals) -> None:
+@pytest.mark.parametrize(("seconds", "number"), [(0, signal.SIGTERM), (0.5, signal.SIGTERM), (0.5, signal.SIGHUP)])
+def test_a_short_block_changes_nothing(
+    run: Run, project: Path, environment: dict[str, str], seconds: float, number: signal.Signals
+) -> None:
     """What the loop takes up in time is taken up as ever, nothing is said of it, and what a tool has done is kept."""
-    ended, _, said = run(_scenario(is_busy=False, in_child=False, seconds=seconds), numbers)
-    assert ended == 128 + numbers[0]
+    process = run(_scenario(is_busy=False, in_child=False), _LONG)
+    _signal(process, project, [number])
+    time.sleep(seconds)
+    (project / "go").touch()
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 128 + number
     assert "does not answer" not in said
     (events,) = _logs(Path(environment["HOME"]))
     assert [data.get("written_by") for name, data in events if name == "session:end"] == [None]
     assert [name for name, _ in events if name in ("tool:post", "tool:error")] == ["tool:post"]
+
+
+def test_a_block_of_seconds_is_short() -> None:
+    """To mask and write a large result takes seconds: a signal waits longer for it than a person who asks again."""
+    assert unheard._LONG_PATIENCE > 3 > unheard._PATIENCE > unheard._NO_PATIENCE

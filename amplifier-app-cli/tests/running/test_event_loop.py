@@ -38,7 +38,9 @@ async def mount(coordinator, config=None):
     await coordinator.mount("tools", Wait())
 """
 
-Amplifier = Callable[..., "subprocess.CompletedProcess[str]"]
+Start = Callable[..., "subprocess.Popen[str]"]
+#: Whoever is left behind was waited for no longer than this.
+_SOON = {"amplifier_app_cli.running.event_loop.GRACE": 0.2}
 
 
 def _turns(in_thread: bool, answer: str) -> str:
@@ -55,15 +57,11 @@ def stuck(add_module: Callable[[str, str], None], free_tools: None) -> str:
 
 @pytest.mark.parametrize("in_thread", [False, True])
 def test_a_run_that_was_told_to_stop_ends(
-    start: Callable[..., subprocess.Popen[str]],
-    project: Path,
-    scripted: Callable[..., str],
-    stuck: str,
-    in_thread: bool,
+    start: Start, project: Path, scripted: Callable[..., str], stuck: str, in_thread: bool
 ) -> None:
     """A tool that does not stop keeps nobody: the exit code says that the run was stopped."""
     bundle = scripted(_turns(in_thread, "never"), stuck)
-    process = start("run", "go", "--bundle", bundle)
+    process = start("run", "go", "--bundle", bundle, constants=_SOON)
     while not (project / "begun").exists():
         assert process.poll() is None
         time.sleep(0.01)
@@ -74,13 +72,14 @@ def test_a_run_that_was_told_to_stop_ends(
 
 @pytest.mark.parametrize("in_thread", [False, True])
 def test_a_run_that_has_its_answer_ends(
-    amplifier_process: Amplifier, scripted: Callable[..., str], stuck: str, in_thread: bool
+    start: Start, scripted: Callable[..., str], stuck: str, in_thread: bool
 ) -> None:
     """A tool that was given up on keeps nobody: the answer is printed, the exit code is that of success."""
     bundle = scripted(_turns(in_thread, "I go on."), stuck.replace("600", "0.2"))
-    result = amplifier_process("run", "go", "--bundle", bundle)
-    assert (result.returncode, result.stdout.strip()) == (0, "I go on.")
-    assert "left behind" in result.stderr
+    process = start("run", "go", "--bundle", bundle, constants=_SOON)
+    out, error = process.communicate(timeout=60)
+    assert (process.returncode, out.strip()) == (0, "I go on.")
+    assert "left behind" in error
 
 
 def test_what_ends_is_waited_for() -> None:
