@@ -240,9 +240,10 @@ def popen(warm_python: WarmPython) -> Callable[..., subprocess.Popen[Any]]:
     """
 
     def start(command: Sequence[Any], **options: Any) -> subprocess.Popen[Any]:
-        if not warm_python.can_start(command, options):
-            return subprocess.Popen(command, **options)
-        return ForkedProcess(warm_python, command, **options)
+        if warm_python.can_start(command, options):
+            return ForkedProcess(warm_python, command, **options)
+        assert not options.pop("has_terminal", False), "only a fork can be given a terminal"
+        return subprocess.Popen(command, **options)
 
     return start
 

@@ -29,6 +29,20 @@ import_module("amplifier_app_cli.main").main(prog_name="amplifier")
 """
 
 
+_GATE = """\
+import asyncio
+from pathlib import Path
+
+async def wait(event, data):
+    Path("asked").touch()
+    while not Path("go").exists():
+        await asyncio.sleep(0.01)
+
+async def mount(coordinator, config=None):
+    coordinator.hooks.register("llm:request", wait, priority=10_000)
+"""
+
+
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
     """Return an empty project folder."""
@@ -52,6 +66,27 @@ def free_tools(environment: dict[str, str]) -> None:
     folder = Path(environment["HOME"]) / ".amplifier"
     folder.mkdir(mode=0o700)
     (folder / "policy.yaml").write_text("rules: [{action: test.free, verdict: allow}]\n", encoding="utf-8")
+
+
+@pytest.fixture
+def add_module(project: Path, environment: dict[str, str]) -> Callable[[str, str], None]:
+    """Return a function that writes a module of that id, and makes it importable for the program."""
+
+    def add(name: str, code: str) -> None:
+        package = project / name / f"amplifier_module_{name.replace('-', '_')}"
+        package.mkdir(parents=True)
+        (package / "__init__.py").write_text(code, encoding="utf-8")
+        given = [str(project / name), *filter(None, [os.environ.get("PYTHONPATH")])]
+        environment["PYTHONPATH"] = os.pathsep.join(given)
+
+    return add
+
+
+@pytest.fixture
+def gate(add_module: Callable[[str, str], None]) -> str:
+    """Return the line of a bundle's hooks that makes every model wait, from `asked` in the project to `go`."""
+    add_module("hooks-gate", _GATE)
+    return "  - {module: hooks-gate}\n"
 
 
 @pytest.fixture

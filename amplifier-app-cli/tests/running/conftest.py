@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import textwrap
 from collections.abc import Callable
 from pathlib import Path
@@ -78,20 +77,6 @@ def scripted(project: Path) -> Callable[..., str]:
         return str(project / "bundle.yaml")
 
     return write
-
-
-@pytest.fixture
-def add_module(project: Path, environment: dict[str, str]) -> Callable[[str, str], None]:
-    """Return a function that writes a module of that id, and makes it importable for the program."""
-
-    def add(name: str, code: str) -> None:
-        package = project / name / f"amplifier_module_{name.replace('-', '_')}"
-        package.mkdir(parents=True)
-        (package / "__init__.py").write_text(code, encoding="utf-8")
-        given = [str(project / name), *filter(None, [os.environ.get("PYTHONPATH")])]
-        environment["PYTHONPATH"] = os.pathsep.join(given)
-
-    return add
 
 
 @pytest.fixture

@@ -22,6 +22,7 @@ import pytest
 from amplifier_app_cli.running.person import TerminalPerson
 
 Amplifier = Callable[..., subprocess.CompletedProcess[str]]
+Start = Callable[..., subprocess.Popen[bytes]]
 
 _PATIENCE = 60.0
 _ME = pwd.getpwuid(os.getuid()).pw_name
@@ -41,23 +42,30 @@ _ONE = """
       - tool_calls: [{id: c1, name: bash, arguments: {command: "echo first >> ran.txt"}}]
       - text: All done.
 """
+#: Gives people all the time there is, once a question has run out of its own.
+_PATIENT = """\
+async def mount(coordinator, config=None):
+    async def be_patient(event, data):
+        coordinator.config["session"]["approval_timeout"] = 600
+    coordinator.hooks.register("approval:denied", be_patient)
+"""
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
 class Terminal:
     """The program with a terminal for standard input and error; its standard output is a pipe, or the terminal."""
 
-    def __init__(self, project: Path, env: dict[str, str], arguments: Sequence[str], *, is_piped: bool) -> None:
+    def __init__(self, start: Start, env: dict[str, str], arguments: Sequence[str], *, is_piped: bool) -> None:
         self._master, slave = pty.openpty()
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "amplifier_app_cli", *arguments],
-            cwd=project,
+        self.process = start(
+            *arguments,
             env={**env, "TERM": "xterm-256color", "COLUMNS": "100"},
             stdin=slave,
             stdout=subprocess.PIPE if is_piped else slave,
             stderr=slave,
+            text=False,
             start_new_session=True,
-            preexec_fn=_take_terminal,
+            has_terminal=True,
         )
         os.close(slave)
         os.set_blocking(self._master, False)
@@ -99,11 +107,6 @@ class Terminal:
         return self.process.returncode, output.decode("utf-8")
 
     def close(self) -> None:
-        if self.process.poll() is None:
-            self.process.kill()
-            self.process.wait()
-        if self.process.stdout is not None:
-            self.process.stdout.close()
         os.close(self._master)
 
     def _read(self) -> bool:
@@ -115,15 +118,8 @@ class Terminal:
         return bool(text)
 
 
-def _take_terminal() -> None:
-    import fcntl
-    import termios
-
-    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-
-
 @pytest.fixture
-def start(project: Path, environment: dict[str, str]) -> Iterator[Callable[..., Terminal]]:
+def ask(start: Start, project: Path, environment: dict[str, str]) -> Iterator[Callable[..., Terminal]]:
     """Return a function that starts the program at a terminal, in a project with real tools."""
     (project / "bundle.yaml").write_text(_BUNDLE, encoding="utf-8")
     started: list[Terminal] = []
@@ -131,7 +127,7 @@ def start(project: Path, environment: dict[str, str]) -> Iterator[Callable[..., 
     def begin(turns: str, *arguments: str, is_piped: bool = True) -> Terminal:
         (project / "run.yaml").write_text(textwrap.dedent(turns), encoding="utf-8")
         given = arguments or ("run", "go", "--bundle", "./bundle.yaml")
-        started.append(Terminal(project, environment, given, is_piped=is_piped))
+        started.append(Terminal(start, environment, given, is_piped=is_piped))
         return started[-1]
 
     yield begin
@@ -150,9 +146,9 @@ def _ran(project: Path) -> list[str]:
     return file.read_text(encoding="utf-8").splitlines() if file.exists() else []
 
 
-def test_yes(start: Callable[..., Terminal], project: Path, environment: dict[str, str]) -> None:
+def test_yes(ask: Callable[..., Terminal], project: Path, environment: dict[str, str]) -> None:
     """The question is on the terminal, the answer alone in the pipe, and the log says who allowed it, and where."""
-    terminal = start(_ONE)
+    terminal = ask(_ONE)
     terminal.line("y")
     assert terminal.end() == (0, "All done.\n")
     assert "Allow process.exec? running a command" in terminal.text
@@ -164,9 +160,9 @@ def test_yes(start: Callable[..., Terminal], project: Path, environment: dict[st
     assert granted["answered_by"] == {"kind": "person", "user": _ME, "via": "run"}
 
 
-def test_all_on_one_terminal(start: Callable[..., Terminal], project: Path) -> None:
+def test_all_on_one_terminal(ask: Callable[..., Terminal], project: Path) -> None:
     """Where answer and question share a screen, both can be read."""
-    terminal = start(_ONE.replace("- tool_calls", "- text: I try.\n        tool_calls"), is_piped=False)
+    terminal = ask(_ONE.replace("- tool_calls", "- text: I try.\n        tool_calls"), is_piped=False)
     terminal.line("y")
     assert terminal.end()[0] == 0
     lines = [line.strip() for line in terminal.text.split("\n")]
@@ -176,9 +172,9 @@ def test_all_on_one_terminal(start: Callable[..., Terminal], project: Path) -> N
     assert _ran(project) == ["first"]
 
 
-def test_no_with_a_reason(start: Callable[..., Terminal], project: Path, environment: dict[str, str]) -> None:
+def test_no_with_a_reason(ask: Callable[..., Terminal], project: Path, environment: dict[str, str]) -> None:
     """The words behind a no reach the model; nothing runs, nothing waits, and the run goes on."""
-    terminal = start(_ONE.replace("- text: All done.", "- text: Oh.\n        expect: {contains: not on Fridays}"))
+    terminal = ask(_ONE.replace("- text: All done.", "- text: Oh.\n        expect: {contains: not on Fridays}"))
     terminal.line("n, not on Fridays")
     assert terminal.end() == (0, "Oh.\n")
     assert _ran(project) == []
@@ -187,7 +183,7 @@ def test_no_with_a_reason(start: Callable[..., Terminal], project: Path, environ
     assert not list(Path(environment["HOME"]).glob("**/waiting-calls.json"))
 
 
-def test_always(start: Callable[..., Terminal], project: Path, environment: dict[str, str]) -> None:
+def test_always(ask: Callable[..., Terminal], project: Path, environment: dict[str, str]) -> None:
     """With `a` the rule that is shown holds for the rest of the session: the same command is not asked about again."""
     turns = """
         turns:
@@ -196,7 +192,7 @@ def test_always(start: Callable[..., Terminal], project: Path, environment: dict
           - tool_calls: [{id: c3, name: bash, arguments: {command: "echo other >> ran.txt"}}]
           - text: All done.
     """
-    terminal = start(turns)
+    terminal = ask(turns)
     terminal.line("a")
     terminal.line("n", count=2)
     assert terminal.end() == (0, "All done.\n")
@@ -212,11 +208,11 @@ def test_always(start: Callable[..., Terminal], project: Path, environment: dict
     assert {data["answered_by"]["user"] for data in remembered} == {_ME}
 
 
-def test_edit_on_one_line(start: Callable[..., Terminal], project: Path, environment: dict[str, str]) -> None:
+def test_edit_on_one_line(ask: Callable[..., Terminal], project: Path, environment: dict[str, str]) -> None:
     """With e the input is changed, asked about again, and runs as it was allowed last; the log has both."""
     environment.pop("EDITOR", None)
     environment.pop("VISUAL", None)
-    terminal = start(_ONE)
+    terminal = ask(_ONE)
     terminal.line("e")
     terminal.line('{"command": "echo second >> ran.txt"}', after="as it is): ")
     terminal.line("y", count=2)
@@ -229,9 +225,9 @@ def test_edit_on_one_line(start: Callable[..., Terminal], project: Path, environ
 
 
 @pytest.mark.parametrize("typed", ["\x04", "perhaps\nmaybe\nwell\n"])
-def test_no_clear_yes_is_a_no(start: Callable[..., Terminal], project: Path, typed: str) -> None:
+def test_no_clear_yes_is_a_no(ask: Callable[..., Terminal], project: Path, typed: str) -> None:
     """The end of input, and three answers that are none, refuse the call; the run goes on."""
-    terminal = start(_ONE)
+    terminal = ask(_ONE)
     answers = typed.splitlines() if "\n" in typed else []
     for number, answer in enumerate(answers, 1):
         terminal.line(answer, count=number)
@@ -242,36 +238,41 @@ def test_no_clear_yes_is_a_no(start: Callable[..., Terminal], project: Path, typ
     assert _ran(project) == []
 
 
-def test_what_was_typed_before_is_no_answer(start: Callable[..., Terminal], project: Path) -> None:
+def test_what_was_typed_before_is_no_answer(ask: Callable[..., Terminal], project: Path, gate: str) -> None:
     """A line that was typed before the question was there does not answer it."""
-    terminal = start(_ONE.replace("- tool_calls", "- delay_ms: 10000\n        tool_calls"))
-    terminal.wait_until(lambda: "provider:" in terminal.text)
+    (project / "bundle.yaml").write_text(f"{_BUNDLE}hooks:\n{gate}", encoding="utf-8")
+    terminal = ask(_ONE)
+    terminal.wait_until((project / "asked").exists)
     terminal.send("y\n")
+    (project / "go").touch()
     terminal.line("n")
     assert terminal.end() == (0, "All done.\n")
     assert _ran(project) == []
 
 
-def test_answer_after_a_question_that_ran_out_of_time(start: Callable[..., Terminal], project: Path) -> None:
+def test_answer_after_a_question_that_ran_out_of_time(
+    ask: Callable[..., Terminal], project: Path, add_module: Callable[[str, str], None]
+) -> None:
     """A question that nobody answered in time leaves the next answer whole, and to the next question."""
-    text = _BUNDLE.replace("session:\n", "session:\n  approval_timeout: 15\n")
-    (project / "bundle.yaml").write_text(text, encoding="utf-8")
+    add_module("hooks-patient", _PATIENT)
+    text = _BUNDLE.replace("session:\n", "session:\n  approval_timeout: 0.5\n")
+    (project / "bundle.yaml").write_text(f"{text}hooks:\n  - {{module: hooks-patient}}\n", encoding="utf-8")
     turns = """
         turns:
           - tool_calls: [{id: c1, name: bash, arguments: {command: "echo first >> ran.txt"}}]
           - tool_calls: [{id: c2, name: bash, arguments: {command: "echo second >> ran.txt"}}]
           - text: All done.
     """
-    terminal = start(turns)
+    terminal = ask(turns)
     terminal.wait_until(lambda: "Allow? [y/n/a/e/l] \nnot answered, so not allowed" in terminal.text)
     terminal.line("yes", count=2)
     assert terminal.end() == (0, "All done.\n")
     assert _ran(project) == ["second"]
 
 
-def test_ctrl_c_at_the_question(start: Callable[..., Terminal], project: Path) -> None:
+def test_ctrl_c_at_the_question(ask: Callable[..., Terminal], project: Path) -> None:
     """Ctrl-C at a question ends the run at once with 130; nothing has run."""
-    terminal = start(_ONE)
+    terminal = ask(_ONE)
     terminal.wait_until(lambda: "Allow? [" in terminal.text)
     terminal.send("\x03")
     assert terminal.end() == (128 + signal.SIGINT, "")
@@ -279,11 +280,11 @@ def test_ctrl_c_at_the_question(start: Callable[..., Terminal], project: Path) -
 
 
 def test_ctrl_c_leaves_what_was_not_reached(
-    start: Callable[..., Terminal], amplifier: Amplifier, project: Path, environment: dict[str, str]
+    ask: Callable[..., Terminal], amplifier: Amplifier, project: Path, environment: dict[str, str]
 ) -> None:
     """Ctrl-C at the first of several calls that wait refuses that one; the others go on waiting."""
     session = _left_waiting(amplifier, project, environment)
-    terminal = start("turns: [{text: Never.}]", "run", "--resume", session)
+    terminal = ask("turns: [{text: Never.}]", "run", "--resume", session)
     terminal.wait_until(lambda: "Allow? [" in terminal.text)
     terminal.send("\x03")
     assert terminal.end()[0] == 128 + signal.SIGINT
@@ -292,9 +293,9 @@ def test_ctrl_c_leaves_what_was_not_reached(
     assert len(_waiting(amplifier)) == 1
 
 
-def test_nobody_may_be_asked(start: Callable[..., Terminal], project: Path) -> None:
+def test_nobody_may_be_asked(ask: Callable[..., Terminal], project: Path) -> None:
     """With --no-input a terminal changes nothing: the call waits."""
-    terminal = start(_ONE, "--no-input", "run", "go", "--bundle", "./bundle.yaml")
+    terminal = ask(_ONE, "--no-input", "run", "go", "--bundle", "./bundle.yaml")
     assert terminal.end() == (3, "")
     assert "Allow? [" not in terminal.text
     assert _ran(project) == []
@@ -321,15 +322,13 @@ def _waiting(amplifier: Amplifier) -> list[dict[str, Any]]:
 
 
 def test_run_asks_what_waits(
-    start: Callable[..., Terminal], amplifier: Amplifier, project: Path, environment: dict[str, str]
+    ask: Callable[..., Terminal], amplifier: Amplifier, project: Path, environment: dict[str, str]
 ) -> None:
     """At a terminal, what waits is asked; what was answered meanwhile is not asked again."""
     session = _left_waiting(amplifier, project, environment)
     first = next(call for call in _waiting(amplifier) if "first" in call["input"]["command"])
     assert amplifier("approval", "allow", session, first["id"]).returncode == 0
-    terminal = start(
-        "turns: [{text: Then., expect: {contains: [The call c1, The call c2]}}]", "run", "--resume", session
-    )
+    terminal = ask("turns: [{text: Then., expect: {contains: [The call c1, The call c2]}}]", "run", "--resume", session)
     terminal.line("y")
     assert terminal.end() == (0, "Then.\n")
     assert terminal.text.count("Allow? [") == 1
@@ -339,11 +338,11 @@ def test_run_asks_what_waits(
 
 
 def test_resume_asks_what_waits(
-    start: Callable[..., Terminal], amplifier: Amplifier, project: Path, environment: dict[str, str]
+    ask: Callable[..., Terminal], amplifier: Amplifier, project: Path, environment: dict[str, str]
 ) -> None:
     """A chat that takes up a session asks first what waits; a no is told to the model, and the chat goes on."""
     session = _left_waiting(amplifier, project, environment)
-    terminal = start(
+    terminal = ask(
         "turns: [{text: 'One of two.', expect: {contains: [not the second]}}, {text: Bye.}]",
         "resume",
         session,
@@ -363,10 +362,10 @@ def test_resume_asks_what_waits(
 
 
 def test_left_to_somebody_else(
-    start: Callable[..., Terminal], project: Path, environment: dict[str, str], amplifier: Amplifier
+    ask: Callable[..., Terminal], project: Path, environment: dict[str, str], amplifier: Amplifier
 ) -> None:
     """With `l` the call waits for whoever answers in another process; the log says who left it to whom, and why."""
-    terminal = start(_ONE)
+    terminal = ask(_ONE)
     terminal.line("l the release manager knows")
     code, output = terminal.end()
     assert (code, output) == (3, "")
@@ -387,10 +386,10 @@ def test_left_to_somebody_else(
     assert _ran(project) == ["first"]
 
 
-def test_a_long_call_is_read_to_its_end_in_a_run(start: Callable[..., Terminal], project: Path) -> None:
+def test_a_long_call_is_read_to_its_end_in_a_run(ask: Callable[..., Terminal], project: Path) -> None:
     """A run at a terminal pages as a chat does: a yes before the last page runs nothing."""
     steps = "; ".join(f"true step {number:04}" for number in range(300))
-    terminal = start(_ONE.replace("echo first", f"{steps}; echo first"))
+    terminal = ask(_ONE.replace("echo first", f"{steps}; echo first"))
     more = "% shown [Enter = next page, n = deny] "
     terminal.line("y", after=more)
     asked = 2
