@@ -182,8 +182,8 @@ class ForkedTerminal(pexpect.spawn):  # type: ignore[misc]
         self._python = python
         super().__init__(command[0], list(command[1:]), **options)
 
-    def _spawnpty(self, args: list[bytes], **options: Any) -> ptyprocess.PtyProcess:
-        words = [word.decode() for word in args]
+    def _spawnpty(self, args: list[str | bytes], **options: Any) -> ptyprocess.PtyProcess:
+        words = [os.fsdecode(word) for word in args]
         given = {"cwd": options.get("cwd"), "env": options.get("env")}
         if not self._python.can_start(words, given):
             return super()._spawnpty(args, **options)

@@ -110,15 +110,14 @@ _DECISIONS = ("approval:granted", "policy:remembered", "tool:post")
 class Chat:
     """The program in a pseudo-terminal, answered as a person would."""
 
-    def __init__(self, project: Path, env: dict[str, str]) -> None:
+    def __init__(self, spawn: Callable[..., Any], project: Path, env: dict[str, str]) -> None:
         kept = {name: value for name, value in env.items() if name not in ("NO_COLOR", "VISUAL")}
-        self._child = pexpect.spawn(
-            sys.executable,
-            ["-m", "amplifier_app_cli", "run", "--mode", "chat", "--bundle", "./bundle.yaml"],
+        self._child = spawn(
+            [sys.executable, "-m", "amplifier_app_cli", "run", "--mode", "chat", "--bundle", "./bundle.yaml"],
             cwd=str(project),
             env={**kept, "TERM": "xterm-256color", "PROMPT_TOOLKIT_NO_CPR": "1"},
             dimensions=(50, 120),
-            timeout=_PATIENCE,
+            encoding=None,
         )
         self._child.delaybeforesend = None
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
@@ -175,10 +174,6 @@ class Chat:
         self._child.expect(pexpect.EOF)
         self._child.close()
         return int(self._child.exitstatus)
-
-    def close(self) -> None:
-        if not self._child.terminated:
-            self._child.close(force=True)
 
 
 def _talk(chat: Chat) -> None:
@@ -262,15 +257,12 @@ def _audit(events: list[dict[str, Any]]) -> dict[str, str]:
     return allowed
 
 
-def test_fixed_end_to_end(shop: Path, environment: dict[str, str], amplifier: Amplifier) -> None:
+def test_fixed_end_to_end(
+    spawn: Callable[..., Any], shop: Path, environment: dict[str, str], amplifier: Amplifier
+) -> None:
     """The project is fixed, only what was allowed has happened, the log says by whom, and all of it can be undone."""
     before = _files(shop)
-    chat = Chat(shop, environment)
-    try:
-        _talk(chat)
-    finally:
-        chat.close()
-
+    _talk(Chat(spawn, shop, environment))
     after = _files(shop)
     assert {name for name in after if after[name] != before.get(name)} == {"src/prices.py", "CHANGES.md"}
     assert set(before) <= set(after)
