@@ -85,5 +85,8 @@ def test_words_of_others_make_no_lines() -> None:
 def test_questions_and_json_know_the_same_characters() -> None:
     """There is one table of what cannot be seen: what JSON escapes, a question writes out."""
     every = [chr(code) for code in range(0x20, 0x110000)]
-    written_out = [one for one in every if visible(one) != one]
-    assert [one for one in every if printable_json(one) != one] == written_out
+    # All of them at once: a line feed, which both leave as it is, keeps each apart from the next.
+    asked, printed = (show("\n".join(every)).split("\n") for show in (visible, printable_json))
+    assert len(asked) == len(printed) == len(every)
+    written_out = [one for one, shown in zip(every, asked, strict=True) if shown != one]
+    assert [one for one, shown in zip(every, printed, strict=True) if shown != one] == written_out
