@@ -38,6 +38,8 @@ class Project:
 
     folder: Path
     environment: dict[str, str]
+    #: Starts processes as `subprocess.Popen` does.
+    popen: Callable[..., subprocess.Popen[str]]
 
     @property
     def home(self) -> Path:
@@ -64,7 +66,7 @@ class Project:
     def start(self, *arguments: str, **more: Any) -> subprocess.Popen[str]:
         """Start the program and do not wait for it."""
         streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        return subprocess.Popen(
+        return self.popen(
             self.command(*arguments), cwd=self.folder, env=self.environment, text=True, **{**streams, **more}
         )
 
@@ -110,7 +112,7 @@ def wait_for(found: Callable[[], Path | None]) -> Path:
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> Project:
+def project(tmp_path: Path, popen: Callable[..., subprocess.Popen[str]]) -> Project:
     """Return an empty project with an empty home."""
     folder = tmp_path / "project"
     (folder / "modules").mkdir(parents=True)
@@ -119,7 +121,7 @@ def project(tmp_path: Path) -> Project:
     paths = [str(folder / "modules"), *filter(None, [os.environ.get("PYTHONPATH")])]
     own = {"AMPLIFIER_HOME": str(tmp_path / "home"), "PYTHONPATH": os.pathsep.join(paths)}
     # A process that runs out of disk would leave bytecode cut short, for everyone to trip over.
-    return Project(folder, {**kept, **own, "PYTHONDONTWRITEBYTECODE": "1"})
+    return Project(folder, {**kept, **own, "PYTHONDONTWRITEBYTECODE": "1"}, popen)
 
 
 @pytest.fixture
