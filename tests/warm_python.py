@@ -25,6 +25,8 @@ from types import ModuleType
 from typing import Any, cast
 
 _OURS = ("amplifier_core", "amplifier_kit", "amplifier_foundation", "amplifier_app_cli")
+#: Libraries that it imports when it needs them.
+_LIBRARIES = ("orjson", "prompt_toolkit.input.vt100", "rich.markdown")
 
 
 def main() -> None:
@@ -39,6 +41,8 @@ def main() -> None:
 
 def _import_program() -> None:
     packages = [*_OURS, *(each.name for each in pkgutil.iter_modules() if each.name.startswith("amplifier_module_"))]
+    for library in _LIBRARIES:
+        importlib.import_module(library)
     while packages:
         package = importlib.import_module(packages.pop())
         modules = pkgutil.iter_modules(getattr(package, "__path__", ()), f"{package.__name__}.")

@@ -6,19 +6,20 @@ import codecs
 import json
 import os
 import re
-import signal
+import subprocess
 import sys
 import textwrap
 import time
 import unicodedata
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pexpect
 import pytest
 
-_PROGRAM = Path(__file__).parent / "program.py"
+#: As code: what is given so can be forked from a process that has imported the program.
+_PROGRAM = (sys.executable, "-c", (Path(__file__).parent / "program.py").read_text(encoding="utf-8"))
 _PATIENCE = 60.0
 _SEQUENCE = re.compile(r"\x1b(?:\[([?]?)([0-9;]*)([A-Za-z])|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_=>78])")
 
@@ -100,13 +101,14 @@ class Gate:
 
 class Block:
     name = "block"
-    description = "Let nothing else run."
+    description = "Let nothing else run until a file is there."
     action = "test.free"
     input_schema = {"type": "object", "properties": {}}
 
     async def execute(self, input):
         Path("waiting").touch()
-        time.sleep(input.get("seconds", 600))
+        while not Path("go").exists():
+            time.sleep(0.02)
         return ToolResult(output="done")
 
 
@@ -364,9 +366,23 @@ def _module(project: Path, name: str, code: str) -> None:
 
 
 @pytest.fixture
-def start(project: Path, environment: dict[str, str]) -> Iterator[Callable[..., Chat]]:
-    """Return a function that starts a chat in a pseudo-terminal and waits for its prompt."""
-    started: list[Chat] = []
+def piped(
+    project: Path, environment: dict[str, str], popen: Callable[..., subprocess.Popen[str]]
+) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Return a function that runs a chat without a terminal, with all of its input."""
+
+    def run(*arguments: str, stdin: str) -> subprocess.CompletedProcess[str]:
+        pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+        with popen([*_PROGRAM, *arguments], cwd=project, env=environment, text=True, **pipes) as process:
+            out, error = process.communicate(stdin, timeout=_PATIENCE)
+        return subprocess.CompletedProcess(arguments, process.returncode, out, error)
+
+    return run
+
+
+@pytest.fixture
+def start(project: Path, environment: dict[str, str], spawn: Callable[..., Any]) -> Callable[..., Chat]:
+    """Return a function that starts a chat in a pseudo-terminal and waits for its prompt; it is ended with the test."""
 
     def begin(*arguments: str, rows: int = 40, columns: int = 100, is_ready: bool = True, **more: str) -> Chat:
         kept = {name: value for name, value in environment.items() if name not in ("NO_COLOR", "COLORTERM")}
@@ -375,25 +391,17 @@ def start(project: Path, environment: dict[str, str]) -> Iterator[Callable[..., 
             "PROMPT_TOOLKIT_NO_CPR": "1",
             "PYTHONPATH": os.environ.get("PYTHONPATH", ""),
         }
-        child = pexpect.spawn(
-            sys.executable,
-            [str(_PROGRAM), *arguments],
+        child = spawn(
+            [*_PROGRAM, *arguments],
             cwd=str(project),
             env={**kept, **terminal, **more},
             dimensions=(rows, columns),
-            timeout=_PATIENCE,
+            encoding=None,
         )
         child.delaybeforesend = None
         chat = Chat(child, Path(environment["HOME"]), rows, columns)
-        started.append(chat)
         if is_ready:
             chat.wait_for_prompt("leaves.")
         return chat
 
-    yield begin
-    for chat in started:
-        if not chat.child.terminated and chat.child.isalive():
-            # Waited for: `close()` alone gives up when a busy machine takes a tenth of a second to end it.
-            chat.child.kill(signal.SIGKILL)
-            chat.child.wait()
-            chat.child.close()
+    return begin

@@ -7,6 +7,7 @@ import asyncio
 import os
 import sys
 
+from amplifier_app_cli import unheard
 from amplifier_app_cli.app import App
 from amplifier_app_cli.chat import chat
 from amplifier_app_cli.ui.diagnostics import show_warnings
@@ -23,7 +24,11 @@ def main() -> int:
     parser.add_argument("--resume", action="store_true")
     parser.add_argument("--no-input", action="store_true")
     parser.add_argument("--no-thinking", action="store_true")
+    parser.add_argument("--patience", type=float, help="seconds for a blocked event loop, instead of the program's")
     given = parser.parse_args()
+    if given.patience is not None:
+        for name in ("_PATIENCE", "_LONG_PATIENCE"):
+            setattr(unheard, name, given.patience)
     app = App(no_input=given.no_input)
     options = Options(app.home, app.project, bundle=given.bundle, trust=given.trust, environ=os.environ)
     newest = SessionStore(app.home).newest(app.project) if given.resume else None

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
 import termios
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -115,9 +113,9 @@ def test_terminal_that_goes_away(start: Callable[..., Any], scripted: Callable[.
     chat.wait_for_prompt("out ·")
     # By the object that has it: a number that is closed beside it may be somebody else's when that is collected.
     chat.child.ptyproc.fileobj.close()
-    _, status = os.waitpid(chat.child.pid, 0)
-    chat.child.ptyproc.closed = chat.child.closed = chat.child.terminated = True
-    assert os.WIFEXITED(status)
+    chat.child.wait()
+    chat.child.ptyproc.closed = chat.child.closed = True
+    assert chat.child.signalstatus is None
     _is_closed(chat)
 
 
@@ -214,19 +212,28 @@ def test_command_that_takes_long_can_be_stopped(
     _is_closed(chat)
 
 
-@pytest.mark.parametrize(("numbers", "code"), [([signal.SIGTERM], 143), ([signal.SIGINT] * 3, 130)])
+@pytest.mark.parametrize(("number", "code", "is_repeated"), [(signal.SIGTERM, 143, False), (signal.SIGINT, 130, True)])
 def test_signals_end_a_chat_that_is_blocked(
-    start: Callable[..., Any], scripted: Callable[..., str], project: Path, numbers: list[signal.Signals], code: int
+    start: Callable[..., Any],
+    scripted: Callable[..., str],
+    project: Path,
+    number: signal.Signals,
+    code: int,
+    is_repeated: bool,
 ) -> None:
     """A tool that lets nothing else run keeps nobody: the log is closed, and the terminal is as it was."""
     turns = "turns: [{tool_calls: [{id: c1, name: block, arguments: {}}]}]"
-    chat = start("--bundle", scripted(turns, tools=True), "--trust")
+    chat = start("--bundle", scripted(turns, tools=True), "--trust", "--patience", "0.5")
     chat.line("go")
     chat.wait_until((project / "waiting").exists)
-    time.sleep(0.1)  # the file is there just before the tool blocks
-    for number in numbers:
-        os.kill(chat.child.pid, number)
-        time.sleep(0.1)
+    chat.child.kill(number)
+
+    def is_ended() -> bool:
+        if is_repeated:  # until it ends: two that come at the same time are one
+            chat.child.kill(number)
+        return "and it is ended" in chat.words
+
+    chat.wait_until(is_ended)
     assert chat.end() == code
     _is_closed(chat)
     assert "the session does not answer" in chat.words
@@ -238,7 +245,7 @@ def test_ctrl_c_ends_a_chat_that_is_blocked(
 ) -> None:
     """The key is read by nobody then, and works all the same: once it says what a second one does."""
     turns = "turns: [{tool_calls: [{id: c1, name: block, arguments: {}}]}]"
-    chat = start("--bundle", scripted(turns, tools=True), "--trust")
+    chat = start("--bundle", scripted(turns, tools=True), "--trust", "--patience", "0.5")
     chat.line("go")
     chat.wait_until((project / "waiting").exists)
     chat.wait_until(lambda: bool(termios.tcgetattr(chat.child.child_fd)[3] & termios.ISIG))
@@ -253,11 +260,12 @@ def test_ctrl_c_is_a_key_again_when_nothing_blocks(
     start: Callable[..., Any], scripted: Callable[..., str], project: Path
 ) -> None:
     """A tool that blocked for a while leaves the terminal as it was: the key clears the line, and the chat goes on."""
-    turns = "turns: [{tool_calls: [{id: c1, name: block, arguments: {seconds: 4}}]}, {text: Over.}]"
+    turns = "turns: [{tool_calls: [{id: c1, name: block, arguments: {}}]}, {text: Over.}]"
     chat = start("--bundle", scripted(turns, tools=True), "--trust")
     modes = termios.tcgetattr(chat.child.child_fd)
     chat.line("go")
     chat.wait_until(lambda: bool(termios.tcgetattr(chat.child.child_fd)[3] & termios.ISIG))
+    (project / "go").touch()
     chat.wait_for_prompt("out ·")
     chat.wait_until(lambda: termios.tcgetattr(chat.child.child_fd) == modes)
     chat.send("half a thought\x03")

@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,28 +24,15 @@ _TALK = """
 
 
 @pytest.fixture
-def program(project: Path, environment: dict[str, str]) -> Iterator[Callable[..., Any]]:
+def program(at_terminal: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function that starts the program itself in a pseudo-terminal."""
-    started: list[Any] = []
 
     def begin(*arguments: str) -> Any:
-        child = pexpect.spawn(
-            sys.executable,
-            ["-m", "amplifier_app_cli", *arguments],
-            cwd=str(project),
-            env={**environment, "TERM": "dumb"},
-            dimensions=(40, 100),
-            encoding="utf-8",
-            timeout=60,
-        )
+        child = at_terminal(*arguments, dimensions=(40, 100), TERM="dumb")
         child.delaybeforesend = None
-        started.append(child)
         return child
 
-    yield begin
-    for child in started:
-        if child.isalive():
-            child.close(force=True)
+    return begin
 
 
 def _end(child: Any) -> str:

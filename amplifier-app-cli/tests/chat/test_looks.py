@@ -150,7 +150,9 @@ def test_wide_characters(start: Callable[..., Any], scripted: Callable[..., str]
     _end(chat)
 
 
-def test_model_cannot_steer_the_terminal(start: Callable[..., Any], scripted: Callable[..., str]) -> None:
+def test_model_cannot_steer_the_terminal(
+    start: Callable[..., Any], scripted: Callable[..., str], project: Path
+) -> None:
     """Escape sequences in what a model or a tool says do not reach the terminal."""
     turns = r"""
         turns:
@@ -160,7 +162,7 @@ def test_model_cannot_steer_the_terminal(start: Callable[..., Any], scripted: Ca
           - text: "\e]8;;http://evil.example\e\\link\e]8;;\e\\ and [a link](http://plain.example)"
     """
     chat = start("--bundle", scripted(turns, tools=True), "--trust")
-    (Path(chat.child.cwd) / "go").touch()
+    (project / "go").touch()
     chat.line("go")
     chat.wait_for_prompt("a link")
     for evil in ("\x1b[2J", "\x1b[5m", "\x1b[8m", "\x1b]", "\x9b", "\u202e", "\a"):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -29,21 +28,16 @@ Talk = Callable[..., _Said]
 
 
 @pytest.fixture
-def talk(project: Path, environment: dict[str, str], scripted: Callable[..., str]) -> Talk:
+def talk(
+    environment: dict[str, str],
+    scripted: Callable[..., str],
+    piped: Callable[..., subprocess.CompletedProcess[str]],
+) -> Talk:
     """Return a function that types lines into a chat and gives what was answered and told."""
 
     def run(*lines: str, turns: str = _ANSWERS, resume: bool = False, tools: bool = False) -> _Said:
         arguments = ["--resume"] if resume else ["--bundle", scripted(turns, tools=tools)]
-        result = subprocess.run(
-            [sys.executable, str(Path(__file__).parent / "program.py"), *arguments, "--trust"],
-            input="".join(f"{line}\n" for line in lines),
-            capture_output=True,
-            text=True,
-            cwd=project,
-            env=environment,
-            timeout=60,
-            check=False,
-        )
+        result = piped(*arguments, "--trust", stdin="".join(f"{line}\n" for line in lines))
         assert result.returncode == 0, result.stderr
         assert "Traceback" not in result.stderr
         logs = Path(environment["HOME"]).glob(".amplifier/projects/*/sessions/*/events.jsonl")

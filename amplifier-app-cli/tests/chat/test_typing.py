@@ -73,7 +73,8 @@ def test_blank_input_is_no_prompt(start: Callable[..., Any], scripted: Callable[
 
 def test_typed_before_the_prompt(start: Callable[..., Any], scripted: Callable[..., str]) -> None:
     """What is typed while the program starts is the first prompt."""
-    chat = start("--bundle", scripted(_ANSWERS), is_ready=False)
+    # Not forked: the interpreter itself has to read this variable.
+    chat = start("--bundle", scripted(_ANSWERS), is_ready=False, PYTHONHASHSEED="0")
     chat.send("early\r")
     chat.wait_for_prompt("Yes.")
     _end(chat)
