@@ -122,7 +122,12 @@ def test_usage_adds_up() -> None:
 def _steering(*heard: str) -> tuple[Steering, list[str]]:
     coordinator = MockCoordinator()
     said: list[str] = list(heard)
-    coordinator.register_capability("session.steer", lambda text: said.append(text) or len(said))
+
+    def steer(text: str) -> int:
+        said.append(text)
+        return len(said)
+
+    coordinator.register_capability("session.steer", steer)
     steering = Steering(coordinator)
     steering.connect()
     return steering, said

@@ -152,7 +152,7 @@ async def test_one_answer_covers_what_waits(tmp_path: Path) -> None:
         with coordinator.span(name):
             return bool(await coordinator.authorize("process.exec", _details(command="make check")))
 
-    assert await asyncio.gather(ask("one"), ask("two")) == [True, True]
+    assert [*await asyncio.gather(ask("one"), ask("two"))] == [True, True]
     assert "allowed by the rule of an earlier answer" in person.text
 
 
@@ -173,7 +173,7 @@ async def test_questions_come_one_at_a_time(tmp_path: Path) -> None:
         with coordinator.span(name):
             return bool(await coordinator.authorize("process.exec", _details(command=name)))
 
-    assert await asyncio.gather(ask("one"), ask("two"), ask("three")) == [True, False, True]
+    assert [*await asyncio.gather(ask("one"), ask("two"), ask("three"))] == [True, False, True]
     assert person.most_at_once == 1
     assert [person.text.count(f'"command": "{name}"') for name in ("one", "two", "three")] == [1, 1, 1]
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from amplifier_app_cli.chat import progress as module
 from amplifier_app_cli.chat.ink import Ink
 from amplifier_app_cli.chat.progress import ToolProgress
 from amplifier_core.testing import MockCoordinator
@@ -45,7 +45,7 @@ class _Screen:
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """Return the time, which passes only when a test says so."""
     now = [100.0]
-    monkeypatch.setattr(module.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
     return now
 
 
