@@ -1,15 +1,21 @@
-"""What the pytest plugin and the inherited test classes do for module authors, seen from a real run of pytest."""
+"""What the pytest plugin and the inherited test classes do for module authors, seen from real runs of pytest."""
 
 from __future__ import annotations
 
+import importlib
 import os
+import pkgutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+import amplifier_core
 from amplifier_core.validation._locate import find_module, module_kind, package_in
+
+pytest_plugins = ["pytester"]
 
 GOOD = {
     "provider": """
@@ -103,60 +109,89 @@ def write_module(
     return folder
 
 
-def run_pytest(cwd: Path, *arguments: str, mode: str = "auto") -> subprocess.CompletedProcess[str]:
-    """Run pytest in a process of its own, with warnings as errors, as an author would."""
-    options = ["-p", "no:cacheprovider", "-p", "no:randomly", "-p", "no:xdist", "-W", "error", "--strict-markers"]
-    options += ["-o", f"asyncio_mode={mode}", "-o", "asyncio_default_fixture_loop_scope=function"]
+def options(mode: str) -> list[str]:
+    """Return what every run is given: warnings are errors, and the plugins of this run have no say."""
+    return [
+        *("-p", "no:cacheprovider", "-p", "no:randomly", "-p", "no:xdist", "-W", "error", "--strict-markers"),
+        *("-o", f"asyncio_mode={mode}", "-o", "asyncio_default_fixture_loop_scope=function"),
+    ]
+
+
+RunPytest = Callable[..., str]
+
+
+@pytest.fixture
+def whole_kernel() -> None:
+    """Import all of it: what a run of `pytester` imports is forgotten after it, and would then be there twice."""
+    for part in pkgutil.walk_packages(amplifier_core.__path__, "amplifier_core."):
+        importlib.import_module(part.name)
+    for name in amplifier_core.__all__:
+        getattr(amplifier_core, name)
+
+
+@pytest.fixture
+def run_pytest(whole_kernel: None, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> RunPytest:
+    """Give `run_pytest(cwd, *arguments, mode="auto")`: run pytest as an author would, and return what it prints."""
+
+    def run(cwd: Path, *arguments: str, mode: str = "auto") -> str:
+        monkeypatch.chdir(cwd)
+        return str(pytester.runpytest_inprocess(*options(mode), *arguments).stdout)
+
+    return run
+
+
+def run_process(cwd: Path, *arguments: str, mode: str = "auto") -> str:
+    """Run pytest in a process of its own, and return what it prints."""
     return subprocess.run(
-        [sys.executable, "-m", "pytest", *options, *arguments],
+        [sys.executable, "-m", "pytest", *options(mode), *arguments],
         cwd=cwd,
         env={name: value for name, value in os.environ.items() if not name.startswith("PYTEST")},
         capture_output=True,
         text=True,
         timeout=100,
         check=False,
-    )
+    ).stdout
 
 
-def verdict(done: subprocess.CompletedProcess[str]) -> str:
+def verdict(said: str) -> str:
     """Return pytest's last line without the time it took."""
-    return done.stdout.strip().splitlines()[-1].strip("= ").rpartition(" in ")[0]
+    return said.strip().splitlines()[-1].strip("= ").rpartition(" in ")[0]
 
 
-def faults(done: subprocess.CompletedProcess[str]) -> dict[str, list[str]]:
+def faults(said: str) -> dict[str, list[str]]:
     """Return the tests that failed or could not start, by the name of the test file."""
     found: dict[str, list[str]] = {}
-    for line in done.stdout.splitlines():
+    for line in said.splitlines():
         if line.startswith(("FAILED ", "ERROR ")) and "::" in line:
             test = line.split()[1]
             found.setdefault(Path(test.partition("::")[0]).stem, []).append(test.rpartition("::")[2])
     return found
 
 
-@pytest.mark.parametrize(("layout", "mode"), [("repository", "auto"), ("modules", "strict")])
-def test_good_modules_pass(tmp_path: Path, layout: str, mode: str) -> None:
+@pytest.mark.parametrize(("layout", "mode", "is_process"), [("repository", "auto", True), ("modules", "strict", False)])
+def test_good_modules_pass(tmp_path: Path, run_pytest: RunPytest, layout: str, mode: str, is_process: bool) -> None:
     """A good module of each kind passes all it inherits, in both layouts and both modes of pytest-asyncio.
 
     One run has all five: each test file finds the module it lies beside.
     """
     for kind, source in GOOD.items():
         write_module(tmp_path, kind, source, layout)
-    done = run_pytest(tmp_path, mode=mode)
-    assert verdict(done) == f"{sum(INHERITED.values())} passed", done.stdout
+    done = (run_process if is_process else run_pytest)(tmp_path, mode=mode)
+    assert verdict(done) == f"{sum(INHERITED.values())} passed", done
 
 
-def test_modules_that_mount_nothing_fail(tmp_path: Path) -> None:
+def test_modules_that_mount_nothing_fail(tmp_path: Path, run_pytest: RunPytest) -> None:
     """A mount() that does nothing fails every inherited test, apart from hooks, which may register later."""
     for kind in GOOD:
         write_module(tmp_path, kind, "async def mount(coordinator, config): ...")
     done = run_pytest(tmp_path, "--tb=line")
     assert {name: len(tests) for name, tests in faults(done).items()} == {
         f"test_{kind}_x": count for kind, count in INHERITED.items() if kind != "hook"
-    }, done.stdout
-    assert "Structural validation failed:" in done.stdout
+    }, done
+    assert "Structural validation failed:" in done
     for kind in ("provider", "tool", "orchestrator", "context"):
-        assert f"  - protocol_compliance: No {kind} was mounted and mount() did not return" in done.stdout
-        assert f"Failed: No {'context manager' if kind == 'context' else kind} was mounted" in done.stdout
+        assert f"  - protocol_compliance: No {kind} was mounted and mount() did not return" in done
+        assert f"Failed: No {'context manager' if kind == 'context' else kind} was mounted" in done
 
 
 #: Faults by a name of their own: kind, what to replace by what, and the tests that must notice. Others may.
@@ -200,7 +235,7 @@ BROKEN = {
 }
 
 
-def test_broken_modules_fail_where_they_are_broken(tmp_path: Path) -> None:
+def test_broken_modules_fail_where_they_are_broken(tmp_path: Path, run_pytest: RunPytest) -> None:
     """Each fault is noticed by the inherited test that is about it."""
     for name, (kind, before, after, _) in BROKEN.items():
         assert before in GOOD[kind], name
@@ -208,10 +243,10 @@ def test_broken_modules_fail_where_they_are_broken(tmp_path: Path) -> None:
     done = run_pytest(tmp_path, "--tb=line")
     noticed = faults(done)
     for name, (kind, _, _, expected) in BROKEN.items():
-        assert set(expected) <= set(noticed.get(f"test_{kind}_{name}", [])), f"{name}\n{done.stdout}"
+        assert set(expected) <= set(noticed.get(f"test_{kind}_{name}", [])), f"{name}\n{done}"
 
 
-def test_harmless_oddities_pass(tmp_path: Path) -> None:
+def test_harmless_oddities_pass(tmp_path: Path, run_pytest: RunPytest) -> None:
     """Modules that the kernel copes with pass: an instance returned, private methods with arguments, no cleanup."""
     odd = {
         "tool": GOOD["tool"].partition("async def mount")[0] + "async def mount(coordinator, config): return T()\n",
@@ -221,11 +256,11 @@ def test_harmless_oddities_pass(tmp_path: Path) -> None:
     for kind, source in odd.items():
         write_module(tmp_path, kind, source)
     done = run_pytest(tmp_path, "-rs")
-    assert verdict(done) == f"{sum(INHERITED[kind] for kind in odd) - 1} passed, 1 skipped", done.stdout
-    assert "_should_compact() takes arguments" in done.stdout
+    assert verdict(done) == f"{sum(INHERITED[kind] for kind in odd) - 1} passed, 1 skipped", done
+    assert "_should_compact() takes arguments" in done
 
 
-def test_fixtures(tmp_path: Path) -> None:
+def test_fixtures(tmp_path: Path, run_pytest: RunPytest) -> None:
     """The fixtures are what the contract says, and every mount starts from a fresh copy of the module."""
     source = (
         GOOD["tool"]
@@ -238,6 +273,7 @@ def test_fixtures(tmp_path: Path) -> None:
     )
     tests = """
 import sys
+from collections.abc import Callable
 from pathlib import Path
 import amplifier_module_tool_x as loaded
 import pytest
@@ -281,10 +317,10 @@ def test_afterwards():
 """
     folder = write_module(tmp_path, "tool", source, tests=tests)
     done = run_pytest(folder, "-o", "pythonpath=.")
-    assert verdict(done) == "6 passed", done.stdout
+    assert verdict(done) == "6 passed", done
 
 
-def test_outside_a_module(tmp_path: Path) -> None:
+def test_outside_a_module(tmp_path: Path, run_pytest: RunPytest) -> None:
     """Away from any module the path is None and what needs one is skipped."""
     (tmp_path / "test_it.py").write_text(
         "from amplifier_core.validation.structural import ToolStructuralTests\n"
@@ -295,11 +331,11 @@ def test_outside_a_module(tmp_path: Path) -> None:
         "    assert (module_path, module_type, is_module_context) == (None, None, False)\n"
     )
     done = run_pytest(tmp_path, "-rs")
-    assert verdict(done) == f"1 passed, {INHERITED['tool']} skipped", done.stdout
-    assert "No module path detected" in done.stdout
+    assert verdict(done) == f"1 passed, {INHERITED['tool']} skipped", done
+    assert "No module path detected" in done
 
 
-def test_module_path_option(tmp_path: Path) -> None:
+def test_module_path_option(tmp_path: Path, run_pytest: RunPytest) -> None:
     """--module-path names the folder that holds the module, or the module itself, whatever is nearby."""
     folder = write_module(tmp_path, "tool", GOOD["tool"], "modules")
     elsewhere = write_module(
@@ -311,31 +347,28 @@ def test_module_path_option(tmp_path: Path) -> None:
     )
     for given in (folder, folder / "amplifier_module_tool_x"):
         done = run_pytest(elsewhere, "--module-path", str(given))
-        assert verdict(done) == "1 passed", done.stdout
+        assert verdict(done) == "1 passed", done
 
 
-def test_own_behavioral_files_are_skipped_by_kind(tmp_path: Path) -> None:
+def test_own_behavioral_files_are_skipped_by_kind(tmp_path: Path, run_pytest: RunPytest) -> None:
     """Run from a module's folder, the kernel's files run for its kind; elsewhere none does."""
     own = ("--pyargs", "amplifier_core.validation.behavioral", "-o", "python_classes=*Tests", "-rs")
     everything = sum(INHERITED.values()) - len(INHERITED)
     folder = write_module(tmp_path, "tool", GOOD["tool"])
     done = run_pytest(folder, *own)
-    assert verdict(done) == f"7 passed, {everything - 7} skipped", done.stdout
-    assert "Test for different module type (detected: tool)" in done.stdout
+    assert verdict(done) == f"7 passed, {everything - 7} skipped", done
+    assert "Test for different module type (detected: tool)" in done
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     done = run_pytest(elsewhere, *own)
-    assert verdict(done) == f"{everything} skipped", done.stdout
-    assert "Not running in Amplifier module context" in done.stdout
+    assert verdict(done) == f"{everything} skipped", done
+    assert "Not running in Amplifier module context" in done
 
 
-def test_marker_and_option_are_documented(tmp_path: Path) -> None:
+def test_marker_and_option_are_documented(tmp_path: Path, run_pytest: RunPytest) -> None:
     """The marker and the option show up in pytest's own help."""
-    assert (
-        "@pytest.mark.module_validation: mark test as module validation test"
-        in run_pytest(tmp_path, "--markers").stdout
-    )
-    assert "--module-path" in run_pytest(tmp_path, "--help").stdout
+    assert "@pytest.mark.module_validation: mark test as module validation test" in run_pytest(tmp_path, "--markers")
+    assert "--module-path" in run_pytest(tmp_path, "--help")
 
 
 # -- finding modules --
