@@ -7,14 +7,18 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from itertools import count
 from pathlib import Path
-from typing import Any, NamedTuple
+from types import ModuleType
+from typing import Any, ClassVar, NamedTuple
 
 import pytest
 
 from amplifier_core import AmplifierSession
 from amplifier_kit.llm.testing import ModelServer, Said
+from amplifier_kit.loop import Turn, TurnLoop
+from amplifier_kit.loop.testing import ListContext, ScriptedProvider, call, say
 
 
 @pytest.fixture
@@ -72,6 +76,78 @@ def todo_session(server: ModelServer) -> Callable[..., Awaitable[TodoSession]]:
         return TodoSession(messages, cost, events)
 
     return run
+
+
+class ScriptedTurn(Turn):
+    name: ClassVar[str] = "loop-scripted"
+
+
+class ScriptedLoop(TurnLoop):
+    turn_type: ClassVar[type[Turn]] = ScriptedTurn
+
+
+@pytest.fixture
+def scripted_session(monkeypatch: pytest.MonkeyPatch) -> Callable[..., AmplifierSession]:
+    """Give `scripted_session(*answers, tools=(), hooks=(), mounted=(), session=None, loop=..., **options)`.
+
+    The model gives the answers one after the other, each a text, a list of tools to call with their arguments, or a
+    function of the request, and fails when there are no more. Calls are numbered: `call-1`, `call-2`. `tools` and
+    `hooks` are entries of the plan and `session` keys of its section, `mounted` are tools as they are, and the options
+    are those of AmplifierSession.
+    """
+    numbers = count(1)
+
+    def module(point: str, *parts: Any) -> dict[str, Any]:
+        """Make a module that mounts these parts; return its entry in a plan."""
+
+        async def mount(coordinator: Any, config: Any) -> None:
+            for part in parts:
+                await coordinator.mount(point, part, name=getattr(part, "name", None))
+
+        number = next(numbers)
+        made = ModuleType(f"amplifier_module_scripted_{number}")
+        made.mount = mount  # type: ignore[attr-defined]
+        monkeypatch.setitem(sys.modules, made.__name__, made)
+        return {"module": f"scripted-{number}"}
+
+    def make(
+        *answers: str | list[tuple[str, dict[str, Any]]] | Callable[..., Any],
+        tools: Sequence[dict[str, Any]] = (),
+        hooks: Sequence[dict[str, Any]] = (),
+        mounted: Sequence[Any] = (),
+        session: dict[str, Any] | None = None,
+        loop: type[TurnLoop] = ScriptedLoop,
+        **options: Any,
+    ) -> AmplifierSession:
+        ids = count(1)
+        script: list[Any] = []
+        for answer in answers:
+            if isinstance(answer, list):
+                script.append(call(*((f"call-{next(ids)}", name, arguments) for name, arguments in answer)))
+            else:
+                script.append(say(answer) if isinstance(answer, str) else answer)
+        provider = ScriptedProvider(*script, AssertionError("the script has no more answers"))
+        parts = {"orchestrator": module("orchestrator", loop()), "context": module("context", ListContext())}
+        plan = {
+            "session": {**parts, **(session or {})},
+            "providers": [module("providers", provider)],
+            "tools": [*([module("tools", *mounted)] if mounted else []), *tools],
+            "hooks": list(hooks),
+        }
+        return AmplifierSession(plan, **options)
+
+    return make
+
+
+@pytest.fixture
+def requests_of() -> Callable[[AmplifierSession], list[list[dict[str, Any]]]]:
+    """Give `requests_of(session)`: the messages of every request that the model of a scripted session got."""
+
+    def read(session: AmplifierSession) -> list[list[dict[str, Any]]]:
+        requests = session.coordinator.get("providers")["scripted"].requests
+        return [[message.model_dump(exclude_none=True) for message in request.messages] for request in requests]
+
+    return read
 
 
 @pytest.fixture

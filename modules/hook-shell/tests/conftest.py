@@ -4,84 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sys
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from itertools import count
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
-from types import ModuleType
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 
-from amplifier_core import AmplifierSession, ChatResponse, ProviderInfo, TextBlock, ToolCall, ToolCallBlock, ToolResult
-from amplifier_core.testing import MockContextManager
-from amplifier_kit.loop import LoopMemory, LoopSettings, Turn
+from amplifier_core import AmplifierSession
+from amplifier_kit.loop.testing import PlainTool
 
-Calls = list[tuple[str, dict[str, Any]]]
-Reply = str | Calls
+MakeSession = Callable[..., AmplifierSession]
 
 
-class ScriptedTurn(Turn):
-    name: ClassVar[str] = "loop-script"
+def fail(_: dict[str, Any]) -> None:
+    raise OSError("the disk is gone")
 
 
-class ScriptedLoop:
-    async def execute(
-        self, prompt: str, context: Any, providers: Any, tools: Any, hooks: Any, coordinator: Any = None
-    ) -> str:
-        session = {"context": context, "providers": providers, "tools": tools, "hooks": hooks}
-        return await ScriptedTurn(LoopSettings(), LoopMemory(), coordinator=coordinator, **session).run(prompt)
-
-
-class Context(MockContextManager):
-    async def set_messages(self, messages: list[dict[str, Any]]) -> None:
-        self.messages[:] = messages
-
-
-class ScriptedProvider:
-    """Play the replies one after the other, a text or a list of tool calls each, and keep what was asked."""
-
-    name = "script"
-
-    def __init__(self, replies: Sequence[Reply]) -> None:
-        self._replies: Iterator[Reply] = iter(replies)
-        self._ids = count(1)
-        self.requests: list[Any] = []
-
-    def get_info(self) -> ProviderInfo:
-        return ProviderInfo(id="script", display_name="Script")
-
-    async def list_models(self) -> list[Any]:
-        return []
-
-    async def complete(self, request: Any, **_: Any) -> ChatResponse:
-        self.requests.append(request)
-        reply = next(self._replies)
-        if isinstance(reply, str):
-            return ChatResponse(content=[TextBlock(text=reply)])
-        calls = [ToolCall(id=f"call-{next(self._ids)}", name=name, arguments=given) for name, given in reply]
-        blocks = [ToolCallBlock(id=call.id, name=call.name, input=call.arguments) for call in calls]
-        return ChatResponse(content=blocks, tool_calls=calls)
-
-    def parse_tool_calls(self, response: ChatResponse) -> list[ToolCall]:
-        return response.tool_calls or []
-
-
-class RecordingTool:
-    """A tool that keeps its inputs; `boom` fails."""
-
-    description = "Keep what it is given."
-    input_schema: ClassVar[dict[str, Any]] = {"type": "object"}
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.inputs: list[dict[str, Any]] = []
-
-    async def execute(self, input: dict[str, Any]) -> ToolResult:
-        self.inputs.append(input)
-        if self.name == "boom":
-            raise OSError("the disk is gone")
-        return ToolResult(output=f"{self.name} done")
+def make_tools() -> dict[str, PlainTool]:
+    """Return tools that keep their inputs; `boom` fails."""
+    tools = [PlainTool("bash"), PlainTool("bashful"), PlainTool("boom", fail), PlainTool("edit_file")]
+    return {tool.name: tool for tool in tools}
 
 
 class Approvals:
@@ -107,10 +49,10 @@ class Display:
 class Rig:
     """A session with hooks, and everything that can be seen of it."""
 
-    def __init__(self, session: AmplifierSession, project: Path) -> None:
+    def __init__(self, session: AmplifierSession, project: Path, tools: dict[str, PlainTool]) -> None:
         self.session = session
         self.project = project
-        self.tools = {name: RecordingTool(name) for name in ("bash", "bashful", "boom", "edit_file")}
+        self.tools = tools
         self.provider: Any = None
         self.display = Display()
         self.events: list[dict[str, Any]] = []
@@ -163,14 +105,8 @@ def project(tmp_path: Path) -> Path:
     return folder
 
 
-def _module(monkeypatch: pytest.MonkeyPatch, module_id: str, mount: Callable[..., Any]) -> None:
-    made = ModuleType(f"amplifier_module_{module_id.replace('-', '_')}")
-    made.mount = mount  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, made.__name__, made)
-
-
 @pytest.fixture
-async def make_rig(monkeypatch: pytest.MonkeyPatch, project: Path) -> AsyncIterator[MakeRig]:
+async def make_rig(scripted_session: MakeSession, project: Path) -> AsyncIterator[MakeRig]:
     """Give `make_rig(hooks, replies, *, config, files, approval, policy, session, plan, **of_session)`.
 
     `is_trusted` and `is_config_of_user` are what the app says of the project and of the config; None: it does not say.
@@ -181,7 +117,7 @@ async def make_rig(monkeypatch: pytest.MonkeyPatch, project: Path) -> AsyncItera
 
     async def make(
         hooks: dict[str, Any] | None = None,
-        replies: Sequence[Reply] = ([("bash", {"command": "ls"})], "done"),
+        replies: Sequence[Any] = ([("bash", {"command": "ls"})], "done"),
         *,
         config: dict[str, Any] | None = None,
         files: dict[str, Any] | None = None,
@@ -198,33 +134,12 @@ async def make_rig(monkeypatch: pytest.MonkeyPatch, project: Path) -> AsyncItera
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8")
         settings = {**({"hooks": hooks} if hooks else {}), **(config or {})}
-        whole = {
-            "session": {"orchestrator": "loop-script", "context": "context-script", **(session or {})},
-            "providers": [{"module": "provider-script"}],
-            "tools": [{"module": "tool-script"}],
-            "hooks": [{"module": "hook-shell", "config": settings}],
-            **(plan or {}),
-        }
-        rig = Rig(AmplifierSession(whole, **of_session), project)
+        entries = {"hooks": [{"module": "hook-shell", "config": settings}], **(plan or {})}
+        tools = make_tools()
+        mounted = list(tools.values())
+        whole = scripted_session(*replies, mounted=mounted, session=session, **entries, **of_session)
+        rig = Rig(whole, project, tools)
         made.append(rig)
-
-        async def mount_loop(coordinator: Any, config: Any) -> None:
-            await coordinator.mount("orchestrator", ScriptedLoop())
-
-        async def mount_context(coordinator: Any, config: Any) -> None:
-            await coordinator.mount("context", Context())
-
-        async def mount_provider(coordinator: Any, config: Any) -> None:
-            rig.provider = ScriptedProvider(replies)
-            await coordinator.mount("providers", rig.provider, name="script")
-
-        async def mount_tools(coordinator: Any, config: Any) -> None:
-            for name, tool in rig.tools.items():
-                await coordinator.mount("tools", tool, name=name)
-
-        mounts = {"loop": mount_loop, "context": mount_context, "provider": mount_provider, "tool": mount_tools}
-        for kind, mount in mounts.items():
-            _module(monkeypatch, f"{kind}-script", mount)
         coordinator = rig.session.coordinator
         coordinator.register_capability("session.working_dir", str(project))
         if is_trusted is not None:
@@ -235,6 +150,7 @@ async def make_rig(monkeypatch: pytest.MonkeyPatch, project: Path) -> AsyncItera
             coordinator.approval_system = approval
         coordinator.register_policy("test", policy if callable(policy) else lambda action, details: policy)
         await rig.session.initialize()
+        rig.provider = coordinator.get("providers")["scripted"]
         return rig
 
     yield make

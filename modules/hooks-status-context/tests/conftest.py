@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import ModuleType
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 
-from amplifier_core import AmplifierSession, ChatResponse, ProviderInfo, TextBlock, ToolCall, ToolCallBlock, ToolResult
-from amplifier_core.testing import MockContextManager
-from amplifier_kit.loop import LoopMemory, LoopSettings, Turn
+from amplifier_core import AmplifierSession
+from amplifier_kit.loop.testing import PlainTool
 
 MakeSession = Callable[..., AmplifierSession]
 
@@ -98,108 +95,21 @@ def fake_git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str],
     return make
 
 
-class ScriptedTurn(Turn):
-    name: ClassVar[str] = "loop-script"
-
-
-class ScriptedLoop:
-    async def execute(
-        self, prompt: str, context: Any, providers: Any, tools: Any, hooks: Any, coordinator: Any = None
-    ) -> str:
-        session = {"context": context, "providers": providers, "tools": tools, "hooks": hooks}
-        return await ScriptedTurn(LoopSettings(), LoopMemory(), coordinator=coordinator, **session).run(prompt)
-
-
-class Context(MockContextManager):
-    async def set_messages(self, messages: list[dict[str, Any]]) -> None:
-        self.messages[:] = messages
-
-
-class ScriptedProvider:
-    """Answer with the replies one after the other, where None is a call of `touch`, and keep what was asked."""
-
-    name = "script"
-
-    def __init__(self, replies: Sequence[str | None]) -> None:
-        self._replies: Iterator[str | None] = iter(replies)
-        self.requests: list[list[dict[str, Any]]] = []
-
-    def get_info(self) -> ProviderInfo:
-        return ProviderInfo(id="script", display_name="Script")
-
-    async def list_models(self) -> list[Any]:
-        return []
-
-    async def complete(self, request: Any, **_: Any) -> ChatResponse:
-        self.requests.append([message.model_dump(exclude_none=True) for message in request.messages])
-        reply = next(self._replies)
-        if reply is not None:
-            return ChatResponse(content=[TextBlock(text=reply)])
-        call = ToolCall(id=f"call-{len(self.requests)}", name="touch", arguments={})
-        return ChatResponse(content=[ToolCallBlock(id=call.id, name="touch", input={})], tool_calls=[call])
-
-    def parse_tool_calls(self, response: ChatResponse) -> list[ToolCall]:
-        return response.tool_calls or []
-
-
-class Touch:
-    """Make a file in the session's working directory."""
-
-    name = "touch"
-    description = "Make a file."
-    input_schema: ClassVar[dict[str, Any]] = {"type": "object"}
-
-    def __init__(self, coordinator: Any) -> None:
-        self._coordinator = coordinator
-
-    async def execute(self, input: dict[str, Any]) -> ToolResult:
-        Path(self._coordinator.get_capability("session.working_dir"), "touched").touch()
-        return ToolResult(output="made")
-
-
 @pytest.fixture
-def make_session(monkeypatch: pytest.MonkeyPatch) -> MakeSession:
-    """Give `make_session(replies, hooks, working_dir, **options)`: a session that works in a folder."""
+def make_session(scripted_session: MakeSession) -> MakeSession:
+    """Give `make_session(replies, hooks, working_dir, **options)`: a session that works in a folder.
 
-    def module(module_id: str, mount: Callable[..., Any]) -> None:
-        made = ModuleType(f"amplifier_module_{module_id.replace('-', '_')}")
-        made.mount = mount  # type: ignore[attr-defined]
-        monkeypatch.setitem(sys.modules, made.__name__, made)
+    A reply that is None is a call of `touch`, which makes a file there.
+    """
 
     def make(
         replies: Sequence[str | None], hooks: list[dict[str, Any]], working_dir: Path, **options: Any
     ) -> AmplifierSession:
-        async def mount_loop(coordinator: Any, config: Any) -> None:
-            await coordinator.mount("orchestrator", ScriptedLoop())
-
-        async def mount_context(coordinator: Any, config: Any) -> None:
-            await coordinator.mount("context", Context())
-
-        async def mount_provider(coordinator: Any, config: Any) -> None:
-            await coordinator.mount("providers", ScriptedProvider(replies), name="script")
-
-        async def mount_tool(coordinator: Any, config: Any) -> None:
-            await coordinator.mount("tools", Touch(coordinator), name="touch")
-
-        module("loop-script", mount_loop)
-        module("context-script", mount_context)
-        module("provider-script", mount_provider)
-        module("tool-touch", mount_tool)
-        plan = {
-            "session": {"orchestrator": "loop-script", "context": "context-script"},
-            "providers": [{"module": "provider-script"}],
-            "tools": [{"module": "tool-touch"}],
-            "hooks": hooks,
-        }
-        made = AmplifierSession(plan, **options)
+        answers: list[Any] = [[("touch", {})] if reply is None else reply for reply in replies]
+        touch = PlainTool("touch", lambda _: Path(working_dir, "touched").touch())
+        made = scripted_session(*answers, hooks=hooks, mounted=[touch], **options)
         made.coordinator.register_capability("session.working_dir", str(working_dir))
         made.coordinator.register_policy("test", lambda action, details: "allow")
         return made
 
     return make
-
-
-@pytest.fixture
-def requests_of() -> Callable[[AmplifierSession], list[list[dict[str, Any]]]]:
-    """Give `requests_of(session)`: the messages of every request that the session's model got."""
-    return lambda session: session.coordinator.get("providers")["script"].requests

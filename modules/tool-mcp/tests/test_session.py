@@ -3,111 +3,29 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 
-from amplifier_core import AmplifierSession, ChatResponse, ProviderInfo, TextBlock, ToolCall, ToolCallBlock
-from amplifier_core.testing import MockContextManager, MockTool, wait_for
-from amplifier_kit.loop import LoopMemory, LoopSettings, Turn
+from amplifier_core import AmplifierSession, ChatResponse
+from amplifier_core.testing import wait_for
+from amplifier_kit.loop.testing import PlainTool, call
 from amplifier_module_tool_mcp import _requirement
 
 Odd = Callable[..., dict[str, Any]]
 MakeLive = Callable[..., AmplifierSession]
 
 
-class ScriptedTurn(Turn):
-    name: ClassVar[str] = "loop-script"
-
-
-class ScriptedLoop:
-    async def execute(
-        self, prompt: str, context: Any, providers: Any, tools: Any, hooks: Any, coordinator: Any = None
-    ) -> str:
-        session = {"context": context, "providers": providers, "tools": tools, "hooks": hooks}
-        return await ScriptedTurn(LoopSettings(), LoopMemory(), coordinator=coordinator, **session).run(prompt)
-
-
-class Context(MockContextManager):
-    async def set_messages(self, messages: list[dict[str, Any]]) -> None:
-        self.messages[:] = messages
-
-
-class ScriptedProvider:
-    """Make the calls one after the other, then say that it is done; `before` is awaited at the first request."""
-
-    name = "script"
-
-    def __init__(self, calls: Sequence[str], before: Callable[[], Any] | None) -> None:
-        self._calls = iter(calls)
-        self._before = before
-        self.requests: list[Any] = []
-
-    def get_info(self) -> ProviderInfo:
-        return ProviderInfo(id="script", display_name="Script")
-
-    async def list_models(self) -> list[Any]:
-        return []
-
-    async def complete(self, request: Any, **_: Any) -> ChatResponse:
-        self.requests.append(request)
-        if self._before is not None and len(self.requests) == 1:
-            await self._before()
-        name = next(self._calls, None)
-        if name is None:
-            return ChatResponse(content=[TextBlock(text="done")])
-        call = ToolCall(id=f"call-{len(self.requests)}", name=name, arguments={"word": "hello"})
-        return ChatResponse(content=[ToolCallBlock(id=call.id, name=name, input=call.arguments)], tool_calls=[call])
-
-    def parse_tool_calls(self, response: ChatResponse) -> list[ToolCall]:
-        return response.tool_calls or []
-
-
 @pytest.fixture
-def make_live(monkeypatch: pytest.MonkeyPatch, project: Path, home: Path) -> MakeLive:
-    """Give `make_live(servers, *calls, verdict="allow", before=None, ...)`: a session whose model makes these calls."""
+def make_live(scripted_session: MakeLive, project: Path, home: Path) -> MakeLive:
+    """Give `make_live(servers, *answers, verdict="allow", **session)`: a session with these servers and a tool."""
 
-    def module(module_id: str, mount: Callable[..., Any]) -> None:
-        made = ModuleType(f"amplifier_module_{module_id.replace('-', '_')}")
-        made.mount = mount  # type: ignore[attr-defined]
-        monkeypatch.setitem(sys.modules, made.__name__, made)
-
-    def make(
-        servers: dict[str, Any],
-        *calls: str,
-        verdict: str = "allow",
-        before: Callable[[], Any] | None = None,
-        hook_timeout: float | None = None,
-    ) -> AmplifierSession:
-        async def mount_loop(coordinator: Any, config: Any) -> None:
-            await coordinator.mount("orchestrator", ScriptedLoop())
-
-        async def mount_context(coordinator: Any, config: Any) -> None:
-            await coordinator.mount("context", Context())
-
-        async def mount_provider(coordinator: Any, config: Any) -> None:
-            await coordinator.mount("providers", ScriptedProvider(calls, before), name="script")
-            await coordinator.mount("tools", MockTool("other"), name="other")
-
-        module("loop-script", mount_loop)
-        module("context-script", mount_context)
-        module("provider-script", mount_provider)
-        made = AmplifierSession(
-            {
-                "session": {
-                    "orchestrator": "loop-script",
-                    "context": "context-script",
-                    **({} if hook_timeout is None else {"hook_timeout": hook_timeout}),
-                },
-                "providers": [{"module": "provider-script"}],
-                "tools": [{"module": "tool-mcp", "config": {"servers": servers}}],
-            }
-        )
+    def make(servers: dict[str, Any], *answers: Any, verdict: str = "allow", **session: Any) -> AmplifierSession:
+        tools = [{"module": "tool-mcp", "config": {"servers": servers}}]
+        made = scripted_session(*answers, "done", tools=tools, mounted=[PlainTool("other")], session=session)
         made.coordinator.register_capability("session.working_dir", str(project))
         made.coordinator.register_capability("amplifier.home", home)
         made.coordinator.register_policy("test", lambda action, details: verdict if action == "mcp.call" else "deny")
@@ -117,7 +35,7 @@ def make_live(monkeypatch: pytest.MonkeyPatch, project: Path, home: Path) -> Mak
 
 
 def _requests(session: AmplifierSession) -> list[Any]:
-    requests: list[Any] = session.coordinator.get("providers")["script"].requests
+    requests: list[Any] = session.coordinator.get("providers")["scripted"].requests
     return requests
 
 
@@ -129,11 +47,12 @@ async def test_tools_come_while_a_turn_runs(make_live: MakeLive, odd: Odd, proje
     """The first request goes out without the tools of a server that is slow; the second of the same turn has them."""
     session: AmplifierSession
 
-    async def connect() -> None:
+    async def connect(_: Any) -> ChatResponse:
         (project / "gate").touch()
         await _connection(session).ready()
+        return call(("call-1", "mcp_odd_echo", {"word": "hello"}))
 
-    session = make_live({"odd": odd("slow", "gate")}, "mcp_odd_echo", before=connect)
+    session = make_live({"odd": odd("slow", "gate")}, connect)
     async with session:
         assert await session.execute("go") == "done"
         first, second = _requests(session)
@@ -144,7 +63,7 @@ async def test_tools_come_while_a_turn_runs(make_live: MakeLive, odd: Odd, proje
 
 async def test_rules_come_first(make_live: MakeLive, odd: Odd) -> None:
     """A call is judged as `mcp.call` with the tool's name, and one that is denied never reaches the server."""
-    session = make_live({"odd": odd(required=True)}, "mcp_odd_crash", verdict="deny")
+    session = make_live({"odd": odd(required=True)}, [("mcp_odd_crash", {"word": "hello"})], verdict="deny")
     async with session:
         await session.execute("go")
         assert "Denied" in str([message.content for message in _requests(session)[-1].messages])
