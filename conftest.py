@@ -1,4 +1,4 @@
-"""What all tests share: settings, processes of the program, another user to run programs as, folders without room."""
+"""What all tests share: settings, processes of the program, another user, sleeping processes, folders without room."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -321,3 +322,33 @@ def as_another_user() -> Callable[..., str]:
         return done.stdout
 
     return run
+
+
+@pytest.fixture
+def nap() -> Iterator[str]:
+    """Return a command that hangs and is told from all others by its text; what is left of it fails nobody else."""
+    token = f"100000.{int.from_bytes(os.urandom(6), 'big')}"
+    yield f"sleep {token}"
+    for pid in _processes_with(token):
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+@pytest.fixture
+def naps(nap: str) -> Callable[[], list[int]]:
+    """Give `naps()`: the processes that sleep this test's sleep, or have its seconds in their command line."""
+    return lambda: _processes_with(nap.split()[1])
+
+
+def _processes_with(token: str) -> list[int]:
+    """Return the processes that have a text in their command line and have not ended."""
+    found = []
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            line = Path("/proc", name, "cmdline").read_bytes()
+            state = Path("/proc", name, "stat").read_bytes().rpartition(b")")[2].split()[0]
+        except OSError:
+            continue
+        if token.encode() in line and state != b"Z" and int(name) != os.getpid():
+            found.append(int(name))
+    return found

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import signal
 import time
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,41 +12,11 @@ import pytest
 from amplifier_kit.processes import Order, command_environment
 
 
-def processes_with(token: str) -> list[int]:
-    """Return the processes that have a text in their command line and have not ended."""
-    found = []
-    for name in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            line = Path("/proc", name, "cmdline").read_bytes()
-            state = Path("/proc", name, "stat").read_bytes().rpartition(b")")[2].split()[0]
-        except OSError:
-            continue
-        if token.encode() in line and state != b"Z" and int(name) != os.getpid():
-            found.append(int(name))
-    return found
-
-
 @pytest.fixture(autouse=True)
 def patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let nobody be given up as unkillable because the machine stood still for some seconds."""
     for name in ("order.PATIENCE", "running.PATIENCE", "running._SLACK"):
         monkeypatch.setattr(f"amplifier_kit.processes.{name}", 30.0)
-
-
-@pytest.fixture
-def nap() -> Iterator[str]:
-    """Return a command that hangs and is told from all others by its text; what is left of it fails nobody else."""
-    token = f"100000.{int.from_bytes(os.urandom(6), 'big')}"
-    yield f"sleep {token}"
-    for pid in processes_with(token):
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
-
-
-@pytest.fixture
-def naps(nap: str) -> Callable[[], list[int]]:
-    """Give `naps()`: the processes that sleep this test's sleep."""
-    return lambda: processes_with(nap.split()[1])
 
 
 @pytest.fixture

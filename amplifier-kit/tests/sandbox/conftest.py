@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,20 +16,6 @@ MakeBox = Callable[..., Sandbox]
 Inside = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
-def processes_like(command: str) -> list[int]:
-    """Return the processes that were started with exactly this command and have not ended."""
-    found = []
-    for name in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            line = Path("/proc", name, "cmdline").read_bytes()
-            state = Path("/proc", name, "stat").read_bytes().rpartition(b")")[2].split()[0]
-        except OSError:
-            continue
-        if line.rstrip(b"\0") == command.encode().replace(b" ", b"\0") and state != b"Z":
-            found.append(int(name))
-    return found
-
-
 @pytest.fixture(autouse=True)
 def patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let no sandbox be taken for broken because the machine stood still for some seconds."""
@@ -39,19 +23,17 @@ def patience(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def nap() -> Iterator[str]:
-    """Return a command that hangs and is told from all others by its text; what is left of it fails nobody else."""
-    command = f"sleep 100000.{int.from_bytes(os.urandom(6), 'big')}"
-    yield command
-    for pid in processes_like(command):
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
+def naps(nap: str, naps: Callable[[], list[int]]) -> Callable[[], list[int]]:
+    """Give `naps()`: the processes that sleep this test's sleep, without the sandboxes around them."""
+    command = nap.encode().replace(b" ", b"\0")
+    return lambda: [pid for pid in naps() if _command(pid) == command]
 
 
-@pytest.fixture
-def naps(nap: str) -> Callable[[], list[int]]:
-    """Give `naps()`: the processes that sleep this test's sleep."""
-    return lambda: processes_like(nap)
+def _command(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().rstrip(b"\0")
+    except OSError:
+        return b""  # it has ended
 
 
 @pytest.fixture

@@ -1,11 +1,8 @@
-"""Tools as a session has them, and a way to see what is left of their commands."""
+"""Tools as a session has them."""
 
 from __future__ import annotations
 
-import os
-import signal
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,42 +15,12 @@ from amplifier_module_tool_bash._settings import Settings
 MakeTool = Callable[..., BashTool]
 
 
-def processes_with(token: str) -> list[int]:
-    """Return the processes that have a text in their command line and have not ended."""
-    found = []
-    for name in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            line = Path("/proc", name, "cmdline").read_bytes()
-            state = Path("/proc", name, "stat").read_bytes().rpartition(b")")[2].split()[0]
-        except OSError:
-            continue
-        if token.encode() in line and state != b"Z" and int(name) != os.getpid():
-            found.append(int(name))
-    return found
-
-
 @pytest.fixture(autouse=True)
 def patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let nobody be given up because the machine stood still for some seconds."""
     for name in ("order.PATIENCE", "running.PATIENCE", "running._SLACK"):
         monkeypatch.setattr(f"amplifier_kit.processes.{name}", 30.0)
     monkeypatch.setattr("amplifier_kit.sandbox.bubblewrap.TRIAL_SECONDS", 60.0)
-
-
-@pytest.fixture
-def nap() -> Iterator[str]:
-    """Return a command that hangs and is told from all others by its text; what is left of it fails nobody else."""
-    token = f"100000.{int.from_bytes(os.urandom(6), 'big')}"
-    yield f"sleep {token}"
-    for pid in processes_with(token):
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
-
-
-@pytest.fixture
-def naps(nap: str) -> Callable[[], list[int]]:
-    """Give `naps()`: the processes that sleep this test's sleep."""
-    return lambda: processes_with(nap.split()[1])
 
 
 @pytest.fixture

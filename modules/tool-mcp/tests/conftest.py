@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import signal
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -144,34 +141,10 @@ def sample() -> dict[str, Any]:
     return dict(SAMPLE)
 
 
-def processes_with(token: str) -> list[int]:
-    """Return the processes that have a text in their command line and have not ended."""
-    found = []
-    for name in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            line = Path("/proc", name, "cmdline").read_bytes()
-            state = Path("/proc", name, "stat").read_bytes().rpartition(b")")[2].split()[0]
-        except OSError:
-            continue
-        if token.encode() in line and state != b"Z" and int(name) != os.getpid():
-            found.append(int(name))
-    return found
-
-
 @pytest.fixture
-def token() -> Iterator[str]:
-    """Return a number of seconds that tells this test's processes from all others; what is left of them is ended."""
-    made = f"100000.{int.from_bytes(os.urandom(6), 'big')}"
-    yield made
-    for pid in processes_with(made):
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
-
-
-@pytest.fixture
-def alive() -> Callable[[str], list[int]]:
-    """Give `alive(token)`: the processes with that text in their command line."""
-    return processes_with
+def token(nap: str) -> str:
+    """Return a number of seconds that tells this test's processes from all others; `naps()` gives them."""
+    return nap.split()[1]
 
 
 class WebServer:

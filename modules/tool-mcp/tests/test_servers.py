@@ -99,14 +99,14 @@ async def test_the_environment_is_not_handed_on(
 
 
 async def test_nothing_is_left_of_it(
-    session: Session, sample: dict[str, Any], token: str, alive: Callable[[str], list[int]], project: Path
+    session: Session, sample: dict[str, Any], token: str, naps: Callable[[], list[int]], project: Path
 ) -> None:
     """What a server has started and detached is gone when the session is closed."""
     await session.open({"s": sample})
     await session.call("s_leave", seconds=token)
-    assert await wait_for(lambda: bool(alive(token)), timeout=60)
+    assert await wait_for(lambda: bool(naps()), timeout=60)
     await session.close()
-    assert alive(token) == []
+    assert naps() == []
     assert session.connection("s").state == "closed"
 
 

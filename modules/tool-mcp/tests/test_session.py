@@ -137,11 +137,11 @@ async def test_a_deadline_for_handlers_lets_nothing_out(
 
 
 async def test_a_short_session_leaves_nothing(
-    make_live: MakeLive, odd: Odd, token: str, alive: Callable[[str], list[int]]
+    make_live: MakeLive, odd: Odd, token: str, naps: Callable[[], list[int]]
 ) -> None:
     """A session that ends while its servers start leaves no process and no task."""
     before = asyncio.all_tasks()
     async with make_live({"odd": odd("stays", token), "other": odd("silent", token)}) as session:
         assert await session.execute("go") == "done"
-    assert alive(token) == []
+    assert naps() == []
     assert await wait_for(lambda: asyncio.all_tasks() == before, timeout=60)

@@ -205,18 +205,18 @@ async def test_the_circuit_opens(session: Session, odd: Odd) -> None:
 
 
 async def test_a_server_that_does_not_go(
-    session: Session, odd: Odd, token: str, alive: Callable[[str], list[int]], monkeypatch: pytest.MonkeyPatch
+    session: Session, odd: Odd, token: str, naps: Callable[[], list[int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A server that ignores the end of its input is ended; so is one that is still starting."""
     monkeypatch.setattr(_process, "_POLITE", 0.05)
     await session.open({"odd": odd("stays", token), "silent": odd("silent", token)})
     await session.told("connected")
-    assert await wait_for(lambda: len(alive(token)) >= 2, timeout=60)
+    assert await wait_for(lambda: len(naps()) >= 2, timeout=60)
     await session.close()
-    assert alive(token) == []
+    assert naps() == []
 
 
-async def test_the_end_of_the_program(tmp_path: Path, token: str, alive: Callable[[str], list[int]]) -> None:
+async def test_the_end_of_the_program(tmp_path: Path, token: str, naps: Callable[[], list[int]]) -> None:
     """Servers end with the program, even when it is killed."""
     program = (
         "import asyncio, sys\n"
@@ -237,7 +237,7 @@ async def test_the_end_of_the_program(tmp_path: Path, token: str, alive: Callabl
     process = await asyncio.create_subprocess_exec(sys.executable, "-c", program, stdout=asyncio.subprocess.PIPE)
     assert process.stdout is not None
     assert await process.stdout.readline() == b"ready\n"
-    assert alive(token)
+    assert naps()
     process.kill()
     await process.communicate()
-    assert await wait_for(lambda: not alive(token), timeout=60)
+    assert await wait_for(lambda: not naps(), timeout=60)
