@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -58,8 +59,13 @@ def _called(node: ast.Call) -> tuple[str, str]:
     return getattr(node.func, "id", ""), ""
 
 
+@cache
+def _nodes(source: str) -> list[ast.AST]:
+    return list(ast.walk(ast.parse(source)))
+
+
 def _calls(source: str) -> Iterator[tuple[str, str, int]]:
-    for node in ast.walk(ast.parse(source)):
+    for node in _nodes(source):
         if isinstance(node, ast.Call):
             yield *_called(node), node.lineno
 
@@ -67,7 +73,7 @@ def _calls(source: str) -> Iterator[tuple[str, str, int]]:
 def _imports(source: str) -> set[str]:
     return {
         f"{node.module}.{name.name}"
-        for node in ast.walk(ast.parse(source))
+        for node in _nodes(source)
         if isinstance(node, ast.ImportFrom)
         for name in node.names
     }

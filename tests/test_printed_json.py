@@ -7,7 +7,7 @@ import json
 import subprocess
 import sys
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -80,17 +80,25 @@ def test_one_function_makes_the_json_that_is_printed() -> None:
         assert "printable_json(" in (ROOT / printer).read_text(encoding="utf-8")
 
 
-def test_logs_of_a_session(tmp_path: Path) -> None:
+def test_logs_of_a_session(tmp_path: Path, popen: Callable[..., subprocess.Popen[bytes]]) -> None:
     """`amplifier logs --json` prints a prompt with hidden characters as JSON that hides nothing."""
     prompt = "Show " + "".join(each for each in HIDDEN if each != "\ud800") + " it."
-    program = [sys.executable, "-m", "amplifier_app_cli"]
-    place = {
-        "cwd": tmp_path,
-        "env": {"PATH": "/usr/bin:/bin", "AMPLIFIER_HOME": str(tmp_path / "home"), "LANG": "C.UTF-8"},
-    }
-    run = subprocess.run([*program, "run", prompt], capture_output=True, check=False, **place)  # type: ignore[call-overload]
-    assert run.returncode == 0, run.stderr
-    logged = subprocess.run([*program, "logs", "--json"], capture_output=True, check=True, **place)  # type: ignore[call-overload]
-    text = logged.stdout.decode("utf-8")
+
+    def run(*arguments: str) -> bytes:
+        environment = {"PATH": "/usr/bin:/bin", "AMPLIFIER_HOME": str(tmp_path / "home")}
+        process = popen(
+            [sys.executable, "-m", "amplifier_app_cli", *arguments],
+            cwd=tmp_path,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        out, error = process.communicate(timeout=60)
+        assert process.returncode == 0, error
+        return out
+
+    run("run", prompt)
+    text = run("logs", "--json").decode("utf-8")
     assert prompt in [json.loads(line)["data"].get("prompt") for line in text.splitlines()]
     assert not [each for each in text if each != "\n" and unicodedata.category(each) in ("Cc", "Cf", "Zl", "Zp")]

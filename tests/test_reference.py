@@ -5,6 +5,7 @@ import importlib.util
 import re
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -104,10 +105,16 @@ def _in_full(text: str) -> str:
     return f"amplifier-digital-twin {text}" if is_short else text
 
 
+@cache
+def _nodes(path: Path) -> list[ast.AST]:
+    """Return everything in a source file."""
+    return list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+
+
 def _messages() -> Iterator[tuple[str, str]]:
     """Yield the commands that messages of the programs themselves name in backticks."""
     for path in (*SOURCES, *TWIN_SOURCES):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in _nodes(path):
             if isinstance(node, ast.JoinedStr):
                 parts = [str(part.value) if isinstance(part, ast.Constant) else "…" for part in node.values]
             elif isinstance(node, ast.Constant) and isinstance(node.value, str):
@@ -257,7 +264,7 @@ def _class_codes() -> dict[str, str]:
     bases: dict[str, set[str]] = {}
     codes: dict[str, str] = {}
     for path in SOURCES:
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in _nodes(path):
             if not isinstance(node, ast.ClassDef):
                 continue
             bases.setdefault(node.name, set()).update(base.id for base in node.bases if isinstance(base, ast.Name))
@@ -275,7 +282,7 @@ def _is_foundation_error(name: str, bases: dict[str, set[str]]) -> bool:
 
 def _spoken_codes() -> set[str]:
     """Return the codes that the program gives to faults that have none of their own."""
-    nodes = [node for path in SOURCES for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))]
+    nodes = [node for path in SOURCES for node in _nodes(path)]
     return {code for node in nodes for code in (*_code_in_call(node), *_code_in_record(node))}
 
 

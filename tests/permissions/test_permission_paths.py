@@ -331,8 +331,13 @@ CHAINED: Final = [path for path in _pairs(CHAINS) if path.answers != Path().answ
     ids=["asked", "nobody", "several", "one of several"],
 )
 @pytest.mark.parametrize("loop", LOOPS)
-async def test_every_two_of_them(world: Any, loop: str, people: int, every: list[Path]) -> None:
-    """Each behaviour of a hook, a policy or a person meets each of another, with and without hooks-approval."""
+@pytest.mark.parametrize("shares", [len(LOOPS), pytest.param(1, marks=pytest.mark.system)], ids=["shared", "each"])
+async def test_every_two_of_them(world: Any, loop: str, people: int, every: list[Path], shares: int) -> None:
+    """Each behaviour of a hook, a policy or a person meets each of another, with and without hooks-approval.
+
+    The loops share all of that between them; in the system lane each loop has all of it.
+    """
+    every = every[LOOPS.index(loop) % shares :: shares]
     for number, module in enumerate(MODULES):
         paths = every[(number + LOOPS.index(loop)) % len(MODULES) :: len(MODULES)]
         assert await check(world, paths, loop, module, people) == len(paths)
