@@ -26,7 +26,12 @@ def _project(path: Path) -> dict[str, Any]:
 
 
 WORKSPACE = _project(ROOT / "pyproject.toml")
-MEMBERS = [folder for member in WORKSPACE["tool"]["uv"]["workspace"]["members"] for folder in sorted(ROOT.glob(member))]
+MEMBERS = [
+    folder
+    for member in WORKSPACE["tool"]["uv"]["workspace"]["members"]
+    for folder in sorted(ROOT.glob(member))
+    if (folder / "pyproject.toml").exists()
+]
 MODULES = [member for member in MEMBERS if member.parent.name == "modules"]
 VERSION = WORKSPACE["project"]["version"]
 
