@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import importlib
 import inspect
 import json
 import locale
@@ -15,6 +16,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import textwrap
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -39,6 +41,10 @@ settings.load_profile("amplifier")
 os.umask(0o022)
 for name in ("COLUMNS", "LINES"):
     os.environ.pop(name, None)
+# A shell ignores signals for what it starts in the background, and processes of tests would inherit that.
+for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+    if signal.getsignal(number) is signal.SIG_IGN:
+        signal.signal(number, handler)
 
 ROOT = Path(__file__).parent
 #: A disk of 256 KiB that only one process sees, or files of at most 100,000 bytes, for a program and its folder.
@@ -322,6 +328,32 @@ def as_another_user() -> Callable[..., str]:
         return done.stdout
 
     return run
+
+
+@pytest.fixture
+def make_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str, str], Path]]:
+    """Give `make_module(id, source)`: it writes an importable package `amplifier_module_<id>`, gone after the test.
+
+    The source is dedented. Further files may be written into the folder that is returned.
+    """
+    root = tmp_path / "modules"
+    root.mkdir()
+    monkeypatch.syspath_prepend(str(root))
+    names: set[str] = set()
+
+    def make(module_id: str, source: str) -> Path:
+        name = f"amplifier_module_{module_id.replace('-', '_')}"
+        names.add(name)
+        package = root / name
+        package.mkdir()
+        (package / "__init__.py").write_text(textwrap.dedent(source), encoding="utf-8")
+        importlib.invalidate_caches()
+        return package
+
+    yield make
+    for loaded in list(sys.modules):
+        if loaded.partition(".")[0] in names:
+            del sys.modules[loaded]
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import re
 import subprocess
@@ -219,20 +218,52 @@ async def mount(coordinator, config=None):
     await coordinator.mount("providers", Counting(), name="counting")
 '''
 
-_COUNTING_PACKAGES = {"amplifier_module_loop_once": _LOOP, "amplifier_module_provider_counting": _PROVIDER}
+
+@pytest.fixture
+def counting_plan(make_module: Callable[[str, str], Path]) -> dict[str, Any]:
+    """Return a plan with an orchestrator that asks once and a provider that counts messages; the context is missing."""
+    make_module("loop-once", _LOOP)
+    make_module("provider-counting", _PROVIDER)
+    return {"session": {"orchestrator": {"module": "loop-once"}}, "providers": [{"module": "provider-counting"}]}
+
+
+_NO_CONTEXT = """
+class Context:
+    async def add_message(self, message): pass
+    async def get_messages_for_request(self, token_budget=None, provider=None): return []
+    async def get_messages(self): return []
+    async def set_messages(self, messages): pass
+    async def clear(self): pass
+
+async def mount(coordinator, config):
+    await coordinator.mount("context", Context())
+"""
+_QUIET_PROVIDER = """
+from amplifier_core import ProviderInfo
+
+class Provider:
+    name = "quiet"
+    def get_info(self): return ProviderInfo(id="quiet", display_name="Quiet")
+    async def list_models(self): return []
+    async def complete(self, request, **kwargs): return None
+    def parse_tool_calls(self, response): return []
+
+async def mount(coordinator, config):
+    await coordinator.mount("providers", Provider(), name="quiet")
+"""
 
 
 @pytest.fixture
-def counting_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
-    """Return a plan with an orchestrator that asks once and a provider that counts messages; the context is missing."""
-    for name, source in _COUNTING_PACKAGES.items():
-        (tmp_path / "modules" / name).mkdir(parents=True)
-        (tmp_path / "modules" / name / "__init__.py").write_text(source, encoding="utf-8")
-    monkeypatch.syspath_prepend(str(tmp_path / "modules"))
-    importlib.invalidate_caches()
-    yield {"session": {"orchestrator": {"module": "loop-once"}}, "providers": [{"module": "provider-counting"}]}
-    for name in _COUNTING_PACKAGES:
-        sys.modules.pop(name, None)
+def make_quiet_plan(make_module: Callable[[str, str], Path]) -> Callable[..., dict[str, Any]]:
+    """Give `make_quiet_plan(session, **sections)`: a plan whose context keeps nothing and whose model says nothing."""
+    make_module("context-none", _NO_CONTEXT)
+    make_module("provider-quiet", _QUIET_PROVIDER)
+
+    def make(session: dict[str, Any], **sections: Any) -> dict[str, Any]:
+        whole = {"context": "context-none", **session}
+        return {"session": whole, "providers": [{"module": "provider-quiet"}], **sections}
+
+    return make
 
 
 _README_PARTS = {

@@ -1,11 +1,8 @@
-"""Write real modules to disk and plans that use them; the tests of every part of the kernel share these fixtures."""
+"""Real modules on disk and plans that use them; the tests of every part of the kernel share these fixtures."""
 
 from __future__ import annotations
 
-import importlib
-import sys
-import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -78,32 +75,6 @@ async def mount(coordinator, config):
 
 
 @pytest.fixture
-def make_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[MakeModule]:
-    """Give `make_module(id, source)`: it writes an importable package `amplifier_module_<id>`, gone after the test.
-
-    The source is dedented. Further files may be written into the folder that is returned.
-    """
-    root = tmp_path / "modules"
-    root.mkdir()
-    monkeypatch.syspath_prepend(str(root))
-    names: set[str] = set()
-
-    def make(module_id: str, source: str) -> Path:
-        name = f"amplifier_module_{module_id.replace('-', '_')}"
-        names.add(name)
-        package = root / name
-        package.mkdir()
-        (package / "__init__.py").write_text(textwrap.dedent(source), encoding="utf-8")
-        importlib.invalidate_caches()
-        return package
-
-    yield make
-    for loaded in list(sys.modules):
-        if loaded.partition(".")[0] in names:
-            del sys.modules[loaded]
-
-
-@pytest.fixture
 def make_provider(make_module: MakeModule) -> Callable[[str], Path]:
     """Give `make_provider(name)`: it writes a valid module `provider-<name>` that mounts a provider of that name."""
     return lambda name: make_module(f"provider-{name}", _PROVIDER.replace("NAME", name))
@@ -113,6 +84,12 @@ def make_provider(make_module: MakeModule) -> Callable[[str], Path]:
 def make_tool(make_module: MakeModule) -> Callable[[str], Path]:
     """Give `make_tool(name)`: it writes a valid module `tool-<name>` that mounts a tool of that name."""
     return lambda name: make_module(f"tool-{name}", _TOOL.replace("NAME", name))
+
+
+@pytest.fixture
+def context_source() -> str:
+    """Return the source of a module that mounts a context, a `Context`, which keeps the messages in memory."""
+    return _CONTEXT
 
 
 @pytest.fixture

@@ -41,31 +41,6 @@ async def mount(coordinator, config=None):
     await coordinator.mount("orchestrator", Loop())
 '''
 
-CONTEXT = """
-class Messages:
-    def __init__(self):
-        self.messages = []
-
-    async def add_message(self, message):
-        self.messages.append(message)
-
-    async def get_messages(self):
-        return list(self.messages)
-
-    async def get_messages_for_request(self, token_budget=None, provider=None):
-        return list(self.messages)
-
-    async def set_messages(self, messages):
-        self.messages = list(messages)
-
-    async def clear(self):
-        self.messages = []
-
-
-async def mount(coordinator, config=None):
-    await coordinator.mount("context", Messages())
-"""
-
 PROVIDER = """
 from amplifier_core import ProviderInfo
 
@@ -135,8 +110,8 @@ INSTALL = {
     ),
     "hooks": ("", 'coordinator.hooks.register("prompt:submit", lambda event, data: None, name="faulty")'),
     "context": (
-        "from amplifier_module_context_steady import Messages",
-        'await coordinator.mount("context", Messages())',
+        "from amplifier_module_context_steady import Context",
+        'await coordinator.mount("context", Context())',
     ),
     "loop": ("from amplifier_module_loop_steady import Loop", 'await coordinator.mount("orchestrator", Loop())'),
 }
@@ -159,7 +134,6 @@ async def mount(coordinator, config=None):
 
 STEADY = {
     "loop-steady": LOOP,
-    "context-steady": CONTEXT,
     "provider-steady": PROVIDER,
     "tool-steady": TOOL,
     "hooks-steady": HOOK,
@@ -260,9 +234,9 @@ async def works(session: AmplifierSession) -> None:
 
 
 @pytest.fixture
-async def world(make_module: Callable[[str, str], Any]) -> AsyncIterator[World]:
+async def world(make_module: Callable[[str, str], Any], context_source: str) -> AsyncIterator[World]:
     """Give a world with a bystander in it; all of its sessions are cleaned up afterwards."""
-    for module_id, source in STEADY.items():
+    for module_id, source in {**STEADY, "context-steady": context_source}.items():
         make_module(module_id, source)
     bystander = AmplifierSession(plan(()))
     await bystander.initialize()

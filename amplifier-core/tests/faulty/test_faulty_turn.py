@@ -230,8 +230,8 @@ async def test_context_or_provider_that_fails_at_work(world: Any, make_module: A
     """A context or provider that raises in a turn fails that turn with its own exception, and no more."""
     source = {
         "context": (
-            "from amplifier_module_context_steady import Messages\n"
-            "class Faulty(Messages):\n"
+            "from amplifier_module_context_steady import Context\n"
+            "class Faulty(Context):\n"
             "    async def add_message(self, message):\n"
             "        if message['content'] == 'misbehave':\n"
             "            raise LookupError('disk full')\n"

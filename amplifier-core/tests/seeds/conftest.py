@@ -49,33 +49,6 @@ async def mount(coordinator, config=None):
     await coordinator.mount("orchestrator", Loop())
 '''
 
-CONTEXT = '''
-class Messages:
-    """Keep the messages in memory."""
-
-    def __init__(self):
-        self.messages = []
-
-    async def add_message(self, message):
-        self.messages.append(message)
-
-    async def get_messages(self):
-        return list(self.messages)
-
-    async def get_messages_for_request(self, token_budget=None, provider=None):
-        return list(self.messages)
-
-    async def set_messages(self, messages):
-        self.messages = list(messages)
-
-    async def clear(self):
-        self.messages = []
-
-
-async def mount(coordinator, config=None):
-    await coordinator.mount("context", Messages())
-'''
-
 PROVIDER = '''
 from amplifier_core import ProviderInfo
 
@@ -155,14 +128,14 @@ class Resolver:
 class Workbench:
     """Hold a place where installed packages are, and one where module folders are."""
 
-    def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch, context: str) -> None:
         self.root = root
         self.site = root / "site"
         self.site.mkdir()
         self.packages: set[str] = set()
         self.resolver = Resolver(root)
         monkeypatch.syspath_prepend(str(self.site))
-        for module_id, source in (("loop-seed", LOOP), ("context-seed", CONTEXT), ("provider-seed", PROVIDER)):
+        for module_id, source in (("loop-seed", LOOP), ("context-seed", context), ("provider-seed", PROVIDER)):
             self.install(module_id, source)
 
     def install(self, module_id: str, source: str) -> Path:
@@ -232,9 +205,9 @@ class Recorder:
 
 
 @pytest.fixture
-def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Workbench]:
+def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, context_source: str) -> Iterator[Workbench]:
     """Give a workbench with an orchestrator, a context and a provider on it."""
-    workbench = Workbench(tmp_path, monkeypatch)
+    workbench = Workbench(tmp_path, monkeypatch, context_source)
     yield workbench
     workbench.forget()
 

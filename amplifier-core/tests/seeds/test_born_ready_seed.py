@@ -35,8 +35,8 @@ async def mount(coordinator, config=None):
 KINDS = {
     "loop-look": "from amplifier_module_loop_seed import Loop\n\n"
     'async def install(c): await c.mount("orchestrator", Loop())\n',
-    "context-look": "from amplifier_module_context_seed import Messages\n\n"
-    'async def install(c): await c.mount("context", Messages())\n',
+    "context-look": "from amplifier_module_context_seed import Context\n\n"
+    'async def install(c): await c.mount("context", Context())\n',
     "provider-look": "from amplifier_module_provider_seed import Echo\n\n"
     'async def install(c): await c.mount("providers", Echo(), name="echo")\n',
     "provider-other": "from amplifier_module_provider_seed import Echo\n\n"

@@ -253,9 +253,9 @@ async def test_compaction_is_observed_without_interference(bench: Any, record: A
     bench.install(
         "context-compacting",
         """
-        from amplifier_module_context_seed import Messages
+        from amplifier_module_context_seed import Context
 
-        class Compacting(Messages):
+        class Compacting(Context):
             def __init__(self, coordinator):
                 super().__init__()
                 self.coordinator = coordinator
