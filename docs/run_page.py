@@ -167,7 +167,8 @@ def working_directory(workdir: Path) -> Iterator[None]:
     found_first = [str(workdir), str(ROOT / "examples")]
     sys.path[:0] = found_first
     os.environ["PYTHONPATH"] = os.pathsep.join(found_first)
-    os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), environment.get("PATH", os.defpath)])
+    programs, found = str(Path(sys.executable).parent), environment.get("PATH", os.defpath)
+    os.environ["PATH"] = found if programs in found.split(os.pathsep) else os.pathsep.join([programs, found])
     os.environ["REPOSITORY"] = str(ROOT)
     os.chdir(workdir)
     try:

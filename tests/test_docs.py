@@ -1,10 +1,18 @@
 """The documentation is true: its code runs, its links lead somewhere, and it leaves no public name out."""
 
 import importlib.util
+import marshal
+import os
 import re
+import socket
+import socketserver
 import subprocess
 import sys
-from collections.abc import Iterator
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -24,6 +32,35 @@ REPORTS = {DOCS / "benchmarks.md", DOCS / "reliability.md"}
 
 LINK = re.compile(r"(?<!\!)\[[^\]]*\]\(([^)\s]+)\)")
 HEADING = re.compile(r"^#{1,6} (.+)$")
+#: Commands that install something, or build a universe to do so.
+INSTALLS = re.compile(r"^(amplifier-digital-twin (check|launch)|(python3? -m )?pip|uv|docker|podman) ", re.MULTILINE)
+
+#: The scripts that pages run and that can be forked from a process which has imported most of them.
+SCRIPTS = ("amplifier", "amplifier-core", "amplifier-digital-twin", "pytest")
+#: What stands for one of them: sends its streams, arguments, folder and environment to where it is forked. What runs in
+#: the background may be killed, and is the script itself; a shell lets it ignore SIGINT.
+STAND_IN = """\
+#!{python} -IS
+import _signal, _socket, marshal, posix, sys
+
+if _signal.getsignal(_signal.SIGINT) == _signal.SIG_IGN:
+    posix.execv({script!r}, [{script!r}, *sys.argv[1:]])
+connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+connection.connect({address!r})
+order = marshal.dumps((["-c", {code!r}, *sys.argv[1:]], posix.getcwd(), dict(posix.environ)))
+streams = b"".join(number.to_bytes(4, sys.byteorder) for number in (0, 1, 2))
+connection.sendmsg([len(order).to_bytes(4, "big")], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, streams)])
+connection.sendall(order)
+sys.exit(int(connection.recv(8)))
+"""
+#: What scripts do, and what runs a page with warnings as errors.
+SCRIPT = "import sys; del sys.path[0]; sys.argv[0] = {name!r}; from {module} import {attr}; sys.exit({attr}())"
+PAGE_RUNNER = (
+    "import runpy, sys, warnings; warnings.simplefilter('error'); runpy.run_path({path!r}, run_name='__main__')"
+)
+
+Popen = Callable[..., subprocess.Popen[str]]
+RunPage = Callable[[Path], subprocess.CompletedProcess[str]]
 
 
 def _load_runner() -> ModuleType:
@@ -47,6 +84,12 @@ def _runs_code(page: Path) -> bool:
     return any(block.language in {"python", "bash"} for block in runner.read_blocks(page))
 
 
+def _in_its_lane(page: Path) -> Any:
+    """Return a page as a parameter; one that installs something belongs to the system lane."""
+    installs = any(block.language == "bash" and INSTALLS.search(block.text) for block in runner.read_blocks(page))
+    return pytest.param(page, marks=pytest.mark.system if installs else ())
+
+
 def _prose(page: Path) -> Iterator[str]:
     """Yield the lines of a page that are not inside a fenced block."""
     inside = False
@@ -57,16 +100,75 @@ def _prose(page: Path) -> Iterator[str]:
             yield line
 
 
-def _run_page(page: Path, workdir: Path) -> subprocess.CompletedProcess[str]:
-    """Run a page in an interpreter of its own, as a reader would, with warnings as errors."""
-    return subprocess.run(
-        [sys.executable, "-W", "error", str(DOCS / "run_page.py"), str(page)],
-        cwd=workdir,
-        capture_output=True,
-        text=True,
-        timeout=280,
-        check=False,
-    )
+class _Scripts(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
+    """Runs what those that stand for scripts ask for."""
+
+    def __init__(self, address: str, popen: Popen) -> None:
+        self.popen = popen
+        super().__init__(address, _Order)
+
+
+class _Order(socketserver.BaseRequestHandler):
+    def handle(self) -> None:
+        """Run Python with the streams, arguments, folder and environment that were sent, and send its exit status."""
+        length, streams, _, _ = socket.recv_fds(self.request, 4, 3)
+        with self.request.makefile("rb") as file:
+            arguments, folder, environment = marshal.loads(file.read(int.from_bytes(length, "big")))
+        assert isinstance(self.server, _Scripts)
+        process = self.server.popen(
+            [sys.executable, *arguments],
+            cwd=folder,
+            env={os.fsdecode(name): os.fsdecode(value) for name, value in environment.items()},
+            **dict(zip(("stdin", "stdout", "stderr"), streams, strict=True)),
+        )
+        for stream in streams:
+            os.close(stream)
+        code = process.wait()
+        with suppress(BrokenPipeError):  # the page has given up
+            self.request.sendall(str(code if code >= 0 else 128 - code).encode())
+
+
+@pytest.fixture
+def scripts(popen: Popen) -> Iterator[Path]:
+    """Return a folder with what stands for scripts, to be found before them."""
+    with tempfile.TemporaryDirectory() as folder:
+        address = f"{folder}/socket"
+        for entry in entry_points(group="console_scripts"):
+            if entry.name in SCRIPTS:
+                script = str(Path(sys.executable).parent / entry.name)
+                code = SCRIPT.format(name=script, module=entry.module, attr=entry.attr)
+                file = Path(folder, entry.name)
+                text = STAND_IN.format(python=sys.executable, script=script, code=code, address=address)
+                file.write_text(text, encoding="utf-8")
+                file.chmod(0o755)
+        with _Scripts(address, popen) as server:
+            thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+            thread.start()
+            yield Path(folder)
+            server.shutdown()
+            thread.join()
+
+
+@pytest.fixture
+def run_page(popen: Popen, scripts: Path, tmp_path: Path) -> RunPage:
+    """Return a function that runs a page in a process of its own, as a reader would, with warnings as errors."""
+    found = os.pathsep.join((str(scripts), str(Path(sys.executable).parent), os.environ["PATH"]))
+
+    def run(page: Path) -> subprocess.CompletedProcess[str]:
+        process = popen(
+            [sys.executable, "-c", PAGE_RUNNER.format(path=str(DOCS / "run_page.py")), str(page)],
+            cwd=tmp_path,
+            env={**os.environ, "PATH": found},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        with process:
+            out, error = process.communicate(timeout=280)
+        return subprocess.CompletedProcess(process.args, process.returncode, out, error)
+
+    return run
 
 
 def _write_page(tmp_path: Path, text: str) -> Path:
@@ -76,10 +178,10 @@ def _write_page(tmp_path: Path, text: str) -> Path:
 
 
 @pytest.mark.timeout(900)  # the page of the digital twin installs the whole product, twice
-@pytest.mark.parametrize("page", [page for page in PAGES if _runs_code(page)], ids=_name)
-def test_every_block_of_a_page_does_what_the_page_says(page: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("page", [_in_its_lane(page) for page in PAGES if _runs_code(page)], ids=_name)
+def test_every_block_of_a_page_does_what_the_page_says(page: Path, run_page: RunPage) -> None:
     """The code of a page runs, in the page's order, in an empty folder."""
-    done = _run_page(page, tmp_path)
+    done = run_page(page)
     assert done.returncode == 0, done.stderr
 
 
@@ -99,15 +201,15 @@ def test_every_block_of_a_page_does_what_the_page_says(page: Path, tmp_path: Pat
         ("```python\nx = 1\n", "never closed"),
     ],
 )
-def test_the_page_runner_notices(text: str, complaint: str, tmp_path: Path) -> None:
+def test_the_page_runner_notices(text: str, complaint: str, run_page: RunPage, tmp_path: Path) -> None:
     """A page that is not true fails, and the complaint says why and where."""
-    done = _run_page(_write_page(tmp_path, text), tmp_path)
+    done = run_page(_write_page(tmp_path, text))
     assert done.returncode == 1
     assert complaint in done.stderr
     assert "page.md:" in done.stderr
 
 
-def test_the_page_runner_keeps_names_files_and_top_level_await(tmp_path: Path) -> None:
+def test_the_page_runner_keeps_names_files_and_top_level_await(run_page: RunPage, tmp_path: Path) -> None:
     """`continue` shares names, `file=` makes importable files, and `await` works at the top level."""
     text = (
         "```python file=helper.py\nNUMBER = 7\n```\n\n"
@@ -115,7 +217,7 @@ def test_the_page_runner_keeps_names_files_and_top_level_await(tmp_path: Path) -
         "```python continue\nassert helper.NUMBER == 7\nprint('seven')\n```\n\n"
         "```text output\nseven\n```\n"
     )
-    done = _run_page(_write_page(tmp_path, text), tmp_path)
+    done = run_page(_write_page(tmp_path, text))
     assert done.returncode == 0, done.stderr
 
 
@@ -198,7 +300,7 @@ def test_every_example_module_is_known() -> None:
 
 
 @pytest.mark.parametrize("kind", EXAMPLE_MODULES)
-def test_example_modules_pass_the_conformance_kit(kind: str, tmp_path: Path) -> None:
+def test_example_modules_pass_the_conformance_kit(kind: str, popen: Popen, tmp_path: Path) -> None:
     """What we show as an example passes the structural and behavioral tests that we give to module authors."""
     name = kind.title()
     (tmp_path / "test_example.py").write_text(
@@ -209,20 +311,21 @@ def test_example_modules_pass_the_conformance_kit(kind: str, tmp_path: Path) -> 
         encoding="utf-8",
     )
     (tmp_path / "pytest.ini").write_text("[pytest]\nasyncio_mode = auto\n", encoding="utf-8")
-    done = subprocess.run(
+    process = popen(
         [
             *(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_example.py"),
             *("--module-path", str(EXAMPLES / EXAMPLE_MODULES[kind])),
         ],
         cwd=tmp_path,
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
         text=True,
-        timeout=110,
-        check=False,
     )
-    assert done.returncode == 0, done.stdout + done.stderr
+    with process:
+        said, _ = process.communicate(timeout=110)
+    assert process.returncode == 0, said
     # Two tests look at internal methods of contexts that compact; ours does not.
-    assert ("skipped" in done.stdout) == (kind == "context"), done.stdout
+    assert ("skipped" in said) == (kind == "context"), said
 
 
 def _anchor(heading: str) -> str:

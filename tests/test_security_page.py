@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import re
 import sys
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +65,7 @@ def _lists(data: Any, name: str = "") -> list[tuple[str, list[Any]]]:
     return [pair for key, value in data.items() for pair in _lists(value, key)] if isinstance(data, dict) else []
 
 
+@cache
 def _corpus(path: str) -> Any:
     data = yaml.safe_load((ROOT / path).read_text(encoding="utf-8"))
     for key in CORPORA[path]:

@@ -26,7 +26,7 @@ from typing import Any, cast
 
 _OURS = ("amplifier_core", "amplifier_kit", "amplifier_foundation", "amplifier_app_cli")
 #: Libraries that it imports when it needs them.
-_LIBRARIES = ("orjson", "prompt_toolkit.input.vt100", "rich.markdown")
+_LIBRARIES = ("mcp", "openai", "orjson", "prompt_toolkit.input.vt100", "rich.markdown")
 
 
 def main() -> None:
