@@ -24,6 +24,8 @@ from io import TextIOWrapper
 from types import ModuleType
 from typing import Any, cast
 
+from pydantic import BaseModel
+
 _OURS = ("amplifier_core", "amplifier_kit", "amplifier_foundation", "amplifier_app_cli")
 #: Libraries that it imports when it needs them.
 _LIBRARIES = ("mcp", "openai", "orjson", "prompt_toolkit.input.vt100", "rich.markdown")
@@ -47,6 +49,15 @@ def _import_program() -> None:
         package = importlib.import_module(packages.pop())
         modules = pkgutil.iter_modules(getattr(package, "__path__", ()), f"{package.__name__}.")
         packages += [each.name for each in modules if not each.name.endswith((".testing", ".__main__"))]
+    _build_models(BaseModel)
+
+
+def _build_models(model: type[BaseModel]) -> None:
+    """Let models of data be built that would be built when they are first used."""
+    for each in model.__subclasses__():
+        if each.__module__.startswith("amplifier_") and not each.__pydantic_complete__:
+            each.model_rebuild(raise_errors=False)
+        _build_models(each)
 
 
 def _serve() -> dict[str, Any] | None:
