@@ -30,7 +30,7 @@ MEMBERS = [
     folder
     for member in WORKSPACE["tool"]["uv"]["workspace"]["members"]
     for folder in sorted(ROOT.glob(member))
-    if (folder / "pyproject.toml").exists()
+    if folder.is_dir() and folder.name != "__pycache__"
 ]
 MODULES = [member for member in MEMBERS if member.parent.name == "modules"]
 VERSION = WORKSPACE["project"]["version"]

@@ -29,6 +29,7 @@ METHODS = frozenset(
         *("request_approval", "show_message"),
     }
 )
+_NAMED = re.compile(rf"\b(?:{'|'.join(sorted(METHODS))})\b")
 #: What takes the result of a call of foreign code.
 TAKERS = frozenset({"maybe_await", "plain_result", "await_soon"})
 #: Objects of ours with methods of these names: (end of the path, method).
@@ -59,6 +60,8 @@ def _sources() -> Iterator[Path]:
 def _bare_calls(path: Path) -> Iterator[str]:
     """Yield the calls of foreign methods whose result nobody makes sure of."""
     source = path.read_text(encoding="utf-8")
+    if not _NAMED.search(source):
+        return
     tree = ast.parse(source)
     taken: set[int] = set()
     for node in ast.walk(tree):
