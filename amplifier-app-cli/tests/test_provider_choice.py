@@ -44,7 +44,7 @@ _ENTRIES = st.lists(
         optional={"id": st.sampled_from(["one", "two", "lab"]), "config": _CONFIGS},
     ),
     max_size=4,
-    unique_by=lambda entry: entry.get("id") or entry["module"],
+    unique_by=lambda entry: str(entry.get("id") or entry["module"]),
 )
 _PLANS = st.fixed_dictionaries(
     {"providers": _ENTRIES},

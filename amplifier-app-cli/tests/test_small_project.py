@@ -235,7 +235,7 @@ def _who(event: dict[str, Any], events: list[dict[str, Any]]) -> str:
         (asked,) = [one["answered_by"] for one in came if one["rule"] == by["rule"] and one["scope"] == by["scope"]]
         return f"{asked['user']} ({asked['via']}), for good: {by['rule']}"
     said = {"person": f"{by.get('user')} ({by.get('via')})", "default": f"the program: {by.get('rule')}"}
-    return said.get(by["kind"], by["kind"])
+    return said.get(by["kind"], str(by["kind"]))
 
 
 def _audit(events: list[dict[str, Any]]) -> dict[str, str]:

@@ -80,8 +80,12 @@ class Terminal:
 
     def line(self, text: str, *, after: str = "Allow? [y/n/a/e/l] ", count: int = 1) -> None:
         """Type a line when a question has been put so often."""
-        self.wait_until(lambda: self.text.count(after) >= count)
+        self.wait_for(after, count=count)
         self.send(f"{text}\n")
+
+    def wait_for(self, text: str, *, count: int = 1) -> None:
+        """Wait until a text has been shown so often."""
+        self.wait_until(lambda: self.text.count(text) >= count)
 
     def wait_until(self, condition: Callable[[], bool]) -> None:
         until = time.monotonic() + _PATIENCE
@@ -349,7 +353,7 @@ def test_resume_asks_what_waits(
         is_piped=False,
     )
     for number in (1, 2):
-        terminal.wait_until(lambda number=number: terminal.text.count("running a command") >= number)
+        terminal.wait_for("running a command", count=number)
         terminal.wait_until(lambda: "Allow? [" in terminal.text.rsplit("running a command", 1)[-1])
         is_second = "echo second" in terminal.text.rsplit("running a command", 1)[-1]
         terminal.send("n not the second\r" if is_second else "y\r")
@@ -397,7 +401,7 @@ def test_a_long_call_is_read_to_its_end_in_a_run(ask: Callable[..., Terminal], p
     while "Allow? [" not in terminal.text:
         terminal.send("\n")
         asked += 1
-        terminal.wait_until(lambda asked=asked: terminal.text.count(more) >= asked or "Allow? [" in terminal.text)
+        terminal.wait_until(lambda: terminal.text.count(more) >= asked or "Allow? [" in terminal.text)  # noqa: B023
     assert not (project / "ran.txt").exists()
     assert "step 0299; echo first" in terminal.text.replace("\n", "")
     terminal.line("y", after="Allow? [y/n/a/e/l/v] ")

@@ -86,8 +86,8 @@ def test_a_limit_ends_a_call_that_is_tried_again_and_again(
     """A service that is down is not asked any more when the time is up: that is the budget's end, not the model's."""
     with ModelServer() as service:
         # The time that a slow machine needs to come so far does not count.
-        clock = SimpleNamespace(monotonic=lambda: time.monotonic() if service.requests else started)
         started = time.monotonic()
+        clock = SimpleNamespace(monotonic=lambda: time.monotonic() if service.requests else started)
         monkeypatch.setattr("amplifier_foundation.budget.session_budget.time", clock)
         service.answers(Reply.error(503, {"error": {"message": "down"}}))
         bundle = project / "bundle.yaml"

@@ -6,6 +6,7 @@ import json
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 Amplifier = Callable[..., subprocess.CompletedProcess[str]]
 Scripted = Callable[..., str]
@@ -17,7 +18,7 @@ PNG = bytes.fromhex(
 )
 
 
-def _plan(result: subprocess.CompletedProcess[str], home: Path) -> dict[str, object]:
+def _plan(result: subprocess.CompletedProcess[str], home: Path) -> dict[str, Any]:
     """Return the plan that was recorded with the session of a result."""
     session = json.loads(result.stdout)["session_id"]
     for file in home.rglob("*.json"):
@@ -35,7 +36,7 @@ def test_the_longest_answer_reaches_the_provider(amplifier: Amplifier, scripted:
     result = amplifier("run", "go", "--bundle", bundle, *arguments)
     assert result.returncode == 0, result.stderr
     assert json.loads(result.stdout)["model"] == "provider-mock/tiny"
-    [entry] = _plan(result, tmp_path / "home")["providers"]  # type: ignore[misc, attr-defined]
+    [entry] = _plan(result, tmp_path / "home")["providers"]
     assert (entry["config"]["default_model"], entry["config"]["max_tokens"]) == ("tiny", 7)
 
 

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amplifier_app_cli.ui import say as module
 from amplifier_app_cli.ui.say import say
 from amplifier_app_cli.ui.table import columns
 
@@ -22,7 +21,7 @@ class _Terminal(io.StringIO):
 def _said(text: str, width: int, stream: io.StringIO) -> list[str]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("COLUMNS", str(width))
-        patch.setattr(module.sys, "stderr", stream)
+        patch.setattr("sys.stderr", stream)
         say(text)
     return stream.getvalue().removesuffix("\n").split("\n")
 

@@ -61,6 +61,8 @@ async def test_a_module_that_ends_the_program_ends_no_other_session(
     async with tree.run() as runtime:
         spawn = spawn_in(runtime)
         ids = {agent: spawn.child_id(agent, f"c-{agent}") for agent in ("explorer", "builder")}
+        leaves: Any
+        stays: Any
         leaves, stays = await asyncio.gather(
             *(spawn(agent, "Go.", tool_call_id=f"c-{agent}") for agent in ("explorer", "builder")),
             return_exceptions=True,

@@ -89,7 +89,7 @@ def _agents(tree: Any) -> dict[str, str]:
 
 def _has(tree: Any, identity: str | None, name: str) -> bool:
     """Tell whether a session has a file with something in it: it is made before it is written."""
-    path = tree.place / str(identity) / name
+    path: Path = tree.place / str(identity) / name
     return path.is_file() and path.stat().st_size > 0
 
 

@@ -53,7 +53,7 @@ async def test_the_logs_of_a_process_that_cannot_speak_any_more_are_whole(
         if way == "stopped":
             task.cancel()
         async with asyncio.timeout(60):
-            [ended] = await asyncio.gather(task, return_exceptions=True)
+            ended = (await asyncio.gather(task, return_exceptions=True))[0]
         assert isinstance(ended, ChildFailedError if way == "killed" else asyncio.CancelledError)
         child = spawn.child_id("explorer", "c")
         [below] = [path.name for path in tree.place.iterdir() if path.name.endswith("_builder")]
@@ -67,6 +67,9 @@ async def test_the_logs_of_a_process_that_cannot_speak_any_more_are_whole(
     assert "Go." in str(said[0])
 
 
+Events = tuple[tuple[str, dict[str, Any]], ...]
+
+
 def _written(folder: Path, *events: tuple[str, dict[str, Any]]) -> list[str]:
     with SessionLog(folder) as log:
         for event, data in events:
@@ -77,7 +80,7 @@ def _written(folder: Path, *events: tuple[str, dict[str, Any]]) -> list[str]:
 
 def test_a_log_that_is_whole_stays_as_it_is(tmp_path: Path) -> None:
     """Nothing is written where nothing is lacking, nor where there is no log; and nothing is ended twice."""
-    whole = (("session:start", {}), ("execution:start", {}), ("execution:end", {}), ("session:end", {}))
+    whole: Events = (("session:start", {}), ("execution:start", {}), ("execution:end", {}), ("session:end", {}))
     assert _written(tmp_path / "a", *whole) == []
     end_left_log(tmp_path / "none", tmp_path / "blobs", "crashed")
     assert not (tmp_path / "none").exists()
@@ -88,7 +91,7 @@ def test_a_log_that_is_whole_stays_as_it_is(tmp_path: Path) -> None:
 
 def test_what_a_resumed_session_lacked_before_is_left_alone(tmp_path: Path) -> None:
     """A log that was cut off and has gone on since gets the ends of what is open now."""
-    past = (("session:start", {}), ("execution:start", {}), ("prompt:submit", {}))
+    past: Events = (("session:start", {}), ("execution:start", {}), ("prompt:submit", {}))
     assert _written(tmp_path / "a", *past, ("session:resume", {}), *past[1:2]) == ["execution:end", "session:end"]
 
 

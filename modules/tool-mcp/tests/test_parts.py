@@ -225,11 +225,10 @@ async def test_stray_lines_have_a_limit() -> None:
     """So many lines that are no messages are forgiven, and not one more; braces alone make no message."""
     inflow = Inflow(1 << 20)
     inflow.feed(b"x\n" * MOST_STRAY_LINES)
-    assert inflow.fault is None
+    assert not inflow.fault
     inflow.feed(b"{oops\n")
     assert await asyncio.wait_for(inflow.next(json.loads), 60) is None
-    assert inflow.fault is not None
-    assert inflow.fault.code == "malformed"
+    assert getattr(inflow.fault, "code", None) == "malformed"
 
 
 def test_log_files(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
