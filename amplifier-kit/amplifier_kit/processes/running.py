@@ -81,11 +81,13 @@ class Running:
     @property
     def has_no_supervisor(self) -> bool:
         """Tell, once it is over, whether it never began because what was to run the supervisor has failed."""
-        error = self._begun.exception() if self._begun.done() else None
-        if not isinstance(error, StartError) or error.number is not None:
-            return False
         # A supervisor that its own command kills before it has reported anything ends otherwise: by a signal.
-        return self._process.returncode is not None and 0 < self._process.returncode < 128
+        return self._never_began and self._process.returncode is not None and 0 < self._process.returncode < 128
+
+    @property
+    def _never_began(self) -> bool:
+        error = self._begun.exception() if self._begun.done() else None
+        return isinstance(error, StartError) and error.number is None
 
     @property
     def is_over(self) -> bool:
@@ -199,6 +201,9 @@ class Running:
 
     async def _put_away(self) -> None:
         self._let_go()
+        if self._never_began:
+            # The launcher has failed and is about to exit. A sweep now would kill it, and its exit code would be lost.
+            await self._supervisor_ends()
         if not self._is_done or self._is_weak:
             has_supervisor = self._process.poll() is None
             supervisor = self._process.pid if has_supervisor else None

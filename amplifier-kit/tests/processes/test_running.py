@@ -7,6 +7,7 @@ import os
 import resource
 import signal
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -181,3 +182,12 @@ async def test_kept_processes_go_on(shell: MakeOrder, nap: str, naps: Callable[[
     assert (outcome.returncode, outcome.alive, naps()) == (4, (), [])
     assert bool(running.is_over)
     assert await running.stop() == outcome
+
+
+async def test_a_launcher_that_fails_slowly_keeps_its_exit_code(shell: MakeOrder) -> None:
+    """It may close the line to us before it exits: it is waited for, not killed, so that its failure is known."""
+    close = 'for path in /proc/self/fd/*; do fd=${path##*/}; [ "$fd" -gt 2 ] && eval "exec $fd>&-"; done'
+    order = replace(shell("true"), launcher=["/bin/bash", "-c", f"{close}; sleep 0.3; exit 3"])
+    running = start(order, Output(100))
+    assert (await running.wait()).returncode is None
+    assert running.has_no_supervisor
