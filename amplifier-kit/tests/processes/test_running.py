@@ -187,7 +187,7 @@ async def test_kept_processes_go_on(shell: MakeOrder, nap: str, naps: Callable[[
 async def test_a_launcher_that_fails_slowly_keeps_its_exit_code(shell: MakeOrder) -> None:
     """It may close the line to us before it exits: it is waited for, not killed, so that its failure is known."""
     close = 'for path in /proc/self/fd/*; do fd=${path##*/}; [ "$fd" -gt 2 ] && eval "exec $fd>&-"; done'
-    order = replace(shell("true"), launcher=["/bin/bash", "-c", f"{close}; sleep 0.3; exit 3"])
+    order = replace(shell("true"), launcher=["/bin/bash", "-c", f"{close}; (sleep 0.3; exit 3); exit $?"])
     running = start(order, Output(100))
     assert (await running.wait()).returncode is None
     assert running.has_no_supervisor
