@@ -5,10 +5,12 @@ from __future__ import annotations
 import atexit
 import gc
 import importlib
+import json
 import logging
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import chdir, contextmanager
 from pathlib import Path
@@ -174,6 +176,43 @@ def amplifier_process(
         return subprocess.CompletedProcess(arguments, process.returncode, out, error)
 
     return run
+
+
+@pytest.fixture
+def wait_until() -> Callable[[Callable[[], bool], subprocess.Popen[str]], None]:
+    """Return a function that waits for a condition that a process brings about."""
+
+    def wait(condition: Callable[[], bool], process: subprocess.Popen[str]) -> None:
+        while not condition():
+            assert process.poll() is None, process.communicate()
+            time.sleep(0.01)
+
+    return wait
+
+
+@pytest.fixture
+def wait_for_line() -> Callable[[str, subprocess.Popen[str]], None]:
+    """Return a function that reads what a process says until a line has a text in it."""
+
+    def wait(text: str, process: subprocess.Popen[str]) -> None:
+        assert process.stderr is not None
+        while text not in (line := process.stderr.readline()):
+            assert line, f"it never said {text!r}"
+
+    return wait
+
+
+@pytest.fixture
+def logged(environment: dict[str, str]) -> Callable[..., list[dict[str, Any]]]:
+    """Return a function that reads the logs of all sessions by now: every record, or those of the named events."""
+
+    def read(*names: str) -> list[dict[str, Any]]:
+        logs = Path(environment["HOME"]).glob(".amplifier/projects/*/sessions/*/events.jsonl")
+        lines = [line for log in logs for line in log.read_text(encoding="utf-8").splitlines(keepends=True)]
+        records = [json.loads(line) for line in lines if line.endswith("\n")]
+        return [record for record in records if not names or record["event"] in names]
+
+    return read
 
 
 @pytest.fixture

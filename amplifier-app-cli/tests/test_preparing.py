@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import subprocess
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -26,6 +25,7 @@ tools: [{module: tool-slow, source: 'git+https://host.invalid/slow@main'}]
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_stopped_while_fetching(
     start: Callable[..., subprocess.Popen[str]],
+    wait_until: Callable[..., None],
     project: Path,
     environment: dict[str, str],
     tmp_path: Path,
@@ -46,9 +46,7 @@ def test_stopped_while_fetching(
     )
     assert process.stderr is not None
     assert "fetching" in process.stderr.readline()
-    while not started.exists():
-        assert process.poll() is None
-        time.sleep(0.01)
+    wait_until(started.exists, process)
     process.send_signal(number)
     out, error = process.communicate(timeout=60)
     assert process.returncode == code

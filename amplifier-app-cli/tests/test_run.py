@@ -8,7 +8,6 @@ import re
 import signal
 import subprocess
 import textwrap
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -180,6 +179,8 @@ def test_bad_bundle_is_told_with_its_line(amplifier: Amplifier, project: Path) -
 def test_signals_close_the_session(
     amplifier: Amplifier,
     start: Callable[..., subprocess.Popen[str]],
+    wait_until: Callable[..., None],
+    wait_for_line: Callable[..., None],
     project: Path,
     gate: str,
     number: signal.Signals,
@@ -189,14 +190,10 @@ def test_signals_close_the_session(
     bundle = _scenario(project, "turns: [{text: late}]")
     bundle.write_text(_SCRIPTED + gate)
     process = start("run", "go", "--bundle", str(bundle))
-    while not (project / "asked").exists():
-        assert process.poll() is None
-        time.sleep(0.01)
+    wait_until((project / "asked").exists, process)
     process.send_signal(number)
     if number == signal.SIGINT:  # the step that runs is waited for
-        assert process.stderr is not None
-        while "stopping after the current step" not in (line := process.stderr.readline()):
-            assert line, "it never said so"
+        wait_for_line("stopping after the current step", process)
         (project / "go").touch()
     _, stderr = process.communicate(timeout=60)
     assert process.returncode == code, stderr

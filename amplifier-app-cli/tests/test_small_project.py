@@ -222,11 +222,6 @@ def _files(project: Path) -> dict[str, bytes]:
     return {str(path.relative_to(project)): path.read_bytes() for path in found}
 
 
-def _log(environment: dict[str, str]) -> tuple[str, list[dict[str, Any]]]:
-    (file,) = Path(environment["HOME"]).glob(".amplifier/projects/*/sessions/*/events.jsonl")
-    return file.parent.name, [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
-
-
 def _who(event: dict[str, Any], events: list[dict[str, Any]]) -> str:
     """Return who decided something, from the event that says so alone, or with the one that its rule came from."""
     by = event["data"]["answered_by"]
@@ -235,7 +230,7 @@ def _who(event: dict[str, Any], events: list[dict[str, Any]]) -> str:
         (asked,) = [one["answered_by"] for one in came if one["rule"] == by["rule"] and one["scope"] == by["scope"]]
         return f"{asked['user']} ({asked['via']}), for good: {by['rule']}"
     said = {"person": f"{by.get('user')} ({by.get('via')})", "default": f"the program: {by.get('rule')}"}
-    return said.get(by["kind"], str(by["kind"]))
+    return str(said.get(by["kind"], by["kind"]))
 
 
 def _audit(events: list[dict[str, Any]]) -> dict[str, str]:
@@ -258,7 +253,11 @@ def _audit(events: list[dict[str, Any]]) -> dict[str, str]:
 
 
 def test_fixed_end_to_end(
-    spawn: Callable[..., Any], shop: Path, environment: dict[str, str], amplifier: Amplifier
+    spawn: Callable[..., Any],
+    shop: Path,
+    environment: dict[str, str],
+    amplifier: Amplifier,
+    logged: Callable[..., list[dict[str, Any]]],
 ) -> None:
     """The project is fixed, only what was allowed has happened, the log says by whom, and all of it can be undone."""
     before = _files(shop)
@@ -267,7 +266,8 @@ def test_fixed_end_to_end(
     assert {name for name in after if after[name] != before.get(name)} == {"src/prices.py", "CHANGES.md"}
     assert set(before) <= set(after)
     assert b"sum(prices) * (100 - discount) // 100" in after["src/prices.py"]
-    session, events = _log(environment)
+    events = logged()
+    (session,) = {event["session_id"] for event in events}
     me = f"{pwd.getpwuid(os.getuid()).pw_name} (chat)"
     assert _audit(events) == {
         "look": 'the program: allow filesystem.read path "**"',
@@ -328,13 +328,15 @@ def _check_edit(events: list[dict[str, Any]]) -> None:
     assert (ran["tool_input"]["new_string"], ran["edits"]) == (asked[1], 1)
 
 
-def test_headless_it_waits_at_the_first_write(shop: Path, environment: dict[str, str], amplifier: Amplifier) -> None:
+def test_headless_it_waits_at_the_first_write(
+    shop: Path, amplifier: Amplifier, logged: Callable[..., list[dict[str, Any]]]
+) -> None:
     """Without a person, the same agent looks around, and stops where it would change something; nothing has changed."""
     before = _files(shop)
     result = amplifier("run", "fix the discount", "--bundle", "./bundle.yaml")
     assert result.returncode == 3, result.stderr
     assert _files(shop) == before
-    _, events = _log(environment)
+    events = logged()
     assert set(_audit(events)) == {"look", "read", "plan"}
     (waiting,) = [event["data"] for event in events if event["event"] == "approval:waiting"]
     assert waiting["tool_call_id"] == "wrong"

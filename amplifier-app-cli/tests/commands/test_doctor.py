@@ -65,8 +65,7 @@ def _found(result: Result, check: str) -> list[dict[str, Any]]:
 
 def _status(result: Result, check: str) -> str:
     """Return the worst that a check found."""
-    worst: str = min((found["status"] for found in _found(result, check)), key=["fail", "warn", "ok"].index)
-    return worst
+    return min((str(found["status"]) for found in _found(result, check)), key=["fail", "warn", "ok"].index)
 
 
 def test_fresh_machine(amplifier: Amplifier, environment: dict[str, str]) -> None:

@@ -59,7 +59,7 @@ def write(project: Path, home: Home) -> Write:
         (folder / "metadata.json").write_text(json.dumps(notes), encoding="utf-8")
         log = SessionLog(folder)
         for at, event, data in events:
-            lifted: dict[str, Any] = {key: data[key] for key in ("status", "error") if key in data}
+            lifted = {key: value for key, value in data.items() if key in ("status", "error")}
             rest = {key: value for key, value in data.items() if key not in lifted}
             ts = datetime.fromtimestamp(1_800_000_000 + at, UTC).isoformat(timespec="milliseconds")
             log.write({"ts": ts, "event": event, "session_id": session_id, **lifted, "data": rest})

@@ -7,7 +7,6 @@ import os
 import pwd
 import signal
 import subprocess
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -189,7 +188,9 @@ def test_what_no_rule_covers_is_denied(amplifier: Amplifier, arguments: tuple[st
     assert "noise at work" not in result.stderr
 
 
-def test_person_at_the_terminal_is_asked(at_terminal: Callable[..., Any], environment: dict[str, str]) -> None:
+def test_person_at_the_terminal_is_asked(
+    at_terminal: Callable[..., Any], logged: Callable[..., list[dict[str, Any]]]
+) -> None:
     """At a terminal yes runs the tool, and no ends with 1; the log names the person."""
     for answer, code in (("y", 0), ("n", 1)):
         child = at_terminal("tool", "invoke", "write", "path=.", TERM="dumb")
@@ -198,9 +199,7 @@ def test_person_at_the_terminal_is_asked(at_terminal: Callable[..., Any], enviro
         child.expect(pexpect.EOF)
         child.close()
         assert child.exitstatus == code, child.before
-    logs = Path(environment["HOME"]).glob(".amplifier/projects/*/sessions/*/events.jsonl")
-    records = [json.loads(line) for log in logs for line in log.read_text(encoding="utf-8").splitlines()]
-    decided = {one["event"]: one["data"] for one in records if one["event"] in ("approval:granted", "approval:denied")}
+    decided = {one["event"]: one["data"] for one in logged("approval:granted", "approval:denied")}
     me = {"kind": "person", "user": pwd.getpwuid(os.getuid()).pw_name, "via": "tool invoke"}
     assert {name: data["answered_by"] for name, data in decided.items()} == dict.fromkeys(decided, me)
     assert len(decided) == 2
@@ -254,22 +253,23 @@ def test_project_that_is_not_trusted_runs_nothing(amplifier: Amplifier, project:
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_signals_close_the_session(
-    start: Callable[..., subprocess.Popen[str]], project: Path, environment: dict[str, str], number: int, code: int
+    start: Callable[..., subprocess.Popen[str]],
+    wait_until: Callable[..., None],
+    wait_for_line: Callable[..., None],
+    logged: Callable[..., list[dict[str, Any]]],
+    project: Path,
+    number: int,
+    code: int,
 ) -> None:
     """A tool that runs is stopped by a signal (two for Ctrl-C), and the session is closed in the log."""
     process = start("tool", "invoke", "sleep", "path=.")
-    deadline = time.monotonic() + 60
-    while not (project / "started").exists() and time.monotonic() < deadline:
-        time.sleep(0.05)
+    wait_until((project / "started").exists, process)
     process.send_signal(number)
     if number == signal.SIGINT:
-        assert process.stderr is not None
-        while "press Ctrl-C again" not in (line := process.stderr.readline()):
-            assert line, "it never said so"
+        wait_for_line("press Ctrl-C again", process)
         process.send_signal(number)
     process.communicate(timeout=60)
     assert process.returncode == code
-    (log,) = (Path(environment["HOME"]) / ".amplifier" / "projects").glob("*/sessions/*/events.jsonl")
-    names = [json.loads(line)["event"] for line in log.read_text(encoding="utf-8").splitlines()]
+    names = [record["event"] for record in logged()]
     assert names[-1] == "session:end"
     assert "execution:end" in names

@@ -83,9 +83,9 @@ class Terminal:
         self.wait_for(after, count=count)
         self.send(f"{text}\n")
 
-    def wait_for(self, text: str, *, count: int = 1) -> None:
-        """Wait until a text has been shown so often."""
-        self.wait_until(lambda: self.text.count(text) >= count)
+    def wait_for(self, text: str, *, count: int, unless: str | None = None) -> None:
+        """Wait until a text was shown so often, or another one at all."""
+        self.wait_until(lambda: self.text.count(text) >= count or (unless is not None and unless in self.text))
 
     def wait_until(self, condition: Callable[[], bool]) -> None:
         until = time.monotonic() + _PATIENCE
@@ -139,10 +139,10 @@ def ask(start: Start, project: Path, environment: dict[str, str]) -> Iterator[Ca
         terminal.close()
 
 
-def _events(environment: dict[str, str], *names: str) -> list[dict[str, Any]]:
-    (file,) = Path(environment["HOME"]).glob(".amplifier/projects/*/sessions/*/events.jsonl")
-    lines = file.read_text(encoding="utf-8").splitlines()
-    return [event["data"] for event in map(json.loads, lines) if event["event"] in names]
+@pytest.fixture
+def events(logged: Callable[..., list[dict[str, Any]]]) -> Callable[..., list[dict[str, Any]]]:
+    """Return a function that reads the data of the named events."""
+    return lambda *names: [record["data"] for record in logged(*names)]
 
 
 def _ran(project: Path) -> list[str]:
@@ -150,7 +150,7 @@ def _ran(project: Path) -> list[str]:
     return file.read_text(encoding="utf-8").splitlines() if file.exists() else []
 
 
-def test_yes(ask: Callable[..., Terminal], project: Path, environment: dict[str, str]) -> None:
+def test_yes(ask: Callable[..., Terminal], project: Path, events: Callable[..., list[dict[str, Any]]]) -> None:
     """The question is on the terminal, the answer alone in the pipe, and the log says who allowed it, and where."""
     terminal = ask(_ONE)
     terminal.line("y")
@@ -159,7 +159,7 @@ def test_yes(ask: Callable[..., Terminal], project: Path, environment: dict[str,
     assert "echo first >> ran.txt" in terminal.text
     assert "All done." not in terminal.text
     assert _ran(project) == ["first"]
-    (granted,) = _events(environment, "approval:granted")
+    (granted,) = events("approval:granted")
     assert (granted["source"], granted["reason"]) == ("approval_system", "approved: Allow")
     assert granted["answered_by"] == {"kind": "person", "user": _ME, "via": "run"}
 
@@ -176,18 +176,23 @@ def test_all_on_one_terminal(ask: Callable[..., Terminal], project: Path) -> Non
     assert _ran(project) == ["first"]
 
 
-def test_no_with_a_reason(ask: Callable[..., Terminal], project: Path, environment: dict[str, str]) -> None:
+def test_no_with_a_reason(
+    ask: Callable[..., Terminal],
+    project: Path,
+    environment: dict[str, str],
+    events: Callable[..., list[dict[str, Any]]],
+) -> None:
     """The words behind a no reach the model; nothing runs, nothing waits, and the run goes on."""
     terminal = ask(_ONE.replace("- text: All done.", "- text: Oh.\n        expect: {contains: not on Fridays}"))
     terminal.line("n, not on Fridays")
     assert terminal.end() == (0, "Oh.\n")
     assert _ran(project) == []
-    (denied,) = _events(environment, "approval:denied")
+    (denied,) = events("approval:denied")
     assert denied["source"] == "approval_system"
     assert not list(Path(environment["HOME"]).glob("**/waiting-calls.json"))
 
 
-def test_always(ask: Callable[..., Terminal], project: Path, environment: dict[str, str]) -> None:
+def test_always(ask: Callable[..., Terminal], project: Path, events: Callable[..., list[dict[str, Any]]]) -> None:
     """With `a` the rule that is shown holds for the rest of the session: the same command is not asked about again."""
     turns = """
         turns:
@@ -202,17 +207,22 @@ def test_always(ask: Callable[..., Terminal], project: Path, environment: dict[s
     assert terminal.end() == (0, "All done.\n")
     assert terminal.text.count("Allow? [y/n/a/e/l]") == 2
     assert _ran(project) == ["first", "first"]
-    remembered = _events(environment, "policy:remembered")
+    remembered = events("policy:remembered")
     assert {data["scope"] for data in remembered} == {"session"}
     assert f"a = allow for this session: {remembered[0]['rule']}\n    and: {remembered[1]['rule']}\n" in terminal.text
     assert all(f"amplifier policy revoke {data['rule_id']}" in terminal.text for data in remembered)
-    granted = _events(environment, "approval:granted")
+    granted = events("approval:granted")
     assert [data["source"] for data in granted] == ["approval_system", "rules"]
     assert [data["answered_by"]["kind"] for data in granted] == ["person", "remembered"]
     assert {data["answered_by"]["user"] for data in remembered} == {_ME}
 
 
-def test_edit_on_one_line(ask: Callable[..., Terminal], project: Path, environment: dict[str, str]) -> None:
+def test_edit_on_one_line(
+    ask: Callable[..., Terminal],
+    project: Path,
+    environment: dict[str, str],
+    events: Callable[..., list[dict[str, Any]]],
+) -> None:
     """With e the input is changed, asked about again, and runs as it was allowed last; the log has both."""
     environment.pop("EDITOR", None)
     environment.pop("VISUAL", None)
@@ -222,9 +232,9 @@ def test_edit_on_one_line(ask: Callable[..., Terminal], project: Path, environme
     terminal.line("y", count=2)
     assert terminal.end() == (0, "All done.\n")
     assert _ran(project) == ["second"]
-    asked = [data["details"]["tool_input"]["command"] for data in _events(environment, "approval:required")]
+    asked = [data["details"]["tool_input"]["command"] for data in events("approval:required")]
     assert asked == ["echo first >> ran.txt", "echo second >> ran.txt"]
-    (granted,) = _events(environment, "approval:granted")
+    (granted,) = events("approval:granted")
     assert granted["details"]["tool_input"]["command"] == "echo second >> ran.txt"
 
 
@@ -366,7 +376,11 @@ def test_resume_asks_what_waits(
 
 
 def test_left_to_somebody_else(
-    ask: Callable[..., Terminal], project: Path, environment: dict[str, str], amplifier: Amplifier
+    ask: Callable[..., Terminal],
+    project: Path,
+    environment: dict[str, str],
+    events: Callable[..., list[dict[str, Any]]],
+    amplifier: Amplifier,
 ) -> None:
     """With `l` the call waits for whoever answers in another process; the log says who left it to whom, and why."""
     terminal = ask(_ONE)
@@ -375,7 +389,7 @@ def test_left_to_somebody_else(
     assert (code, output) == (3, "")
     assert "left to somebody else: Allow process.exec?" in terminal.text
     assert _ran(project) == []
-    (escalated,) = _events(environment, "approval:escalated")
+    (escalated,) = events("approval:escalated")
     assert (escalated["from"], escalated["to"], escalated["reason"]) == (
         "terminal",
         "waiting",
@@ -401,7 +415,7 @@ def test_a_long_call_is_read_to_its_end_in_a_run(ask: Callable[..., Terminal], p
     while "Allow? [" not in terminal.text:
         terminal.send("\n")
         asked += 1
-        terminal.wait_until(lambda: terminal.text.count(more) >= asked or "Allow? [" in terminal.text)  # noqa: B023
+        terminal.wait_for(more, count=asked, unless="Allow? [")
     assert not (project / "ran.txt").exists()
     assert "step 0299; echo first" in terminal.text.replace("\n", "")
     terminal.line("y", after="Allow? [y/n/a/e/l/v] ")

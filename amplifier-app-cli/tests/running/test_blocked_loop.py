@@ -65,11 +65,7 @@ def _scenario(*, is_busy: bool, in_child: bool) -> str:
     return json.dumps({"turns": [delegated, {"text": "Done."}], "agents": {"helper": work}})
 
 
-def _signal(process: subprocess.Popen[str], project: Path, numbers: Signals) -> None:
-    """Send signals when the tool has begun, which blocks from then on."""
-    while not (project / "begun").exists():
-        assert process.poll() is None
-        time.sleep(0.01)
+def _signal(process: subprocess.Popen[str], numbers: Signals) -> None:
     for number in numbers:
         process.send_signal(number)
         time.sleep(0.1)
@@ -97,18 +93,22 @@ def _logs(home: Path) -> list[list[tuple[str, dict[str, Any]]]]:
 @pytest.fixture
 def run(
     start: Callable[..., subprocess.Popen[str]],
+    wait_until: Callable[..., None],
+    project: Path,
     environment: dict[str, str],
     scripted: Callable[..., str],
     add_module: Callable[[str, str], None],
     free_tools: None,
 ) -> Callable[..., subprocess.Popen[str]]:
-    """Return a function that runs a scenario of the blocking tool."""
+    """Return a function that runs a scenario of the blocking tool; it returns when the tool blocks."""
     add_module("tool-blocking", _BLOCKING)
     rules = Path(environment["HOME"]) / ".amplifier" / "policy.yaml"
     rules.write_text(_RULES, encoding="utf-8")
 
     def begin(scenario: str, constants: dict[str, float]) -> subprocess.Popen[str]:
-        return start("run", "go", "--bundle", scripted(scenario, _MORE), constants=constants)
+        process = start("run", "go", "--bundle", scripted(scenario, _MORE), constants=constants)
+        wait_until((project / "begun").exists, process)
+        return process
 
     return begin
 
@@ -125,7 +125,6 @@ def run(
 )
 def test_a_signal_ends_a_session_that_is_blocked(
     run: Run,
-    project: Path,
     environment: dict[str, str],
     numbers: Signals,
     code: int,
@@ -134,7 +133,7 @@ def test_a_signal_ends_a_session_that_is_blocked(
 ) -> None:
     """The exit code is that of the signal, a line says why, and every log of the tree has all its ends."""
     process = run(_scenario(is_busy=is_busy, in_child=in_child), _SHORT)
-    _signal(process, project, numbers)
+    _signal(process, numbers)
     said = _end(process, numbers)
     assert process.returncode == code
     assert "the session does not answer" in said
@@ -148,13 +147,11 @@ def test_a_signal_ends_a_session_that_is_blocked(
         assert names.count("tool:pre") == names.count("tool:error") == 1
 
 
-def test_a_first_interrupt_asks_for_another(run: Run, project: Path) -> None:
+def test_a_first_interrupt_asks_for_another(run: Run, wait_for_line: Callable[..., None], project: Path) -> None:
     """One Ctrl-C lets the step end also where the step blocks everything, and says what a second one does."""
     process = run(_scenario(is_busy=False, in_child=False), _SHORT)
-    _signal(process, project, [signal.SIGINT])
-    assert process.stderr is not None
-    while _ASKED not in (line := process.stderr.readline()):
-        assert line, "it never said so"
+    _signal(process, [signal.SIGINT])
+    wait_for_line(_ASKED, process)
     (project / "go").touch()
     _, said = process.communicate(timeout=60)
     assert process.returncode == 130
@@ -167,7 +164,7 @@ def test_a_short_block_changes_nothing(
 ) -> None:
     """What the loop takes up in time is taken up as ever, nothing is said of it, and what a tool has done is kept."""
     process = run(_scenario(is_busy=False, in_child=False), _LONG)
-    _signal(process, project, [number])
+    _signal(process, [number])
     time.sleep(seconds)
     (project / "go").touch()
     _, said = process.communicate(timeout=60)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
-import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -167,28 +166,19 @@ def test_the_log_is_one_tree(amplifier: Amplifier, family: Callable[..., str]) -
 _HALF_DONE = Counter({"session:end": 2, "delegate:agent_completed": 2, "delegate:error": 1, "llm:request": 5})
 
 
-def _logged(environment: dict[str, str]) -> Counter[str]:
-    """Count the events of all sessions by now."""
-    logs = Path(environment["HOME"]).glob(".amplifier/projects/*/sessions/*/events.jsonl")
-    lines = [line for log in logs for line in log.read_text(encoding="utf-8").splitlines(keepends=True)]
-    return Counter(json.loads(line)["event"] for line in lines if line.endswith("\n"))
-
-
 def test_a_tree_that_was_killed(
     amplifier: Amplifier,
     family: Callable[..., str],
     start: Callable[..., subprocess.Popen[str]],
-    environment: dict[str, str],
+    wait_until: Callable[..., None],
+    logged: Callable[..., list[dict[str, Any]]],
 ) -> None:
     """After SIGKILL those that were at work have crashed, and a child that was done is done."""
     turns = _FAMILY.replace("thinking: Hm.,", "delay_ms: 600000,")
     run = start(
         *("run", "go", "--bundle", family(turns), "--json"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
-    until = time.monotonic() + 60
-    while (logged := _logged(environment)) & _HALF_DONE != _HALF_DONE:
-        assert time.monotonic() < until, logged
-        time.sleep(0.02)
+    wait_until(lambda: Counter(record["event"] for record in logged()) >= _HALF_DONE, run)
     run.kill()
     assert run.wait(60) == -signal.SIGKILL
     root = json.loads(amplifier("logs", "--tree", "--format", "json").stdout)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import signal
 import subprocess
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -57,14 +56,17 @@ def stuck(add_module: Callable[[str, str], None], free_tools: None) -> str:
 
 @pytest.mark.parametrize("in_thread", [False, True])
 def test_a_run_that_was_told_to_stop_ends(
-    start: Start, project: Path, scripted: Callable[..., str], stuck: str, in_thread: bool
+    start: Start,
+    wait_until: Callable[..., None],
+    project: Path,
+    scripted: Callable[..., str],
+    stuck: str,
+    in_thread: bool,
 ) -> None:
     """A tool that does not stop keeps nobody: the exit code says that the run was stopped."""
     bundle = scripted(_turns(in_thread, "never"), stuck)
     process = start("run", "go", "--bundle", bundle, constants=_SOON)
-    while not (project / "begun").exists():
-        assert process.poll() is None
-        time.sleep(0.01)
+    wait_until((project / "begun").exists, process)
     process.send_signal(signal.SIGTERM)
     _, error = process.communicate(timeout=60)
     assert process.returncode == 143, error

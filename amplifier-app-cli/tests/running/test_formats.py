@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import subprocess
-import time
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
@@ -120,38 +119,29 @@ def test_failure_of_the_model(amplifier: Amplifier, scripted: Scripted) -> None:
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_is_the_last_record(
-    start: Callable[..., subprocess.Popen[str]], project: Path, scripted: Scripted, number: int, code: int
+    start: Callable[..., subprocess.Popen[str]],
+    wait_until: Callable[..., None],
+    wait_for_line: Callable[..., None],
+    logged: Callable[..., list[dict[str, Any]]],
+    scripted: Scripted,
+    number: int,
+    code: int,
 ) -> None:
     """Stopped by a signal, the stream still ends with a result."""
     bundle = scripted("turns: [{text: late, delay_ms: 600000}]")
     process = start("run", "go", "--bundle", bundle, "--json")
     assert process.stdout is not None
     first = process.stdout.readline()
-    _wait_for(lambda: any(b"llm:request" in log.read_bytes() for log in project.parent.rglob("events.jsonl")))
+    wait_until(lambda: bool(logged("llm:request")), process)
     process.send_signal(number)
     if number == signal.SIGINT:
-        _again(process)
+        wait_for_line("press Ctrl-C again", process)
+        process.send_signal(number)
     out, err = process.communicate(timeout=60)
     records = _records(first + out)
     _is_framed(records)
     assert process.returncode == code, err
     assert (records[-1]["status"], records[-1]["exit_code"]) == ("cancelled", code)
-
-
-def _again(process: subprocess.Popen[str]) -> None:
-    """Press Ctrl-C a second time, once the first was heard."""
-    assert process.stderr is not None
-    while "press Ctrl-C again" not in (line := process.stderr.readline()):
-        assert line, "it never said so"
-    process.send_signal(signal.SIGINT)
-
-
-def _wait_for(condition: Callable[[], bool]) -> None:
-    for _ in range(1200):
-        if condition():
-            return
-        time.sleep(0.05)
-    raise AssertionError("it never happened")
 
 
 @pytest.mark.parametrize("form", ["text", "json", "stream-json"])

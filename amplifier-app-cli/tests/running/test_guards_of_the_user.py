@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -64,12 +64,13 @@ def test_an_untrusted_project_takes_no_guard_away(
     assert amplifier("run", "hello", "--bundle", "mine").returncode == 0
 
 
-def test_the_audit_cannot_be_switched_off(amplifier: Amplifier, project: Path, environment: dict[str, str]) -> None:
+def test_the_audit_cannot_be_switched_off(
+    amplifier: Amplifier, project: Path, environment: dict[str, str], logged: Callable[..., list[dict[str, Any]]]
+) -> None:
     """Every event of the audit is a line in the log, also where a trusted project wants none, and that is said once."""
     _settings("overrides: {hooks-logging: {config: {exclude_events: ['*']}}}", project, environment)
     assert amplifier("run", "hello", "--bundle", "mine", "--trust").returncode == 0
-    [log] = (Path(environment["HOME"]) / ".amplifier").rglob("events.jsonl")
-    records = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
+    records = logged()
     events = [record["event"] for record in records]
     assert {"session:start", "prompt:submit", "prompt:complete", "execution:end", "session:end"} <= set(events)
     assert not [event for event in events if event.startswith(("llm:", "content_block:", "provider:"))]

@@ -31,8 +31,8 @@ async def test_an_attempt_that_broke_off_makes_the_cost_unknown() -> None:
     tally.connect(hooks)
     paid = {"usage": {"input_tokens": 3, "cost_usd": "0.5"}}
     await hooks.emit("llm:response", {**paid, "unpriced_attempts": 0})
-    known = tally.cost
-    assert known == "0.5"
+    before = tally.cost
+    assert before == "0.5"
     await hooks.emit("llm:response", {**paid, "unpriced_attempts": 1})
     assert (tally.cost, tally.usage) == (None, {"input_tokens": 6})
 

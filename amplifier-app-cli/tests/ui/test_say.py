@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import sys
 
 import pytest
 from hypothesis import given
@@ -21,7 +22,7 @@ class _Terminal(io.StringIO):
 def _said(text: str, width: int, stream: io.StringIO) -> list[str]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("COLUMNS", str(width))
-        patch.setattr("sys.stderr", stream)
+        patch.setattr(sys, "stderr", stream)
         say(text)
     return stream.getvalue().removesuffix("\n").split("\n")
 
