@@ -41,6 +41,16 @@ def compiled(pattern: str) -> re.Pattern[str]:
     return re.compile(f"{first}{inner}.*{last}\\Z", re.DOTALL)
 
 
+def check_classes(pattern: str) -> None:
+    """Raise re.error for a pattern that cannot be compiled: all but a class can be.
+
+    Most patterns are of paths, which are matched name by name: to compile them whole would be for nothing.
+    """
+    if "[" in pattern:
+        for found in _CLASS.finditer(pattern):
+            _compiled_one(found[0])
+
+
 def _between_stars(pattern: str) -> list[str]:
     """Return the parts of a pattern between its `*`; those inside a class stand for themselves."""
     chunks = [""]

@@ -6,13 +6,17 @@ import re
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeAlias
 
-from amplifier_kit.policy.glob import compiled
+from amplifier_kit.policy.glob import check_classes
 
 Verdict: TypeAlias = Literal["allow", "ask", "deny"]
 
 #: Longer patterns are refused: nobody reads them, and each is tried on every action.
 MAX_PATTERN = 2_000
 MAX_WILDCARDS = 40
+
+_CONTROL = re.compile("[\x00-\x1f\ud800-\udfff]")
+#: A folder's name may have bytes that are no text: rules of the program's own name such folders.
+_CONTROL_IN_PATH = re.compile("[\x00-\x1f\ud800-\udc7f\udd00-\udfff]")
 
 
 class RuleError(ValueError):
@@ -99,12 +103,10 @@ def _check_pattern(field: str, value: object) -> None:
         raise RuleError(
             f"{field} is longer than {MAX_PATTERN} characters or has more than {MAX_WILDCARDS} wildcards", field
         )
-    # A folder's name may have bytes that are no text: rules of the program's own name such folders.
-    escaped = range(0xDC80, 0xDD00) if field == "path" else range(0)
-    if any((code := ord(one)) < 32 or (0xD800 <= code < 0xE000 and code not in escaped) for one in value):
+    if (_CONTROL_IN_PATH if field == "path" else _CONTROL).search(value):
         raise RuleError(f"{field} {value!r} contains control characters", field)
     try:
-        compiled(value)
+        check_classes(value)
     except re.error as error:
         raise RuleError(f"{field} {value!r} has an invalid class: {error.msg}", field) from error
 

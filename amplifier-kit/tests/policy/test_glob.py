@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -9,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amplifier_kit.policy import Rule, RuleSet, facts
-from amplifier_kit.policy.glob import compiled, escaped
+from amplifier_kit.policy.glob import check_classes, compiled, escaped
 
 TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=20)
 
@@ -43,3 +45,17 @@ def test_rules_hold_in_folders_with_stars(tmp_path: Path) -> None:
     rules = RuleSet.from_rules([Rule("deny", action="filesystem.read", path="secret/**")], project)
     known = facts("filesystem.read", {"tool_input": {"file_path": "secret/key"}}, project)
     assert rules.decide(known).verdict == "deny"
+
+
+@given(st.text(alphabet="[]!-^az9*?/\\&~|", max_size=20))
+def test_a_pattern_is_invalid_by_its_classes_alone(pattern: str) -> None:
+    """Looking at the classes finds out what compiling would, with the same words."""
+
+    def said(check: Callable[[str], object]) -> str:
+        try:
+            check(pattern)
+        except re.error as error:
+            return error.msg
+        return ""
+
+    assert said(check_classes) == said(compiled)
