@@ -6,6 +6,7 @@ import json
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +56,9 @@ def _bundle(port: int) -> dict[str, Any]:
 
 @pytest.mark.timeout(900)
 @pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed: `make system` brings it")
-def test_an_mcp_server_behind_walls_and_a_budget_that_ends_the_run(tmp_path: Path) -> None:
+def test_an_mcp_server_behind_walls_and_a_budget_that_ends_the_run(
+    tmp_path: Path, popen: Callable[..., subprocess.Popen[str]]
+) -> None:
     """The server answers, reaches neither a listener of the host nor a file outside; the third request is exit 5."""
     import socket
 
@@ -72,7 +75,7 @@ def test_an_mcp_server_behind_walls_and_a_budget_that_ends_the_run(tmp_path: Pat
     with socket.create_server(("127.0.0.1", 0)) as listener:
         bundle = _bundle(listener.getsockname()[1])
         (project / "bundle.yaml").write_text(json.dumps(bundle), encoding="utf-8")
-        done = subprocess.run(
+        process = popen(
             [sys.executable, "-m", "amplifier_app_cli", "run", "--bundle", "./bundle.yaml", "Go.", "--json"],
             cwd=project,
             env={
@@ -80,13 +83,14 @@ def test_an_mcp_server_behind_walls_and_a_budget_that_ends_the_run(tmp_path: Pat
                 "HOME": str(tmp_path),
                 "AMPLIFIER_HOME": str(home),
             },
-            capture_output=True,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             text=True,
-            timeout=200,
-            check=False,
         )
-    assert done.returncode == 5, done.stderr
-    last = json.loads(done.stdout.splitlines()[-1])
+        out, error = process.communicate(timeout=200)
+    assert process.returncode == 5, error
+    last = json.loads(out.splitlines()[-1])
     assert (last["type"], last["status"], last["exit_code"]) == ("result", "budget_exhausted", 5)
     (log,) = home.glob("projects/*/sessions/*/events.jsonl")
     events = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
