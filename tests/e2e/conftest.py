@@ -31,6 +31,18 @@ hooks:
   - {module: hooks-logging}
 """
 
+_GATE = """
+    import asyncio
+    from pathlib import Path
+
+    async def wait(event, data):
+        while not Path({go!r}).exists():
+            await asyncio.sleep(0.01)
+
+    async def mount(coordinator, config=None):
+        coordinator.hooks.register("llm:request", wait, priority=10_000)
+"""
+
 
 @dataclass(frozen=True)
 class Project:
@@ -58,6 +70,14 @@ class Project:
         package = self.folder / "modules" / f"amplifier_module_{name.replace('-', '_')}"
         package.mkdir(parents=True)
         (package / "__init__.py").write_text(textwrap.dedent(source))
+
+    def gate(self) -> Path:
+        """Let the model of the scripted bundle wait, once it is asked, for a file to be made; return its path."""
+        go = self.folder.parent / "go"
+        self.module("hooks-gate", _GATE.format(go=str(go)))
+        with (self.folder / "bundle.yaml").open("a") as bundle:
+            bundle.write("  - {module: hooks-gate}\n")
+        return go
 
     def command(self, *arguments: str) -> list[str]:
         """Return the command line of the program."""

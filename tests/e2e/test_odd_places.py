@@ -198,10 +198,12 @@ def test_a_relative_home_in_a_folder_that_was_deleted(project: Any) -> None:
 
 def test_a_project_that_is_deleted_while_it_is_worked_in(project: Any) -> None:
     """The session of a project that goes away under it comes to its answer."""
-    project.script([{"text": "The answer.", "delay_ms": 1500}])
+    project.script(ANSWER)
+    go = project.gate()
     process = project.start("run", "--bundle", "bundle.yaml", "go")
     project.wait_for_event("llm:request")
     shutil.rmtree(project.folder)
+    go.touch()
     out, error = process.communicate(timeout=60)
     assert (process.returncode, out) == (0, "The answer.\n"), error
     assert "Traceback" not in error

@@ -7,13 +7,15 @@ import shutil
 import subprocess
 import sys
 import textwrap
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from amplifier_kit.log.writer import LOOK_EVERY
+
 ANSWER = [{"text": "The answer."}]
-SLOW = [{"text": "The answer.", "delay_ms": 1500}]
 #: Answers when the second process has had the time that it needs, however long that is on a busy machine.
 WAITING_LOOP = """
     __amplifier_module_type__ = "orchestrator"
@@ -64,9 +66,12 @@ def test_a_full_disk_is_told_once(project: Any, size: int) -> None:
 
 def test_a_folder_that_is_removed_is_told_once(project: Any) -> None:
     """A session whose folder is deleted while it runs goes on to its answer."""
-    project.script(SLOW)
+    project.script(ANSWER)
+    go = project.gate()
     process = project.start("run", "--bundle", "bundle.yaml", "go")
     shutil.rmtree(project.wait_for_event("llm:request"))
+    time.sleep(LOOK_EVERY)  # the writer looks after its file only so often
+    go.touch()
     out, error = process.communicate(timeout=60)
     _check_goes_on(subprocess.CompletedProcess([], process.returncode, out, error))
     assert project.logs() == []
@@ -84,10 +89,12 @@ def test_a_home_that_is_no_folder_is_told_once(project: Any) -> None:
 @pytest.mark.parametrize("mode", [0o000, 0o500])
 def test_a_folder_that_may_not_be_written_any_more(project: Any, mode: int) -> None:
     """Permission that is lost while the session runs does not end it."""
-    project.script(SLOW)
+    project.script(ANSWER)
+    go = project.gate()
     process = project.start("run", "--bundle", "bundle.yaml", "go")
     folder = project.wait_for_event("llm:request")
     folder.chmod(mode)
+    go.touch()
     try:
         out, error = process.communicate(timeout=60)
     finally:
