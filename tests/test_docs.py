@@ -36,7 +36,7 @@ HEADING = re.compile(r"^#{1,6} (.+)$")
 INSTALLS = re.compile(r"^(amplifier-digital-twin (check|launch)|(python3? -m )?pip|uv|docker|podman) ", re.MULTILINE)
 
 #: The scripts that pages run and that can be forked from a process which has imported most of them.
-SCRIPTS = ("amplifier", "amplifier-core", "amplifier-digital-twin", "pytest")
+SCRIPTS = ("amplifier", "amplifier-core", "pytest")
 #: What stands for one of them: sends its streams, arguments, folder and environment to where it is forked. What runs in
 #: the background may be killed, and is the script itself; a shell lets it ignore SIGINT.
 STAND_IN = """\

@@ -28,7 +28,7 @@ from pydantic import BaseModel
 
 _OURS = ("amplifier_core", "amplifier_kit", "amplifier_foundation", "amplifier_app_cli")
 #: Libraries that it imports when it needs them.
-_LIBRARIES = ("mcp", "openai", "orjson", "prompt_toolkit.input.vt100", "rich.markdown")
+_LIBRARIES = ("orjson", "prompt_toolkit.input.vt100", "rich.markdown")
 
 
 def main() -> None:
