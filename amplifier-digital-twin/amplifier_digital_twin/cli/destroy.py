@@ -14,6 +14,7 @@ from amplifier_digital_twin.registry import Found
 
 #: How long a keeper may take to say anything at all, and to destroy its universe.
 _ANSWERS: Final = 20.0
+_LOCK_SECONDS: Final = 10.0
 _DESTROYS: Final = 240.0
 
 
@@ -54,6 +55,19 @@ def _remove(found: Found) -> None:
         )
     if not found.place.folder.exists():
         return
+    _await_lock(found)
     reason = asyncio.run(reap(found))
     if reason is not None:
         raise TwinError("universe_kept", f"{found.state.id} was not removed: {reason}", "try again")
+
+
+def _await_lock(found: Found) -> None:
+    """Wait a little for the lock of a universe: children of a killed keeper have it until they are gone, too."""
+    import time
+
+    end = time.monotonic() + _LOCK_SECONDS
+    while time.monotonic() < end:
+        with found.place.held() as is_held:
+            if is_held:
+                return
+        time.sleep(0.01)

@@ -247,12 +247,16 @@ def flag_holds_secret(found: Found) -> bool:
     return found.quoted or is_mixed(found.value) or name.lower().endswith(_STRICT)
 
 
+_KEY_IN_URL: Final = re.compile(r"[\w.~%+/=:-]+")
+
+
 def _query_holds_secret(found: Found) -> bool:
     name = found.label.lstrip("?&").removeprefix("amp;")
     if is_placeholder(found.value):
         return False
     if name.lower() == "key":
-        return len(found.value) >= 16 and is_mixed(found.value)
+        # `key` is the name of many things; signs that a URL has encoded are not part of a key but of code.
+        return len(found.value) >= 16 and is_mixed(found.value) and _KEY_IN_URL.fullmatch(found.value) is not None
     return name.lower() in _SIGNATURES or is_secret_name(name)
 
 

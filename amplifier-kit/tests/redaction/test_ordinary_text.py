@@ -74,6 +74,7 @@ def test_minified_code(seed: int, names: list[str]) -> None:
 @pytest.mark.parametrize(
     "text",
     [
+        "!function(e){t?key=a)a/2*key=n}(this);",
         '"node_modules/left-pad": {"version": "1.3.0", "resolved": "https://packages.example.com/left-pad/-/left-pad-1.3.0.tgz"}',
         "2026-11-15T10:00:00.123Z INFO [req-7f3a9b2c] GET /api/v1/users/42?page=2&sort=name 200 12ms",
         "arn:aws:iam::123456789012:role/deploy-prod-eu-1",
