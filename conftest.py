@@ -358,7 +358,7 @@ def make_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cal
 
 @pytest.fixture
 def nap() -> Iterator[str]:
-    """Return a command that hangs and is told from all others by its text; what is left of it fails nobody else."""
+    """Return a command that hangs and has a unique text; what is left of it is killed after the test."""
     token = f"100000.{int.from_bytes(os.urandom(6), 'big')}"
     yield f"sleep {token}"
     for pid in _processes_with(token):

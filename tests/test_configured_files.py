@@ -86,5 +86,5 @@ def test_modules_open_files_by_one_way() -> None:
     ],
 )
 def test_a_second_way_is_seen(source: str) -> None:
-    """Each way to open a path that somebody may add to a module is found."""
+    """Every way to open a path that a change may add to a module is found."""
     assert _openings(source)

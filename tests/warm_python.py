@@ -32,7 +32,7 @@ _LIBRARIES = ("orjson", "prompt_toolkit.input.vt100", "rich.markdown")
 
 
 def main() -> None:
-    """Answer requests until nobody is there to ask; in a forked process, run what was asked for."""
+    """Answer requests until the connection is closed; in a forked process, run the request."""
     del sys.path[0]  # the folder of this file
     _import_program()
     gc.freeze()  # collections in forks would copy the memory that they share
@@ -104,12 +104,12 @@ def _report(reports: dict[int, int]) -> None:
         try:
             os.write(report, f"{status}\n".encode())
         except BrokenPipeError:
-            pass  # nobody wants to know any more
+            pass  # the test has stopped waiting for it
         os.close(report)
 
 
 def _become(order: int, streams: list[int]) -> dict[str, Any]:
-    """Take on everything that a process has from whoever starts it, and return the request."""
+    """Set up everything that a process inherits from its parent, and return the request."""
     with os.fdopen(order, encoding="utf-8") as file:
         request: dict[str, Any] = json.load(file)
     if request["is_new_session"]:

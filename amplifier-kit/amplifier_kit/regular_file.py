@@ -1,4 +1,4 @@
-"""Read a file that somebody else may have put there: a pipe is not waited for, a device not read without end."""
+"""Read a file from an untrusted place without blocking on a pipe or reading a device forever."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LARGEST: Final = 16 << 20
 
 
 def read_regular(path: str | os.PathLike[str], limit: int = LARGEST) -> bytes:
-    """Return what a file holds. Raises OSError, naming it, for what is no regular file or larger than `limit` bytes."""
+    """Return the content of a file. Raises OSError if it is not a regular file or has more than `limit` bytes."""
     number = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         mode = os.fstat(number).st_mode

@@ -25,7 +25,7 @@ def test_a_regular_file(tmp_path: Path) -> None:
 
 
 def test_pipes_and_devices_are_refused(tmp_path: Path) -> None:
-    """Nobody waits for a pipe that nobody writes to, and /dev/zero fills no memory."""
+    """Reading never blocks on a pipe without a writer, and /dev/zero does not fill the memory."""
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "zero").symlink_to("/dev/zero")
     for name in ("pipe", "zero"):

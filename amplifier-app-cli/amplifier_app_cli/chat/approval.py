@@ -374,7 +374,7 @@ class TerminalApproval:
 
     def _shown(self, question: Question) -> list[Line]:
         """Return everything that the person is to see of a question, made visible to the last character."""
-        # The kernel's question has the words of whoever wrote a rule in it: they make no lines that look like ours.
+        # The kernel's question quotes the text of rules: it must not be able to imitate lines of ours.
         prompt = on_one_line(self._safe(question.prompt)) if is_kernels(question) else self._safe(question.prompt)
         lines = [Line(text, "bold") for text in self._laid_out(prompt)]
         asked = question.asked

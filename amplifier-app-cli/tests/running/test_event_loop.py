@@ -38,7 +38,7 @@ async def mount(coordinator, config=None):
 """
 
 Start = Callable[..., "subprocess.Popen[str]"]
-#: Whoever is left behind was waited for no longer than this.
+#: Longest wait for what is abandoned at the end.
 _SOON = {"amplifier_app_cli.running.event_loop.GRACE": 0.2}
 
 

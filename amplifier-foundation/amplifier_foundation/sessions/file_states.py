@@ -293,7 +293,7 @@ class Restoration:
                 os.mkdir(name, dir_fd=place.folder)
                 self._made.append(place.path.parents[number])
             except FileExistsError:
-                pass  # somebody else has just made it
+                pass  # another process has just created it
             place.enter(name)
 
     def _discard(self) -> None:

@@ -82,7 +82,7 @@ def _copies(session: Path) -> list[bytes]:
 
 
 def test_what_lies_behind_a_swapped_folder_is_not_looked_at(session: Path, work: Path, outside: Path) -> None:
-    """A state is that of the very path: where a folder is a link by now, that is told and nothing is copied."""
+    """A state belongs to that exact path: if a folder has become a link, it is reported and nothing is copied."""
     store = CopyStore(session / "checkpoints")
     _swap(work / "dir", outside)
     for name in ("dir/file", "dir/absent", "dir/sub/file"):
@@ -127,7 +127,7 @@ def _kept(session: Path, path: Path, before: bytes | None) -> tuple[Any, CopySto
 def test_a_swap_while_files_are_put_back(
     session: Path, work: Path, outside: Path, before: bytes | None, is_prepared: bool
 ) -> None:
-    """A swap before or after everything was prepared deletes and writes nothing behind the link, and is told."""
+    """A swap before or after preparation deletes and writes nothing behind the link, and is reported."""
     state, store = _kept(session, work / "dir/file", before)
     (work / "dir/file").write_bytes(b"after")
     was = _tree(outside)

@@ -205,7 +205,7 @@ class Workspace:
 
     def _keep(self, checkpoints: Any, path: Path, call: FileCall) -> None:
         try:
-            # The path is the true one: whoever puts a link into it now must not have its target kept.
+            # The path is resolved: if a link is put into it now, its target must not be kept.
             made = checkpoints.before_write(path, tool=call.tool_name, tool_call_id=call.tool_call_id, follow=False)
             plain_result(made)
         except Exception as error:

@@ -224,7 +224,7 @@ def test_names_that_may_be_meant_are_let_pass(entry: dict[str, str]) -> None:
 @pytest.mark.parametrize("verdict", ["deny", "ask"])
 @pytest.mark.parametrize("pattern", ["secrets", "**/secrets", "./secrets", "sub/../secrets", "Secrets"])
 def test_a_folder_is_restricted_with_what_lies_below(pattern: str, verdict: str) -> None:
-    """Whoever denies a folder, or wants to be asked, means the files in it."""
+    """A rule that denies or asks for a folder covers the files in it."""
     (rule,), problems = _parsed({"path": pattern, "verdict": verdict})
     rules = RuleSet.from_rules([rule], _PROJECT)
     assert problems == []

@@ -60,7 +60,7 @@ class Servers:
         self._confinements: dict[str, Confinement] = {}
         #: What is mounted for each server, by name.
         self._mounted: dict[str, dict[str, McpTool]] = {}
-        #: What was told of each server about names that would fit another one.
+        #: What was reported for each server about names that would fit another one.
         self._renamed: dict[str, dict[str, str]] = {}
         self._is_started = False
         #: Set when those who listen to events are there: some begin to when the session is ready, after this module.

@@ -85,7 +85,7 @@ MakeServer = Callable[..., dict[str, Any]]
 
 @pytest.fixture(autouse=True)
 def _no_head_start(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let servers be started at once: nobody needs the processor more than they do."""
+    """Start servers at once, without giving a turn the first use of the processor."""
     monkeypatch.setattr(_servers, "_HEAD_START", 0.0)
     monkeypatch.setattr(_servers, "_AUDIENCE", 0.0)
 
