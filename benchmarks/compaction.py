@@ -20,7 +20,7 @@ from typing import Any
 
 from document import table
 
-from amplifier_kit.context import BaseContext, ContextSettings
+from amplifier_kit.engine.context import BaseContext, ContextSettings
 
 TARGET_MS = 50.0
 #: What a request may take: a model with a small window, a usual one, and a large one.

@@ -25,9 +25,9 @@ from typing import Any
 from document import ROOT, circumstances, table, write_section
 from exits import HEADING
 
-from amplifier_kit.loop import LoopMemory, LoopSettings, Turn
-from amplifier_kit.loop.testing import LoopRig, PlainTool, call, say
-from amplifier_kit.pairing import check_pairing, repair_pairing, tool_call_ids
+from amplifier_kit.engine.loop import LoopMemory, LoopSettings, Turn
+from amplifier_kit.engine.pairing import check_pairing, repair_pairing, tool_call_ids
+from amplifier_testing.loop.fakes import LoopRig, PlainTool, call, say
 
 History = list[dict[str, Any]]
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote
 
-from amplifier_kit.redaction.token_formats import TOKEN_FORMATS
+from amplifier_kit.guard.redaction.token_formats import TOKEN_FORMATS
 
 ALPHABET = string.ascii_letters + string.digits
 

@@ -19,7 +19,7 @@ from typing import Any
 
 from measured import lower_quartile, measuring, show
 
-from amplifier_kit.policy import Rule, RuleSet, facts
+from amplifier_kit.guard.policy import Rule, RuleSet, facts
 
 TARGET_MS = 1.0
 JUDGEMENTS = 100

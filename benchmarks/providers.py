@@ -31,7 +31,7 @@ sys.path[:0] = [str(module) for module in sorted((ROOT / "modules").iterdir())]
 from amplifier_core.testing import MockCoordinator  # noqa: E402
 from amplifier_kit.llm import LLMCall, LLMProvider, read_conversation  # noqa: E402
 from amplifier_kit.llm.exchange import plain_stream  # noqa: E402
-from amplifier_kit.llm.testing import (  # noqa: E402
+from amplifier_testing.llm import (  # noqa: E402
     AnthropicWire,
     ChatWire,
     GeminiWire,
@@ -42,7 +42,7 @@ from amplifier_kit.llm.testing import (  # noqa: E402
     Said,
     WireServer,
 )
-from amplifier_kit.llm.testing.rig import KEY, ask  # noqa: E402
+from amplifier_testing.llm.rig import KEY, ask  # noqa: E402
 
 FIRST_MS = 3.0
 TOKEN_US = 20.0

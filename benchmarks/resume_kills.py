@@ -125,7 +125,7 @@ def look(session: Path) -> Seen:
 
 def check(messages: list[dict[str, Any]], seen: Seen, found: Found, when: str) -> None:
     """Note everything that was seen and is not in the conversation, and every call that is not paired."""
-    from amplifier_kit.pairing import check_pairing
+    from amplifier_kit.engine.pairing import check_pairing
 
     found.violations += [f"{when}: {violation}" for violation in check_pairing(messages)]
     kept = [json.loads(line) for line in seen.lines]

@@ -21,8 +21,8 @@ from typing import Any
 
 from measured import lower_quartile, measuring, show
 
-from amplifier_kit.processes import Order, Output
-from amplifier_kit.sandbox import Sandbox, SandboxSettings, run
+from amplifier_kit.guard.processes import Order, Output
+from amplifier_kit.guard.sandbox import Sandbox, SandboxSettings, run
 
 TARGET_MS = 30.0
 COMMAND = ("/bin/sh", "-c", "echo ran")

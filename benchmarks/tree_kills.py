@@ -51,7 +51,7 @@ class Found:
 
 def add_tool() -> None:
     """Make a module known with a tool that delegates, and one that takes a little time."""
-    from amplifier_kit.loop.testing import PlainTool
+    from amplifier_testing.loop.fakes import PlainTool
 
     module = types.ModuleType("amplifier_module_tool_tree")
 

@@ -74,7 +74,7 @@ class Counted:
 
 def add_tool() -> None:
     """Make a module known whose tool tells what its session has of its own."""
-    from amplifier_kit.loop.testing import PlainTool
+    from amplifier_testing.loop.fakes import PlainTool
 
     module = types.ModuleType("amplifier_module_tool_telling")
 

@@ -17,8 +17,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from amplifier_kit.llm.testing.conformance import ConformanceBase, ProviderConformance
-from amplifier_kit.llm.testing.faults import FaultConformance
+from amplifier_testing.llm.conformance import ConformanceBase, ProviderConformance
+from amplifier_testing.llm.faults import FaultConformance
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "providers.md"

@@ -15,9 +15,9 @@ from typing import Any, ClassVar, NamedTuple
 import pytest
 
 from amplifier_core import AmplifierSession
-from amplifier_kit.llm.testing import ModelServer, Said
-from amplifier_kit.loop import Turn, TurnLoop
-from amplifier_kit.loop.testing import ListContext, ScriptedProvider, call, say
+from amplifier_kit.engine.loop import Turn, TurnLoop
+from amplifier_testing.llm import ModelServer, Said
+from amplifier_testing.loop.fakes import ListContext, ScriptedProvider, call, say
 
 
 @pytest.fixture
@@ -271,7 +271,7 @@ _README_PARTS = {
     "provider_scripted_here": ("ScriptedProvider", "providers"),
 }
 _README_PART = """
-from amplifier_kit.loop.testing import {part}
+from amplifier_testing.loop.fakes import {part}
 
 async def mount(coordinator, config=None):
     await coordinator.mount({point!r}, {part}(), name="here")

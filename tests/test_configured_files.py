@@ -1,4 +1,4 @@
-"""Modules open what their config names by one way: `amplifier_kit.files.configured`, which no link leads astray.
+"""Modules open what their config names by one way: `amplifier_kit.guard.files.configured`, which no link leads astray.
 
 A check of the source itself, so that a second way does not come in unseen.
 """

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from amplifier_kit.control_files import Use, project_rows
+from amplifier_kit.guard.control_files import Use, project_rows
 from amplifier_module_tool_skills._roots import PROJECT_FOLDERS
 
 _ROOT = Path(__file__).parents[1]

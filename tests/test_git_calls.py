@@ -11,11 +11,11 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 #: The one file that may name the program.
-BUILDER = ROOT / "amplifier-kit" / "amplifier_kit" / "git" / "command.py"
+BUILDER = ROOT / "amplifier-kit" / "amplifier_kit" / "guard" / "git" / "command.py"
 #: The first runs git inside of a twin, which has nothing of the host's; the second judges commands, and runs none.
 EXEMPT = (
     ROOT / "amplifier-digital-twin" / "amplifier_digital_twin" / "services" / "wheels.py",
-    ROOT / "amplifier-kit" / "amplifier_kit" / "policy" / "suggest.py",
+    ROOT / "amplifier-kit" / "amplifier_kit" / "guard" / "policy" / "suggest.py",
 )
 #: A line for a shell, as opposed to a sentence about git.
 _SHELL_LINE = re.compile(
@@ -96,7 +96,7 @@ def test_git_is_started_in_one_place() -> None:
         if path not in EXEMPT
         for line in _calls_of_git(ast.parse(path.read_text(encoding="utf-8")))
     ]
-    assert found == [], "build the command with amplifier_kit.git, which keeps repositories from running programs"
+    assert found == [], "build the command with amplifier_kit.guard.git, which keeps repositories from running programs"
 
 
 @pytest.mark.parametrize(

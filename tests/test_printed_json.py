@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amplifier_kit.printable import printable_json
+from amplifier_kit.guard.invisible_characters import printable_json
 
 ROOT = Path(__file__).resolve().parent.parent
 #: Marks of direction, controls, separators, joiners, blanks, tags and selectors of variants.

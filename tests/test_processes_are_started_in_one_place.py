@@ -1,4 +1,4 @@
-"""Every process of the product is started by `amplifier_kit.processes.launch`: a second way fails here.
+"""Every process of the product is started by `amplifier_kit.guard.processes.launch`: a second way fails here.
 
 What is started elsewhere takes its program, its environment, its folder and its settings from wherever it finds them,
 and with them what somebody has planted in a project.
@@ -14,13 +14,13 @@ from typing import Final
 import pytest
 
 ROOT: Final = Path(__file__).parents[1]
-THE_PLACE: Final = "amplifier-kit/amplifier_kit/processes/launch.py"
+THE_PLACE: Final = "amplifier-kit/amplifier_kit/guard/processes/launch.py"
 
 #: Files that start processes by themselves, and why they may.
 EXCEPTIONS: Final = {
-    "amplifier-kit/amplifier_kit/processes/supervisor.py": "runs alone, also in the sandbox, and becomes the command",
-    "amplifier-kit/amplifier_kit/sandbox/mount_check.py": "runs alone, first in the sandbox, and becomes the command",
-    "amplifier-kit/amplifier_kit/llm/testing/llama.py": "a server for tests, which no session starts",
+    "amplifier-kit/amplifier_kit/guard/processes/supervisor.py": "runs alone, in the sandbox too; becomes the command",
+    "amplifier-kit/amplifier_kit/guard/sandbox/mount_check.py": "runs alone, first in the sandbox; becomes the command",
+    "amplifier-testing/amplifier_testing/llm/llama.py": "a server for tests, which no session starts",
     "amplifier-app-cli/amplifier_app_cli/ui/streams.py": "becomes itself again, with UTF-8; nothing else is run",
     "modules/tool-search/amplifier_module_tool_search/launch.py": "runs alone, and starts ripgrep before it "
     "imports anything, by the path and with the arguments that the tool has chosen",
@@ -125,7 +125,7 @@ def test_no_second_way_to_start_a_process() -> None:
         if _reason(name := path.relative_to(ROOT).as_posix()) is None
         for line, what in offences(path.read_text(encoding="utf-8"))
     ]
-    assert not found, "use open_process of amplifier_kit.processes.launch:\n" + "\n".join(found)
+    assert not found, "use open_process of amplifier_kit.guard.processes.launch:\n" + "\n".join(found)
 
 
 def test_every_exception_is_needed() -> None:
@@ -184,7 +184,7 @@ def test_each_way_is_found(source: str) -> None:
         "import subprocess\ndef f(p: subprocess.CompletedProcess[bytes]) -> None: ...",
         "import os\nos.path.exists('x'); os.getpid(); os.environ",
         "import asyncio\nasyncio.subprocess.DEVNULL",
-        "from amplifier_kit.processes.launch import open_process\nopen_process",
+        "from amplifier_kit.guard.processes.launch import open_process\nopen_process",
         "import click\nclick.echo('x')",
         "class Loop:\n    def run(self) -> None: ...\nLoop().run()",
     ],

@@ -18,7 +18,7 @@ import pytest
 from amplifier_core.models import HookResult
 from amplifier_foundation.prepared import Prepared
 from amplifier_foundation.sessions import SessionRuntime, load_session
-from amplifier_kit.loop.testing import ListContext, PlainTool, ScriptedProvider, call, say
+from amplifier_testing.loop.fakes import ListContext, PlainTool, ScriptedProvider, call, say
 
 ROOT = Path(__file__).resolve().parent.parent
 #: Methods of contexts, providers, approval systems and displays, which modules write as `def` or as `async def`.
@@ -46,7 +46,7 @@ TELLING_APART = {
     "amplifier_core/_foreign.py",  # drives coroutines itself
     "amplifier_core/_session_init.py",  # closes what an async queue returns
     "amplifier_core/validation/provider.py",  # a validator that says what is wrong
-    "amplifier_kit/delegation/order.py",  # a spawn that gives nothing to await is refused
+    "amplifier_kit/engine/delegation/order.py",  # a spawn that gives nothing to await is refused
 }
 
 

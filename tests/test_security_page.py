@@ -13,8 +13,8 @@ import yaml
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "security.md"
-POLICY = "amplifier-kit/tests/policy/corpus"
-NET = "amplifier-kit/tests/net/corpus"
+POLICY = "amplifier-kit/tests/guard/policy/corpus"
+NET = "amplifier-kit/tests/guard/network/corpus"
 #: What of a corpus is let through; everything else in it is refused.
 LET_THROUGH = {"allow", "allowed", "public", "read", "mixed"}
 #: The lists of each corpus, by the path to them; the number of other entries does not count.
@@ -28,12 +28,12 @@ CORPORA = {
     f"{POLICY}/escapes.yaml": ("kinds",),
 }
 TESTS = (
-    "amplifier-kit/tests/files/test_swaps.py",
+    "amplifier-kit/tests/guard/files/test_swaps.py",
     "modules/tool-filesystem/tests/test_escapes.py",
     "modules/tool-web/tests/test_redirects.py",
-    "amplifier-kit/tests/net/test_guard.py",
-    "amplifier-kit/tests/processes/test_leftovers.py",
-    "amplifier-kit/tests/files/test_trouble.py",
+    "amplifier-kit/tests/guard/network/test_guard.py",
+    "amplifier-kit/tests/guard/processes/test_leftovers.py",
+    "amplifier-kit/tests/guard/files/test_trouble.py",
     "modules/tool-apply-patch/tests/test_full_disk.py",
     "modules/tool-web/tests/test_full_disk.py",
 )

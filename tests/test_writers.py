@@ -10,7 +10,7 @@ from typing import Final
 import pytest
 
 ROOT: Final = Path(__file__).resolve().parent.parent
-WRITER: Final = "amplifier-kit/amplifier_kit/private_files.py"
+WRITER: Final = "amplifier-kit/amplifier_kit/guard/private_files.py"
 PACKAGES: Final = ("amplifier-kit", "amplifier-core", "amplifier-foundation", "amplifier-app-cli")
 TWIN: Final = "amplifier-digital-twin"
 
@@ -25,17 +25,17 @@ _LOG: Final = "the log: records pass the redactors of the session before it gets
 #: Files that write in their own way, and why they may.
 ALLOWED: Final = {
     WRITER: "the writer itself",
-    "amplifier-kit/amplifier_kit/files/configured.py": "opens for others, which mask what they append",
-    "amplifier-kit/amplifier_kit/files/staging.py": "files of the project, which tools write as they are told",
-    "amplifier-kit/amplifier_kit/git/private_dir.py": _ELSEWHERE,
+    "amplifier-kit/amplifier_kit/guard/files/configured.py": "opens for others, which mask what they append",
+    "amplifier-kit/amplifier_kit/guard/files/staging.py": "files of the project, which tools write as they are told",
+    "amplifier-kit/amplifier_kit/guard/git/private_dir.py": _ELSEWHERE,
     "amplifier-kit/amplifier_kit/log/blobs.py": _LOG,
     "amplifier-kit/amplifier_kit/log/writer.py": _LOG,
     "amplifier-kit/amplifier_kit/log/memory.py": "hashes of what is in the log",
     "amplifier-kit/amplifier_kit/log/lock.py": _LOCK,
-    "amplifier-kit/amplifier_kit/processes/folder.py": "makes the empty files that output.py fills",
-    "amplifier-kit/amplifier_kit/processes/output.py": "output of commands, through RedactingStream",
-    "amplifier-kit/amplifier_kit/processes/socket_folder.py": _ELSEWHERE,
-    "amplifier-kit/amplifier_kit/sandbox/placeholders.py": "placeholders in a project, of fixed content",
+    "amplifier-kit/amplifier_kit/guard/processes/folder.py": "makes the empty files that output.py fills",
+    "amplifier-kit/amplifier_kit/guard/processes/output.py": "output of commands, through RedactingStream",
+    "amplifier-kit/amplifier_kit/guard/processes/socket_folder.py": _ELSEWHERE,
+    "amplifier-kit/amplifier_kit/guard/sandbox/placeholders.py": "placeholders in a project, of fixed content",
     "amplifier-foundation/amplifier_foundation/files.py": "locks; files of the user's own, to which no secret is added",
     "amplifier-foundation/amplifier_foundation/permissions/policy_edit.py": "the user's rules, none with a secret",
     "amplifier-foundation/amplifier_foundation/settings/edit.py": "the user's settings; secrets are moved to the keys",

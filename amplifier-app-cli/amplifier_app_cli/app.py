@@ -32,7 +32,7 @@ class App:
     def home(self) -> Home:
         """Return the user's home; raises NoHomeError."""
         from amplifier_foundation.paths import Home
-        from amplifier_kit.private_files import secret_sources
+        from amplifier_kit.guard.private_files import secret_sources
 
         home = Home.find()
         secret_sources[:] = [lambda: _keys_of(home)]

@@ -30,7 +30,7 @@ from amplifier_app_cli.provider_choice import (
 )
 from amplifier_foundation.bundles.layer import Layer
 from amplifier_foundation.documents import Document
-from amplifier_kit.loop.request import choose_provider
+from amplifier_kit.engine.loop.request import choose_provider
 
 _MODULES = [known.module for known in KNOWN]
 _PAID = {known.module for known in KNOWN if known.keys}

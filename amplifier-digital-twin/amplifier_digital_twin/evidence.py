@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
 
 from amplifier_digital_twin.errors import TwinError
 from amplifier_digital_twin.recorder import MASK
-from amplifier_kit.private_files import masked, replace_unmasked
+from amplifier_kit.guard.private_files import masked, replace_unmasked
 
 if TYPE_CHECKING:
     import tarfile

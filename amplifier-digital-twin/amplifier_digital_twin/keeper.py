@@ -358,8 +358,8 @@ def _write_to(log: Path) -> None:
     """Let the standard streams go to a file from now on, through a pipe: secrets are masked before they are there."""
     import atexit
 
-    from amplifier_kit.private_files import open_private, write_unmasked
-    from amplifier_kit.redaction import RedactingStream, process_redactor
+    from amplifier_kit.guard.private_files import open_private, write_unmasked
+    from amplifier_kit.guard.redaction import RedactingStream, process_redactor
 
     descriptor = open_private(log, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW)
     reader, writer = os.pipe()

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from amplifier_kit.private_files import append, open_private
+from amplifier_kit.guard.private_files import append, open_private
 
 #: What stands in place of a secret's value.
 MASK: Final = "[secret]"

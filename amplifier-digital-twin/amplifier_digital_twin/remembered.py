@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Final
 
-from amplifier_kit.private_files import replace_file
+from amplifier_kit.guard.private_files import replace_file
 
 #: How many answers are kept; most are of boots that are over.
 _KEPT: Final = 64

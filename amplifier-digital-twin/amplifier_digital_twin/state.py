@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, NamedTuple
 from amplifier_digital_twin.errors import TwinError
 from amplifier_digital_twin.holder import Holder
 from amplifier_digital_twin.value import Value
-from amplifier_kit.private_files import replace_file
+from amplifier_kit.guard.private_files import replace_file
 
 Phase = Literal["starting", "launching", "ready", "failed", "destroying"]
 

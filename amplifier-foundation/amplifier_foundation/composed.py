@@ -143,7 +143,7 @@ _KINDS: Final[dict[str, type]] = {
 
 def differences(recorded: Composed, current: Composed) -> list[str]:
     """Return, in readable lines and without secrets, how what a session was made of differs from what there is now."""
-    from amplifier_kit.redaction import Redactor
+    from amplifier_kit.guard.redaction import Redactor
 
     lines: list[str] = []
     for what, was, would_be in (
@@ -197,7 +197,7 @@ def _address(uri: str, addresses: list[str]) -> str:
 
 
 def _is_masked(value: Any) -> bool:
-    from amplifier_kit.redaction import MASK, PII_MASK
+    from amplifier_kit.guard.redaction import MASK, PII_MASK
 
     if isinstance(value, list):
         return any(map(_is_masked, value))
@@ -210,7 +210,7 @@ def _fits(masked: str, text: Any) -> bool:
     """Tell whether a text is the masked one but for what was masked."""
     import re
 
-    from amplifier_kit.redaction import MASK, PII_MASK
+    from amplifier_kit.guard.redaction import MASK, PII_MASK
 
     if not isinstance(text, str):
         return False
@@ -291,7 +291,7 @@ def _pin(pin: PinRecord) -> str:
 def _shown(leaves: Mapping[str, Any], key: str) -> str:
     if key not in leaves:
         return "not set"
-    from amplifier_kit.redaction import Redactor
+    from amplifier_kit.guard.redaction import Redactor
 
     name = key.rpartition(".")[2]
     text = repr(Redactor([]).scrub({name: leaves[key]}).value[name])

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from amplifier_foundation.composed import PACKAGES
 from amplifier_foundation.errors import FoundationError
 from amplifier_foundation.trust_rules import local_folder
-from amplifier_kit.control_files import Use, project_rows
+from amplifier_kit.guard.control_files import Use, project_rows
 
 if TYPE_CHECKING:
     from amplifier_foundation.bundles.layer import Layer

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from amplifier_foundation.errors import FoundationError
-from amplifier_kit.private_files import make_private, replace_file, replace_unmasked
+from amplifier_kit.guard.private_files import make_private, replace_file, replace_unmasked
 
 __all__ = ["FileBusyError", "locked", "make_private", "replace_file", "replace_unmasked", "rewrite_file"]
 

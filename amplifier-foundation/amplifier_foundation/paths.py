@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from amplifier_foundation.errors import FoundationError
-from amplifier_kit.log.location import amplifier_home as kit_home
-from amplifier_kit.log.location import project_slug
+from amplifier_kit.home import amplifier_home as kit_home
+from amplifier_kit.home import project_slug
 
 __all__ = [
     "Home",

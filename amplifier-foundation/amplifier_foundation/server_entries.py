@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from amplifier_kit.redaction import MASK, is_secret_name
+from amplifier_kit.guard.redaction import MASK, is_secret_name
 
 #: Nothing but references, behind the word for a way to authenticate or not.
 _REFERENCES: Final = re.compile(r"(?:(?:Bearer|Basic|Token)\s+)?(?:\$\{[A-Za-z_][A-Za-z0-9_]*\}\s*)*", re.IGNORECASE)

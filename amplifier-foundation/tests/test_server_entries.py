@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from amplifier_foundation.server_entries import without_server_values
-from amplifier_kit.redaction import MASK
+from amplifier_kit.guard.redaction import MASK
 
 
 @pytest.mark.parametrize(

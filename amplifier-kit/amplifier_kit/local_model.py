@@ -71,7 +71,7 @@ def local_model_folder(home: Path) -> Path:
 def find_local_model(home: Path | None = None) -> LocalModel:
     """Look for the parts without importing them; `home` is the user's, by default that of the environment."""
     if home is None:
-        from amplifier_kit.log.location import amplifier_home
+        from amplifier_kit.home import amplifier_home
 
         home = amplifier_home()
     engine = _package_of(ENGINE, home)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from amplifier_core import AmplifierSession
-from amplifier_kit.loop.testing import PlainTool, ScriptedProvider, call, say
+from amplifier_testing.loop.fakes import PlainTool, ScriptedProvider, call, say
 
 LOOPS = ("loop-basic", "loop-streaming", "loop-events")
 

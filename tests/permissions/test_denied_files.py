@@ -10,7 +10,7 @@ import pytest
 from amplifier_core import AmplifierSession
 from amplifier_foundation.paths import Home
 from amplifier_foundation.permissions.permissions import Permissions
-from amplifier_kit.loop.testing import ScriptedProvider, call, say
+from amplifier_testing.loop.fakes import ScriptedProvider, call, say
 
 SECRET = "the-secret-itself"
 DENIED = "secr\u00e9ts"

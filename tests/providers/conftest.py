@@ -19,7 +19,7 @@ from amplifier_core.testing import wait_for
 from amplifier_foundation.paths import Home
 from amplifier_foundation.prepare import Options, prepare, prepare_saved
 from amplifier_foundation.sessions import SessionRuntime, load_session
-from amplifier_kit.llm.testing import (
+from amplifier_testing.llm import (
     AnthropicWire,
     ChatWire,
     GeminiWire,
@@ -31,8 +31,8 @@ from amplifier_kit.llm.testing import (
     Said,
     WireServer,
 )
-from amplifier_kit.llm.testing.pairs import broken_pairs, pairs_in
-from amplifier_kit.llm.testing.rig import KEY
+from amplifier_testing.llm.pairs import broken_pairs, pairs_in
+from amplifier_testing.llm.rig import KEY
 
 _BUNDLE: dict[str, Any] = {
     "bundle": {"name": "wires"},

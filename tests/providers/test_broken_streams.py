@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from amplifier_core.llm_errors import LLMError
-from amplifier_kit.llm.testing import Reply, Said, WireServer
+from amplifier_testing.llm import Reply, Said, WireServer
 
 _CALLS = (("call_1", "read_file", {"file_path": "a.txt"}), ("call_2", "glob", {"pattern": "*.txt"}))
 _FAULTS: dict[str, Callable[[WireServer, Reply], Reply]] = {

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from amplifier_kit.llm.testing import Said
-from amplifier_kit.llm.testing.pairs import broken_pairs, pairs_in
+from amplifier_testing.llm import Said
+from amplifier_testing.llm.pairs import broken_pairs, pairs_in
 
 
 def _anthropic(calls: list[str], results: list[str]) -> dict[str, Any]:

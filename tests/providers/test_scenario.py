@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from amplifier_kit.llm.testing import Said
+from amplifier_testing.llm import Said
 
 # Without the letters in which base64 for URLs differs: some SDKs send that.
 _PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR4nGNgYGAAAAAEAAH2FzhVAAAAAElFTkSuQmCC"

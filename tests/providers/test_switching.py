@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from amplifier_kit.llm.testing import Said
+from amplifier_testing.llm import Said
 
 
 def _turn(number: int) -> tuple[Said, Said]:

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from amplifier_foundation.permissions.session_permissions import SessionPermissions
     from amplifier_foundation.sessions.answered_calls import RecordedAnswers
     from amplifier_foundation.sessions.waiting_calls import WaitingCall, WaitingQuestion
-    from amplifier_kit.policy import Rule
+    from amplifier_kit.guard.policy import Rule
 
 #: Answers that are none, before the question counts as refused.
 _PATIENCE: Final = 3

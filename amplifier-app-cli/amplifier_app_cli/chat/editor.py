@@ -69,8 +69,8 @@ class _Ending(asyncio.SubprocessProtocol):
 
 
 async def _run(command: list[str], folder: str, environ: Mapping[str, str]) -> int | None:
-    from amplifier_kit.processes.launch import open_process_with_protocol
-    from amplifier_kit.processes.programs import find_program
+    from amplifier_kit.guard.processes.launch import open_process_with_protocol
+    from amplifier_kit.guard.processes.programs import find_program
 
     program = await asyncio.to_thread(find_program, command[0], environ.get("PATH"))
     if program is None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from prompt_toolkit.history import FileHistory
 
 from amplifier_app_cli.ui.say import say
-from amplifier_kit.private_files import append, make_private, open_private
+from amplifier_kit.guard.private_files import append, make_private, open_private
 
 
 class ProjectHistory(FileHistory):

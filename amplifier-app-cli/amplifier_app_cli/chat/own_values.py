@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
-from amplifier_kit.redaction import live_values_from_env, live_values_from_keys
+from amplifier_kit.guard.redaction import live_values_from_env, live_values_from_keys
 
 if TYPE_CHECKING:
     from amplifier_foundation.paths import Home

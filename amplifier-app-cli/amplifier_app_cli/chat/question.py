@@ -12,7 +12,7 @@ from amplifier_app_cli.chat.pages import Line
 
 if TYPE_CHECKING:
     from amplifier_foundation.permissions.remembered import MemoryScope
-    from amplifier_kit.policy import Rule
+    from amplifier_kit.guard.policy import Rule
 
 ALLOW: Final = "Allow"
 ALLOW_ALWAYS: Final = "Allow always"

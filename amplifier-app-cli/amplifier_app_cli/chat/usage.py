@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any, Final
 
-from amplifier_kit.usage import as_cost, as_count, usage_fault
+from amplifier_kit.engine.usage import as_cost, as_count, usage_fault
 
 _TOKENS: Final = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
 

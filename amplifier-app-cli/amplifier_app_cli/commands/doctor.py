@@ -342,7 +342,7 @@ def _index(app: App) -> Iterator[Finding]:
 
 
 def _programs(app: App) -> Iterator[Finding]:
-    from amplifier_kit.processes.programs import find_program
+    from amplifier_kit.guard.processes.programs import find_program
 
     uv = _find_uv(app)
     missing = Finding(
@@ -360,7 +360,7 @@ def _programs(app: App) -> Iterator[Finding]:
 
 def _sandbox(app: App, program: str) -> Finding:
     """Try the sandbox: many systems have the program, and do not let it do its work."""
-    from amplifier_kit.sandbox import Sandbox, SandboxSettings
+    from amplifier_kit.guard.sandbox import Sandbox, SandboxSettings
 
     status = Sandbox(SandboxSettings(), app.project, hidden=[app.home.path]).status
     if status.is_active:
@@ -372,7 +372,7 @@ def _sandbox(app: App, program: str) -> Finding:
 
 def _find_uv(app: App) -> str | None:
     """Return where uv is: beside the program as a package, else on the path."""
-    from amplifier_kit.processes.programs import find_program
+    from amplifier_kit.guard.processes.programs import find_program
 
     try:
         from uv import find_uv_bin

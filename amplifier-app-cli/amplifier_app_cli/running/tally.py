@@ -115,7 +115,7 @@ class Tally:
     def _add(self, answer: Mapping[str, Any]) -> None:
         """Count an answer, or that there is none: a question that was refused at once has cost nothing."""
         from amplifier_foundation.budget.spending import Spent
-        from amplifier_kit.usage import as_count
+        from amplifier_kit.engine.usage import as_count
 
         spent, usage = Spent.of_response(answer), answer.get("usage")
         self._counted += spent.calls

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from amplifier_kit.printable import is_unseen
+from amplifier_kit.guard.invisible_characters import is_unseen
 
 #: Escape sequences, control characters, and the marks that reverse the direction of what follows.
 _CONTROL = re.compile(

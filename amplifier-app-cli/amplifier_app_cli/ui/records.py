@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
-from amplifier_kit.printable import printable_json
+from amplifier_kit.guard.invisible_characters import printable_json
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 

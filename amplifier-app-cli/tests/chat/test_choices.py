@@ -2,7 +2,7 @@
 
 from amplifier_app_cli.chat.choices import Choices, explanation, keys
 from amplifier_app_cli.chat.question import Question
-from amplifier_kit.policy import Rule
+from amplifier_kit.guard.policy import Rule
 
 
 def _question(command: str = "make test") -> Question:

@@ -14,7 +14,7 @@ from amplifier_app_cli.chat.own_values import OwnValues
 from amplifier_core import AmplifierSession, HookResult
 from amplifier_foundation.permissions.session_permissions import SessionPermissions
 from amplifier_foundation.prepared import Prepared
-from amplifier_kit.redaction import Redactor
+from amplifier_kit.guard.redaction import Redactor
 from amplifier_module_tool_filesystem._write import WriteFile
 
 

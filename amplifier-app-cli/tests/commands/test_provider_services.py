@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from amplifier_app_cli.known_providers import KNOWN
-from amplifier_kit.llm.testing import ModelServer, Reply
-from amplifier_kit.llm.testing.service import Service
+from amplifier_testing.llm import ModelServer, Reply
+from amplifier_testing.llm.service import Service
 
 Amplifier = Callable[..., subprocess.CompletedProcess[str]]
 

@@ -14,7 +14,7 @@ from typing import Any
 import pexpect
 import pytest
 
-from amplifier_kit.pairing import check_pairing
+from amplifier_kit.engine.pairing import check_pairing
 
 Amplifier = Callable[..., subprocess.CompletedProcess[str]]
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from amplifier_kit.llm.testing import Reply
-from amplifier_kit.llm.testing.server import ModelServer
+from amplifier_testing.llm import Reply
+from amplifier_testing.llm.server import ModelServer
 
 Amplifier = Callable[..., subprocess.CompletedProcess[str]]
 Scripted = Callable[..., str]

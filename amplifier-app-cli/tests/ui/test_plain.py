@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amplifier_app_cli.ui.plain import on_one_line, plain, visible
-from amplifier_kit.printable import printable_json
+from amplifier_kit.guard.invisible_characters import printable_json
 
 
 @pytest.mark.parametrize(

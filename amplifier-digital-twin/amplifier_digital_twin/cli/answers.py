@@ -8,7 +8,7 @@ import re
 import sys
 from typing import Any, Final
 
-from amplifier_kit.printable import printable_json
+from amplifier_kit.guard.invisible_characters import printable_json
 
 #: Escape sequences and control characters: what a universe says must not steer the terminal.
 _CONTROL: Final = re.compile(

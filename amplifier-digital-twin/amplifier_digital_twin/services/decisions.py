@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from amplifier_digital_twin.errors import TwinError
-from amplifier_kit.private_files import masked, open_private
+from amplifier_kit.guard.private_files import masked, open_private
 
 Verdict = Literal["allow", "refuse", "rewrite", "error"]
 

@@ -24,12 +24,12 @@ def run_git(
 ) -> bytes:
     """Return what git writes; raise TwinError (`git_failed`) with its own words when it ends with another code.
 
-    `environment` is the whole of it, made by `amplifier_kit.git`; without one, git knows no repository but one that
-    the arguments name. A git that lies in a folder of `outside` is not run.
+    `environment` is the whole of it, made by `amplifier_kit.guard.git`; without one, git knows no repository
+    but one that the arguments name. A git that lies in a folder of `outside` is not run.
     """
     import subprocess
 
-    from amplifier_kit.git import GitMissingError, find_git, read_command, read_environment
+    from amplifier_kit.guard.git import GitMissingError, find_git, read_command, read_environment
 
     try:
         done = subprocess.run(

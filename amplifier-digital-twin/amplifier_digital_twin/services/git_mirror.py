@@ -257,7 +257,7 @@ def _removal(folder: Path) -> Callable[[], None]:
 
 async def _start(arguments: Sequence[str], stdin: BinaryIO) -> Process:
     """Start git; a caller that is cancelled meanwhile leaves none behind."""
-    from amplifier_kit.git import read_command, read_environment
+    from amplifier_kit.guard.git import read_command, read_environment
 
     starting = asyncio.ensure_future(
         asyncio.create_subprocess_exec(

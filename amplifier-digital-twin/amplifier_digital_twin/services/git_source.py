@@ -13,8 +13,8 @@ from amplifier_digital_twin.services.git_command import run_git
 from amplifier_digital_twin.value import Value
 
 if TYPE_CHECKING:
-    from amplifier_kit.git import Repository
-    from amplifier_kit.git.settings import RepositorySettings
+    from amplifier_kit.guard.git import Repository
+    from amplifier_kit.guard.git.settings import RepositorySettings
 
 _HEX: Final = re.compile(r"[0-9a-f]{7,64}")
 _BRANCHES: Final = "refs/heads/"
@@ -38,7 +38,7 @@ class GitSource(Value):
     common_dir: Path
     is_bare: bool
     object_format: str
-    #: The same as `amplifier_kit.git` found it.
+    #: The same as `amplifier_kit.guard.git` found it.
     repository: Repository
     #: The repository's own settings, as words: none of them takes effect.
     settings: Mapping[str, str]
@@ -48,7 +48,7 @@ class GitSource(Value):
         """Find the repository whose working tree is exactly `path`; raise TwinError (`repository_invalid`)."""
         if not path.is_dir():
             raise _invalid(path, "is no folder")
-        from amplifier_kit.git import UnsafeRepositoryError, bare_repository, find_repository
+        from amplifier_kit.guard.git import UnsafeRepositoryError, bare_repository, find_repository
 
         try:
             # A bare repository is one that the profile names itself, never one that is only found.
@@ -76,7 +76,7 @@ class GitSource(Value):
 
     def ask(self, *arguments: str, accepted: tuple[int, ...] = (0,), stdin: bytes = b"") -> str:
         """Return what git says of the repository; only for commands that read. No setting of it takes effect."""
-        from amplifier_kit.git import PrivateGitDir, UnsafeRepositoryError, find_git
+        from amplifier_kit.guard.git import PrivateGitDir, UnsafeRepositoryError, find_git
 
         try:
             # The profile names the repository, so it may borrow objects from others as it does for its owner.
@@ -146,8 +146,8 @@ class GitSource(Value):
 
 
 def _settings(found: Repository) -> RepositorySettings:
-    from amplifier_kit.git import GitMissingError, find_git
-    from amplifier_kit.git.settings import read_repository_settings
+    from amplifier_kit.guard.git import GitMissingError, find_git
+    from amplifier_kit.guard.git.settings import read_repository_settings
 
     try:
         return read_repository_settings(

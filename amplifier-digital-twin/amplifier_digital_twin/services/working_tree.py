@@ -65,7 +65,7 @@ class WorkingTree:
 
     def _git(self, *arguments: str | Path, stdin: bytes = b"") -> bytes:
         """Read the source's index with the store's settings, so that no program the source names is ever run."""
-        from amplifier_kit.git import read_environment
+        from amplifier_kit.guard.git import read_environment
 
         root = str(self.source.path)
         environment = read_environment(git_dir=str(self.store), work_tree=root, outside=[root]) | {
@@ -113,7 +113,7 @@ class WorkingTree:
         return {path for path, value in zip(said[::3], said[2::3], strict=False) if value not in _NO_FILTER}
 
     def _untracked(self) -> set[bytes]:
-        from amplifier_kit.git import find_git, read_user_settings
+        from amplifier_kit.guard.git import find_git, read_user_settings
 
         own = self.source.common_dir / "info" / "exclude"
         extra = [f"--exclude-from={own}"] if own.is_file() else []

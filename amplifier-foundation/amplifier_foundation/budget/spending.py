@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any, Final, NamedTuple
 
-from amplifier_kit.usage import as_cost, as_count, usage_fault
+from amplifier_kit.engine.usage import as_cost, as_count, usage_fault
 
 logger = logging.getLogger(__name__)
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from amplifier_foundation.permissions.known_tools import known_action, named_details
 from amplifier_foundation.permissions.permissions import Judgement, Permissions
-from amplifier_kit.policy import Rule, facts
+from amplifier_kit.guard.policy import Rule, facts
 
 
 class Explanation(NamedTuple):
@@ -68,8 +68,8 @@ def _unknown(permissions: Permissions, action: str, details: Mapping[str, Any]) 
 
 def _refused_by_tool(permissions: Permissions, action: str, details: Mapping[str, Any]) -> Iterator[str]:
     """Say of addresses that no rule opens that the tool itself refuses them."""
-    from amplifier_kit.net.addresses import is_public
-    from amplifier_kit.net.hosts import is_address
+    from amplifier_kit.guard.network.addresses import is_public
+    from amplifier_kit.guard.network.hosts import is_address
 
     known = facts(known_action(action, details), named_details(action, details), permissions.project)
     for host in known.hosts if known.action == "network.fetch" else ():

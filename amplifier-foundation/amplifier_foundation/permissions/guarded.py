@@ -10,11 +10,11 @@ from typing import Any, Final
 from amplifier_foundation.paths import Home
 from amplifier_foundation.permissions.known_tools import KNOWN_TOOLS
 from amplifier_foundation.permissions.places import policy_files
-from amplifier_kit.control_files import IN_HOME, Use, git_folders_of, git_patterns, project_rows
-from amplifier_kit.policy import Facts, Rule
-from amplifier_kit.policy.git_words import git_command
-from amplifier_kit.policy.glob import escaped
-from amplifier_kit.policy.segment import HOLE
+from amplifier_kit.guard.control_files import IN_HOME, Use, git_folders_of, git_patterns, project_rows
+from amplifier_kit.guard.policy import Facts, Rule
+from amplifier_kit.guard.policy.git_words import git_command
+from amplifier_kit.guard.policy.glob import escaped
+from amplifier_kit.guard.policy.segment import HOLE
 
 _WRITE: Final = "filesystem.write"
 _READ: Final = "filesystem.read"
@@ -172,9 +172,9 @@ def _unquoted(uri: str) -> str:
 
 
 def _place(text: str, base: Path, written: dict[Path, None], spelled: set[Path]) -> None:
-    from amplifier_kit.policy.places import PlaceError
-    from amplifier_kit.policy.places import resolved as resolve
-    from amplifier_kit.policy.places import spelled as spell
+    from amplifier_kit.guard.policy.places import PlaceError
+    from amplifier_kit.guard.policy.places import resolved as resolve
+    from amplifier_kit.guard.policy.places import spelled as spell
 
     try:
         path, as_written = resolve(text, base), spell(text, base)

@@ -19,9 +19,9 @@ from amplifier_foundation.permissions.policy_file import (
     rules_of_bundle,
     with_readable,
 )
-from amplifier_kit.policy import Decision, Facts, Problem, Rule, RuleSet, Verdict, facts, suggest
-from amplifier_kit.policy.glob import compiled
-from amplifier_kit.policy.rules import UNCOVERED
+from amplifier_kit.guard.policy import Decision, Facts, Problem, Rule, RuleSet, Verdict, facts, suggest
+from amplifier_kit.guard.policy.glob import compiled
+from amplifier_kit.guard.policy.rules import UNCOVERED
 
 #: How strict a verdict is; no verdict is a denial.
 STRICTNESS: Final[Mapping[Verdict | None, int]] = {"allow": 0, "ask": 1, "deny": 2, None: 2}
@@ -182,7 +182,7 @@ class Permissions:
 
     def hidden(self, tool: str) -> Callable[[str], bool] | None:
         """Return what tells which places a tool that looks at many must leave out; None when there are none."""
-        from amplifier_kit.policy.hidden import hidden_places
+        from amplifier_kit.guard.policy.hidden import hidden_places
 
         # Those that ship hide nothing: what they ask about is asked when a tool looks at the place itself.
         written = [source for source in self.sources if source.scope != "default"]

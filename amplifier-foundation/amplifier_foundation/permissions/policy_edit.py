@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 from amplifier_foundation.documents import Document, parse_document
 from amplifier_foundation.errors import DocumentError, FoundationError
 from amplifier_foundation.files import locked, make_private, rewrite_file
-from amplifier_kit.regular_file import read_regular
+from amplifier_kit.guard.regular_file import read_regular
 
 if TYPE_CHECKING:
-    from amplifier_kit.policy import Example, Rule
+    from amplifier_kit.guard.policy import Example, Rule
 
 _BOM = b"\xef\xbb\xbf"
 
@@ -42,7 +42,7 @@ def append_rules(path: Path, entries: list[dict[str, Any]]) -> bool:
     A file that does not exist is made, for its owner alone. Raises PolicyFileError, also for an entry with a secret.
     """
     from amplifier_foundation.settings.splice import set_in
-    from amplifier_kit.redaction import process_redactor
+    from amplifier_kit.guard.redaction import process_redactor
 
     if any(process_redactor().scrub(entry).value != entry for entry in entries):
         raise PolicyFileError(f"{path}: a rule that holds a secret is not kept: use a pattern that leaves it out")

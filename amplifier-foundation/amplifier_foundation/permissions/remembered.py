@@ -12,7 +12,7 @@ from amplifier_foundation.paths import Home
 from amplifier_foundation.permissions.places import LOCAL_POLICY_FILE, POLICY_FILE
 from amplifier_foundation.permissions.policy_edit import append_rules, remove_rule, rule_entry
 from amplifier_foundation.permissions.policy_file import read_policy_file
-from amplifier_kit.policy import Rule
+from amplifier_kit.guard.policy import Rule
 
 if TYPE_CHECKING:
     from amplifier_foundation.trust import Trust
@@ -157,7 +157,7 @@ class RememberedRules:
 
 def scoped(rule: Rule, scope: str, project: Path) -> Rule:
     """Return a rule as it must be written in a scope to mean the same: the user's rules are not about one project."""
-    from amplifier_kit.policy.glob import escaped
+    from amplifier_kit.guard.policy.glob import escaped
 
     if scope != "user" or rule.path is None or rule.path.startswith(("/", "~")):
         return rule
@@ -183,7 +183,7 @@ def _said(rule: Rule) -> tuple[Any, ...]:
 
 
 def _is_entry_of(entry: Any, remembered: RememberedRule) -> bool:
-    from amplifier_kit.policy import parse_rules
+    from amplifier_kit.guard.policy import parse_rules
 
     rules, problems = parse_rules([entry], lambda index, key: "")
     return not problems and _id(remembered.file, rules[0]) == remembered.id

@@ -14,7 +14,7 @@ from amplifier_foundation.permissions.remembered import MemoryScope, RememberedR
 if TYPE_CHECKING:
     from amplifier_foundation.given_trust import GivenTrust
     from amplifier_foundation.prepared import Prepared
-    from amplifier_kit.policy import Problem, Rule
+    from amplifier_kit.guard.policy import Problem, Rule
 
 
 #: A file of a bundle, as tools take it; other names that begin so are files of the project.

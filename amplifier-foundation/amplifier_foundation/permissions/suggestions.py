@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from amplifier_foundation.permissions.past import PastAction, counted
 from amplifier_foundation.permissions.permissions import Permissions
-from amplifier_kit.policy import Rule
+from amplifier_kit.guard.policy import Rule
 
 #: So many files of one folder that were granted one by one make a rule for the folder.
 _FILES_OF_FOLDER: Final = 3

@@ -38,7 +38,7 @@ def repository_root(project: Path) -> Path:
 
 def _folders(project: Path) -> list[Path]:
     """Return the project and the folders above it, up to the one with `.git`."""
-    from amplifier_kit.processes.programs import holds_home
+    from amplifier_kit.guard.processes.programs import holds_home
 
     folders = [project]
     for folder in (project, *project.parents):

@@ -86,7 +86,7 @@ async def run_answered(coordinator: Any, waiting: WaitingCalls, calls: Sequence[
 
 
 async def _ran(coordinator: Any, call: WaitingCall) -> str:
-    from amplifier_kit.loop import Call, run_calls
+    from amplifier_kit.engine.loop import Call, run_calls
 
     await _tell_answers(coordinator, call)
     if call.answer == "deny":

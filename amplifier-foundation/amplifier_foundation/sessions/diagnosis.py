@@ -17,7 +17,7 @@ from amplifier_foundation.sessions.history import (
     store_history,
 )
 from amplifier_foundation.sessions.turns import turn_boundaries
-from amplifier_kit.pairing import Repair, check_pairing, tool_call_ids
+from amplifier_kit.engine.pairing import Repair, check_pairing, tool_call_ids
 
 __all__ = ["Diagnosis", "Mended", "diagnose", "repair", "rewind"]
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from amplifier_foundation.errors import FoundationError
 from amplifier_foundation.sessions.turns import message_text, turn_boundaries
-from amplifier_kit.pairing import is_tool_result, tool_call_ids
+from amplifier_kit.engine.pairing import is_tool_result, tool_call_ids
 
 if TYPE_CHECKING:
     from amplifier_kit.log import LogLine, TornLine

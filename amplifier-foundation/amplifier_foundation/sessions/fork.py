@@ -24,8 +24,8 @@ from amplifier_foundation.sessions.history import LEDGER, TRANSCRIPT, History, l
 from amplifier_foundation.sessions.metadata import Metadata, default_scrub, load_metadata
 from amplifier_foundation.sessions.recovery import recover
 from amplifier_foundation.sessions.turns import Orphans, count_turns, end_of_turn, settle_orphans
-from amplifier_kit.pairing import check_pairing, tool_call_ids
-from amplifier_kit.private_files import append, open_private
+from amplifier_kit.engine.pairing import check_pairing, tool_call_ids
+from amplifier_kit.guard.private_files import append, open_private
 
 __all__ = ["ForkError", "ForkPreview", "Forked", "fork_session", "list_forks", "preview_fork"]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
 from amplifier_foundation.errors import FoundationError
-from amplifier_kit.pairing import Repair, repair_pairing
+from amplifier_kit.engine.pairing import Repair, repair_pairing
 
 __all__ = [
     "CLOSING_TEXT",
@@ -140,7 +140,7 @@ def closing_message() -> Message:
 
 def history_line(message: Mapping[str, Any]) -> bytes:
     """Return a message as its line of a transcript, without the end of it."""
-    from amplifier_kit.context.transcript import sanitized
+    from amplifier_kit.engine.context.transcript import sanitized
 
     return json.dumps(sanitized(message), ensure_ascii=False).encode("utf-8", "replace")
 

@@ -20,7 +20,7 @@ from amplifier_foundation.server_entries import without_server_values
 from amplifier_foundation.sessions.metadata import update_metadata
 from amplifier_foundation.sessions.transcript import Transcript
 from amplifier_foundation.sessions.usage import Usage
-from amplifier_kit.redaction import Redactor
+from amplifier_kit.guard.redaction import Redactor
 
 logger = logging.getLogger(__name__)
 
@@ -188,7 +188,7 @@ class SessionKeeper:
 def shown_prompt(prompt: str) -> str:
     """Return the beginning of a prompt in one line, for lists of sessions; of what a child was told, its task."""
     if prompt.startswith("["):
-        from amplifier_kit.delegation.inherited import without_context
+        from amplifier_kit.engine.delegation.inherited import without_context
 
         prompt = without_context(prompt)
     return " ".join(prompt.split())[:_PROMPT_SHOWN]

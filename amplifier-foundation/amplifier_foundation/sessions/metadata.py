@@ -140,7 +140,7 @@ def update_metadata(
 
 def default_scrub() -> Scrub:
     """Return the masking for writers that know no secrets of their own: by key, by pattern, and by environment."""
-    from amplifier_kit.redaction import Redactor, known_secrets, live_values_from_env, process_redactor
+    from amplifier_kit.guard.redaction import Redactor, known_secrets, live_values_from_env, process_redactor
 
     process_redactor()  # so that all its secrets are known
     redactor = Redactor((*live_values_from_env(os.environ), *known_secrets()))

@@ -15,7 +15,7 @@ from amplifier_foundation.sessions.metadata import load_metadata
 from amplifier_foundation.sessions.recovery import recover
 from amplifier_foundation.sessions.turns import count_turns, message_text, starts_turn
 from amplifier_foundation.sessions.usage import used_by_log
-from amplifier_kit.pairing import tool_call_ids
+from amplifier_kit.engine.pairing import tool_call_ids
 
 Message = dict[str, Any]
 

@@ -42,8 +42,8 @@ from amplifier_foundation.sessions.taking_up import add_what_is_missing, cost_be
 from amplifier_foundation.sessions.turn_end import TurnEnd
 from amplifier_foundation.sessions.waiting_calls import WaitingCall, WaitingCalls
 from amplifier_foundation.spawn.switched import Mounted
+from amplifier_kit.guard.redaction import Redactor
 from amplifier_kit.log import SessionLog
-from amplifier_kit.redaction import Redactor
 
 if TYPE_CHECKING:
     from amplifier_foundation.permissions.session_permissions import SessionPermissions

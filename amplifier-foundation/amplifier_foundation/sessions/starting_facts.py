@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from amplifier_foundation.prepared import Prepared
 from amplifier_foundation.sessions.plan_facts import provider_and_model
 from amplifier_foundation.sessions.usage import Usage
-from amplifier_kit.redaction import known_secrets, live_values_from_env, live_values_from_plan, remember_secrets
+from amplifier_kit.guard.redaction import known_secrets, live_values_from_env, live_values_from_plan, remember_secrets
 
 if TYPE_CHECKING:
     from amplifier_foundation.sessions.resume import SavedSession

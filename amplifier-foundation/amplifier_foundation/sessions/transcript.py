@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from amplifier_foundation.files import replace_file
-from amplifier_kit.private_files import masked, open_private
+from amplifier_kit.guard.private_files import masked, open_private
 
 __all__ = ["Transcript"]
 
@@ -142,7 +142,7 @@ class Transcript:
             os.replace(fresh, target)
 
     def _line(self, message: Message) -> bytes:
-        from amplifier_kit.context.transcript import sanitized
+        from amplifier_kit.engine.context.transcript import sanitized
 
         text = json.dumps(self._scrub(sanitized(message)), ensure_ascii=False, default=str)
         return text.encode("utf-8", "replace") + b"\n"

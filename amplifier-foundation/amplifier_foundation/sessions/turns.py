@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal, get_args
 
 from amplifier_foundation.errors import FoundationError
-from amplifier_kit.pairing import Violation, check_pairing, repair_pairing, tool_call_ids
+from amplifier_kit.engine.pairing import Violation, check_pairing, repair_pairing, tool_call_ids
 
 __all__ = [
     "OrphanedCallsError",

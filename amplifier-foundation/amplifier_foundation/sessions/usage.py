@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from amplifier_core.events import LLM_RESPONSE
-from amplifier_kit.usage import as_cost, as_count, usage_fault
+from amplifier_kit.engine.usage import as_cost, as_count, usage_fault
 
 _TOKENS: Final = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
 _COST: Final = "cost_usd"

@@ -19,7 +19,7 @@ from amplifier_foundation.settings.keys import KeyStore
 from amplifier_foundation.settings.places import Key, find, is_module_list, parts_of, position
 from amplifier_foundation.settings.secrets import clear_secrets, variable_name
 from amplifier_foundation.settings.splice import CannotSplice, set_in, unset_in
-from amplifier_kit.regular_file import read_regular
+from amplifier_kit.guard.regular_file import read_regular
 
 #: Settings in which variables are put in place, so that a secret can be referred to.
 _EXPANDED = (("config", "providers"), ("modules",), ("overrides",))

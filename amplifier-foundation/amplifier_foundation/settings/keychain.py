@@ -81,7 +81,7 @@ class Keychain:
 
 def _without_secrets(error: Exception, secret: str | None) -> str:
     """Return the first line of what a backend says, in which anything may stand."""
-    from amplifier_kit.redaction import Redactor
+    from amplifier_kit.guard.redaction import Redactor
 
     text = str(error).partition("\n")[0]
     if secret:

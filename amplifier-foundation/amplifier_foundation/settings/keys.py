@@ -77,14 +77,14 @@ class KeyStore:
 
     def _remember(self, found: Mapping[str, str]) -> None:
         """Let no file of this process hold one of them, and no command be given one."""
-        from amplifier_kit.redaction import live_values_from_keys, remember_keys, remember_secrets
+        from amplifier_kit.guard.redaction import live_values_from_keys, remember_keys, remember_secrets
 
         remember_keys(found)
         remember_secrets(live_values_from_keys(found))
 
     def values_in_file(self) -> tuple[str, ...]:
         """Return what must be in no other file; none when the file cannot be read. The keyring is not asked."""
-        from amplifier_kit.redaction import live_values_from_keys
+        from amplifier_kit.guard.redaction import live_values_from_keys
 
         try:
             kept = self._kept()

@@ -33,7 +33,7 @@ def clear_secrets(data: Any) -> Iterator[ClearSecret]:
 
 def masked(parts: tuple[str, ...], value: Any) -> Any:
     """Return the value as it may be shown: with a mask in place of every secret in clear."""
-    from amplifier_kit.redaction import MASK
+    from amplifier_kit.guard.redaction import MASK
 
     around: str | None = None
     for part in parts:
@@ -70,7 +70,7 @@ def _in_value(
 
 def _secret_name(key: str, around: str | None, item: Any = None) -> str | None:
     """Return the name that makes what stands under this key a secret, None when none does."""
-    from amplifier_kit.redaction import is_secret_name
+    from amplifier_kit.guard.redaction import is_secret_name
 
     if is_secret_name(key):
         return key
@@ -81,9 +81,9 @@ def _secret_name(key: str, around: str | None, item: Any = None) -> str | None:
 
 def _is_secret(name: str | None, value: str | int | float) -> bool | None:
     """Return True for a secret, False for a text with a secret in it, None for neither."""
-    from amplifier_kit.redaction import MASK, live_values_from_plan
-    from amplifier_kit.redaction.names import may_be_secret
-    from amplifier_kit.redaction.shapes import mask_shapes
+    from amplifier_kit.guard.redaction import MASK, live_values_from_plan
+    from amplifier_kit.guard.redaction.names import may_be_secret
+    from amplifier_kit.guard.redaction.shapes import mask_shapes
 
     if not isinstance(value, str):
         return True if name is not None and may_be_secret(name, value) else None

@@ -17,7 +17,7 @@ from amplifier_foundation.settings.errors import SettingsError
 from amplifier_foundation.settings.places import Key, find, is_united, leaves, parts_of
 from amplifier_foundation.settings.scopes import SCOPES, Scope, scope_file
 from amplifier_foundation.settings.variables import Expanded, expand
-from amplifier_kit.regular_file import read_regular
+from amplifier_kit.guard.regular_file import read_regular
 
 #: What settings that the program was given for this run, and that stand in no file, are called.
 GIVEN = "given"

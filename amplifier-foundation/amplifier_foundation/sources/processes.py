@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from amplifier_foundation.errors import FoundationError
-from amplifier_kit.processes.launch import PIPE, STDOUT, open_process
-from amplifier_kit.processes.programs import find_program
+from amplifier_kit.guard.processes.launch import PIPE, STDOUT, open_process
+from amplifier_kit.guard.processes.programs import find_program
 
 if TYPE_CHECKING:
-    from amplifier_kit.processes.launch import Process
+    from amplifier_kit.guard.processes.launch import Process
 
 #: More than this much output is not kept; what came last is, because that is where the reason of a failure stands.
 OUTPUT_LIMIT: Final = 256 * 1024
@@ -51,7 +51,7 @@ async def run_command(
     killed, and gone before this returns. Raises OSError when the program cannot be started.
 
     A program that is named without its path is looked for on PATH, outside of the project. It runs in the root folder,
-    where no settings lie that somebody planted; another folder needs a reason (`amplifier_kit.processes.launch`).
+    where no settings lie that somebody planted; another folder needs a reason (`amplifier_kit.guard.processes.launch`).
     """
     from amplifier_foundation.sources.threads import in_thread
 

@@ -19,8 +19,8 @@ from amplifier_foundation.spawn.cost import cost_since, total_cost
 from amplifier_foundation.spawn.errors import ChildBusyError, ChildError, ChildFailedError, ChildRefusedError
 from amplifier_foundation.spawn.origin import OnChildEvent, Origin
 from amplifier_foundation.spawn.stored import Result, keep_result
+from amplifier_kit.engine.loop.waiting import Expired, bounded, run_to_end
 from amplifier_kit.log import SessionLogBusy
-from amplifier_kit.loop.waiting import Expired, bounded, run_to_end
 
 if TYPE_CHECKING:
     from amplifier_core.cancellation import CancellationToken

@@ -23,7 +23,7 @@ from amplifier_foundation.spawn.recovered import FROM_CHILD
 from amplifier_foundation.spawn.request import SELF, SpawnRequest
 from amplifier_foundation.spawn.roster import Roster
 from amplifier_foundation.spawn.stored import Result, keep_result, stored_result, task_hash
-from amplifier_kit.dispatches import call_in_progress
+from amplifier_kit.engine.tool_dispatch import call_in_progress
 
 if TYPE_CHECKING:
     from amplifier_foundation.prepared import Prepared

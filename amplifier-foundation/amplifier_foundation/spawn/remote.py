@@ -23,9 +23,9 @@ from amplifier_foundation.spawn.job import environment_for, write_job
 from amplifier_foundation.spawn.left_log import end_left_log
 from amplifier_foundation.spawn.origin import ChildFacts, Origin
 from amplifier_foundation.spawn.stored import Result
-from amplifier_kit.loop.waiting import drop, run_to_end
-from amplifier_kit.processes import Order, Output, Running, StartError, start
-from amplifier_kit.processes.socket_folder import make_socket_folder
+from amplifier_kit.engine.loop.waiting import drop, run_to_end
+from amplifier_kit.guard.processes import Order, Output, Running, StartError, start
+from amplifier_kit.guard.processes.socket_folder import make_socket_folder
 
 if TYPE_CHECKING:
     from amplifier_foundation.budget import SessionBudget

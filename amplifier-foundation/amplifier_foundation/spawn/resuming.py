@@ -17,8 +17,8 @@ from amplifier_foundation.spawn.errors import ChildUnknownError
 from amplifier_foundation.spawn.ids import is_plain
 from amplifier_foundation.spawn.plan import tighten
 from amplifier_foundation.spawn.stored import Result, end_of, last_result
-from amplifier_kit.delegation.inherited import without_context
-from amplifier_kit.pairing import tool_call_ids
+from amplifier_kit.engine.delegation.inherited import without_context
+from amplifier_kit.engine.pairing import tool_call_ids
 
 _GO_ON: Final = (
     "You were interrupted before you were done. What you have found and done so far is above; go on from there, and do "

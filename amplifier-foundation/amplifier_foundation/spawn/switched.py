@@ -87,7 +87,7 @@ class Switched:
 
 def answering(coordinator: Any) -> dict[str, str] | None:
     """Return the provider that answers now, by its name, with its model where it tells one; None without any."""
-    from amplifier_kit.loop.request import choose_provider
+    from amplifier_kit.engine.loop.request import choose_provider
 
     providers = coordinator.get("providers")
     if not providers:

@@ -76,7 +76,7 @@ def _entries(rules: Any) -> list[Any]:
 def _restricts(entry: Any) -> bool:
     """Tell whether an entry allows nothing."""
     from amplifier_foundation.permissions.published import translated
-    from amplifier_kit.policy import parse_rules
+    from amplifier_kit.guard.policy import parse_rules
 
     rules, _ = parse_rules(translated(entry), lambda index, key: "")
     return all(rule.verdict != "allow" for rule in rules)

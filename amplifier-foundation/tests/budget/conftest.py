@@ -10,7 +10,7 @@ import pytest
 
 from amplifier_foundation.prepared import Prepared
 from amplifier_foundation.sessions import SessionRuntime
-from amplifier_kit.llm.testing.server import ModelServer
+from amplifier_testing.llm.server import ModelServer
 
 
 @pytest.fixture

@@ -15,9 +15,9 @@ from amplifier_core.llm_errors import StreamError
 from amplifier_foundation.log import read_log
 from amplifier_foundation.sessions import SessionRuntime
 from amplifier_kit.llm import BudgetExhaustedError
-from amplifier_kit.llm.testing import ChatWire, Reply, Said
-from amplifier_kit.llm.testing.rig import ask
-from amplifier_kit.llm.testing.server import ModelServer
+from amplifier_testing.llm import ChatWire, Reply, Said
+from amplifier_testing.llm.rig import ask
+from amplifier_testing.llm.server import ModelServer
 
 OpenSession = Callable[..., SessionRuntime]
 WIRE = ChatWire()

@@ -27,7 +27,7 @@ from amplifier_foundation.permissions.session_permissions import SessionPermissi
 from amplifier_foundation.prepared import Prepared
 from amplifier_foundation.sessions.approvers import Approver, Approvers
 from amplifier_foundation.trust import TrustStore
-from amplifier_kit.policy import Rule
+from amplifier_kit.guard.policy import Rule
 
 _ME = pwd.getpwuid(os.getuid()).pw_name
 _MAKE = {"tool_name": "bash", "tool_input": {"command": "make"}}

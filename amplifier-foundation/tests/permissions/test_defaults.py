@@ -10,7 +10,7 @@ import pytest
 
 from amplifier_foundation.permissions.permissions import Permissions
 from amplifier_foundation.permissions.policy_file import default_rules
-from amplifier_kit.policy import check_examples
+from amplifier_kit.guard.policy import check_examples
 
 Load = Callable[..., Permissions]
 

@@ -10,7 +10,7 @@ import pytest
 from amplifier_foundation.paths import Home
 from amplifier_foundation.permissions.permissions import Permissions
 from amplifier_foundation.trust import TrustStore
-from amplifier_kit.policy import Rule
+from amplifier_kit.guard.policy import Rule
 
 Load = Callable[..., Permissions]
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from amplifier_foundation.documents import parse_document
 from amplifier_foundation.permissions.policy_edit import PolicyFileError, append_rules, remove_rule, rule_entry
-from amplifier_kit.policy import Rule, parse_rules
-from amplifier_kit.policy.slips import slip_in
+from amplifier_kit.guard.policy import Rule, parse_rules
+from amplifier_kit.guard.policy.slips import slip_in
 
 _ENTRY = {"action": "process.exec", "command": "make test", "verdict": "allow"}
 _FILE = """\

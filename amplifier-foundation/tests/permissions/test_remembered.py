@@ -12,7 +12,7 @@ from amplifier_foundation.paths import Home
 from amplifier_foundation.permissions.permissions import Permissions
 from amplifier_foundation.permissions.remembered import RememberedRules, RememberError, RuleNotFoundError
 from amplifier_foundation.trust import TrustStore
-from amplifier_kit.policy import Rule
+from amplifier_kit.guard.policy import Rule
 
 _MAKE = Rule("allow", action="process.exec", command="make test")
 _FILE = Rule("allow", action="filesystem.write", path="src/a.py")

@@ -14,7 +14,7 @@ from amplifier_foundation.permissions.remembered import RememberedRules, Remembe
 from amplifier_foundation.permissions.session_permissions import SessionPermissions
 from amplifier_foundation.prepared import Prepared
 from amplifier_foundation.trust import TrustStore
-from amplifier_kit.policy import Rule
+from amplifier_kit.guard.policy import Rule
 
 _MAKE: tuple[str, dict[str, Any]] = ("process.exec", {"tool_name": "bash", "tool_input": {"command": "make"}})
 _ALLOW = "rules: [{verdict: allow, command: make}]\n"

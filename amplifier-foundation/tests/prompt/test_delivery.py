@@ -13,7 +13,7 @@ from amplifier_core.message_models import ChatRequest, Message
 from amplifier_foundation.prepared import Prepared
 from amplifier_foundation.prompt.delivery import SystemPromptMissingError
 from amplifier_foundation.sessions import SessionRuntime, load_session
-from amplifier_kit.loop.testing import ListContext, ScriptedProvider, call, say
+from amplifier_testing.loop.fakes import ListContext, ScriptedProvider, call, say
 
 INSTRUCTION = "You are the reviewer."
 

@@ -13,7 +13,7 @@ import pytest
 
 from amplifier_core.testing import MockCoordinator
 from amplifier_foundation.prompt import MentionResolver, SystemPrompt, UserInput
-from amplifier_kit.context import BaseContext, ContextSettings
+from amplifier_kit.engine.context import BaseContext, ContextSettings
 
 
 class Told:

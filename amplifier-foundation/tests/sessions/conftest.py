@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from amplifier_core import AmplifierSession
-from amplifier_kit.context.transcript import sanitized
+from amplifier_kit.engine.context.transcript import sanitized
 from amplifier_kit.log import SessionLog
-from amplifier_kit.loop.testing import PlainTool
+from amplifier_testing.loop.fakes import PlainTool
 
 Message = dict[str, Any]
 

@@ -17,7 +17,7 @@ from amplifier_foundation.log import read_log
 from amplifier_foundation.permissions.answered_by import note_answer
 from amplifier_foundation.prepared import Prepared
 from amplifier_foundation.sessions import SessionRuntime
-from amplifier_kit.loop.testing import PlainTool
+from amplifier_testing.loop.fakes import PlainTool
 
 _ME = {"kind": "person", "user": "me", "via": "test"}
 _MAKE = {"id": "c1", "name": "run", "arguments": {"command": "make"}}

@@ -14,8 +14,8 @@ from amplifier_foundation.sessions.event_cut import EventNotFoundError, place_me
 from amplifier_foundation.sessions.fork import ForkError, fork_session, list_forks, preview_fork
 from amplifier_foundation.sessions.history import load_history
 from amplifier_foundation.sessions.turns import OrphanedCallsError, TurnRangeError, count_turns
+from amplifier_kit.engine.pairing import check_pairing
 from amplifier_kit.log import SessionLog, prune_rotated, read_log, verify_log
-from amplifier_kit.pairing import check_pairing
 
 Run = Callable[..., Awaitable[Any]]
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amplifier_foundation.sessions.history import CLOSING_TEXT, HistoryError, load_history, repaired
-from amplifier_kit.pairing import check_pairing
+from amplifier_kit.engine.pairing import check_pairing
 
 TIME = {"timestamp": "2026-01-01T00:00:00.000+00:00"}
 USER: dict[str, Any] = {"role": "user", "content": "hello there", "metadata": TIME}

@@ -12,7 +12,7 @@ import pytest
 from amplifier_foundation.composed import Composed, ModuleUse
 from amplifier_foundation.sessions.keeper import SessionKeeper
 from amplifier_foundation.sessions.metadata import load_metadata, update_metadata
-from amplifier_kit.redaction import Redactor
+from amplifier_kit.guard.redaction import Redactor
 
 HELLO = {"role": "user", "content": "hello"}
 HI = {"role": "assistant", "content": "hi"}

@@ -7,7 +7,7 @@ import pytest
 
 from amplifier_foundation.log import SessionLog
 from amplifier_foundation.sessions.recovery import recover
-from amplifier_kit.pairing import check_pairing
+from amplifier_kit.engine.pairing import check_pairing
 
 USER: dict[str, Any] = {"role": "user", "content": "go"}
 CALLS: dict[str, Any] = {

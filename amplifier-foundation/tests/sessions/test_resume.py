@@ -15,7 +15,7 @@ from amplifier_foundation.prepared import Prepared
 from amplifier_foundation.prompt import UserInput
 from amplifier_foundation.sessions import SavedSession, SessionRuntime, load_session
 from amplifier_foundation.sessions.metadata import update_metadata
-from amplifier_kit.pairing import check_pairing
+from amplifier_kit.engine.pairing import check_pairing
 
 PLAN: dict[str, Any] = {
     "session": {"orchestrator": {"module": "loop-basic"}, "context": {"module": "context-simple"}},

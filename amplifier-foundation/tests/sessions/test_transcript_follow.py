@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amplifier_foundation.sessions.transcript import Transcript
-from amplifier_kit.context import BaseContext, ContextSettings
+from amplifier_kit.engine.context import BaseContext, ContextSettings
 
 Message = dict[str, Any]
 

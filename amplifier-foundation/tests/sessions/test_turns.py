@@ -16,7 +16,7 @@ from amplifier_foundation.sessions.turns import (
     starts_turn,
     turn_boundaries,
 )
-from amplifier_kit.pairing import check_pairing
+from amplifier_kit.engine.pairing import check_pairing
 
 Message = dict[str, Any]
 

@@ -20,7 +20,7 @@ from amplifier_foundation.sessions import SessionRuntime, load_session
 from amplifier_foundation.sessions.answered_calls import more_details
 from amplifier_foundation.sessions.unattended import Unattended
 from amplifier_foundation.sessions.waiting_calls import WaitingCall, WaitingCalls, WaitingCallsError
-from amplifier_kit.loop.testing import PlainTool
+from amplifier_testing.loop.fakes import PlainTool
 
 _MAKE = {"id": "c1", "name": "run", "arguments": {"command": "make"}}
 _ASK_THEN_DONE: list[dict[str, Any]] = [{"tool_calls": [_MAKE]}, {"text": "not asked for"}]
@@ -361,7 +361,7 @@ from pathlib import Path
 from amplifier_foundation.prepared import Prepared
 from amplifier_foundation.sessions import SessionRuntime, load_session
 from amplifier_foundation.sessions.unattended import Unattended
-from amplifier_kit.loop.testing import PlainTool
+from amplifier_testing.loop.fakes import PlainTool
 project, folder = Path(sys.argv[1]), Path(sys.argv[2])
 def crash(given):
     with open(project / "ran", "a", encoding="utf-8") as file:

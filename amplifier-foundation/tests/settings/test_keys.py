@@ -9,8 +9,8 @@ import pytest
 
 from amplifier_foundation.paths import Home
 from amplifier_foundation.settings import KeyEntry, KeysError, KeyStore
-from amplifier_kit.processes import command_environment
-from amplifier_kit.redaction import process
+from amplifier_kit.guard.processes import command_environment
+from amplifier_kit.guard.redaction import process
 
 SECRET = "sk-0123456789-hunter2"
 

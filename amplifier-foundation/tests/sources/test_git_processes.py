@@ -12,7 +12,7 @@ import pytest
 from amplifier_foundation.paths import Home
 from amplifier_foundation.sources.fetched import SourceError
 from amplifier_foundation.sources.fetcher import Fetcher
-from amplifier_kit.git import fetch_environment
+from amplifier_kit.guard.git import fetch_environment
 
 Environ = dict[str, str]
 FakeGit = Callable[[str], Path]

@@ -15,7 +15,7 @@ import pytest
 from amplifier_foundation.log import read_log
 from amplifier_foundation.prepared import Prepared
 from amplifier_foundation.sessions import SessionRuntime, load_session
-from amplifier_kit.loop.testing import PlainTool
+from amplifier_testing.loop.fakes import PlainTool
 
 
 class Tree:

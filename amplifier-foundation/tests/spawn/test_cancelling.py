@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from amplifier_foundation.spawn import child as child_module
-from amplifier_kit.loop import waiting as waiting_module
-from amplifier_kit.loop.testing import PlainTool
+from amplifier_kit.engine.loop import waiting as waiting_module
+from amplifier_testing.loop.fakes import PlainTool
 
 _CALLS = [{"name": "call", "arguments": {"agent": "builder", "task": f"Part {n}."}, "id": f"c{n}"} for n in range(3)]
 _WAIT = {"tool_calls": [{"name": "wait", "arguments": {}}]}

@@ -8,7 +8,7 @@ import pytest
 
 from amplifier_foundation.spawn.errors import ChildError
 from amplifier_kit.log.unended import TELLING, Unended
-from amplifier_kit.loop.testing import PlainTool
+from amplifier_testing.loop.fakes import PlainTool
 
 #: Moments at which a module of a child wants to end the program, and how its session ends then.
 _MOMENTS = {

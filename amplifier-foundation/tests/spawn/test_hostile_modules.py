@@ -8,7 +8,7 @@ import pytest
 
 from amplifier_foundation.spawn import ChildRefusedError
 from amplifier_foundation.spawn import child as child_module
-from amplifier_kit.loop.testing import PlainTool
+from amplifier_testing.loop.fakes import PlainTool
 
 
 def _ends(tree: Any, session_id: str) -> list[str]:

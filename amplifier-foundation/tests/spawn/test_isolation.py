@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from amplifier_foundation.log import read_log
 from amplifier_kit.log import verify_log
-from amplifier_kit.loop.testing import PlainTool
+from amplifier_testing.loop.fakes import PlainTool
 
 #: Configurations by the coordinator they were mounted in, as modules keep them between mount and ready.
 _Deferred = dict[int, Any]

@@ -33,7 +33,7 @@ import asyncio, json, os, signal, sys, types
 from pathlib import Path
 from amplifier_foundation.prepared import Prepared
 from amplifier_foundation.sessions import SessionRuntime
-from amplifier_kit.loop.testing import PlainTool
+from amplifier_testing.loop.fakes import PlainTool
 
 module = types.ModuleType("amplifier_module_tool_calling")
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from amplifier_kit.loop.testing import PlainTool
+from amplifier_testing.loop.fakes import PlainTool
 
 _LOOK = [{"tool_calls": [{"name": "look", "arguments": {}}]}, {"text": "Done."}]
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from amplifier_foundation.spawn.ids import child_id
-from amplifier_kit.loop.testing import PlainTool
+from amplifier_testing.loop.fakes import PlainTool
 
 #: The root calls the tool; agents only answer.
 _SCRIPT: tuple[Any, Any] = (

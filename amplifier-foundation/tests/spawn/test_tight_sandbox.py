@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amplifier_foundation.spawn import child_plan
-from amplifier_kit.sandbox import SandboxSettings
+from amplifier_kit.guard.sandbox import SandboxSettings
 
 _MODES = ("off", "auto", "required")
 _SANDBOXES = (

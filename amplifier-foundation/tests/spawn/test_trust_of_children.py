@@ -14,8 +14,8 @@ from amplifier_foundation.bundles.layer import Layer
 from amplifier_foundation.documents import Document
 from amplifier_foundation.sessions import SessionRuntime, load_session
 from amplifier_foundation.spawn.plan import child_plan
-from amplifier_kit.loop.testing import PlainTool
-from amplifier_kit.sandbox import SandboxSettings
+from amplifier_kit.guard.sandbox import SandboxSettings
+from amplifier_testing.loop.fakes import PlainTool
 
 _SHELL = {"module": "hook-shell", "config": {"hooks": {}}}
 

@@ -1,10 +1,10 @@
 """What the providers of model services share: a service is a small module on top of this.
 
-`LLMProvider` is the frame; see `amplifier_kit.llm.testing` for servers that speak the services' protocols, and for the
+`LLMProvider` is the frame; see `amplifier_testing.llm` for servers that speak the services' protocols, and for the
 conformance tests that every provider inherits.
 """
 
-from amplifier_kit.allowance import BudgetExhaustedError, require_allowance
+from amplifier_kit.engine.budget import BudgetExhaustedError, require_allowance
 from amplifier_kit.llm.answer import Answer, FinishReason, LLMResponse
 from amplifier_kit.llm.call import LLMCall
 from amplifier_kit.llm.conversation import as_reminder, native_spec, read_conversation, safe_id

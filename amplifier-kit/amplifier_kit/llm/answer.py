@@ -20,8 +20,8 @@ from amplifier_core.message_models import (
     ToolCall,
     ToolCallBlock,
 )
+from amplifier_kit.engine.streaming import NOTHING, BlockType, StreamEmitter
 from amplifier_kit.llm.usage import Tokens
-from amplifier_kit.stream import NOTHING, BlockType, StreamEmitter
 
 __all__ = ["Answer", "FinishReason", "LLMResponse"]
 

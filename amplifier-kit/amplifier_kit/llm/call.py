@@ -13,7 +13,9 @@ from amplifier_core.events import PROVIDER_RETRY, PROVIDER_THROTTLE
 from amplifier_core.llm_errors import LLMError, LLMTimeoutError, ProviderUnavailableError, StreamError
 from amplifier_core.message_models import ChatRequest
 from amplifier_core.utils.retry import RetryConfig, compute_delay
-from amplifier_kit.allowance import require_allowance
+from amplifier_kit.engine.budget import require_allowance
+from amplifier_kit.engine.streaming import StreamEmitter
+from amplifier_kit.engine.usage import InvalidUsageError
 from amplifier_kit.llm.answer import Answer
 from amplifier_kit.llm.breaker import breaker_of
 from amplifier_kit.llm.errors import Endpoint, to_llm_error
@@ -22,8 +24,6 @@ from amplifier_kit.llm.parts import Conversation
 from amplifier_kit.llm.settings import CommonSettings
 from amplifier_kit.llm.structured import Shape
 from amplifier_kit.llm.throttle import throttle_of
-from amplifier_kit.stream import StreamEmitter
-from amplifier_kit.usage import InvalidUsageError
 
 __all__ = ["CIRCUIT_EVENT", "CONCURRENCY_EVENT", "Attempts", "LLMCall", "Line"]
 

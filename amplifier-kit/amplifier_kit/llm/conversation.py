@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from amplifier_core.message_models import Message, ToolSpec
+from amplifier_kit.engine.pairing import check_pairing, repair_pairing
 from amplifier_kit.llm.parts import Call, Conversation, Image, Part, Redacted, Result, Role, Text, Thinking, Turn
-from amplifier_kit.pairing import check_pairing, repair_pairing
 
 __all__ = ["as_reminder", "native_spec", "read_conversation", "safe_id"]
 

@@ -26,8 +26,8 @@ from amplifier_core.llm_errors import (
     RateLimitError,
     StreamError,
 )
+from amplifier_kit.engine.usage import InvalidUsageError, UsageValueError
 from amplifier_kit.llm.failure import Failure, Transport, read_failure, retry_after_of
-from amplifier_kit.usage import InvalidUsageError, UsageValueError
 
 __all__ = ["ANTHROPIC", "GEMINI", "OLLAMA", "OPENAI", "Endpoint", "Wire", "to_llm_error"]
 

@@ -67,9 +67,9 @@ def proxy_faults() -> Iterator[None]:
 
 
 def _proxy(base_url: str, environ: Any) -> str | None:
-    from amplifier_kit.net.hosts import MalformedError
-    from amplifier_kit.net.proxies import proxy_for
-    from amplifier_kit.net.urls import parse_url
+    from amplifier_kit.guard.network.hosts import MalformedError
+    from amplifier_kit.guard.network.proxies import proxy_for
+    from amplifier_kit.guard.network.urls import parse_url
 
     try:
         target = parse_url(base_url)

@@ -19,6 +19,7 @@ from amplifier_core.correlation import new_request_id
 from amplifier_core.events import LLM_REQUEST, LLM_RESPONSE, PROVIDER_RETRY, PROVIDER_TOOL_SEQUENCE_REPAIRED
 from amplifier_core.llm_errors import InvalidToolCallError, LLMError, StreamError
 from amplifier_core.message_models import ChatResponse, ToolCall, Usage
+from amplifier_kit.engine.streaming import STREAM_EVENTS
 from amplifier_kit.llm.answer import Answer, LLMResponse
 from amplifier_kit.llm.call import CIRCUIT_EVENT, CONCURRENCY_EVENT, Attempts, LLMCall
 from amplifier_kit.llm.conversation import read_conversation
@@ -29,7 +30,6 @@ from amplifier_kit.llm.structured import Mode, OutputMismatchError, Shape, shape
 from amplifier_kit.llm.throttle import throttle_of
 from amplifier_kit.llm.usage import CostLedger, added, priced_usage
 from amplifier_kit.llm.waiting import within
-from amplifier_kit.stream import STREAM_EVENTS
 
 __all__ = ["PROVIDER_EVENTS", "LLMProvider", "mount_provider"]
 

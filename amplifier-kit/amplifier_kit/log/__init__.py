@@ -16,7 +16,6 @@ from amplifier_kit.log.schema import schema, schema_path
 if TYPE_CHECKING:
     from amplifier_kit.log.blobs import LIMIT, BlobError, BlobStore
     from amplifier_kit.log.line import LogLine
-    from amplifier_kit.log.location import TEMPLATE, amplifier_home, log_path, project_slug
     from amplifier_kit.log.lock import SessionLogBusy
     from amplifier_kit.log.reader import LogReader, TornLine, read_log
     from amplifier_kit.log.retention import Pruned, prune_blobs, prune_rotated
@@ -35,11 +34,7 @@ _HOMES = {
     "Pruned": "retention",
     "SessionLog": "writer",
     "SessionLogBusy": "lock",
-    "TEMPLATE": "location",
     "TornLine": "reader",
-    "amplifier_home": "location",
-    "log_path": "location",
-    "project_slug": "location",
     "prune_blobs": "retention",
     "prune_rotated": "retention",
     "read_log": "reader",
@@ -49,7 +44,6 @@ _HOMES = {
 __all__ = [
     "LIMIT",
     "MAX_BYTES",
-    "TEMPLATE",
     "BlobError",
     "BlobStore",
     "LogLine",
@@ -60,9 +54,6 @@ __all__ = [
     "SessionLog",
     "SessionLogBusy",
     "TornLine",
-    "amplifier_home",
-    "log_path",
-    "project_slug",
     "prune_blobs",
     "prune_rotated",
     "read_log",

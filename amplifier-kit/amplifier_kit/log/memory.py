@@ -10,9 +10,9 @@ from binascii import a2b_base64, b2a_base64
 from pathlib import Path
 from typing import Any
 
+from amplifier_kit.guard.private_files import replace_unmasked
 from amplifier_kit.log.encoding import decode, digest, encode
 from amplifier_kit.log.lists import Chain
-from amplifier_kit.private_files import replace_unmasked
 
 _VERSION = 1
 _CARRIED = 4

@@ -18,6 +18,7 @@ from time import monotonic
 from types import TracebackType
 from typing import Literal, Self
 
+from amplifier_kit.guard.private_files import make_private
 from amplifier_kit.log import memory
 from amplifier_kit.log.blobs import BlobStore, share_folder, sync_path
 from amplifier_kit.log.encoding import digest
@@ -26,7 +27,6 @@ from amplifier_kit.log.lists import ListTracker
 from amplifier_kit.log.lock import LogLock, SessionLogBusy
 from amplifier_kit.log.record import FACTS, IDS, Record, compose
 from amplifier_kit.log.spine import Spine
-from amplifier_kit.private_files import make_private
 
 #: Above this size a file is rotated: a normal session is one file.
 MAX_BYTES = 256 * 1024 * 1024

@@ -10,7 +10,7 @@ import pytest
 from amplifier_core.testing import EventRecorder
 from amplifier_kit.llm import OPENAI, Answer, CommonSettings, Conversation, Endpoint, LLMCall
 from amplifier_kit.llm.call import Attempts
-from amplifier_kit.llm.testing.rig import ask
+from amplifier_testing.llm.rig import ask
 
 
 class Line:

@@ -8,8 +8,8 @@ import pytest
 
 from amplifier_core.llm_errors import ContentFilterError, InvalidToolCallError, StreamError
 from amplifier_core.testing import EventRecorder
+from amplifier_kit.engine.streaming import StreamEmitter
 from amplifier_kit.llm import Answer
-from amplifier_kit.stream import StreamEmitter
 
 
 @pytest.fixture

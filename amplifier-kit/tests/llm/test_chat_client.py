@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from amplifier_kit.llm.chat import NO_KEY, chat_client, listed_models, server_url
-from amplifier_kit.llm.testing import ChatWire, ModelServer
+from amplifier_testing.llm import ChatWire, ModelServer
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from amplifier_core import ChatRequest, ToolSpec
 from amplifier_core.llm_errors import InvalidRequestError, ProviderUnavailableError
 from amplifier_kit.llm import OPENAI, Endpoint, LLMCall, Shape, read_conversation
 from amplifier_kit.llm.chat import CHAT_KEYS, ChatSettings, WarmingUpError, chat_payload, describe, sharpened
-from amplifier_kit.llm.testing.rig import ask
+from amplifier_testing.llm.rig import ask
 
 
 def _payload(request: ChatRequest, **config: Any) -> dict[str, Any]:

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from amplifier_kit.llm.testing.conformance import ConformanceBase, ProviderConformance
-from amplifier_kit.llm.testing.faults import FaultConformance
+from amplifier_testing.llm.conformance import ConformanceBase, ProviderConformance
+from amplifier_testing.llm.faults import FaultConformance
 
 _MISSING = """
-from amplifier_kit.llm.testing.conformance import ProviderConformance
+from amplifier_testing.llm.conformance import ProviderConformance
 
 class TestProvider(ProviderConformance):
     def make(self, url, config, coordinator):

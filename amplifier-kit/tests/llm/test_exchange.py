@@ -11,7 +11,7 @@ import pytest
 
 from amplifier_core.llm_errors import ConfigurationError
 from amplifier_kit.llm import hear_response, http_options, overhear, proxy_faults
-from amplifier_kit.llm.testing import ModelServer, Reply
+from amplifier_testing.llm import ModelServer, Reply
 
 
 @pytest.mark.parametrize("library", [httpx, httpx2], ids=["httpx", "httpx2"])

@@ -9,7 +9,7 @@ import httpx2
 import pytest
 
 from amplifier_core.testing import wait_for
-from amplifier_kit.llm.testing import Heard, ModelServer, Reply, sse
+from amplifier_testing.llm import Heard, ModelServer, Reply, sse
 
 
 @pytest.fixture

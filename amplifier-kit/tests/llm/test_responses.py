@@ -8,11 +8,11 @@ import pytest
 
 from amplifier_core import Message
 from amplifier_core.message_models import TextBlock, ToolCallBlock
+from amplifier_kit.engine.streaming import StreamEmitter
 from amplifier_kit.llm import Answer, Call, Text, Tokens, read_conversation
 from amplifier_kit.llm.responses.abilities import Abilities
 from amplifier_kit.llm.responses.chain import Link, find_link, mark_of, said_in, tail_of
 from amplifier_kit.llm.responses.items import items_of
-from amplifier_kit.stream import StreamEmitter
 
 
 async def test_a_block_can_be_taken_back() -> None:

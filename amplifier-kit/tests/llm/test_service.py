@@ -10,8 +10,8 @@ from typing import Any
 import httpx2
 import pytest
 
-from amplifier_kit.llm.testing import ModelServer
-from amplifier_kit.llm.testing.service import PROTOCOLS, Service
+from amplifier_testing.llm import ModelServer
+from amplifier_testing.llm.service import PROTOCOLS, Service
 
 KEY = "sk-right-0123456789"
 
@@ -53,7 +53,7 @@ def test_any_key_will_do_without_one() -> None:
 
 def test_the_program() -> None:
     """It prints its address first, serves, and ends on a signal or by itself."""
-    command = [sys.executable, "-m", "amplifier_kit.llm.testing", "ollama", "--model", "m-1"]
+    command = [sys.executable, "-m", "amplifier_testing.llm", "ollama", "--model", "m-1"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as running:
         try:
             assert running.stdout is not None

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from amplifier_core.utils.awaiting import plain_result
-from amplifier_kit.redaction import MASK, Redactor, live_values_from_env, live_values_from_plan
+from amplifier_kit.guard.redaction import MASK, Redactor, live_values_from_env, live_values_from_plan
 
 __all__ = ["mask_for", "masked_count"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from amplifier_kit.context import BaseContext, ContextSettings
+from amplifier_kit.engine.context import BaseContext, ContextSettings
 
 __all__ = ["SimpleContextManager", "mount"]
 

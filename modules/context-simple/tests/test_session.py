@@ -13,7 +13,7 @@ import amplifier_module_context_simple as module
 from amplifier_core import AmplifierSession
 from amplifier_core.coordinator import set_context_fragment
 from amplifier_core.testing import MockCoordinator
-from amplifier_kit.context import ContextSettings
+from amplifier_kit.engine.context import ContextSettings
 
 README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
 

@@ -8,9 +8,9 @@ from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
 from typing import Any, Final
 
-from amplifier_kit.processes import Order, Output, StartError
-from amplifier_kit.processes import Outcome as Ended
-from amplifier_kit.sandbox import SandboxError, Walls, run
+from amplifier_kit.guard.processes import Order, Output, StartError
+from amplifier_kit.guard.processes import Outcome as Ended
+from amplifier_kit.guard.sandbox import SandboxError, Walls, run
 from amplifier_module_hook_shell._answer import AnswerError, read_answer
 from amplifier_module_hook_shell._entry import Hook
 from amplifier_module_hook_shell._outcome import Outcome

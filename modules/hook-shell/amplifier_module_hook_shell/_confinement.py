@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from amplifier_kit.processes.programs import host_environment
-from amplifier_kit.sandbox import Sandbox, Walls, sandbox_of
-from amplifier_kit.sandbox.placeholders import Placeholders
+from amplifier_kit.guard.processes.programs import host_environment
+from amplifier_kit.guard.sandbox import Sandbox, Walls, sandbox_of
+from amplifier_kit.guard.sandbox.placeholders import Placeholders
 from amplifier_module_hook_shell._entry import Hook
 
 

@@ -33,7 +33,7 @@ from amplifier_module_hook_shell._settings import Settings
 from amplifier_module_hook_shell._surroundings import Surroundings
 
 if TYPE_CHECKING:
-    from amplifier_kit.sandbox import Walls
+    from amplifier_kit.guard.sandbox import Walls
 
 #: Of the time the session gives a handler, what is kept for stopping hooks that do not want to end.
 _RESERVE_SHARE: Final = 0.25

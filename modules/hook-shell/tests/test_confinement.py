@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from amplifier_kit.sandbox import Sandbox, SandboxSettings
+from amplifier_kit.guard.sandbox import Sandbox, SandboxSettings
 
 Group = Callable[..., list[dict[str, Any]]]
 FILE = ".amplifier/hooks/hooks.json"

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from amplifier_core.events import APPROVAL_DENIED, APPROVAL_GRANTED, APPROVAL_REQUIRED
 from amplifier_core.models import HookResult
-from amplifier_kit.action import action_of, question_of
+from amplifier_kit.guard.tool_action import action_of, question_of
 from amplifier_module_hooks_approval._policy import ApprovalPolicy, risk_of
 from amplifier_module_hooks_approval._provider import Answer, ProviderDesk, Question
 
@@ -73,7 +73,7 @@ class ToolGate:
         loop = self._coordinator.get("orchestrator")
         if getattr(loop, MARK, None) is True:
             return True
-        kit = sys.modules.get("amplifier_kit.loop")
+        kit = sys.modules.get("amplifier_kit.engine.loop")
         return kit is not None and isinstance(loop, kit.TurnLoop)
 
     async def _decided(self, data: Mapping[str, Any]) -> Answer:

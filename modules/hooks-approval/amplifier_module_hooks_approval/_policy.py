@@ -15,7 +15,7 @@ from amplifier_core.utils.awaiting import plain_result
 from amplifier_module_hooks_approval._settings import Settings
 
 if TYPE_CHECKING:
-    from amplifier_kit.policy import Rule
+    from amplifier_kit.guard.policy import Rule
 
 #: The name of the policy.
 MODULE: Final = "hooks-approval"
@@ -104,19 +104,19 @@ class ApprovalPolicy:
             return lambda path: True
         if not any(rule.path is not None and rule.verdict != "allow" for rule in self._given):
             return None
-        from amplifier_kit.policy.hidden import hidden_places
+        from amplifier_kit.guard.policy.hidden import hidden_places
 
         return hidden_places(self._given, self._project, tool, home=Path(os.path.expanduser("~")))
 
     def _compiled(self, rules: list[Rule]) -> Any:
-        from amplifier_kit.policy import RuleSet
+        from amplifier_kit.guard.policy import RuleSet
 
         return RuleSet.from_rules(rules, self._project, home=Path(os.path.expanduser("~")))
 
     def _ruled(self, action: str, details: Mapping[str, Any]) -> Opinion:
         if self._rules is None:
             return Opinion(None)
-        from amplifier_kit.policy import facts
+        from amplifier_kit.guard.policy import facts
 
         decision = self._rules.decide(facts(action, details, self._project))
         return Opinion(decision.verdict, decision.reason or "a rule of hooks-approval", rule=decision.rule)

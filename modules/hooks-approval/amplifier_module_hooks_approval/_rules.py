@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from amplifier_kit.policy import Rule
+    from amplifier_kit.guard.policy import Rule
 
 #: The published words for verdicts; others are left as they are, for the reader of rules to complain about.
 VERDICTS: Final = {
@@ -28,7 +28,7 @@ def read_rules(entries: Any) -> tuple[list[Rule], list[str]]:
 
     An entry that cannot be read never allows anything: one that would have denied or asked asks for more than it said.
     """
-    from amplifier_kit.policy import parse_rules
+    from amplifier_kit.guard.policy import parse_rules
 
     if not isinstance(entries, (list, tuple)):
         rules, problems = parse_rules(entries, lambda index, key: _WHERE)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from amplifier_kit.control_paths import refuse_control_file
-from amplifier_kit.files.configured import RefusedFileError, configured_folder, project_of
-from amplifier_kit.log import TEMPLATE, SessionLog, amplifier_home, log_path
+from amplifier_kit.guard.control_paths import refuse_control_file
+from amplifier_kit.guard.files.configured import RefusedFileError, configured_folder, project_of
+from amplifier_kit.home import TEMPLATE, amplifier_home, log_path
+from amplifier_kit.log import SessionLog
 
 
 class OwnLog:

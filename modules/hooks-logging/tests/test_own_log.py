@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from amplifier_core.testing import MockCoordinator
-from amplifier_kit.log import SessionLogBusy, project_slug, read_log, verify_log
+from amplifier_kit.home import project_slug
+from amplifier_kit.log import SessionLogBusy, read_log, verify_log
 from amplifier_module_hooks_logging import mount, on_session_ready
 
 

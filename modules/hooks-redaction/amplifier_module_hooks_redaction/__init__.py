@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterable
 from typing import Any
 
-from amplifier_kit.redaction import Redactor, live_values_from_env, live_values_from_plan, remember_secrets
+from amplifier_kit.guard.redaction import Redactor, live_values_from_env, live_values_from_plan, remember_secrets
 from amplifier_module_hooks_redaction.settings import Settings
 
 __all__ = ["mount", "on_session_ready"]

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from amplifier_kit.redaction import DEFAULT_RULES
+from amplifier_kit.guard.redaction import DEFAULT_RULES
 
 logger = logging.getLogger("amplifier_module_hooks_redaction")
 

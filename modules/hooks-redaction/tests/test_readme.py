@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from amplifier_core import AmplifierSession
-from amplifier_kit.redaction import MASK
+from amplifier_kit.guard.redaction import MASK
 from amplifier_module_hooks_redaction.settings import Settings
 
 README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")

@@ -1,7 +1,7 @@
 """Ask git about a folder so that it can do no harm: nothing of the repository is run, a deadline, bounded output.
 
-git reads the repository through a folder of our own (`amplifier_kit.git`), in the session's sandbox where there is
-one, and can write nothing there. All questions that belong together are asked by one start of the sandbox.
+git reads the repository through a folder of our own (`amplifier_kit.guard.git`), in the session's sandbox where there
+is one, and can write nothing there. All questions that belong together are asked by one start of the sandbox.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import signal
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from amplifier_kit.git import (
+from amplifier_kit.guard.git import (
     GitMissingError,
     PrivateGitDir,
     UnsafeRepositoryError,
@@ -24,8 +24,8 @@ from amplifier_kit.git import (
     find_repository,
     read_user_settings,
 )
-from amplifier_kit.processes.launch import open_process_with_protocol
-from amplifier_kit.sandbox import Sandbox, SandboxError, Walls
+from amplifier_kit.guard.processes.launch import open_process_with_protocol
+from amplifier_kit.guard.sandbox import Sandbox, SandboxError, Walls
 
 logger = logging.getLogger(__name__)
 

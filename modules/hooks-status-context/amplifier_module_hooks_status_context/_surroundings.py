@@ -69,7 +69,7 @@ class Surroundings:
 
     async def _git_lines(self, directory: str) -> list[str]:
         # Not before the first request: it is much to import.
-        from amplifier_kit.sandbox import sandbox_of
+        from amplifier_kit.guard.sandbox import sandbox_of
         from amplifier_module_hooks_status_context._command import Git
         from amplifier_module_hooks_status_context._repository import repository_lines
 
@@ -94,7 +94,7 @@ class Surroundings:
 
     def _configured(self, path: str) -> str:
         """Return the folder that the config names, or that of the session when a link leads out of the project."""
-        from amplifier_kit.files.configured import RefusedFileError, configured_folder, project_of
+        from amplifier_kit.guard.files.configured import RefusedFileError, configured_folder, project_of
 
         project = project_of(self._coordinator)
         try:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from amplifier_core import AmplifierSession
-from amplifier_kit.loop.testing import PlainTool
+from amplifier_testing.loop.fakes import PlainTool
 
 MakeSession = Callable[..., AmplifierSession]
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from amplifier_core.testing import MockCoordinator, wait_for
-from amplifier_kit.processes.launch import open_process_with_protocol
+from amplifier_kit.guard.processes.launch import open_process_with_protocol
 from amplifier_module_hooks_status_context import _command, mount
 from amplifier_module_hooks_status_context._command import OUTPUT_LIMIT, Git
 from amplifier_module_hooks_status_context._repository import repository_lines

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from amplifier_core.testing import MockCoordinator
-from amplifier_kit.sandbox import Sandbox, SandboxSettings
+from amplifier_kit.guard.sandbox import Sandbox, SandboxSettings
 from amplifier_module_hooks_status_context import mount
 from amplifier_module_hooks_status_context._command import Git
 from amplifier_module_hooks_status_context._repository import repository_lines

@@ -11,9 +11,9 @@ from typing import Any, ClassVar
 import pytest
 
 from amplifier_core import AmplifierSession, ChatResponse, ToolCall, ToolResult, Usage
-from amplifier_kit.loop import Asker, Turn, TurnLoop
-from amplifier_kit.loop.testing import PlainTool
-from amplifier_kit.stream import StreamEmitter
+from amplifier_kit.engine.loop import Asker, Turn, TurnLoop
+from amplifier_kit.engine.streaming import StreamEmitter
+from amplifier_testing.loop.fakes import PlainTool
 
 Reply = dict[str, Any]
 MakeSession = Callable[..., AmplifierSession]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from amplifier_core import AmplifierSession, ToolResult
-from amplifier_kit.loop.testing import PlainTool
+from amplifier_testing.loop.fakes import PlainTool
 
 MakeSession = Callable[..., AmplifierSession]
 

@@ -4,8 +4,8 @@ from typing import ClassVar
 
 from amplifier_core.validation.behavioral import OrchestratorBehaviorTests
 from amplifier_core.validation.structural import OrchestratorStructuralTests
-from amplifier_kit.loop.conformance import LoopConformance
 from amplifier_module_loop_basic import mount
+from amplifier_testing.loop.conformance import LoopConformance
 
 
 class TestStructure(OrchestratorStructuralTests):

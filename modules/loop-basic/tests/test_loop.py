@@ -3,8 +3,8 @@
 import pytest
 
 from amplifier_core.message_models import ChatResponse
-from amplifier_kit.loop.testing import LoopRig, PlainTool, call, say
 from amplifier_module_loop_basic import BasicLoop, mount
+from amplifier_testing.loop.fakes import LoopRig, PlainTool, call, say
 
 
 async def test_iterations_count_from_zero() -> None:

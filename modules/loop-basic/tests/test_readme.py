@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from amplifier_core import AmplifierSession
-from amplifier_kit.loop import LoopSettings
+from amplifier_kit.engine.loop import LoopSettings
 from amplifier_module_loop_basic import EVENTS
 
 README = (Path(__file__).resolve().parents[1] / "README.md").read_text(encoding="utf-8")

@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Final
 
 from amplifier_core.events import SESSION_END, SESSION_START
 from amplifier_core.utils.awaiting import maybe_await
-from amplifier_kit.loop import (
+from amplifier_kit.engine.loop import (
     Asker,
     CallRunner,
     Choice,

@@ -8,8 +8,8 @@ import pytest
 from amplifier_core.llm_errors import RateLimitError
 from amplifier_core.models import HookResult
 from amplifier_core.testing import EventRecorder
-from amplifier_kit.loop.testing import ListContext, LoopRig, PlainTool, ScriptedProvider, call, say
 from amplifier_module_loop_events import EventsLoop, mount
+from amplifier_testing.loop.fakes import ListContext, LoopRig, PlainTool, ScriptedProvider, call, say
 
 
 async def run(rig: LoopRig, config: dict[str, Any] | None = None) -> Any:

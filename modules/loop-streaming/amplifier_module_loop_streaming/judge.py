@@ -12,9 +12,9 @@ from typing import Any, Final, NamedTuple
 from amplifier_core.events import PROVIDER_RESOLVE
 from amplifier_core.message_models import ChatRequest, Message
 from amplifier_core.utils.awaiting import maybe_await
-from amplifier_kit.loop import Choice, Host
-from amplifier_kit.loop.reply import read_reply
-from amplifier_kit.loop.waiting import bounded
+from amplifier_kit.engine.loop import Choice, Host
+from amplifier_kit.engine.loop.reply import read_reply
+from amplifier_kit.engine.loop.waiting import bounded
 from amplifier_module_loop_streaming.settings import GoalSettings, Preference
 
 __all__ = ["Judge", "Judgement", "render_transcript"]

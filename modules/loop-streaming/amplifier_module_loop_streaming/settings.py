@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, Self
 
-from amplifier_kit.loop.settings import UNLIMITED, LoopSettings, read_integer, read_number, read_text
+from amplifier_kit.engine.loop.settings import UNLIMITED, LoopSettings, read_integer, read_number, read_text
 
 __all__ = ["GoalSettings", "Preference", "StreamingSettings"]
 

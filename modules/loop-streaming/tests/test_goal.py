@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from amplifier_core.message_models import ChatRequest
 from amplifier_core.models import ModelInfo
-from amplifier_kit.loop.testing import LoopRig, PlainTool, ScriptedProvider, call, say
-from amplifier_kit.pairing import check_pairing
+from amplifier_kit.engine.pairing import check_pairing
 from amplifier_module_loop_streaming import mount
 from amplifier_module_loop_streaming.goal import overlap
+from amplifier_testing.loop.fakes import LoopRig, PlainTool, ScriptedProvider, call, say
 
 GOAL = "orchestrator:goal_progress"
 KEYS = {

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from amplifier_kit.loop.testing import LoopRig, PlainTool, call, say
 from amplifier_module_loop_streaming import SteeringQueue, SteeringQueueFull, mount
+from amplifier_testing.loop.fakes import LoopRig, PlainTool, call, say
 
 
 async def steered(rig: LoopRig, config: dict[str, Any] | None = None) -> Any:

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amplifier_core.message_models import ChatResponse, TextBlock, ThinkingBlock, ToolCall
-from amplifier_kit.loop.testing import LoopRig, PlainTool, ScriptedProvider, call, say
 from amplifier_module_loop_streaming import mount
 from amplifier_module_loop_streaming.turn import tokens
+from amplifier_testing.loop.fakes import LoopRig, PlainTool, ScriptedProvider, call, say
 
 
 async def run(rig: LoopRig, config: dict[str, Any] | None = None) -> Any:
@@ -115,7 +115,7 @@ def waited(monkeypatch: pytest.MonkeyPatch) -> list[float]:
         seconds_each.append(seconds)
         await sleep(0)
 
-    monkeypatch.setattr("amplifier_kit.loop.watch.asyncio.sleep", count)
+    monkeypatch.setattr("amplifier_kit.engine.loop.watch.asyncio.sleep", count)
     return seconds_each
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterable
 from typing import Any, Final
 
+from amplifier_kit.engine.usage import Counts
 from amplifier_kit.llm import Answer, FinishReason, Tokens
-from amplifier_kit.usage import Counts
 
 __all__ = ["OWN_BLOCKS", "Reading"]
 

@@ -6,11 +6,11 @@ from typing import Any, ClassVar
 
 from amplifier_core.llm_errors import ProviderUnavailableError, RateLimitError
 from amplifier_core.testing import MockCoordinator
-from amplifier_kit.llm.testing import AnthropicWire, Reply, Said
-from amplifier_kit.llm.testing.conformance import ConformanceBase, ProviderConformance
-from amplifier_kit.llm.testing.faults import FaultConformance
-from amplifier_kit.llm.testing.rig import KEY
 from amplifier_module_provider_anthropic import AnthropicProvider
+from amplifier_testing.llm import AnthropicWire, Reply, Said
+from amplifier_testing.llm.conformance import ConformanceBase, ProviderConformance
+from amplifier_testing.llm.faults import FaultConformance
+from amplifier_testing.llm.rig import KEY
 
 
 class _Anthropic(ConformanceBase):

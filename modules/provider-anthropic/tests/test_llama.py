@@ -11,9 +11,9 @@ import pytest
 from amplifier_core import AmplifierSession
 from amplifier_core.llm_errors import AuthenticationError, ContextLengthError
 from amplifier_core.testing import MockCoordinator, wait_for
-from amplifier_kit.llm.testing.llama import LlamaServer, LlamaUnavailableError
-from amplifier_kit.llm.testing.rig import Rig, ask
 from amplifier_module_provider_anthropic import AnthropicProvider
+from amplifier_testing.llm.llama import LlamaServer, LlamaUnavailableError
+from amplifier_testing.llm.rig import Rig, ask
 
 pytestmark = pytest.mark.timeout(900)
 

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from amplifier_core.testing import MockCoordinator
-from amplifier_kit.llm.testing import AnthropicWire, ModelServer, Said
 from amplifier_module_provider_anthropic import mount
 from amplifier_module_provider_anthropic.provider import DEFAULT_MODEL
 from amplifier_module_provider_anthropic.settings import AnthropicSettings
+from amplifier_testing.llm import AnthropicWire, ModelServer, Said
 
 WIRE = AnthropicWire()
 

@@ -9,9 +9,9 @@ import pytest
 from amplifier_core import ChatRequest, ToolSpec
 from amplifier_core.message_models import ResponseFormatJsonSchema
 from amplifier_kit.llm import LLMCall, Shape, read_conversation
-from amplifier_kit.llm.testing.rig import ask
 from amplifier_module_provider_anthropic.payload import build_payload
 from amplifier_module_provider_anthropic.settings import AnthropicSettings
+from amplifier_testing.llm.rig import ask
 
 MARK = {"type": "ephemeral"}
 

@@ -13,9 +13,9 @@ from amplifier_core.llm_errors import ContentFilterError, ProviderUnavailableErr
 from amplifier_core.message_models import ResponseFormatJsonSchema
 from amplifier_core.testing import MockCoordinator
 from amplifier_kit.llm import ANSWER_TOOL
-from amplifier_kit.llm.testing import AnthropicWire, ModelServer, Reply, Said, sse
-from amplifier_kit.llm.testing.rig import KEY, Rig, ask
 from amplifier_module_provider_anthropic import AnthropicProvider
+from amplifier_testing.llm import AnthropicWire, ModelServer, Reply, Said, sse
+from amplifier_testing.llm.rig import KEY, Rig, ask
 
 WIRE = AnthropicWire()
 MakeRig = Callable[..., Awaitable[Rig]]

@@ -12,10 +12,10 @@ import pytest
 
 from amplifier_core.llm_errors import AuthenticationError, ConfigurationError, ContentFilterError
 from amplifier_core.testing import MockCoordinator
-from amplifier_kit.llm.testing import ModelServer, Reply, ResponsesWire, Said
-from amplifier_kit.llm.testing.rig import KEY, Rig, ask
 from amplifier_module_provider_azure_openai import AzureOpenAIProvider, mount
 from amplifier_module_provider_azure_openai.settings import AzureSettings
+from amplifier_testing.llm import ModelServer, Reply, ResponsesWire, Said
+from amplifier_testing.llm.rig import KEY, Rig, ask
 
 WIRE = ResponsesWire()
 TOKEN = "token-of-azure-0123456789"

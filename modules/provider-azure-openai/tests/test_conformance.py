@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from amplifier_core.testing import MockCoordinator
-from amplifier_kit.llm.testing.conformance import ConformanceBase, ProviderConformance
-from amplifier_kit.llm.testing.faults import FaultConformance
-from amplifier_kit.llm.testing.responses_suites import (
+from amplifier_module_provider_azure_openai import AzureOpenAIProvider
+from amplifier_testing.llm.conformance import ConformanceBase, ProviderConformance
+from amplifier_testing.llm.faults import FaultConformance
+from amplifier_testing.llm.responses_suites import (
     ResponsesAnswers,
     ResponsesBase,
     ResponsesChained,
     ResponsesFaults,
 )
-from amplifier_kit.llm.testing.rig import KEY
-from amplifier_module_provider_azure_openai import AzureOpenAIProvider
+from amplifier_testing.llm.rig import KEY
 
 
 class _Azure(ResponsesBase, ConformanceBase):

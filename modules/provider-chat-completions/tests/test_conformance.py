@@ -6,11 +6,11 @@ from typing import Any, ClassVar
 
 from amplifier_core.llm_errors import ContextLengthError, ProviderUnavailableError, RateLimitError
 from amplifier_core.testing import MockCoordinator
-from amplifier_kit.llm.testing import ChatWire, Reply, Said
-from amplifier_kit.llm.testing.conformance import ConformanceBase, ProviderConformance
-from amplifier_kit.llm.testing.faults import FaultConformance
-from amplifier_kit.llm.testing.rig import KEY
 from amplifier_module_provider_chat_completions import ChatCompletionsProvider
+from amplifier_testing.llm import ChatWire, Reply, Said
+from amplifier_testing.llm.conformance import ConformanceBase, ProviderConformance
+from amplifier_testing.llm.faults import FaultConformance
+from amplifier_testing.llm.rig import KEY
 
 
 class _Chat(ConformanceBase):

@@ -13,9 +13,9 @@ from amplifier_core import AmplifierSession
 from amplifier_core.llm_errors import AuthenticationError, ContextLengthError, InvalidRequestError
 from amplifier_core.message_models import ResponseFormatJsonSchema
 from amplifier_core.testing import MockCoordinator, wait_for
-from amplifier_kit.llm.testing.llama import LlamaServer, LlamaUnavailableError
-from amplifier_kit.llm.testing.rig import Rig, ask
 from amplifier_module_provider_chat_completions import ChatCompletionsProvider
+from amplifier_testing.llm.llama import LlamaServer, LlamaUnavailableError
+from amplifier_testing.llm.rig import Rig, ask
 
 pytestmark = pytest.mark.timeout(900)
 

@@ -10,9 +10,9 @@ import pytest
 
 from amplifier_core import AmplifierSession
 from amplifier_core.testing import MockCoordinator
-from amplifier_kit.llm.testing import ChatWire, ModelServer, Said
-from amplifier_kit.llm.testing.rig import ask
 from amplifier_module_provider_chat_completions import mount
+from amplifier_testing.llm import ChatWire, ModelServer, Said
+from amplifier_testing.llm.rig import ask
 
 WIRE = ChatWire()
 ENV = "CHAT_COMPLETIONS_BASE_URL"

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from amplifier_core import ChatRequest, ConfigField, ModelInfo
 from amplifier_core.llm_errors import InvalidRequestError
+from amplifier_kit.engine.usage import UsageValueError
 from amplifier_kit.llm import (
     GEMINI,
     Answer,
@@ -24,7 +25,6 @@ from amplifier_kit.llm import (
     imported,
     overhear,
 )
-from amplifier_kit.usage import UsageValueError
 from amplifier_module_provider_gemini.models import abilities_of, model_info
 from amplifier_module_provider_gemini.payload import build_payload
 from amplifier_module_provider_gemini.quota import refused

@@ -8,8 +8,8 @@ from typing import Any, Final, Literal
 from uuid import uuid4
 
 from amplifier_core.llm_errors import InvalidToolCallError, StreamError
+from amplifier_kit.engine.usage import Counts
 from amplifier_kit.llm import Answer, FinishReason, Tokens
-from amplifier_kit.usage import Counts
 from amplifier_module_provider_gemini.contents import RAW_CONTENT, SIGNATURE, TEXT_SIGNATURE
 
 __all__ = ["Reading"]

@@ -8,11 +8,11 @@ import pytest
 
 from amplifier_core.llm_errors import InvalidToolCallError, ProviderUnavailableError, RateLimitError
 from amplifier_core.testing import MockCoordinator
-from amplifier_kit.llm.testing import GeminiWire, Reply, Said, sse
-from amplifier_kit.llm.testing.conformance import ConformanceBase, MakeRig, ProviderConformance
-from amplifier_kit.llm.testing.faults import FaultConformance
-from amplifier_kit.llm.testing.rig import KEY, ask
 from amplifier_module_provider_gemini import GeminiProvider
+from amplifier_testing.llm import GeminiWire, Reply, Said, sse
+from amplifier_testing.llm.conformance import ConformanceBase, MakeRig, ProviderConformance
+from amplifier_testing.llm.faults import FaultConformance
+from amplifier_testing.llm.rig import KEY, ask
 
 
 class _Gemini(ConformanceBase):

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from amplifier_core import Message
 from amplifier_kit.llm import read_conversation
-from amplifier_kit.llm.testing.histories import History, any_history, growing_history
 from amplifier_module_provider_gemini.contents import contents_of
+from amplifier_testing.llm.histories import History, any_history, growing_history
 
 BLOCKS: History = [
     {"type": "thinking", "thinking": "own", "signature": "c2ln", "origin": "gemini"},

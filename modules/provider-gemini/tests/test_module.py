@@ -12,8 +12,8 @@ import pytest
 import yaml
 
 from amplifier_core.testing import MockCoordinator
-from amplifier_kit.llm.testing import GeminiWire, ModelServer, Said
 from amplifier_module_provider_gemini import mount
+from amplifier_testing.llm import GeminiWire, ModelServer, Said
 
 WIRE = GeminiWire()
 README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")

@@ -8,9 +8,9 @@ import pytest
 
 from amplifier_core import ChatRequest, ToolSpec
 from amplifier_kit.llm import LLMCall, Shape, read_conversation
-from amplifier_kit.llm.testing.rig import ask
 from amplifier_module_provider_gemini.payload import build_payload
 from amplifier_module_provider_gemini.settings import GeminiSettings
+from amplifier_testing.llm.rig import ask
 
 IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "QQ=="}}
 UNSIGNED = "c2tpcF90aG91Z2h0X3NpZ25hdHVyZV92YWxpZGF0b3I="

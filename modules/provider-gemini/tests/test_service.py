@@ -20,9 +20,9 @@ from amplifier_core.llm_errors import (
 from amplifier_core.message_models import ResponseFormatJsonSchema
 from amplifier_core.testing import MockCoordinator
 from amplifier_kit.llm import ANSWER_TOOL
-from amplifier_kit.llm.testing import GeminiWire, ModelServer, Reply, Said, sse
-from amplifier_kit.llm.testing.rig import KEY, Rig, ask
 from amplifier_module_provider_gemini import GeminiProvider
+from amplifier_testing.llm import GeminiWire, ModelServer, Reply, Said, sse
+from amplifier_testing.llm.rig import KEY, Rig, ask
 
 WIRE = GeminiWire()
 MakeRig = Callable[..., Awaitable[Rig]]

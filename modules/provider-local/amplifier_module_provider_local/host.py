@@ -18,13 +18,13 @@ from typing import IO, TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
 
 from amplifier_core.llm_errors import ConfigurationError, LLMTimeoutError, ProviderUnavailableError
+from amplifier_kit.guard.processes import command_environment
+from amplifier_kit.guard.processes.launch import PIPE, open_process
+from amplifier_kit.guard.processes.socket_folder import make_socket_folder
 from amplifier_kit.llm import http_client
-from amplifier_kit.processes import command_environment
-from amplifier_kit.processes.launch import PIPE, open_process
-from amplifier_kit.processes.socket_folder import make_socket_folder
 
 if TYPE_CHECKING:
-    from amplifier_kit.processes.launch import Process
+    from amplifier_kit.guard.processes.launch import Process
 
 __all__ = ["Host", "Lease", "Load", "Tell", "host_for"]
 

@@ -12,10 +12,10 @@ from typing import Any, ClassVar, Final
 from amplifier_core import ChatRequest, ConfigField, ModelInfo, capabilities
 from amplifier_core.llm_errors import ConfigurationError, ContextLengthError, InvalidToolCallError, NotFoundError
 from amplifier_core.utils.awaiting import await_soon
+from amplifier_kit.engine.usage import Counts
+from amplifier_kit.home import amplifier_home
 from amplifier_kit.llm import OPENAI, Answer, FinishReason, LLMCall, LLMProvider, LLMResponse, Mode, Tokens, Wire
 from amplifier_kit.local_model import INSTALL_COMMAND, find_local_model
-from amplifier_kit.log.location import amplifier_home
-from amplifier_kit.usage import Counts
 from amplifier_module_provider_local.gguf import ModelFile, NotGGUFError, read_model_file
 from amplifier_module_provider_local.grammar import choice_of, grammar_of, offered, readable_schema
 from amplifier_module_provider_local.host import Lease, Load

@@ -16,8 +16,8 @@ import httpx2
 import pytest
 
 from amplifier_core.testing import wait_for
-from amplifier_kit.llm.testing.rig import ask
 from amplifier_module_provider_local import LocalProvider
+from amplifier_testing.llm.rig import ask
 
 Make = Callable[..., LocalProvider]
 Pid = Callable[[LocalProvider], Awaitable[int | None]]
@@ -25,7 +25,7 @@ Pid = Callable[[LocalProvider], Awaitable[int | None]]
 PARENT = """
 import asyncio, os, sys
 from amplifier_core.testing import MockCoordinator
-from amplifier_kit.llm.testing.rig import ask
+from amplifier_testing.llm.rig import ask
 from amplifier_module_provider_local import LocalProvider
 
 async def main():

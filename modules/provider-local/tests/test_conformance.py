@@ -9,12 +9,12 @@ from typing import Any, ClassVar
 from amplifier_core.llm_errors import ProviderUnavailableError
 from amplifier_core.testing import MockCoordinator
 from amplifier_kit.llm import http_client
-from amplifier_kit.llm.testing import Reply, Said
-from amplifier_kit.llm.testing.conformance import ConformanceBase, MakeRig, ProviderConformance
-from amplifier_kit.llm.testing.faults import FaultConformance
-from amplifier_kit.llm.testing.reply import sse
-from amplifier_kit.llm.testing.rig import KEY, ask
 from amplifier_module_provider_local import LocalProvider
+from amplifier_testing.llm import Reply, Said
+from amplifier_testing.llm.conformance import ConformanceBase, MakeRig, ProviderConformance
+from amplifier_testing.llm.faults import FaultConformance
+from amplifier_testing.llm.reply import sse
+from amplifier_testing.llm.rig import KEY, ask
 
 
 class LlamaWire:

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amplifier_core.message_models import ToolSpec
-from amplifier_kit.llm.testing.rig import ask
 from amplifier_module_provider_local.grammar import choice_of, grammar_of, offered, readable_schema
+from amplifier_testing.llm.rig import ask
 
 TOOLS = [
     ToolSpec(name="look", parameters={"type": "object", "properties": {"where": {"type": "string"}}}),

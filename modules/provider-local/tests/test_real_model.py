@@ -17,8 +17,8 @@ from amplifier_core.llm_errors import ConfigurationError, ContextLengthError
 from amplifier_core.message_models import ResponseFormatJsonSchema
 from amplifier_core.testing import wait_for
 from amplifier_kit.llm import LLMCall, read_conversation
-from amplifier_kit.llm.testing.rig import ask
 from amplifier_module_provider_local import LocalProvider
+from amplifier_testing.llm.rig import ask
 
 Make = Callable[..., LocalProvider]
 Pid = Callable[[LocalProvider], Awaitable[int | None]]

@@ -11,8 +11,8 @@ from typing import Any
 from amplifier_core import ChatRequest, ModelInfo, ProviderInfo, capabilities, llm_errors
 from amplifier_core.events import LLM_REQUEST, LLM_RESPONSE
 from amplifier_core.message_models import ChatResponse, ToolCall
-from amplifier_kit.allowance import require_allowance
-from amplifier_kit.stream import StreamEmitter
+from amplifier_kit.engine.budget import require_allowance
+from amplifier_kit.engine.streaming import StreamEmitter
 from amplifier_module_provider_mock.replies import Replies, Reply
 from amplifier_module_provider_mock.response import MockResponse, build_response
 

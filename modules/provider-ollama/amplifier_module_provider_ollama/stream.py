@@ -7,8 +7,8 @@ from typing import Any, Final
 from uuid import uuid4
 
 from amplifier_core.llm_errors import InvalidToolCallError
+from amplifier_kit.engine.usage import Counts
 from amplifier_kit.llm import Answer, FinishReason, Tokens
-from amplifier_kit.usage import Counts
 
 __all__ = ["read_lines"]
 

@@ -9,11 +9,11 @@ import pytest
 
 from amplifier_core.llm_errors import ContextLengthError, ProviderUnavailableError
 from amplifier_core.testing import MockCoordinator
-from amplifier_kit.llm.testing import OllamaWire, Reply, Said
-from amplifier_kit.llm.testing.conformance import ConformanceBase, MakeRig, ProviderConformance
-from amplifier_kit.llm.testing.faults import FaultConformance
-from amplifier_kit.llm.testing.rig import KEY, ask
 from amplifier_module_provider_ollama import OllamaProvider
+from amplifier_testing.llm import OllamaWire, Reply, Said
+from amplifier_testing.llm.conformance import ConformanceBase, MakeRig, ProviderConformance
+from amplifier_testing.llm.faults import FaultConformance
+from amplifier_testing.llm.rig import KEY, ask
 
 
 class _Ollama(ConformanceBase):

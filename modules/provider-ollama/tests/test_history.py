@@ -10,8 +10,8 @@ from hypothesis import given
 
 from amplifier_core import Message
 from amplifier_kit.llm import read_conversation
-from amplifier_kit.llm.testing.histories import History, any_history, growing_history
 from amplifier_module_provider_ollama.messages import messages_of
+from amplifier_testing.llm.histories import History, any_history, growing_history
 
 BLOCKS: History = [
     {"type": "thinking", "thinking": "own", "signature": "c2ln", "origin": "ollama"},

@@ -11,8 +11,8 @@ import pytest
 import yaml
 
 from amplifier_core.testing import MockCoordinator
-from amplifier_kit.llm.testing import ModelServer, OllamaWire
 from amplifier_module_provider_ollama import mount
+from amplifier_testing.llm import ModelServer, OllamaWire
 
 WIRE = OllamaWire()
 README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")

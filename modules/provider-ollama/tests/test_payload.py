@@ -8,9 +8,9 @@ import pytest
 
 from amplifier_core import ChatRequest, ToolSpec
 from amplifier_kit.llm import LLMCall, Shape, read_conversation
-from amplifier_kit.llm.testing.rig import ask
 from amplifier_module_provider_ollama.payload import build_payload
 from amplifier_module_provider_ollama.settings import OllamaSettings, host_of
+from amplifier_testing.llm.rig import ask
 
 IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "QQ=="}}
 LINKED = {"type": "image", "source": {"type": "url", "url": "https://example.com/a.png"}}

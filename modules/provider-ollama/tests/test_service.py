@@ -22,9 +22,9 @@ from amplifier_core.llm_errors import (
 )
 from amplifier_core.message_models import ResponseFormatJsonSchema
 from amplifier_core.testing import MockCoordinator, wait_for
-from amplifier_kit.llm.testing import ModelServer, OllamaWire, Reply, Said
-from amplifier_kit.llm.testing.rig import KEY, Rig, ask
 from amplifier_module_provider_ollama import OllamaProvider
+from amplifier_testing.llm import ModelServer, OllamaWire, Reply, Said
+from amplifier_testing.llm.rig import KEY, Rig, ask
 
 WIRE = OllamaWire()
 MISSING = WIRE.refusal(404, "", "model 'llama3.2:3b' not found")

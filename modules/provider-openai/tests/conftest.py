@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from amplifier_core.testing import MockCoordinator
-from amplifier_kit.llm.testing import ModelServer, ResponsesWire, Said
-from amplifier_kit.llm.testing.rig import KEY, Rig
 from amplifier_module_provider_openai import OpenAIProvider
+from amplifier_testing.llm import ModelServer, ResponsesWire, Said
+from amplifier_testing.llm.rig import KEY, Rig
 
 MakeRig = Callable[..., Awaitable[Rig]]
 

@@ -10,8 +10,8 @@ import pytest
 
 from amplifier_core.llm_errors import LLMError, LLMTimeoutError, ProviderUnavailableError
 from amplifier_core.testing import wait_for
-from amplifier_kit.llm.testing import Reply, ResponsesWire
-from amplifier_kit.llm.testing.rig import Rig, ask
+from amplifier_testing.llm import Reply, ResponsesWire
+from amplifier_testing.llm.rig import Rig, ask
 
 WIRE = ResponsesWire()
 MODEL = "o3-deep-research"

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from amplifier_core.llm_errors import InvalidToolCallError, StreamError
-from amplifier_kit.llm.testing import Reply, ResponsesWire, Said, sse
-from amplifier_kit.llm.testing.rig import Rig, ask
+from amplifier_testing.llm import Reply, ResponsesWire, Said, sse
+from amplifier_testing.llm.rig import Rig, ask
 
 WIRE = ResponsesWire()
 MakeRig = Callable[..., Awaitable[Rig]]

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from amplifier_core.testing import MockCoordinator
-from amplifier_kit.llm.testing import ModelServer, ResponsesWire, Said
 from amplifier_module_provider_openai import mount
+from amplifier_testing.llm import ModelServer, ResponsesWire, Said
 
 WIRE = ResponsesWire()
 

@@ -9,8 +9,8 @@ import pytest
 
 from amplifier_core import ChatRequest, ToolSpec
 from amplifier_kit.llm import LLMCall, read_conversation
-from amplifier_kit.llm.testing.rig import ask
 from amplifier_module_provider_openai import OpenAIProvider
+from amplifier_testing.llm.rig import ask
 
 
 def _payload(

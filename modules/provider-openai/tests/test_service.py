@@ -12,8 +12,8 @@ import pytest
 from amplifier_core import ToolSpec
 from amplifier_core.llm_errors import ContentFilterError, LLMError, ProviderUnavailableError, RateLimitError
 from amplifier_core.message_models import ResponseFormatJson, ResponseFormatJsonSchema
-from amplifier_kit.llm.testing import Reply, ResponsesWire, Said, sse
-from amplifier_kit.llm.testing.rig import Rig, ask
+from amplifier_testing.llm import Reply, ResponsesWire, Said, sse
+from amplifier_testing.llm.rig import Rig, ask
 
 WIRE = ResponsesWire()
 MakeRig = Callable[..., Awaitable[Rig]]

@@ -11,9 +11,9 @@ import pytest
 from amplifier_core.llm_errors import AuthenticationError, ContextLengthError
 from amplifier_core.message_models import ResponseFormatJsonSchema
 from amplifier_core.testing import MockCoordinator
-from amplifier_kit.llm.testing.llama import LlamaServer, LlamaUnavailableError
-from amplifier_kit.llm.testing.rig import Rig, ask
 from amplifier_module_provider_vllm import VLLMChatProvider, VLLMProvider
+from amplifier_testing.llm.llama import LlamaServer, LlamaUnavailableError
+from amplifier_testing.llm.rig import Rig, ask
 
 pytestmark = pytest.mark.timeout(900)
 both = pytest.mark.parametrize("kind", [VLLMProvider, VLLMChatProvider])

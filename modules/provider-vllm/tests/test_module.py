@@ -10,8 +10,8 @@ import pytest
 
 from amplifier_core import AmplifierSession
 from amplifier_core.testing import MockCoordinator
-from amplifier_kit.llm.testing import ChatWire, ModelServer, ResponsesWire, Said
 from amplifier_module_provider_vllm import mount
+from amplifier_testing.llm import ChatWire, ModelServer, ResponsesWire, Said
 
 
 async def test_without_a_server(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:

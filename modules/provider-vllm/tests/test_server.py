@@ -13,9 +13,9 @@ from amplifier_core.message_models import ResponseFormatJsonSchema
 from amplifier_core.testing import MockCoordinator
 from amplifier_kit.llm import ANSWER_TOOL
 from amplifier_kit.llm.chat import WarmingUpError
-from amplifier_kit.llm.testing import ChatWire, ModelServer, Reply, ResponsesWire, Said
-from amplifier_kit.llm.testing.rig import KEY, Rig, ask
 from amplifier_module_provider_vllm import VLLMChatProvider, VLLMProvider
+from amplifier_testing.llm import ChatWire, ModelServer, Reply, ResponsesWire, Said
+from amplifier_testing.llm.rig import KEY, Rig, ask
 
 WIRE = ResponsesWire()
 PIXEL = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "QQ=="}}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from amplifier_kit.files import FileSettings, Workspace
+from amplifier_kit.guard.files import FileSettings, Workspace
 from amplifier_module_tool_apply_patch._tool import APPLIED, ENGINES, ApplyPatch
 
 __amplifier_module_type__ = "tool"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from amplifier_kit.files import FileError, nearest_line
+from amplifier_kit.guard.files import FileError, nearest_line
 
 __all__ = ["MOST_LINES", "Current"]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from amplifier_kit.files import (
+from amplifier_kit.guard.files import (
     Change,
     FileError,
     Place,

@@ -8,7 +8,17 @@ from collections.abc import Collection, Mapping
 from typing import Any, ClassVar, Final
 
 from amplifier_core import ToolResult
-from amplifier_kit.files import WRITE, FileCall, FileError, Place, Workspace, Written, alone_with, in_thread, shown
+from amplifier_kit.guard.files import (
+    WRITE,
+    FileCall,
+    FileError,
+    Place,
+    Workspace,
+    Written,
+    alone_with,
+    in_thread,
+    shown,
+)
 from amplifier_module_tool_apply_patch._draft import Draft, Effect, Note, Step
 from amplifier_module_tool_apply_patch._patch import Kind, Operation, parse_diff, parse_patch
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from amplifier_kit.files import settings
+from amplifier_kit.guard.files import settings
 from amplifier_module_tool_apply_patch._current import MOST_LINES
 
 README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")

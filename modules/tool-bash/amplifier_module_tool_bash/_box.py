@@ -6,7 +6,15 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from amplifier_kit.sandbox import SANDBOX_BLOCKED, Sandbox, SandboxRequiredError, Status, Walls, sandbox_of, settings_of
+from amplifier_kit.guard.sandbox import (
+    SANDBOX_BLOCKED,
+    Sandbox,
+    SandboxRequiredError,
+    Status,
+    Walls,
+    sandbox_of,
+    settings_of,
+)
 from amplifier_module_tool_bash._progress import call_of
 
 #: Whose config can allow more.

@@ -6,8 +6,8 @@ import asyncio
 import time
 from typing import Any, Final
 
-from amplifier_kit.processes import Order, Outcome, Output, OutputFolder, Running, StartError, to_end
-from amplifier_kit.sandbox import Walls, setup_problem, start
+from amplifier_kit.guard.processes import Order, Outcome, Output, OutputFolder, Running, StartError, to_end
+from amplifier_kit.guard.sandbox import Walls, setup_problem, start
 
 #: Jobs that may run at a time.
 MOST_JOBS: Final = 32

@@ -6,7 +6,7 @@ import signal
 from typing import Any
 
 from amplifier_core import ToolResult
-from amplifier_kit.processes import Outcome, Shown
+from amplifier_kit.guard.processes import Outcome, Shown
 
 
 def failure(code: str, message: str) -> ToolResult:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Final
 
-from amplifier_kit.sandbox import SandboxSettings
+from amplifier_kit.guard.sandbox import SandboxSettings
 
 logger = logging.getLogger(__name__)
 

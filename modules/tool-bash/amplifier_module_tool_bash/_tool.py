@@ -11,10 +11,17 @@ from pathlib import Path
 from typing import Any, Final
 
 from amplifier_core import ToolResult
-from amplifier_kit.processes import Order, Output, OutputFolder, StartError, command_environment
-from amplifier_kit.processes.programs import find_program
-from amplifier_kit.sandbox import EVENTS as SANDBOX_EVENTS
-from amplifier_kit.sandbox import FolderMissingError, FolderOutsideError, SandboxError, SandboxRequiredError, Walls, run
+from amplifier_kit.guard.processes import Order, Output, OutputFolder, StartError, command_environment
+from amplifier_kit.guard.processes.programs import find_program
+from amplifier_kit.guard.sandbox import EVENTS as SANDBOX_EVENTS
+from amplifier_kit.guard.sandbox import (
+    FolderMissingError,
+    FolderOutsideError,
+    SandboxError,
+    SandboxRequiredError,
+    Walls,
+    run,
+)
 from amplifier_module_tool_bash._box import Box
 from amplifier_module_tool_bash._call import Call, InvalidCallError, TooLongError, input_schema
 from amplifier_module_tool_bash._jobs import MOST_JOBS, Jobs

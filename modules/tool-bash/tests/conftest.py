@@ -19,8 +19,8 @@ MakeTool = Callable[..., BashTool]
 def patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let nobody be given up because the machine stood still for some seconds."""
     for name in ("order.PATIENCE", "running.PATIENCE", "running._SLACK"):
-        monkeypatch.setattr(f"amplifier_kit.processes.{name}", 30.0)
-    monkeypatch.setattr("amplifier_kit.sandbox.bubblewrap.TRIAL_SECONDS", 60.0)
+        monkeypatch.setattr(f"amplifier_kit.guard.processes.{name}", 30.0)
+    monkeypatch.setattr("amplifier_kit.guard.sandbox.bubblewrap.TRIAL_SECONDS", 60.0)
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from amplifier_core.testing import wait_for
-from amplifier_kit.sandbox import Sandbox, SandboxSettings
+from amplifier_kit.guard.sandbox import Sandbox, SandboxSettings
 from amplifier_module_tool_bash import BashTool, mount, on_session_ready
 
 MakeTool = Callable[..., BashTool]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from amplifier_kit.delegation.settings import (
+from amplifier_kit.engine.delegation.settings import (
     SETTING_KEYS,
     DelegationSettings,
     read_count,

@@ -11,7 +11,7 @@ import pytest
 
 from amplifier_core import AmplifierSession
 from amplifier_core.testing import MockCoordinator
-from amplifier_kit.delegation.child_run import HEARTBEAT
+from amplifier_kit.engine.delegation.child_run import HEARTBEAT
 from amplifier_module_tool_delegate import mount
 
 FIVE = [

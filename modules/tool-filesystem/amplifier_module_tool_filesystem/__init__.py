@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from amplifier_kit.files import FileSettings, Workspace
+from amplifier_kit.guard.files import FileSettings, Workspace
 from amplifier_module_tool_filesystem._edit import EditFile
 from amplifier_module_tool_filesystem._read import ReadFile
 from amplifier_module_tool_filesystem._write import WriteFile

@@ -8,7 +8,7 @@ import threading
 from dataclasses import dataclass, field
 from typing import BinaryIO, Final
 
-from amplifier_kit.files import SAMPLE, FileError, Stopped, is_binary, newline_of, sniff
+from amplifier_kit.guard.files import SAMPLE, FileError, Stopped, is_binary, newline_of, sniff
 
 __all__ = ["LONGEST_LINE", "MOST_CHARACTERS", "Window", "read_window"]
 

@@ -8,7 +8,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from amplifier_kit.files import Place, Roots, shown, told
+from amplifier_kit.guard.files import Place, Roots, shown, told
 
 __all__ = ["MOST_LISTED", "Listing", "leads_to_hidden", "list_folder"]
 

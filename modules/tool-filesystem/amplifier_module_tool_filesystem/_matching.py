@@ -9,7 +9,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from amplifier_kit.files import LARGEST_TEXT, FileError, LineMatch, Text, find_lines
+from amplifier_kit.guard.files import LARGEST_TEXT, FileError, LineMatch, Text, find_lines
 from amplifier_module_tool_filesystem._nearest import nearest
 
 __all__ = ["Edited", "edit"]

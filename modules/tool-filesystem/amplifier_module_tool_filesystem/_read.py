@@ -7,7 +7,7 @@ import threading
 from typing import Any, ClassVar, NamedTuple
 
 from amplifier_core import ToolResult
-from amplifier_kit.files import READ, FileError, Place, Workspace, in_thread, open_file, told
+from amplifier_kit.guard.files import READ, FileError, Place, Workspace, in_thread, open_file, told
 from amplifier_module_tool_filesystem import _inputs
 from amplifier_module_tool_filesystem._lines import LONGEST_LINE, read_window
 from amplifier_module_tool_filesystem._listing import list_folder

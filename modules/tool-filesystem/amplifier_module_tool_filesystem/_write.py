@@ -7,7 +7,7 @@ import threading
 from typing import Any, ClassVar, NamedTuple
 
 from amplifier_core import ToolResult
-from amplifier_kit.files import (
+from amplifier_kit.guard.files import (
     WRITE,
     Change,
     FileCall,

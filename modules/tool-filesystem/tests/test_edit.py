@@ -12,7 +12,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from amplifier_kit.files import FileError, decode, encode
+from amplifier_kit.guard.files import FileError, decode, encode
 from amplifier_module_tool_filesystem import _matching
 from amplifier_module_tool_filesystem._matching import edit
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from amplifier_kit.policy import Rule
-from amplifier_kit.policy.hidden import hidden_places
+from amplifier_kit.guard.policy import Rule
+from amplifier_kit.guard.policy.hidden import hidden_places
 
 Hide = Callable[..., None]
 

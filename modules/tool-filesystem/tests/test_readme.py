@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from amplifier_kit.files import settings
+from amplifier_kit.guard.files import settings
 from amplifier_module_tool_filesystem import _lines, _listing
 
 README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")

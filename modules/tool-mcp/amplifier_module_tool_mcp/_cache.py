@@ -10,7 +10,7 @@ import re
 from pathlib import Path
 from typing import Final
 
-from amplifier_kit.private_files import make_private, masked, replace_file
+from amplifier_kit.guard.private_files import make_private, masked, replace_file
 from amplifier_module_tool_mcp._catalogue import Catalogue, Offer, is_wanted
 from amplifier_module_tool_mcp._spec import ServerSpec
 

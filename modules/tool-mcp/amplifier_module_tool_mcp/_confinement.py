@@ -6,13 +6,13 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from amplifier_kit.processes.programs import is_below
-from amplifier_kit.sandbox import Sandbox, SandboxError, SandboxRequiredError, SandboxSettings, sandbox_of
+from amplifier_kit.guard.processes.programs import is_below
+from amplifier_kit.guard.sandbox import Sandbox, SandboxError, SandboxRequiredError, SandboxSettings, sandbox_of
 from amplifier_module_tool_mcp._faults import ServerFault
 from amplifier_module_tool_mcp._spec import ServerSpec
 
 if TYPE_CHECKING:
-    from amplifier_kit.sandbox.blocked import Blocked
+    from amplifier_kit.guard.sandbox.blocked import Blocked
 
 
 class Confinement:

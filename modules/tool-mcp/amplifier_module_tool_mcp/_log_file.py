@@ -9,10 +9,10 @@ from collections import deque
 from pathlib import Path
 from typing import Final
 
-from amplifier_kit.files.configured import ConfiguredFile
-from amplifier_kit.private_files import append
-from amplifier_kit.processes import Output
-from amplifier_kit.redaction import RedactingStream, process_redactor
+from amplifier_kit.guard.files.configured import ConfiguredFile
+from amplifier_kit.guard.private_files import append
+from amplifier_kit.guard.processes import Output
+from amplifier_kit.guard.redaction import RedactingStream, process_redactor
 from amplifier_module_tool_mcp._variables import Mask
 
 logger = logging.getLogger(__name__)

@@ -41,7 +41,7 @@ class Mask:
 
 def _forms(value: str) -> set[str]:
     """Return how a value may be written: as it is, and, of one that may be a secret, in the forms of live values."""
-    from amplifier_kit.redaction.live import LEAST, forms_of
+    from amplifier_kit.guard.redaction.live import LEAST, forms_of
 
     parts = {part for part in (value, value.strip()) if len(part) >= _SHORTEST}
     return parts | {form for part in parts if len(part) >= LEAST for form in forms_of(part) if len(form) >= LEAST}
@@ -60,7 +60,7 @@ def expanded(text: str, environment: Mapping[str, str], mask: Mask, *, is_secret
     The default stands for a variable that is not set, or empty. Raises ServerFault, which names the variable, for one
     that is neither set nor has a default.
     """
-    from amplifier_kit.processes import is_secret_variable
+    from amplifier_kit.guard.processes import is_secret_variable
 
     def value_of(found: re.Match[str]) -> str:
         name, default = found.group(1), found.group(2)

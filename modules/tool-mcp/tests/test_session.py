@@ -12,8 +12,8 @@ import pytest
 
 from amplifier_core import AmplifierSession, ChatResponse
 from amplifier_core.testing import wait_for
-from amplifier_kit.loop.testing import PlainTool, call
 from amplifier_module_tool_mcp import _requirement
+from amplifier_testing.loop.fakes import PlainTool, call
 
 Odd = Callable[..., dict[str, Any]]
 MakeLive = Callable[..., AmplifierSession]

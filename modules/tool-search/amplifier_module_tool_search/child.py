@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import IO, Final, Literal, cast
 
-from amplifier_kit.processes.launch import open_process_with_protocol
+from amplifier_kit.guard.processes.launch import open_process_with_protocol
 
 #: How long a killed process may take to go; one that hangs in the system (a dead network share) is left to it.
 _GRACE: Final = 1.0

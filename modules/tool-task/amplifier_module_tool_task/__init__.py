@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from amplifier_kit.delegation.settings import SETTING_KEYS, DelegationSettings, unknown_keys
+from amplifier_kit.engine.delegation.settings import SETTING_KEYS, DelegationSettings, unknown_keys
 from amplifier_module_tool_task._tool import EVENTS, TaskTool
 
 __amplifier_module_type__ = "tool"

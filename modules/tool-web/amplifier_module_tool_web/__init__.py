@@ -6,7 +6,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
-from amplifier_kit.net import Guard
+from amplifier_kit.guard.network import Guard
 from amplifier_module_tool_web.client import Client
 from amplifier_module_tool_web.domains import Domains
 from amplifier_module_tool_web.fetch import WebFetchTool

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import httpcore2
 
-from amplifier_kit.net import Endpoint, Guard
+from amplifier_kit.guard.network import Endpoint, Guard
 
 
 class GuardedBackend(httpcore2.AnyIOBackend):

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import unquote, urlsplit
 
-from amplifier_kit.net import AddressRefusedError, Guard, MalformedError, Target, parse_authority, proxy_for
+from amplifier_kit.guard.network import AddressRefusedError, Guard, MalformedError, Target, parse_authority, proxy_for
 from amplifier_module_tool_web.failure import Failure
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from amplifier_kit.net import Endpoint, MalformedError, is_address, meant, parse_authority, parse_host
+from amplifier_kit.guard.network import Endpoint, MalformedError, is_address, meant, parse_authority, parse_host
 from amplifier_module_tool_web.failure import Failure
 
 #: The start of an IPv4 address, as in `192.168.`.

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Final, TypeVar
 
-from amplifier_kit.net import MalformedError, Target, parse_url
+from amplifier_kit.guard.network import MalformedError, Target, parse_url
 from amplifier_module_tool_web.client import Answer, Client
 from amplifier_module_tool_web.domains import Domains
 from amplifier_module_tool_web.failure import Failure

@@ -12,11 +12,11 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from amplifier_kit.processes.launch import PIPE, open_process
+from amplifier_kit.guard.processes.launch import PIPE, open_process
 from amplifier_module_tool_web.plain import plain_text
 
 if TYPE_CHECKING:
-    from amplifier_kit.processes.launch import Process
+    from amplifier_kit.guard.processes.launch import Process
 
 logger = logging.getLogger(__name__)
 

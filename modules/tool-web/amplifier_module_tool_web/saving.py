@@ -6,7 +6,7 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
-from amplifier_kit.files import (
+from amplifier_kit.guard.files import (
     WRITE,
     Change,
     FileCall,

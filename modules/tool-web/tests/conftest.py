@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 import pytest
 
 from amplifier_core.testing import EventRecorder, MockCoordinator
-from amplifier_kit.net import Guard
+from amplifier_kit.guard.network import Guard
 from amplifier_module_tool_web import reading
 from amplifier_module_tool_web.client import Client
 from amplifier_module_tool_web.domains import Domains

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from amplifier_kit.net import parse_url
+from amplifier_kit.guard.network import parse_url
 from amplifier_module_tool_web.domains import Domains
 from amplifier_module_tool_web.failure import Failure
 

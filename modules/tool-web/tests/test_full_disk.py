@@ -11,7 +11,7 @@ import pytest
 SAVES = """
 import asyncio, json, pathlib, sys
 from amplifier_core.testing import MockCoordinator
-from amplifier_kit.net import Guard
+from amplifier_kit.guard.network import Guard
 from amplifier_module_tool_web.client import Client
 from amplifier_module_tool_web.domains import Domains
 from amplifier_module_tool_web.fetch import WebFetchTool

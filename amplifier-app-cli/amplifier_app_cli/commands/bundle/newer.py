@@ -88,7 +88,7 @@ async def _newest(source: SourceUri, project: Path, environ: Mapping[str, str]) 
     from amplifier_foundation.sources.git_login import git_login
     from amplifier_foundation.sources.processes import CommandTimeoutError, run_command
     from amplifier_foundation.sources.uri import without_secrets
-    from amplifier_kit.git import fetch_command, fetch_environment
+    from amplifier_kit.guard.git import fetch_command, fetch_environment
 
     ref = source.ref
     names = ["HEAD"] if ref == "HEAD" else [f"refs/heads/{ref}", f"refs/tags/{ref}^{{}}", f"refs/tags/{ref}"]

@@ -113,7 +113,7 @@ def _tested(kind: str, package: Path) -> int:
     import os
     import tempfile
 
-    from amplifier_kit.processes.launch import open_process
+    from amplifier_kit.guard.processes.launch import open_process
 
     if importlib.util.find_spec("pytest") is None or importlib.util.find_spec("pytest_asyncio") is None:
         raise click.UsageError("--behavioral needs pytest and pytest-asyncio: install them beside the program")

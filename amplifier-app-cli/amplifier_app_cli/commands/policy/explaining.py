@@ -95,7 +95,7 @@ def _asked(words: tuple[str, ...], given: dict[str, str | None], tool: str | Non
 def _check_path(action: str, details: dict[str, Any], project: Path) -> None:
     """Raise UsageError for an action on a file that is not named: every verdict on it would mislead."""
     from amplifier_foundation.permissions.known_tools import known_action, named_details
-    from amplifier_kit.policy import facts
+    from amplifier_kit.guard.policy import facts
 
     acting = known_action(action, details)
     option = {"filesystem.read": "--read", "filesystem.write": "--write"}.get(acting)

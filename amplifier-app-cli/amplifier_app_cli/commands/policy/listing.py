@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from amplifier_foundation.permissions.permissions import Permissions
     from amplifier_foundation.permissions.policy_file import PolicySource
     from amplifier_foundation.permissions.remembered import RememberedRule
-    from amplifier_kit.policy import Rule
+    from amplifier_kit.guard.policy import Rule
 
 
 @click.command("list")

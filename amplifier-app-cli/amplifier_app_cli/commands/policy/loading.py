@@ -11,7 +11,7 @@ from amplifier_app_cli.app import App
 if TYPE_CHECKING:
     from amplifier_foundation.permissions.past import Past
     from amplifier_foundation.permissions.permissions import Judgement, Permissions
-    from amplifier_kit.policy import Rule
+    from amplifier_kit.guard.policy import Rule
 
 
 def permissions_in(app: App, project: Path, *, user_file: Path | None = None) -> Permissions:

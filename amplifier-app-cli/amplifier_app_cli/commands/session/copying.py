@@ -145,7 +145,7 @@ def _to_stdout(session: SessionSummary, form: ExportFormat) -> tuple[str, ...]:
                 shutil.copyfileobj(file, out)
         else:
             from amplifier_app_cli.ui.plain import plain
-            from amplifier_kit.printable import printable_json
+            from amplifier_kit.guard.invisible_characters import printable_json
 
             text = written.path.read_bytes().decode("utf-8")
             out.write((plain(text) if form == "md" else printable_json(text)).encode("utf-8", "replace"))

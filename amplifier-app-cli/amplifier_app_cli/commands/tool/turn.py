@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from amplifier_core.events import APPROVAL_DENIED, APPROVAL_REQUIRED, TOOL_ERROR, TOOL_POST
-from amplifier_kit.loop import Call, Choice, Outcome, Reply, Turn, TurnLoop
+from amplifier_kit.engine.loop import Call, Choice, Outcome, Reply, Turn, TurnLoop
 
 #: After everybody who may change what is heard.
 _LAST = 10_000

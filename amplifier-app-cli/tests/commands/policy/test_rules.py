@@ -13,7 +13,7 @@ from click.testing import Result
 from amplifier_foundation.paths import Home
 from amplifier_foundation.permissions.remembered import RememberedRules
 from amplifier_foundation.trust import TrustStore
-from amplifier_kit.policy import Rule
+from amplifier_kit.guard.policy import Rule
 
 Give = Callable[..., Result]
 Wrote = Callable[[str, str], Path]

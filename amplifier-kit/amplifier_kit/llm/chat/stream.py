@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
+from amplifier_kit.engine.usage import Counts
 from amplifier_kit.llm.answer import Answer, FinishReason
 from amplifier_kit.llm.chat.calls import StreamedCalls, arguments_text, new_call_id
 from amplifier_kit.llm.chat.messages import REASONING_FIELD, REASONING_FIELDS
 from amplifier_kit.llm.chat.tags import ThinkTags
 from amplifier_kit.llm.exchange import plain_stream
 from amplifier_kit.llm.usage import Tokens
-from amplifier_kit.usage import Counts
 
 __all__ = ["ChatReading", "ServedError", "read_chat"]
 

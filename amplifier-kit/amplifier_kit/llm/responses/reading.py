@@ -6,10 +6,10 @@ import logging
 from collections.abc import AsyncIterable, Hashable
 from typing import Any, Final
 
+from amplifier_kit.engine.usage import Counts
 from amplifier_kit.llm.answer import Answer, FinishReason
 from amplifier_kit.llm.responses.items import PATCH_CALL, PATCH_TOOL, Item, origin_key
 from amplifier_kit.llm.usage import Tokens
-from amplifier_kit.usage import Counts
 
 __all__ = ["Reading", "ResponseFailedError"]
 

@@ -1,0 +1,65 @@
+"""Find out how many tokens a request may take."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any, Final
+
+from amplifier_core.utils.awaiting import maybe_await
+from amplifier_kit.engine.context.settings import ContextSettings
+
+__all__ = ["SAFETY_MARGIN", "request_budget"]
+
+logger = logging.getLogger(__name__)
+
+#: Kept free for what no estimate sees: tool schemas, framing, an estimate that is too low.
+SAFETY_MARGIN: Final = 4096
+#: A model with a small window keeps at least one part in so many of it for the request.
+_SMALLEST_SHARE: Final = 8
+
+
+async def request_budget(token_budget: int | None, provider: Any, settings: ContextSettings) -> int:
+    """Return the budget of a request.
+
+    What the caller says counts; else what the provider says of its model, capped by `max_tokens`; else `max_tokens`;
+    else `max_tokens_fallback`. A provider that fails to answer is logged and passed over.
+    """
+    if token_budget is not None:
+        return int(token_budget)
+    model = await _model_budget(provider, settings)
+    if model is None:
+        return settings.max_tokens or settings.max_tokens_fallback
+    return model if settings.max_tokens is None else min(model, settings.max_tokens)
+
+
+async def _model_budget(provider: Any, settings: ContextSettings) -> int | None:
+    for method, facts in (("get_model_info", None), ("get_info", "defaults")):
+        said = await _ask(provider, method)
+        if facts is not None:
+            said = _read(said, facts)
+        window = _whole(_read(said, "context_window"))
+        if window is not None:
+            output = _whole(_read(said, "max_output_tokens")) or 0
+            left = window - int(output * settings.output_reserve_fraction) - SAFETY_MARGIN
+            return max(left, window // _SMALLEST_SHARE)
+    return None
+
+
+async def _ask(provider: Any, method: str) -> Any:
+    ask = getattr(provider, method, None)
+    if not callable(ask):
+        return None
+    try:
+        return await maybe_await(ask())
+    except Exception as error:
+        name = getattr(provider, "name", type(provider).__name__)
+        logger.warning("Provider %s: %s() failed, so it has no say in the token budget: %s", name, method, error)
+        return None
+
+
+def _read(said: Any, key: str) -> Any:
+    return said.get(key) if isinstance(said, dict) else getattr(said, key, None)
+
+
+def _whole(value: Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None

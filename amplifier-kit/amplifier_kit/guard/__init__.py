@@ -1,0 +1,1 @@
+"""What stands between a model and the machine: rules, sandbox, files, network, processes, redaction."""

@@ -1,0 +1,160 @@
+"""Open what the config of a module names: a transcript, a memory file, a recording, a folder to look at.
+
+A bundle names such a path once, and commands of the session work in the project long after: what lies at the path when
+it is opened need not be what whoever wrote the bundle meant. So a link in the project that leads out of it is not
+followed, a pipe or device is refused without waiting for it, and nothing is written through a link. Paths that lead out
+of the project by their own words are whoever's that named them: an untrusted project may not name any.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+from amplifier_kit.guard.files.errors import FileError
+from amplifier_kit.guard.files.reading import LARGEST_TEXT, open_file
+from amplifier_kit.guard.files.roots import Roots
+from amplifier_kit.guard.files.walk import Place, reach
+from amplifier_kit.guard.private_files import open_private, replace_file
+
+__all__ = ["ConfiguredFile", "Denied", "RefusedFileError", "configured_folder", "denied_to_model", "project_of"]
+
+#: `(path, root) -> reason`: why the model must not be given a file, None when it may; no rule has to allow what lies
+#: below `root`.
+Denied = Callable[[str, str], str | None]
+
+_ANYWHERE: Final = Roots()
+_APPEND: Final = os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
+_ERRNOS: Final = {
+    "not_found": errno.ENOENT,
+    "not_a_directory": errno.ENOTDIR,
+    "is_directory": errno.EISDIR,
+    "permission_denied": errno.EACCES,
+}
+
+
+class RefusedFileError(OSError):
+    """A file that a config names is not opened; the text says why."""
+
+
+def project_of(coordinator: Any) -> Path:
+    """Return the folder that a session works in: capability `session.working_dir`, or the current directory."""
+    known = coordinator.get_capability("session.working_dir")
+    return Path(str(known)).expanduser().absolute() if known else Path.cwd()
+
+
+def denied_to_model(coordinator: Any) -> Denied | None:
+    """Return what says which files the model must not be given (capability `prompt.denied`), None without rules."""
+    found: Denied | None = coordinator.get_capability("prompt.denied")
+    return found
+
+
+def configured_folder(path: str | Path, project: Path | None) -> Path:
+    """Return where a folder of a config lies, links followed; raises OSError for one that may not be used."""
+    with _reached(Path(path), project, follow=True) as place:
+        return place.path
+
+
+class ConfiguredFile:
+    """One file that a config names; every method raises OSError, with the reason."""
+
+    def __init__(self, path: Path, project: Path | None = None, denied: Denied | None = None) -> None:
+        """Open `path` by the rules of this module for `project`; without one, the path is not from a config.
+
+        With `denied`, the file is read for the model: what the rules keep from it is not read.
+        """
+        self.path: Final = path
+        self._project = project
+        self._denied = denied
+
+    def exists(self) -> bool:
+        """Tell whether something lies there, be it a link."""
+        return os.path.lexists(self.path)
+
+    def read(self, largest: int | None = LARGEST_TEXT) -> bytes:
+        """Return the content of a regular file of at most `largest` bytes, None for any number."""
+        with _reached(self.path, self._project, follow=True) as place:
+            self._check(place)
+            with open_file(place, _ANYWHERE) as file:
+                data = file.read(-1 if largest is None else largest + 1)
+        if largest is not None and len(data) > largest:
+            raise RefusedFileError(f"{place.named} has more than {largest:,} bytes")
+        return data
+
+    def open_to_append(self) -> int:
+        """Return a descriptor to append to and read from, of a file for its owner alone; missing folders are made."""
+        with _reached(self.path, self._project, follow=False) as place:
+            _make_folders(place)
+            self._check_kind(place, place.status())
+            descriptor = open_private(Path(place.name), _APPEND, folder=place.folder)
+            try:
+                self._check_kind(place, os.fstat(descriptor))
+            except BaseException:
+                os.close(descriptor)
+                raise
+            return descriptor
+
+    def replace(self, content: bytes) -> None:
+        """Put `content`, masked, in place of the file, or of a link: a reader finds the old one or the new one."""
+        with _reached(self.path, self._project, follow=False) as place:
+            _make_folders(place)
+            replace_file(Path(place.name), content, folder=place.folder)
+
+    def set_aside(self, ending: str) -> None:
+        """Give the file, or link, the same name with an ending, in place of what has that name."""
+        with _reached(self.path, self._project, follow=False) as place:
+            os.replace(place.name, place.name + ending, src_dir_fd=place.folder, dst_dir_fd=place.folder)
+
+    def _check(self, place: Place) -> None:
+        """Raise RefusedFileError when the rules keep a file from the model, by its name or by where it lies."""
+        if self._denied is None:
+            return
+        for name in dict.fromkeys((os.path.normpath(self.path), str(place.path))):
+            if (why := self._denied(name, str(place.path.parent))) is not None:
+                raise RefusedFileError(f"{place.named} is not given to the model: {why}")
+
+    def _check_kind(self, place: Place, found: os.stat_result | None) -> None:
+        """Raise RefusedFileError for what must not be appended to."""
+        if found is None:
+            return
+        if stat.S_ISLNK(found.st_mode):
+            raise RefusedFileError(f"{place.named} is a link, and nothing is written through one: remove it")
+        if stat.S_ISDIR(found.st_mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), place.named)
+        if not stat.S_ISREG(found.st_mode):
+            raise RefusedFileError(f"{place.named} is no regular file")
+        project = _true_path(self._project)
+        if found.st_nlink > 1 and project is not None and place.path.is_relative_to(project):
+            raise RefusedFileError(
+                f"{place.named} has a second name (hard link), which may lie outside of the project: remove it"
+            )
+
+
+@contextmanager
+def _reached(path: Path, project: Path | None, *, follow: bool) -> Iterator[Place]:
+    """Hold open what a path leads to; what goes wrong is an OSError."""
+    try:
+        with reach(str(path.absolute()), follow=follow, confine=_true_path(project)) as place:
+            yield place
+    except FileError as error:
+        if (number := _ERRNOS.get(error.code)) is not None:
+            raise OSError(number, os.strerror(number), str(path)) from error
+        raise RefusedFileError(error.message) from error
+
+
+def _true_path(project: Path | None) -> Path | None:
+    return Path(os.path.realpath(project)) if project is not None else None
+
+
+def _make_folders(place: Place) -> None:
+    for name in place.missing:
+        try:
+            os.mkdir(name, 0o700, dir_fd=place.folder)
+        except FileExistsError:
+            pass  # somebody has just made it; entering a link is refused
+        place.enter(name)

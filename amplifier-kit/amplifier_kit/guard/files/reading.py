@@ -1,0 +1,105 @@
+"""Open regular files and nothing else, and read no more of them than was asked for."""
+
+from __future__ import annotations
+
+import os
+import stat
+from typing import BinaryIO, Final, NamedTuple
+
+from amplifier_kit.guard.files.errors import FileError, told
+from amplifier_kit.guard.files.roots import Roots
+from amplifier_kit.guard.files.walk import Place
+
+__all__ = ["LARGEST_TEXT", "Content", "Snapshot", "open_file", "read_content"]
+
+#: Larger files are not taken into memory as a whole.
+LARGEST_TEXT: Final = 50 * 1024 * 1024
+# A pipe that takes the file's place at this moment must not be waited for, and a link not followed.
+_READ: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_NOCTTY | os.O_CLOEXEC
+
+
+class Snapshot(NamedTuple):
+    """What lay at a place at one moment, so that a later change by somebody else is noticed."""
+
+    status: os.stat_result | None
+
+    def is_same(self, now: os.stat_result | None) -> bool:
+        """Tell whether nothing has changed."""
+        return _mark(self.status) == _mark(now)
+
+
+class Content(NamedTuple):
+    """The bytes of a file, and what it was when they were read."""
+
+    data: bytes
+    snapshot: Snapshot
+
+
+def open_file(place: Place, roots: Roots) -> BinaryIO:
+    """Open a regular file that the roots allow to be read; whatever else lies there is refused without waiting.
+
+    Where reading is confined to some folders, a file that has a second name (hard link) is refused: that name may lie
+    outside of them.
+    """
+    named = place.status()
+    _refuse_other_kinds(place, named)
+    with told(f"{place.named} cannot be read"):
+        file = open(os.open(place.name, _READ, dir_fd=place.folder), "rb")  # noqa: SIM115 - given to the caller
+    try:
+        found = os.fstat(file.fileno())
+        _refuse_other_kinds(place, found)
+        roots.check(place, "read")
+        if roots.allowed is not None:
+            _refuse_other_names(place, named, found)
+    except BaseException:
+        file.close()
+        raise
+    return file
+
+
+def read_content(place: Place, roots: Roots, largest: int = LARGEST_TEXT) -> Content:
+    """Return the whole content of a regular file; raises FileError for one of more than `largest` bytes."""
+    with open_file(place, roots) as file, told(f"{place.named} cannot be read"):
+        snapshot = Snapshot(os.fstat(file.fileno()))
+        data = file.read(largest + 1)
+    if len(data) > largest:
+        raise FileError(
+            "too_large", f"{place.named} has more than {largest:,} bytes, too many to be changed as text; use a command"
+        )
+    return Content(data, snapshot)
+
+
+def _refuse_other_kinds(place: Place, status: os.stat_result | None) -> None:
+    if status is None:
+        raise FileError("not_found", f"{place.named} does not exist")
+    if stat.S_ISLNK(status.st_mode):
+        raise FileError("changed_meanwhile", f"{place.named} has just become a link; look at it again")
+    if stat.S_ISDIR(status.st_mode):
+        raise FileError("is_directory", f"{place.named} is a folder")
+    if not stat.S_ISREG(status.st_mode):
+        raise FileError("special_file", f"{place.named} is {_kind(status.st_mode)}, not a regular file")
+
+
+def _refuse_other_names(place: Place, named: os.stat_result | None, opened: os.stat_result) -> None:
+    # The name may be gone by now, and a second name with it: what counts is how many there were while it was there.
+    if named is None or (named.st_dev, named.st_ino) != (opened.st_dev, opened.st_ino):
+        raise FileError("changed_meanwhile", f"{place.named} was replaced just now; read it again")
+    if max(named.st_nlink, opened.st_nlink) > 1:
+        raise FileError(
+            "hard_link",
+            f"{place.named} has {named.st_nlink} names (hard links), and reading is confined to some folders: another "
+            "name may lie outside of them. Copy the file, then read the copy",
+        )
+
+
+def _kind(mode: int) -> str:
+    for is_kind, name in ((stat.S_ISFIFO, "a pipe"), (stat.S_ISSOCK, "a socket")):
+        if is_kind(mode):
+            return name
+    return "a device"
+
+
+def _mark(status: os.stat_result | None) -> tuple[int, ...] | None:
+    if status is None:
+        return None
+    return (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)

@@ -1,0 +1,156 @@
+"""Find the repository of a folder, and refuse one that leads to another repository.
+
+git itself would follow a `.git` file, a link, `commondir` or `core.worktree` to wherever they lead. A project that is
+not trusted could so show a model the commits and files of any repository on the machine.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from typing import Final, NamedTuple
+
+from amplifier_kit.guard.processes.programs import is_below
+
+#: More than this is not read of a small file of git.
+_SMALL: Final = 64 * 1024
+_GITFILE: Final = "gitdir:"
+
+
+class UnsafeRepositoryError(Exception):
+    """A repository is not read; the text says why."""
+
+
+class Repository(NamedTuple):
+    """Where a repository keeps its things, every path with links followed."""
+
+    #: The folder that holds `.git`; None for a bare repository.
+    root: str | None
+    git_dir: str
+    #: What all worktrees of a repository share: objects, refs, config.
+    common_dir: str
+    #: What may be read: everything that is linked from the folder of git must lie in one of these.
+    places: tuple[str, ...]
+    #: Whether the git folder lies elsewhere, and must be known by its config to belong to `root`.
+    needs_back_link: bool = False
+
+
+def find_repository(folder: str, project: str | None = None) -> Repository | None:
+    """Return the repository whose working tree a folder is in, None where there is none.
+
+    `project` is the folder that the session works in, if that is another: a git folder in it is accepted. Only `.git`
+    counts: a folder that looks like git's own is not taken, as anybody's clone may bring one. Raises
+    UnsafeRepositoryError, and OSError for a folder that cannot be read.
+    """
+    at = os.path.realpath(folder)
+    device = os.stat(at).st_dev
+    ceilings = _ceilings()
+    while True:
+        repository = _repository_at(at, os.path.realpath(project or folder))
+        if repository is not None:
+            return repository
+        above = os.path.dirname(at)
+        if above == at or above in ceilings:
+            return None
+        try:
+            if os.stat(above).st_dev != device and not os.environ.get("GIT_DISCOVERY_ACROSS_FILESYSTEM"):
+                return None
+        except OSError:
+            return None
+        at = above
+
+
+def bare_repository(folder: str) -> Repository | None:
+    """Return the repository that a folder itself is, None when it is none; for one that the user has named."""
+    git_dir = os.path.realpath(folder)
+    if not _is_git_dir(git_dir) or _common_dir(git_dir) != git_dir:
+        return None
+    return Repository(None, git_dir, git_dir, (git_dir,))
+
+
+def read_small(path: str, limit: int = _SMALL, *, places: tuple[str, ...] | None = None) -> bytes | None:
+    """Return what a file holds, None when there is none; a pipe, a device or a large file is no file of git.
+
+    A link is followed only to what lies below one of `places`, by default in the folder that the file is in; with
+    empty ones it is the user's own file, and may lie anywhere. Raises UnsafeRepositoryError for all of these.
+    """
+    if os.path.islink(path):
+        real = os.path.realpath(path)
+        allowed = (os.path.realpath(os.path.dirname(path)),) if places is None else places
+        if allowed and not any(is_below(real, place) for place in allowed):
+            raise UnsafeRepositoryError(f"{path} leads out of the repository, to {real}")
+        path = real
+    try:
+        number = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise UnsafeRepositoryError(f"{path} cannot be read: {error.strerror}") from error
+    with open(number, "rb") as file:
+        if not stat.S_ISREG(os.fstat(number).st_mode):
+            raise UnsafeRepositoryError(f"{path} is not a regular file")
+        data = file.read(limit + 1)
+    if len(data) > limit:
+        raise UnsafeRepositoryError(f"{path} is larger than {limit:,} bytes")
+    return data
+
+
+def _repository_at(root: str, project: str) -> Repository | None:
+    marker = os.path.join(root, ".git")
+    try:
+        mode = os.stat(marker).st_mode
+    except OSError:
+        return None
+    if stat.S_ISDIR(mode):
+        git_dir = os.path.realpath(marker)
+        if not os.path.lexists(os.path.join(git_dir, "HEAD")):
+            return None  # as git does: an empty folder of this name is passed over
+    else:
+        text = _line(marker) or ""
+        if not text.startswith(_GITFILE):
+            raise UnsafeRepositoryError(f"{marker} is neither a folder nor names one")
+        git_dir = os.path.realpath(os.path.join(root, text.removeprefix(_GITFILE).strip()))
+    common_dir = _common_dir(git_dir)
+    if not _is_git_dir(git_dir, common_dir):
+        raise UnsafeRepositoryError(f"{marker} leads to {git_dir}, which is not a git folder")
+    is_inside = is_below(git_dir, root) or is_below(git_dir, project)
+    needs_back_link = False
+    if not is_inside:
+        back = _line(os.path.join(git_dir, "gitdir"))
+        if back is not None:
+            if os.path.realpath(os.path.join(git_dir, back)) != os.path.realpath(marker) or os.path.islink(marker):
+                raise UnsafeRepositoryError(f"{marker} leads to {git_dir}, a worktree of another folder")
+        else:
+            needs_back_link = True
+    return Repository(root, git_dir, common_dir, (root, project, git_dir, common_dir), needs_back_link)
+
+
+def _common_dir(git_dir: str) -> str:
+    """Return the folder that a worktree shares with others; only the one that it lies in counts."""
+    text = _line(os.path.join(git_dir, "commondir"))
+    if text is None:
+        return git_dir
+    common_dir = os.path.realpath(os.path.join(git_dir, text))
+    if common_dir == git_dir:
+        return git_dir  # the sandbox's stand-in for a missing `commondir` leads to where it lies
+    worktrees = os.path.dirname(git_dir)
+    if os.path.basename(worktrees) != "worktrees" or os.path.dirname(worktrees) != common_dir:
+        raise UnsafeRepositoryError(f"{git_dir}/commondir leads to {common_dir}, another repository")
+    return common_dir
+
+
+def _is_git_dir(git_dir: str, common_dir: str | None = None) -> bool:
+    shared = common_dir or git_dir
+    return os.path.lexists(os.path.join(git_dir, "HEAD")) and all(
+        os.path.isdir(os.path.join(shared, name)) for name in ("objects", "refs")
+    )
+
+
+def _line(path: str) -> str | None:
+    data = read_small(path)
+    return None if data is None else os.fsdecode(data).rstrip("\r\n")
+
+
+def _ceilings() -> set[str]:
+    named = os.environ.get("GIT_CEILING_DIRECTORIES", "").split(os.pathsep)
+    return {os.path.realpath(path) for path in named if os.path.isabs(path)}

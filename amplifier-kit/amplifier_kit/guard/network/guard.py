@@ -1,0 +1,109 @@
+"""The way into the network: a name is resolved once, its addresses are judged, and those are connected to."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Final, TypeVar
+
+from amplifier_kit.guard.network.addresses import is_ordinary, is_own, is_public
+from amplifier_kit.guard.network.hosts import Endpoint, is_address, parse_host
+from amplifier_kit.guard.network.resolver import Resolve, resolve
+
+T = TypeVar("T")
+#: Tells whether an address may be connected to.
+Judge = Callable[[str], bool]
+
+#: How many seconds one of several addresses may take before the next is tried.
+_ATTEMPT: Final = 3.0
+#: How many addresses of one name are tried.
+_MOST: Final = 8
+
+
+class AddressRefusedError(Exception):
+    """All of a host's addresses are of a kind that must not be connected to."""
+
+
+class Guard:
+    """Connects to hosts of the internet, and to nothing else.
+
+    What `private_hosts` lists (`host` or `host:port`) may also lie in a private network or on this machine, but never
+    where clouds hand out credentials. `refuse` names further addresses to stay away from. `resolve` and `judge` stand
+    in for the system's resolver and for the judgement itself: for tests, which have only this machine's addresses.
+    """
+
+    def __init__(
+        self,
+        private_hosts: Iterable[str] = (),
+        *,
+        refuse: Judge | None = None,
+        resolve: Resolve = resolve,
+        judge: Judge | None = None,
+    ) -> None:
+        self._private_hosts = frozenset(private_hosts)
+        self._refuse = refuse
+        self._resolve = resolve
+        self._judge = judge
+
+    async def addresses(self, endpoint: Endpoint) -> Sequence[str]:
+        """Return the addresses that may be connected to, and are to be: whoever asks again may be told others.
+
+        Raises AddressRefusedError when there are only others, OSError when there are none, MalformedError for a host
+        that can be read in two ways.
+        """
+        host = parse_host(f"[{endpoint.host}]" if ":" in endpoint.host else endpoint.host)
+        found = [host] if is_address(host) else list(await self._resolve(host))
+        if not found:
+            raise OSError("the name has no address")
+        good = [address for address in found if self._is_good(endpoint, address)]
+        if not good:
+            raise AddressRefusedError(
+                f"{host} leads to {found[0]}, which is an address of a private or special network, or of this machine"
+                if found[0] != host
+                else f"{host} is an address of a private or special network, or of this machine"
+            )
+        return good[:_MOST]
+
+    async def connect(self, endpoint: Endpoint) -> socket.socket:
+        """Return a connected, non-blocking socket; raise like `addresses`, OSError also when nothing answers."""
+        return await self.reach(endpoint, lambda address: _connected(address, endpoint.port))
+
+    async def reach(self, endpoint: Endpoint, attempt: Callable[[str], Awaitable[T]]) -> T:
+        """Return what `attempt` makes of the first address that answers; it raises OSError for one that does not.
+
+        For whoever has a way of his own to connect: it gets addresses, one after the other, and no name to resolve.
+        Raises like `addresses`, and the last OSError when no address answers.
+        """
+        addresses = await self.addresses(endpoint)
+        for address in addresses[:-1]:
+            try:
+                async with asyncio.timeout(_ATTEMPT):
+                    return await attempt(address)
+            except OSError:  # a timeout is one
+                pass  # another address may answer
+        return await attempt(addresses[-1])
+
+    def _is_good(self, endpoint: Endpoint, address: str) -> bool:
+        try:
+            if self._refuse is not None and self._refuse(address):
+                return False
+            if endpoint.host in self._private_hosts or str(endpoint) in self._private_hosts:
+                return is_ordinary(address)
+            if self._judge is not None:
+                return self._judge(address)
+            return is_public(address) and not is_own(address)
+        except ValueError:
+            return False  # what is no address is not connected to
+
+
+async def _connected(address: str, port: int) -> socket.socket:
+    connection = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        connection.setblocking(False)
+        await asyncio.get_running_loop().sock_connect(connection, (address, port))
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    except BaseException:
+        connection.close()
+        raise
+    return connection

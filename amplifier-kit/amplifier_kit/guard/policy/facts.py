@@ -1,0 +1,232 @@
+"""What an action would do, as far as it can be known before it runs."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from amplifier_kit.guard.policy.segment import HOLE, Segment
+
+_COMMANDS = ("command", "cmd")
+_PATHS = (
+    "path", "paths", "file_path", "file_paths", "filepath", "filename", "file", "files", "directory", "dir", "folder",
+    "notebook_path", "source", "destination", "target_file", "old_path", "new_path", "root",
+)  # fmt: skip
+#: The folder that a command runs in, where a tool takes it as input.
+_FOLDERS = ("working_dir", "working_directory", "workdir", "cwd", "directory", "dir", "folder")
+_URLS = ("url", "urls", "uri")
+_HOSTS = ("host", "hosts", "hostname", "domain")
+#: Files that a tool writes besides what it is for.
+_WRITES = ("save_to_file", "output_file", "output_path")
+_PATCHED = re.compile(r"^\*\*\* (?:(?:Add|Update|Delete) File|Move to):[ \t]*(.+?)[ \t]*$", re.MULTILINE)
+_SURROGATES = re.compile(r"[\ud800-\udfff]")
+_WILD = re.compile(r"[*?\[{]")
+
+
+class Facts(NamedTuple):
+    """The parts of an action that rules are held against.
+
+    `commands` is None when the action runs none. `paths` are real paths (links followed); `spelled` are the same as
+    they were written, which only denying and asking rules see. `reads` and `writes` are files that the action touches
+    besides: redirects of a shell line, a download's file. `lines` are shell lines of more than one command, as they
+    were written. With a `problem`, nothing allows the action.
+    """
+
+    action: str
+    tool: str = ""
+    commands: tuple[Segment, ...] | None = None
+    paths: tuple[Path, ...] = ()
+    hosts: tuple[str, ...] = ()
+    problem: str = ""
+    reads: tuple[Path, ...] = ()
+    writes: tuple[Path, ...] = ()
+    spelled: tuple[Path, ...] = ()
+    lines: tuple[str, ...] = ()
+
+
+def facts(action: str, details: Mapping[str, Any], project: Path) -> Facts:
+    """Return what an action would do; never raises: what cannot be understood is the `problem`.
+
+    `details["command" | "path" | "host"]` win over what `details["tool_input"]` says under the names tools use; only
+    its top level is looked at. Relative paths are those of `details["working_dir"]`, else of the project.
+    """
+    found = _Finder(action, details, project)
+    try:
+        found.look()
+    except (ValueError, OSError, RecursionError) as error:
+        found.problems.append(f"it cannot be understood: {error}")
+    return found.facts()
+
+
+class _Finder:
+    def __init__(self, action: str, details: Mapping[str, Any], project: Path) -> None:
+        given = details.get("tool_input")
+        self.action = action
+        self.project = project
+        self.details = details
+        self.given: Mapping[str, Any] = given if isinstance(given, Mapping) else {}
+        tool = details.get("tool_name", "")
+        self.tool = tool if isinstance(tool, str) else ""
+        base = details.get("working_dir")
+        self.base = project / base if isinstance(base, str | Path) and base else project
+        # A tool may know that input or not: then it runs in the one folder or in the other.
+        self.bases = [self.base]
+        self.problems: list[str] = []
+        self.commands: list[Segment] | None = None
+        self.paths: dict[Path, None] = {}
+        self.spelled: dict[Path, None] = {}
+        self.reads: dict[Path, None] = {}
+        self.writes: dict[Path, None] = {}
+        self.hosts: dict[str, None] = {}
+        self.lines: dict[str, None] = {}
+
+    def look(self) -> None:
+        """Look at everything that is given."""
+        for name in _FOLDERS:
+            if self.given.get(name) is not None:
+                self._folder(name, self.given[name])
+        explicit = [name for name in ("command", "path", "host") if self.details.get(name) is not None]
+        for name in explicit:
+            self._texts(name, self.details[name])
+        if not explicit:
+            for name in (*_COMMANDS, *_PATHS, *_URLS, *_HOSTS, *_WRITES, "patch"):
+                if self.given.get(name) is not None:
+                    self._texts(name, self.given[name])
+            if self.tool in ("grep", "glob"):
+                self._search()
+        if self.action == "process.exec" and self.commands is None:
+            self.problems.append("it names no command")
+
+    def facts(self) -> Facts:
+        """Return what was found."""
+        commands = None if self.commands is None else tuple(self.commands)
+        return Facts(
+            self.action,
+            self.tool,
+            commands,
+            tuple(self.paths),
+            tuple(self.hosts),
+            "; ".join(self.problems),
+            tuple(self.reads),
+            tuple(self.writes),
+            tuple(self.spelled),
+            tuple(self.lines),
+        )
+
+    def _texts(self, name: str, value: object) -> None:
+        if name in _COMMANDS:
+            self._command(value)
+            return
+        for text in value if isinstance(value, list | tuple) else [value]:
+            if isinstance(text, Path):
+                text = str(text)
+            if not isinstance(text, str):
+                self.problems.append(f"{name} is {type(text).__name__}, not a text")
+            elif name == "patch":
+                self._patch(text)
+            elif name in _URLS or "://" in text:
+                self._host(text, is_url=True)
+            elif name in _HOSTS:
+                self._host(text, is_url=False)
+            elif name in _WRITES:
+                self._path(text, self.writes)
+            else:
+                self._path(text, self.paths)
+
+    def _command(self, value: object) -> None:
+        self.commands = self.commands or []
+        if isinstance(value, list | tuple) and value and all(isinstance(word, str) for word in value):
+            self._argv(tuple(value))
+            return
+        if not isinstance(value, str):
+            self.problems.append(f"the command is {type(value).__name__}, not a text")
+            return
+        if HOLE in value or _SURROGATES.search(value):
+            self.problems.append("the command contains characters that no command has")
+            return
+        from amplifier_kit.guard.policy.repositories import with_places
+        from amplifier_kit.guard.policy.shell import MAX_LENGTH, ShellParse
+        from amplifier_kit.guard.policy.whole_line import spans_commands
+
+        segments = with_places(ShellParse().segments(value), value, map(str, self.bases), str(self.project))
+        if spans_commands(value) and len(value) <= MAX_LENGTH:
+            self.lines[value] = None
+        if not segments:
+            self.problems.append("it names no command")
+        self.commands += [self._redirected(segment) for segment in segments]
+
+    def _folder(self, name: str, value: object) -> None:
+        if isinstance(value, str | Path) and HOLE not in str(value):
+            self.bases.append(self.base / os.path.expanduser(value))
+        elif any(self.given.get(key) is not None for key in _COMMANDS):
+            self.problems.append(f"{name} is {type(value).__name__}, not the path of a folder")
+
+    def _argv(self, words: tuple[str, ...]) -> None:
+        """Words that no shell sees; they are written as a shell would need them, to be judged alike."""
+        import shlex
+
+        self._command(shlex.join(words))
+
+    def _redirected(self, segment: Segment) -> Segment:
+        from amplifier_kit.guard.policy.places import PlaceError
+
+        for redirect in segment.redirects:
+            if redirect.target is None:
+                segment = segment.opaque("a redirect's file is known only when it runs")
+                continue
+            try:
+                for base in self.bases:
+                    self._place(redirect.target, self.reads if redirect.kind == "read" else self.writes, base)
+            except PlaceError as error:
+                unknown = (*segment.redirects, redirect._replace(target=None))
+                segment = segment.opaque(str(error))._replace(redirects=unknown)
+        return segment
+
+    def _path(self, text: str, into: dict[Path, None]) -> None:
+        from amplifier_kit.guard.policy.places import PlaceError
+
+        try:
+            self._place(text, into)
+        except PlaceError as error:
+            self.problems.append(str(error))
+
+    def _place(self, text: str, into: dict[Path, None], base: Path | None = None) -> None:
+        from amplifier_kit.guard.policy.places import resolved, spelled
+
+        base = base or self.base
+        self.spelled[spelled(text, base)] = None
+        into[resolved(text, base)] = None
+
+    def _host(self, text: str, *, is_url: bool) -> None:
+        from amplifier_kit.guard.policy.hosts import HostError, host_of, normal_host
+
+        try:
+            self.hosts[host_of(text) if is_url else normal_host(text)] = None
+        except HostError as error:
+            self.problems.append(str(error))
+            if error.meant is not None:
+                self.hosts[error.meant] = None
+
+    def _patch(self, text: str) -> None:
+        named: Iterable[str] = _PATCHED.findall(text)
+        if not named:
+            self.problems.append("the patch names no file")
+        for name in named:
+            self._path(name, self.paths)
+
+    def _search(self) -> None:
+        """A search looks below its folder; a glob's pattern may lead out of it."""
+        if not self.paths and not self.problems:
+            self._path(str(self.base), self.paths)
+        pattern = self.given.get("pattern")
+        if self.tool == "glob" and isinstance(pattern, str):
+            plain = _WILD.split(pattern, maxsplit=1)[0]
+            start = plain if plain == pattern else plain.rpartition("/")[0] + "/" * plain.startswith("/")
+            if ".." in _WILD.sub("/", pattern[len(plain) :]).split("/"):
+                self.problems.append(f"the pattern {pattern!r} goes up after a wildcard")
+            for folder in list(self.paths):
+                if start:
+                    self._path(str(folder / start) if not start.startswith(("/", "~")) else start, self.paths)

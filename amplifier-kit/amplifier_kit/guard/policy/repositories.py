@@ -1,0 +1,216 @@
+"""Programs that follow a repository's configuration, and whether they would run in the project's own repository.
+
+`git status` only looks, and yet runs what the configuration of its repository names. A rule that allows it is about the
+project's repository: a repository inside of another folder, such as one that an archive has brought, is another matter.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+from typing import Final
+
+from amplifier_kit.guard.control_files import git_folders_of
+from amplifier_kit.guard.policy.git_words import contacted, git_command, is_path_for_sure, may_be_path
+from amplifier_kit.guard.policy.runners import started
+from amplifier_kit.guard.policy.segment import HOLE, Segment
+from amplifier_kit.guard.policy.wrappers import CHANGES_FOLDER
+
+#: Programs that look for a repository in the folder that they run in, and above it.
+_READERS: Final = frozenset({
+    "git", "git-lfs", "gitk", "gitui", "gh", "glab", "hub", "lazygit", "tig", "hg", "chg", "rhg", "svn", "jj", "sl",
+    "bzr", "brz", "fossil", "darcs",
+})  # fmt: skip
+#: Each marks the root of a repository.
+_MARKERS: Final = (".git", ".hg", ".svn", ".jj", ".sl", ".bzr", "_darcs", ".fslckout", "_FOSSIL_")
+#: With one of these words on a line, a command may run before another one that is written before it.
+_LOOPS: Final = re.compile(r"\b(for|while|until|select)\b")
+#: What is known only when the line runs.
+_FILLED_IN: Final = re.compile(rf"[{HOLE}*?\[]")
+#: Options of these builtins that change nothing about which folder it is.
+_PLAIN_OPTIONS: Final = frozenset({"-L", "-P", "-e", "-@", "-n", "--"})
+#: So much of a repository's configuration is looked at.
+_MAX_CONFIG: Final = 1_000_000
+#: Lines that may lead to more folders than these are not followed.
+_MAX_FOLDERS: Final = 64
+
+
+def with_places(segments: list[Segment], line: str, folders: Iterable[str], project: str) -> list[Segment]:
+    """Return the commands of a line, marked where a program would follow another repository than the project's.
+
+    The line starts in one of `folders`. Where a `cd` leads is looked up on the disk. What cannot be told, such as a
+    folder that does not exist yet, counts as another repository.
+    """
+    # In a folder that does not exist, nothing runs: rules are tried on their examples in one.
+    if not any(map(_is_reader, segments)) or not os.path.isdir(project):
+        return segments
+    route, size = _Route(folders, has_loops=_LOOPS.search(line) is not None), 0
+    if route.has_loops:
+        while size < route.size <= _MAX_FOLDERS:
+            size = route.size
+            for segment in segments:
+                route.follow(segment)
+    marked: list[Segment] = []
+    for segment in segments:
+        route.follow(segment)
+        reason = (route.problem(project) or route.contact_problem(segment, project)) if _is_reader(segment) else ""
+        marked.append(segment._replace(elsewhere=f"`{segment.program}` {reason}") if reason else segment)
+    return marked
+
+
+def repository_of(folder: str) -> str | None:
+    """Return what marks the repository that a program would find from a folder, or None when there is none.
+
+    That is `.git` or the like beside the files, or the folder of a bare repository itself.
+    """
+    here = os.path.realpath(folder)
+    while True:
+        for name in _MARKERS:
+            if os.path.lexists(marker := os.path.join(here, name)):
+                return marker
+        if _is_bare(here):
+            return here
+        above = os.path.dirname(here)
+        if above == here:
+            return None
+        here = above
+
+
+def _is_bare(folder: str) -> bool:
+    """Tell whether git would take a folder itself for a repository."""
+    has = {name: os.path.lexists(os.path.join(folder, name)) for name in ("HEAD", "objects", "refs", "commondir")}
+    return has["HEAD"] and (has["commondir"] or (has["objects"] and has["refs"]))
+
+
+def _is_reader(segment: Segment) -> bool:
+    if not segment.words or HOLE in segment.words[0]:
+        return False
+    for words in started(segment.words):
+        name = words[0].rpartition("/")[2].casefold().removesuffix(".exe") if words else ""
+        if name in _READERS or name.startswith("git-"):
+            return True
+    return False
+
+
+class _Route:
+    """The folders that a line may be in, command by command."""
+
+    def __init__(self, folders: Iterable[str], *, has_loops: bool) -> None:
+        self.has_loops = has_loops
+        self._now = dict.fromkeys(folders)
+        #: Where it is when a command before an `&&` has failed.
+        self._skipped: dict[str, None] = {}
+        #: Where it is when a `cd` fails whose folder is there.
+        self._stuck: dict[str, None] = {}
+        self._visited: dict[str, None] = {}
+        self._unknown = next((folder for folder in self._now if not os.path.isdir(folder)), "")
+
+    @property
+    def size(self) -> int:
+        """How many folders it may be in."""
+        return len(self._now)
+
+    def follow(self, segment: Segment) -> None:
+        """Go where a command leads, if it changes the folder."""
+        joined = "" if self.has_loops else segment.joined
+        if joined != "&&":
+            self._now |= self._skipped
+            self._skipped = {}
+        if segment.program not in CHANGES_FOLDER:
+            return
+        operands = [word for word in (segment.words or ())[1:] if word not in _PLAIN_OPTIONS]
+        before, has_moved, is_pushd = self._now, bool(self._visited), segment.program == "pushd"
+        self._visited |= before
+        match operands:
+            case [place] if not place.startswith("-") and not _FILLED_IN.search(place) and segment.program != "popd":
+                reached = self._reached(place)
+            case [] if segment.program in ("cd", "chdir"):
+                reached = self._reached("~")
+            case _ if segment.program == "popd" or (operands == ["-"] and has_moved) or (is_pushd and not operands):
+                reached = self._visited  # back to where it was
+                joined = ""
+            case _:
+                reached = {}
+        if not reached or len(before | reached) > _MAX_FOLDERS:
+            self._unknown = self._unknown or segment.text
+        if joined == "&&":
+            self._skipped |= before
+        else:
+            self._stuck |= before
+        self._now = reached if joined else before | reached
+
+    def problem(self, project: str) -> str:
+        """Say why a program that runs now may follow another repository than the project's, or return nothing."""
+        if self._unknown:
+            return f"would run in a folder that is not known yet: `{self._unknown[:60]}`"
+        own, root = repository_of(project), os.path.realpath(project)
+        for folder in self._now | self._stuck:
+            place, found = os.path.realpath(folder), repository_of(folder)
+            if found is not None and found == own and os.path.basename(found) in _MARKERS:
+                continue
+            if found is not None:
+                return f"would run in {place}, and follow the configuration of the repository {found}"
+            if own is not None or not f"{place}/".startswith(f"{root.rstrip('/')}/"):
+                return f"would run in {place}, which is not in the project's repository"
+        return ""
+
+    def contact_problem(self, segment: Segment, project: str) -> str:
+        """Say which repository on this machine a command of git contacts besides the project's, or return nothing.
+
+        Its hooks and its configuration are run, by `git push` and by `git fetch`.
+        """
+        own = repository_of(project)
+        for words in started(segment.words or ()):
+            if not words or words[0].rpartition("/")[2].casefold() != "git":
+                continue
+            for name in contacted(*git_command(words[1:])):
+                if not may_be_path(name) or _is_remote(name, project):
+                    continue
+                if _is_other(name, self._now | self._stuck, own):
+                    shown = name.replace(HOLE, "…")
+                    return f"would contact the repository {shown}, and run what its configuration and hooks name"
+        return ""
+
+    def _reached(self, target: str) -> dict[str, None]:
+        """Return the folders that a target leads to."""
+        found: dict[str, None] = {}
+        for start in [*self._now, *_search_path(target)]:
+            for name in {target, os.path.expanduser(target)}:
+                joined = os.path.join(start, name)
+                # The shell takes `link/..` for the folder that the link is in, unless it is told otherwise.
+                for place in (os.path.normpath(joined), os.path.realpath(joined)):
+                    if os.path.isdir(place):
+                        found[place] = None
+        return found
+
+
+def _is_other(name: str, folders: Iterable[str], own: str | None) -> bool:
+    """Tell whether a name leads git to a folder or file that is not the project's repository itself."""
+    if HOLE in name:
+        return True
+    places = [os.path.realpath(os.path.join(folder, name)) for folder in folders]
+    if own is not None and {os.path.join(place, ".git") for place in places} == {own}:
+        return False
+    exists = any(os.path.lexists(place + ending) for place in places for ending in ("", ".git", ".bundle"))
+    return is_path_for_sure(name) or exists
+
+
+def _is_remote(name: str, project: str) -> bool:
+    """Tell whether the configuration of the project's repository has a remote of this name."""
+    for folder in git_folders_of(project):
+        try:
+            with open(os.path.join(folder, "config"), encoding="utf-8", errors="surrogateescape") as file:
+                text = file.read(_MAX_CONFIG)
+        except OSError:
+            continue
+        if re.search(rf'^\s*\[\s*remote\s+"{re.escape(name)}"\s*\]', text, re.MULTILINE | re.IGNORECASE):
+            return True
+    return False
+
+
+def _search_path(target: str) -> list[str]:
+    """Return where else the shell looks for a folder, if the user's environment says so."""
+    if target.startswith(("/", "./", "../", "~")) or target in (".", ".."):
+        return []
+    return [folder for folder in os.environ.get("CDPATH", "").split(":") if os.path.isabs(folder)]

@@ -1,0 +1,80 @@
+"""The rules that a person's "always" stands for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from amplifier_kit.guard.policy.segment import HOLE
+
+if TYPE_CHECKING:
+    from amplifier_kit.guard.policy.facts import Facts
+    from amplifier_kit.guard.policy.part import Part
+    from amplifier_kit.guard.policy.rule import Rule
+    from amplifier_kit.guard.policy.rules import RuleSet
+    from amplifier_kit.guard.policy.segment import Segment
+
+#: Commands that only look, whatever follows: the only ones that are remembered with any arguments.
+_ONLY_LOOK = ("ls", "wc", "stat", "which", "du", "df", "git status")
+
+
+def suggest(facts: Facts, rules: RuleSet | None = None, project: Path | None = None) -> tuple[Rule, ...]:
+    """Return the narrowest rules that would allow an action, one for each part that `rules` do not allow yet.
+
+    Empty when nothing is worth remembering: a part is not understood, depends on what runs, or is denied. What a
+    person is shown is `str(rule)`, and exactly that is granted. Paths below `project` are written relative to it.
+    """
+    from amplifier_kit.guard.policy.part import parts_of
+
+    found: dict[str, Rule] = {}
+    if rules is not None and rules.decide(facts).verdict == "deny":
+        return ()
+    for part in parts_of(facts):
+        if part.is_spelling or (rules is not None and rules.covers(part)):
+            continue
+        rule = None if part.is_refused else _rule(part, project)
+        if rule is None:
+            return ()
+        found[str(rule)] = rule
+    return tuple(found.values())
+
+
+def _rule(part: Part, project: Path | None) -> Rule | None:
+    from amplifier_kit.guard.policy.glob import escaped
+    from amplifier_kit.guard.policy.rule import Rule, RuleError
+
+    try:
+        if part.segment is not None:
+            command = None if part.problem else _command(part.segment)
+            return None if command is None else Rule("allow", action=part.actions[0], command=command)
+        if part.path is not None:
+            return Rule("allow", action=part.actions[0], path=escaped(_place(part.path, project)))
+        if part.host is not None:
+            return Rule("allow", action=part.actions[0], host=part.host)
+        return Rule("allow", action=part.actions[0], tool=escaped(part.tool) or None)
+    except RuleError:
+        # Too long, or of characters that a rule cannot have: then it is asked for each time.
+        return None
+
+
+def _command(segment: Segment) -> str | None:
+    from amplifier_kit.guard.policy.glob import escaped
+    from amplifier_kit.guard.policy.wrappers import RESERVED
+
+    program, line = (segment.words or ("",))[0], segment.line
+    if program in RESERVED or "=" in program:
+        return None  # no name of a program: whatever it is, it has been misread
+    for known in _ONLY_LOOK:
+        if line == known or line.startswith(f"{known} "):
+            return f"{known} *"
+    return None if HOLE in line else escaped(line)
+
+
+def _place(path: Path, project: Path | None) -> str:
+    if project is not None:
+        import os
+
+        root = Path(os.path.realpath(project))
+        if path != root and path.is_relative_to(root):
+            return str(path.relative_to(root))
+    return str(path)

@@ -1,0 +1,28 @@
+"""Run other programs so that they can do no harm: a deadline, bounded output, no terminal, nothing left behind.
+
+Every command runs below a supervisor of its own, which keeps what the command starts from getting away (leaving its
+process group or session, or its parent) and ends all of it when the command is over, when its time is up, when it is
+stopped, and when the process that asked for it is gone, however that came.
+"""
+
+from amplifier_kit.guard.processes.environment import command_environment, is_secret_variable
+from amplifier_kit.guard.processes.folder import OutputFolder
+from amplifier_kit.guard.processes.order import GRACE, Order, StartError
+from amplifier_kit.guard.processes.output import Output, Shown
+from amplifier_kit.guard.processes.running import Outcome, Running, run, start, to_end
+
+__all__ = [
+    "GRACE",
+    "Order",
+    "Outcome",
+    "Output",
+    "OutputFolder",
+    "Running",
+    "Shown",
+    "StartError",
+    "command_environment",
+    "is_secret_variable",
+    "run",
+    "start",
+    "to_end",
+]

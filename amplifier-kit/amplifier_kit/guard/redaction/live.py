@@ -1,0 +1,221 @@
+"""Secrets that are known because this very process uses them, found wherever and however they are written."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from binascii import b2a_base64
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+from urllib.parse import quote, quote_plus
+
+from amplifier_kit.guard.redaction.cut_values import Ends
+from amplifier_kit.guard.redaction.glance import LONG, VERY_LONG, Glance, any_in, is_word
+from amplifier_kit.guard.redaction.mask import MASK, MASKS
+from amplifier_kit.guard.redaction.names import is_secret_name, may_be_secret
+
+#: Shorter values are left out: they would mask ordinary words.
+LEAST = LONG
+#: Of a secret of many lines, such as a key file, every line that is as long as this counts by itself.
+_LEAST_LINE = 16
+
+_URL_PASSWORD = re.compile(r"://[^\s/:@]{0,200}:([^\s/@]{8,500})@")
+_SCHEME = re.compile(r"(?:bearer|basic|token|apikey)\s+(?=\S{8,}$)", re.IGNORECASE)
+#: Variables are also called just `KEY`, `PASS` or `PWD`, with something before it.
+_ENV_NAME = re.compile(r"[A-Z0-9]_(?:KEY|PASS|PWD)$", re.IGNORECASE)
+#: Names of ways to authenticate as much as of secrets: `auth: managed_identity`. Under these, and under `SORT_KEY`,
+#: only what has a digit in it, or is an object in JSON, is taken for a secret.
+_VAGUE_NAME = re.compile(r"(?:auth|credentials?|creds)$", re.IGNORECASE)
+_TELLING = re.compile("[0-9]|^{")
+#: In a key store, values under names that say nothing: a region or a version is shorter, or begins with a date.
+_LEAST_UNNAMED = 16
+_DATE = re.compile("[0-9]{4}-[0-9]{2}-[0-9]{2}")
+#: What stands where a secret might, and is none. Masking it would make a log unreadable.
+_ORDINARY = frozenset(
+    (
+        "anonymous",
+        "changeme",
+        "default",
+        "development",
+        "disabled",
+        "enabled",
+        "localhost",
+        "optional",
+        "password",
+        "postgres",
+        "production",
+        "required",
+        "undefined",
+    )
+)
+#: Inside `credentials: {...}` these hold the secret; a user name beside them does not.
+_INNER_NAMES = frozenset(("key", "value", "pass", "pwd", "data"))
+
+
+class LiveValues:
+    """Hold known secrets in every form in which they may turn up, and mask them."""
+
+    def __init__(self) -> None:
+        #: The longest first, so that no secret hides behind one that it begins with.
+        self._forms: tuple[str, ...] = ()
+        self._words: tuple[str, ...] = ()
+        self._long_words: tuple[str, ...] = ()
+        self._texts: tuple[str, ...] = ()
+        self._numbers: tuple[str, ...] = ()
+        #: As they are, in no other form.
+        self._plain: tuple[str, ...] = ()
+        self._ends = Ends()
+
+    def add(self, values: Iterable[str]) -> None:
+        """Know these values from now on; ones shorter than LEAST are left out."""
+        forms, plain = set(self._forms), set(self._plain)
+        for value in values:
+            for secret in _parts(value) if isinstance(value, str) else ():
+                plain.add(secret)
+                forms.update(form for form in forms_of(secret) if not any(form in mask for mask in MASKS))
+        self._forms = tuple(sorted(forms, key=lambda form: (-len(form), form)))
+        words = [form for form in self._forms if is_word(form)]
+        # There are far fewer very long words in a text, and most secrets are such.
+        self._words = tuple(form for form in words if len(form) < VERY_LONG)
+        self._long_words = tuple(form for form in words if len(form) >= VERY_LONG)
+        self._texts = tuple(form for form in self._forms if not is_word(form))
+        self._numbers = tuple(form for form in self._forms if form.isdecimal())
+        self._plain = tuple(sorted(plain))
+        self._ends = Ends(self._forms, self._plain)
+
+    def may_be_in(self, glance: Glance) -> bool:
+        """Tell whether a text holds a known secret."""
+        if not self._forms:
+            return False
+        return (
+            any_in(self._long_words, glance.long_words(VERY_LONG))
+            or (bool(self._words) and any_in(self._words, glance.long_words()))
+            or any_in(self._texts, glance.text)
+            or self._ends.may_be_in(glance)
+        )
+
+    def found_in_number(self, number: int | float) -> bool:
+        """Tell whether the digits of a number hold a known secret."""
+        if not self._numbers:
+            return False
+        digits = repr(number)
+        return any(form in digits for form in self._numbers)
+
+    def mask(self, text: str) -> tuple[str, int]:
+        """Return the text without known secrets, and how many there were."""
+        found = 0
+        for form in self._forms:
+            if form in text:
+                found += text.count(form)
+                text = text.replace(form, MASK)
+        text, cut = self._ends.mask(text)
+        return text, found + cut
+
+
+def live_values_from_env(environ: Mapping[str, str]) -> list[str]:
+    """Return the values of variables that are named like credentials, and the passwords in URLs of all others.
+
+    Left out are values shorter than LEAST, ordinary words, and names of files: the file is the secret, not its name.
+    """
+    found: list[str] = []
+    for name, value in environ.items():
+        if is_secret_name(name) or _ENV_NAME.search(name):
+            found.extend(_worth_masking(name, value))
+        else:
+            found.extend(_URL_PASSWORD.findall(value))
+    return found
+
+
+def live_values_from_keys(keys: Mapping[str, str]) -> list[str]:
+    """Return the values of a user's key store that are secrets: all but addresses, dates, files and ordinary words.
+
+    What stands there was put there as a secret, whatever its name is.
+    """
+    named = live_values_from_env(keys)
+    others = [value.strip() for value in keys.values() if "://" not in value and not _DATE.match(value.strip())]
+    kept = (value for value in others if len(value) >= _LEAST_UNNAMED and _TELLING.search(value))
+    return list(dict.fromkeys((*named, *(value for value in kept if not _is_file_name(value)))))
+
+
+def live_values_from_plan(plan: Any) -> list[str]:
+    """Return the strings that stand under secret names anywhere in a plan or config, and the passwords in its URLs."""
+    found: list[str] = []
+    #: What is still to be looked at, and the secret name that it stands under, if any.
+    waiting: list[tuple[Any, str | None]] = [(plan, None)]
+    seen: set[int] = set()
+    while waiting:
+        value, name = waiting.pop()
+        if isinstance(value, str):
+            found.extend(_URL_PASSWORD.findall(value) if name is None else _worth_masking(name, value))
+        elif isinstance(value, (Mapping, list, tuple)) and id(value) not in seen:
+            seen.add(id(value))
+            if isinstance(value, Mapping):
+                waiting.extend((item, _secret_name(str(key), item, name)) for key, item in value.items())
+            else:
+                waiting.extend((item, name) for item in value)
+    return found
+
+
+def _secret_name(key: str, item: Any, around: str | None) -> str | None:
+    """Return the key when it makes its item a secret: by itself, or inside of something with a secret name."""
+    if (around is not None and key in _INNER_NAMES) or (is_secret_name(key) and may_be_secret(key, item)):
+        return key
+    return None
+
+
+def _worth_masking(name: str, value: str) -> list[str]:
+    value = value.strip()
+    if len(value) < LEAST or value.lower() in _ORDINARY or _is_file_name(value):
+        return []
+    is_vague = _VAGUE_NAME.search(name) is not None or not (is_secret_name(name) or name in _INNER_NAMES)
+    return [] if is_vague and not _TELLING.search(value) else [value]
+
+
+def _is_file_name(value: str) -> bool:
+    try:
+        return "/" in value and os.path.exists(value)
+    except (OSError, ValueError):
+        return False  # no file name this system knows
+
+
+def _parts(value: str) -> Iterator[str]:
+    """Yield the secrets in a value: itself, it without `Bearer`, its lines, those in its JSON, its URL's password."""
+    value = value.strip()
+    if len(value) < LEAST:
+        return
+    yield value
+    if scheme := _SCHEME.match(value):
+        yield value[scheme.end() :]
+    if "\n" in value or "\\n" in value:
+        lines = (line.strip() for line in value.replace("\\n", "\n").splitlines())
+        yield from (line for line in lines if len(line) >= _LEAST_LINE and not line.startswith("-----"))
+    if value.startswith(("{", "[")):
+        try:
+            yield from live_values_from_plan(json.loads(value))
+        except (ValueError, RecursionError):
+            return  # it only looked like JSON; as a whole it is known already
+    yield from _URL_PASSWORD.findall(value)
+
+
+def forms_of(secret: str) -> Iterator[str]:
+    """Yield how a secret may be written: as it is, escaped in a URL, JSON, Python or HTML, in base64 and in hex."""
+    yield secret
+    escaped = json.dumps(secret)[1:-1]
+    yield from (escaped, json.dumps(secret, ensure_ascii=False)[1:-1], json.dumps(escaped)[1:-1], repr(secret)[1:-1])
+    for quoted in (quote(secret, safe="", errors="replace"), quote(secret, errors="replace"), _plus(secret)):
+        yield from (quoted, re.sub("%..", lambda match: match.group().lower(), quoted))
+    markup = secret.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    yield from (markup, markup.replace('"', "&quot;"), markup.replace('"', "&quot;").replace("'", "&#x27;"))
+    content = secret.encode("utf-8", "replace")
+    yield from (content.hex(), content.hex().upper())
+    for before in range(3):
+        # Of a longer text in base64 the secret is at one of three places in its group of three bytes; characters that
+        # also depend on its neighbours are left out.
+        encoded = b2a_base64(bytes(before) + content, newline=False).decode()
+        inner = encoded[(0, 2, 3)[before] : (before + len(content)) * 8 // 6]
+        yield from (inner, inner.replace("+", "-").replace("/", "_"))
+
+
+def _plus(secret: str) -> str:
+    return quote_plus(secret, errors="replace")

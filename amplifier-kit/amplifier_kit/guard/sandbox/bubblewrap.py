@@ -1,0 +1,149 @@
+"""Find bubblewrap, and try whether it can do here what is asked of it."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from amplifier_kit.guard.processes.launch import PIPE, open_process
+from amplifier_kit.guard.processes.programs import find_program
+from amplifier_kit.guard.sandbox.system import interpreter
+
+if TYPE_CHECKING:
+    from amplifier_kit.guard.processes.launch import Process
+
+#: Seconds that the trial may take; a program that hangs must not hold up a session.
+TRIAL_SECONDS: Final = 5.0
+_PROGRAM: Final = "bwrap"
+_NAMESPACES: Final = ("user", "mnt", "pid", "net", "ipc", "uts")
+#: All privileges are given up: as root, whoever keeps them can make the system writable again from inside.
+_WALLS: Final = (
+    "--unshare-all",
+    "--unshare-user",
+    "--disable-userns",
+    "--cap-drop",
+    "ALL",
+    "--die-with-parent",
+    "--new-session",
+)
+#: Prints where it runs, one name a line.
+_LOOK: Final = f"import os\nfor name in {_NAMESPACES!r}: print(os.readlink('/proc/self/ns/' + name))"
+
+#: Of `/proc`: full of them, or with more of them as modules of the kernel are loaded.
+_ALWAYS: Final = frozenset(("/proc/sys", "/proc/fs", "/proc/driver", "/proc/scsi", "/proc/sysrq-trigger"))
+
+_covered: list[str] | None = None
+_tried: dict[tuple[object, ...], str] = {}
+_trying: Final = threading.Lock()
+
+
+def find(path: str, roots: Sequence[str]) -> str | None:
+    """Return the program, from a folder of PATH that commands cannot write to: one they had put there would be run.
+
+    `roots` are the folders that they can write.
+    """
+    program = find_program(_PROGRAM, path, roots)
+    return os.path.realpath(program) if program is not None else None
+
+
+def walls(program: str, *, network: bool, view: Sequence[str]) -> list[str]:
+    """Return the command line up to the command; its environment is that of bubblewrap itself.
+
+    Variables are not handed over as arguments, which everybody on the machine can read.
+    """
+    shared = ["--share-net"] if network else []
+    return [program, *_WALLS, *shared, "--proc", "/proc", *_switches(), "--dev", "/dev", *view, "--"]
+
+
+def _switches() -> list[str]:
+    """Return the arguments that make read-only what of `/proc` belongs to the kernel rather than to a process.
+
+    To root it is writable, also without any privileges and in a user namespace: what is written to
+    `/proc/sys/kernel/core_pattern` is run outside, by root. Others can write to little of it.
+    """
+    global _covered
+    if _covered is None:
+        with os.scandir("/proc") as entries:
+            names = [entry.name for entry in entries if not entry.name.isdigit() and not entry.is_symlink()]
+        _covered = [path for name in sorted(names) if _has_switches(path := f"/proc/{name}")]
+    return [argument for path in _covered for argument in ("--ro-bind", path, path)]
+
+
+def _has_switches(path: str) -> bool:
+    """Tell whether something at a path or below may be writable for this user; what cannot be seen may be."""
+    is_root = os.geteuid() == 0
+    if path == "/proc/sys" or (is_root and path in _ALWAYS):
+        return os.path.exists(path)
+    bits = 0o222 if is_root else 0o022
+    try:
+        if not os.path.isdir(path):
+            return bool(os.stat(path).st_mode & bits)
+        return any(
+            os.lstat(os.path.join(folder, name)).st_mode & bits for folder, _, files in os.walk(path) for name in files
+        )
+    except OSError:
+        return True
+
+
+def unusable_reason(program: str, view: Sequence[str]) -> str:
+    """Return why nothing can be run behind the walls, or nothing when it can; blocks for up to TRIAL_SECONDS.
+
+    Tried once per process for every program, with a command that looks where it is: walls that are not there are found.
+    """
+    try:
+        status = os.stat(program)
+    except OSError as error:
+        return f"{program} cannot be started: {error.strerror}"
+    key = (program, status.st_ino, status.st_mtime_ns, os.geteuid())
+    with _trying:
+        if key not in _tried:
+            _tried[key] = _trial(program, view)
+        return _tried[key]
+
+
+def _trial(program: str, view: Sequence[str]) -> str:
+    import subprocess
+
+    if not sys.platform.startswith("linux"):
+        return f"bubblewrap is for Linux, this is {sys.platform}"
+    command = [*walls(program, network=False, view=view), interpreter(), "-I", "-S", "-c", _LOOK]
+    try:
+        done = open_process(command, environment={"PATH": "/usr/bin:/bin"}, stdout=PIPE, stderr=PIPE)
+    except OSError as error:
+        return f"{program} cannot be started: {error.strerror}"
+    try:
+        stdout, stderr = done.communicate(timeout=TRIAL_SECONDS)
+    except subprocess.TimeoutExpired:
+        return f"{program} did not start a command within {TRIAL_SECONDS:g} s"
+    finally:
+        _end(done)
+    if done.returncode:
+        return f"{program} cannot start a command: {_first_line(stderr) or f'exit code {done.returncode}'}"
+    inside = stdout.decode("utf-8", "replace").split()
+    outside = [os.readlink(f"/proc/self/ns/{name}") for name in _NAMESPACES]
+    if len(inside) != len(outside):
+        return f"{program} does not run what it is given"
+    shared = [name for name, one, other in zip(_NAMESPACES, inside, outside, strict=True) if one == other]
+    return f"{program} does not separate: {', '.join(shared)}" if shared else ""
+
+
+def _end(process: Process) -> None:
+    """End a trial with all it started and close its pipes."""
+    import signal
+
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except OSError:
+        pass  # all of it has ended
+    process.wait()
+    for stream in (process.stdout, process.stderr):
+        if stream is not None:
+            stream.close()
+
+
+def _first_line(text: bytes) -> str:
+    lines = text.decode("utf-8", "replace").strip().splitlines()
+    return lines[0][:300] if lines else ""

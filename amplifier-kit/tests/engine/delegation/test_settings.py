@@ -1,0 +1,65 @@
+"""What a plan may say about handing work over."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from amplifier_kit.engine.delegation.settings import SETTING_KEYS, DelegationSettings, unknown_keys
+
+
+def read(**config: Any) -> DelegationSettings:
+    return DelegationSettings.from_config(config, exclude_tools=["tool-x"], at="settings.")
+
+
+def test_defaults() -> None:
+    """Without a word there is a deadline, a sign of life, and no tool that would start a chain."""
+    settings = read()
+    assert (settings.timeout, settings.heartbeat_interval) == (3600.0, 30.0)
+    assert (settings.max_parallel, settings.max_recursion_depth) == (10, 5)
+    assert settings.tool_inheritance() == {"exclude_tools": ["tool-x"]}
+    assert settings.hook_inheritance() is None
+
+
+def test_null_and_minus_one_mean_no_limit() -> None:
+    """Who says so explicitly has no deadline."""
+    assert read(timeout=None, heartbeat_interval=-1).timeout is None
+    assert read(heartbeat_interval=-1).heartbeat_interval is None
+
+
+def test_inheritance() -> None:
+    """What is named takes the place of what holds without a word."""
+    assert read(exclude_tools=[]).tool_inheritance() == {"exclude_tools": []}
+    assert read(inherit_tools=["a"]).tool_inheritance() == {"inherit_tools": ["a"]}
+    assert read(exclude_hooks=["h"]).hook_inheritance() == {"exclude_hooks": ["h"]}
+    assert read(inherit_hooks=["h"]).hook_inheritance() == {"inherit_hooks": ["h"]}
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("timeout", 0),
+        ("timeout", "soon"),
+        ("timeout", True),
+        ("timeout", float("inf")),
+        ("heartbeat_interval", -5),
+        ("max_parallel", 0),
+        ("max_parallel", 2.5),
+        ("max_recursion_depth", -1),
+        ("response_limit", 10),
+        ("exclude_tools", "tool-x"),
+        ("inherit_hooks", [1]),
+    ],
+)
+def test_wrong_values_are_named(key: str, value: Any) -> None:
+    """A value that makes no sense is refused by the name of its key."""
+    with pytest.raises(ValueError, match=f"settings.{key} must be"):
+        read(**{key: value})
+
+
+def test_unknown_keys() -> None:
+    """A key that does not exist is told with the nearest one."""
+    assert unknown_keys({"time_out": 1, "timeout": 2}, SETTING_KEYS, "settings.") == [
+        "unknown key 'settings.time_out' is ignored: did you mean 'settings.timeout'?"
+    ]

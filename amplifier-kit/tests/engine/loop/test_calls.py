@@ -1,0 +1,377 @@
+"""Tool calls: hooks, results as the model reads them, failures, and tools that do not behave."""
+
+import asyncio
+import json
+import sys
+from typing import Any
+
+import pytest
+
+from amplifier_core.message_models import ChatResponse
+from amplifier_core.models import HookResult, ToolResult
+from amplifier_core.testing import EventRecorder, wait_for
+from amplifier_kit.engine.loop import waiting
+from amplifier_kit.engine.loop.waiting import bounded, drop
+from amplifier_testing.loop.fakes import LoopRig, PlainTool, call, say
+
+
+def rig_for(tool: PlainTool, arguments: dict[str, Any] | None = None, **options: Any) -> LoopRig:
+    return LoopRig(call(("1", tool.name, arguments or {})), say("done"), tools=[tool], **options)
+
+
+async def test_the_payloads_of_a_call(run: Any) -> None:
+    """tool:pre and tool:post say tool, input, call and group; tool:post says the result as hooks may see it."""
+    rig = rig_for(PlainTool("work", lambda _: {"n": 1}), {"x": 1})
+    await run(rig)
+    [before], [after] = rig.data("tool:pre"), rig.data("tool:post")
+    for data in (before, after):
+        assert (data["tool_name"], data["tool_input"], data["tool_call_id"]) == ("work", {"x": 1}, "1")
+    assert before["parallel_group_id"] == after["parallel_group_id"]
+    assert after["result"] == {"success": True, "output": {"n": 1}, "error": None}
+    assert after["duration_ms"] >= 0
+    assert rig.names("tool:pre", "approval:granted", "tool:post") == ["tool:pre", "approval:granted", "tool:post"]
+
+
+@pytest.mark.parametrize(
+    ("returned", "content"),
+    [
+        (ToolResult(output={"b": 1, "a": [2]}), '{"b": 1, "a": [2]}'),
+        (ToolResult(output="plain"), "plain"),
+        (ToolResult(), "Success"),
+        (ToolResult(success=False, error={"message": "no such file"}), "no such file"),
+        ({"raw": True}, '{"raw": true}'),
+        ("text", "text"),
+        (ToolResult(output={"odd": {1, 2}}), "{'odd': {1, 2}}"),
+        (ToolResult(output="bad \udc80 byte"), "bad  byte"),
+    ],
+)
+async def test_results_as_the_model_reads_them(run: Any, returned: Any, content: str) -> None:
+    """A tool message holds the serialised output; what JSON has no word for becomes text, and no hook is blamed."""
+    rig = rig_for(PlainTool("work", lambda _: returned))
+    await run(rig)
+    assert rig.results() == [content]
+
+
+async def test_images_reach_the_model(run: Any) -> None:
+    """A result with content keeps its blocks, which hooks see only as a note."""
+    image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "aGk="}}
+    rig = rig_for(PlainTool("look", lambda _: ToolResult(output="a picture", content=[image])))
+    await run(rig)
+    [content] = rig.results()
+    assert content[0] == {"type": "text", "text": "a picture"}
+    assert content[1]["source"]["data"] == "aGk="
+    assert "aGk=" not in json.dumps(rig.data("tool:post"))
+
+
+@pytest.mark.parametrize(
+    ("shown", "content"), [({"short": True}, '{"short": true}'), (["x"], '["x"]'), ("cut", "cut"), (7, "7")]
+)
+async def test_a_hook_may_rewrite_a_result(run: Any, shown: Any, content: str) -> None:
+    """A result that a hook changed is what the model reads, as JSON or text."""
+    rig = rig_for(PlainTool("work", lambda _: "long"))
+
+    def rewrite(_: str, data: dict[str, Any]) -> HookResult:
+        return HookResult(action="modify", data={**data, "result": shown})
+
+    rig.coordinator.hooks.register("tool:post", rewrite)
+    await run(rig)
+    assert rig.results() == [content]
+
+
+async def test_a_hook_that_changes_nothing_rewrites_nothing(run: Any) -> None:
+    """A modification with the same value is none, although the data went through copies."""
+    rig = rig_for(PlainTool("work", lambda _: {"pair": (1, 2)}), {"deep": {"x": [1]}})
+    for event in ("tool:pre", "tool:post"):
+        rig.coordinator.hooks.register(event, lambda _, data: HookResult(action="modify", data=data))
+    await run(rig)
+    assert rig.results() == ['{"pair": [1, 2]}']
+    assert rig.tools["work"].inputs == [{"deep": {"x": [1]}}]
+
+
+async def test_a_denied_call(run: Any) -> None:
+    """A hook's deny is the result, with its reason, and closes the call in the log."""
+    work = PlainTool("work")
+    rig = rig_for(work)
+    rig.on("tool:pre", "deny", reason="too risky")
+    assert await run(rig) == "done"
+    assert rig.results() == ["Denied by hook: too risky"]
+    assert work.inputs == []
+    [error] = rig.data("tool:error")
+    assert (error["error"], error["status"]) == ({"type": "denied", "msg": "too risky"}, "denied")
+
+
+class Panic(BaseException):
+    """What native code raises that has lost its way."""
+
+
+@pytest.mark.parametrize("kind", [Panic, SystemExit])
+async def test_a_call_whose_tool_panics_is_closed(run: Any, kind: type[BaseException]) -> None:
+    """An exception that is no Exception is a result and an event as any other, and the turn goes on."""
+
+    def panic(given: Any) -> None:
+        raise kind("index out of bounds")
+
+    rig = rig_for(PlainTool("work", panic))
+    assert await run(rig) == "done"
+    assert rig.results() == [f"Error executing tool: it ended in {kind.__name__}: index out of bounds"]
+    [error] = rig.data("tool:error")
+    assert (error["error"]["type"], error["status"]) == ("Crashed", "error")
+
+
+@pytest.mark.parametrize(("event", "ran"), [("tool:pre", 0), ("tool:post", 1)])
+async def test_a_hook_that_ends_the_program_ends_its_call(run: Any, event: str, ran: int) -> None:
+    """A hook that calls sys.exit lets nothing run that it was to judge, and the turn goes on."""
+
+    def leave(event: str, data: dict[str, Any]) -> None:
+        sys.exit(3)
+
+    work = PlainTool("work", lambda _: "seen")
+    rig = rig_for(work)
+    rig.coordinator.hooks.register(event, leave, name="test")
+    assert await run(rig) == "done"
+    [result] = rig.results()
+    assert result.startswith("Error: a hook or policy ended in SystemExit: 3")
+    assert len(work.inputs) == ran
+
+
+async def test_a_gate_on_results_withholds_them(run: Any) -> None:
+    """A deny on tool:post keeps the result from the model; the call still has one."""
+    rig = rig_for(PlainTool("work", lambda _: "secret"))
+    rig.on("tool:post", "deny", reason="classified")
+    await run(rig)
+    assert rig.results() == ["Result withheld by hook: classified"]
+
+
+async def test_an_input_that_is_no_object_is_refused(run: Any) -> None:
+    """A hook that breaks the input stops the call."""
+    work = PlainTool("work")
+    rig = rig_for(work)
+    rig.coordinator.hooks.register(
+        "tool:pre", lambda _, data: HookResult(action="modify", data={**data, "tool_input": "rm"})
+    )
+    await run(rig)
+    assert work.inputs == []
+    assert rig.results()[0].startswith("Denied by hook: a hook changed the input to str")
+
+
+async def test_an_unknown_tool_is_a_result(run: Any) -> None:
+    """A tool that is not there is said to be so, with what there is."""
+    rig = LoopRig(call(("1", "magic", {})), say("done"), tools=[PlainTool("work")])
+    assert await run(rig) == "done"
+    assert rig.results() == ["Error: Tool 'magic' not found. Available tools: work"]
+    assert rig.data("tool:error")[0]["error"]["type"] == "unknown_tool"
+
+
+async def test_an_exception_is_a_result(run: Any) -> None:
+    """A tool that raises is answered with what it raised, and reported."""
+
+    def fail(_: Any) -> None:
+        raise OSError("disk on fire")
+
+    rig = rig_for(PlainTool("work", fail))
+    assert await run(rig) == "done"
+    assert rig.results() == ["Error executing tool: disk on fire"]
+    [error] = rig.data("tool:error")
+    assert error["error"] == {"type": "OSError", "msg": "disk on fire"}
+    assert (error["tool_name"], error["tool_call_id"], error["status"]) == ("work", "1", "error")
+    assert rig.data("tool:post") == []
+
+
+async def test_a_cancelled_error_of_the_tools_own_is_a_failure(run: Any) -> None:
+    """A tool that raises CancelledError by itself fails; it does not end the turn."""
+
+    def fail(_: Any) -> None:
+        raise asyncio.CancelledError
+
+    rig = rig_for(PlainTool("work", fail))
+    assert await run(rig) == "done"
+    assert rig.results()[0].startswith("Error executing tool: it ended in a CancelledError")
+
+
+async def test_arguments_that_cannot_be_read_are_a_result(run: Any) -> None:
+    """A call the model botched is told so, and nothing runs."""
+    work = PlainTool("work")
+    rig = rig_for(work)
+
+    def parse(response: ChatResponse) -> list[Any]:
+        return [{"id": made.id, "name": made.name, "arguments": "{"} for made in response.tool_calls or []]
+
+    rig.provider.parse_tool_calls = parse  # type: ignore[method-assign]
+    await run(rig)
+    assert "no valid JSON" in rig.results()[0]
+    assert work.inputs == []
+
+
+async def test_a_tool_that_ignores_its_cancellation_does_not_hold_the_turn(
+    run: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Past its deadline and its grace, a stubborn tool is left behind and the turn goes on."""
+    monkeypatch.setattr(drop, "__kwdefaults__", {"grace": 0.01})
+    end = asyncio.Event()
+
+    async def stubborn(_: Any) -> None:
+        while not end.is_set():
+            try:
+                await end.wait()
+            except asyncio.CancelledError:
+                continue
+
+    rig = rig_for(PlainTool("work", stubborn))
+    assert await run(rig, {"tool_timeout": 0.01}) == "done"
+    assert "timeout" in rig.results()[0]
+    end.set()
+    assert await wait_for(lambda: not waiting._left_behind, timeout=60)
+
+
+async def test_waiting_for_a_person_is_not_the_tools_time(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The deadline of a tool starts when the tool does, not when hooks and policies are asked about it."""
+    rig = rig_for(PlainTool("work"))
+    started: list[list[str]] = []
+
+    async def watched(work: Any, *, timeout: float | None, stop: Any) -> Any:
+        started.append(rig.names("tool:pre", "approval:granted"))
+        return await bounded(work, timeout=timeout, stop=stop)
+
+    monkeypatch.setattr("amplifier_kit.engine.loop.calls.bounded", watched)
+    await run(rig)
+    assert started == [["tool:pre", "approval:granted"]]
+
+
+async def test_a_running_tool_is_known_by_its_call(run: Any) -> None:
+    """Code inside a tool finds its call by the task, and the token knows what runs; afterwards both are empty."""
+    rig = LoopRig(say("x"))
+    seen: list[Any] = []
+
+    def look(_: Any) -> str:
+        dispatch = rig.coordinator._tool_dispatch_contexts[asyncio.current_task()]
+        seen.append((dispatch, rig.coordinator.cancellation.running_tool_names))
+        return "ok"
+
+    rig.tools["delegate"] = PlainTool("delegate", look)
+    rig.provider.answers = [call(("1", "delegate", {"agent": "explorer"})), say("done")]
+    await run(rig)
+    [(dispatch, names)] = seen
+    assert dispatch["tool_call_id"] == "1"
+    assert dispatch["parallel_group_id"] == rig.data("tool:pre")[0]["parallel_group_id"]
+    assert names == ["explorer"]
+    assert rig.coordinator._tool_dispatch_contexts == {}
+    assert rig.coordinator.cancellation.running_tools == set()
+
+
+async def test_a_graceful_stop_lets_running_tools_finish_and_starts_none(run: Any) -> None:
+    """What runs may finish; what waits for permission meanwhile is answered as not started."""
+    rig = LoopRig()
+
+    async def stop(_: Any) -> str:
+        await rig.coordinator.request_cancel()
+        await wait_for(lambda: len(rig.data("approval:granted")) == 2, timeout=60)
+        return "finished"
+
+    async def policy(action: str, _: Any) -> str:
+        if action == "tool.late":
+            await wait_for(lambda: rig.coordinator.cancellation.is_cancelled, timeout=60)
+        return "allow"
+
+    late = PlainTool("late")
+    rig.tools = {"stop": PlainTool("stop", stop), "late": late}
+    rig.coordinator.register_policy("slow", policy)
+    rig.provider.answers = [call(("1", "stop", {}), ("2", "late", {})), say("never")]
+    await run(rig)
+    first, second = rig.results()
+    assert first == "finished"
+    assert json.loads(second)["cancelled"] is True
+    assert "nothing was done" in json.loads(second)["error"]
+    assert late.inputs == []
+    assert len(rig.provider.requests) == 1
+
+
+async def test_an_immediate_stop_keeps_what_was_finished(run: Any) -> None:
+    """Results that are there are kept; the rest is answered with a synthetic one."""
+    rig = LoopRig()
+
+    async def stop(_: Any) -> None:
+        await wait_for(lambda: bool(rig.data("tool:post")), timeout=60)
+        await rig.coordinator.request_cancel(immediate=True)
+        await asyncio.Event().wait()
+
+    rig.tools = {"quick": PlainTool("quick", lambda _: "real"), "stop": PlainTool("stop", stop)}
+    rig.provider.answers = [call(("1", "quick", {}), ("2", "stop", {}))]
+    await run(rig)
+    assert rig.results()[0] == "real"
+    lost = json.loads(rig.results()[1])
+    assert (lost["cancelled"], lost["tool"]) == (True, "stop")
+    assert rig.context.messages[-1]["role"] == "assistant"
+
+
+async def test_injections_stand_behind_all_results_in_call_order(run: Any) -> None:
+    """What hooks inject for good never comes between a call and its result."""
+    rig = LoopRig(call(("1", "a", {}), ("2", "b", {})), say("done"), tools=[PlainTool("a"), PlainTool("b")])
+
+    def inject(_: str, data: dict[str, Any]) -> HookResult:
+        return HookResult(action="inject_context", context_injection=f"about {data['tool_name']}")
+
+    rig.coordinator.hooks.register("tool:post", inject)
+    await run(rig)
+    contents = [message["content"] for message in rig.context.messages[2:6]]
+    assert contents == ["a done", "b done", "about a", "about b"]
+
+
+async def test_an_injection_that_is_too_long_is_left_out(run: Any, caplog: pytest.LogCaptureFixture) -> None:
+    """A hook that injects more than is allowed loses its injection, not the turn."""
+    rig = rig_for(PlainTool("work"))
+    rig.coordinator.config["session"]["injection_size_limit"] = 5
+    rig.on("tool:post", "inject_context", context_injection="far too long")
+    assert await run(rig) == "done"
+    assert "Could not carry out 'inject_context'" in caplog.text
+    assert [message["role"] for message in rig.context.messages] == ["user", "assistant", "tool", "assistant"]
+
+
+async def test_a_question_that_fails_is_a_refusal(run: Any) -> None:
+    """An approval system that breaks does not let anything through."""
+
+    class Broken:
+        async def request_approval(self, *_: Any) -> str:
+            raise OSError("terminal gone")
+
+    work = PlainTool("work")
+    rig = rig_for(work)
+    rig.coordinator.approval_system = Broken()
+    rig.on("tool:pre", "ask_user")
+    await run(rig)
+    assert work.inputs == []
+    assert "terminal gone" in rig.results()[0]
+
+
+async def test_authorization_that_fails_is_a_refusal(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """When permission cannot even be asked for, the tool does not run."""
+
+    async def broken(*_: Any) -> None:
+        raise OSError("no policy file")
+
+    work = PlainTool("work")
+    rig = rig_for(work)
+    monkeypatch.setattr(rig.coordinator, "authorize", broken)
+    await run(rig)
+    assert work.inputs == []
+    assert rig.results() == ["Denied: the question could not be asked: no policy file"]
+
+
+async def test_without_a_coordinator_hooks_still_decide(plain_loop: Any) -> None:
+    """A turn by itself has no policies: tools run unless a hook says no, and questions are refused."""
+    rig = rig_for(PlainTool("work"))
+    parts: dict[str, Any] = {"context": rig.context, "providers": rig.providers, "tools": rig.tools}
+    assert await plain_loop().execute("hi", hooks=EventRecorder(), **parts) == "done"
+    assert rig.results() == ["work done"]
+    rig.provider.requests.clear()
+    rig.on("tool:pre", "ask_user")
+    await plain_loop().execute("hi", hooks=rig.coordinator.hooks, **parts)
+    assert rig.results()[-1] == "Denied by hook: No approval system available"
+
+
+async def test_injections_without_a_coordinator(plain_loop: Any) -> None:
+    """Without a coordinator, what hooks inject for good is stored by the turn itself."""
+    rig = LoopRig(say("done"))
+    rig.on("prompt:submit", "inject_context", context_injection="mind the step")
+    parts: dict[str, Any] = {"context": rig.context, "providers": rig.providers, "tools": None}
+    await plain_loop().execute("hi", hooks=rig.coordinator.hooks, **parts)
+    assert [m["content"] for m in rig.context.messages[:2]] == ["mind the step", "hi"]

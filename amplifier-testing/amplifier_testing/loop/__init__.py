@@ -1,0 +1,1 @@
+"""A scripted session for tests of loops, and the conformance suite that every loop inherits."""
