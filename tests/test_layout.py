@@ -84,6 +84,8 @@ def test_an_outward_import_is_noticed(tmp_path: Path) -> None:
     for package in WORKSPACE["tool"]["importlinter"]["root_packages"]:
         (tmp_path / package).mkdir()
         (tmp_path / package / "__init__.py").write_text("", encoding="utf-8")
+    for room in ("engine", "guard", "llm", "log", "home"):
+        (tmp_path / "amplifier_kit" / f"{room}.py").write_text("", encoding="utf-8")
     (tmp_path / "amplifier_core" / "__init__.py").write_text("import amplifier_foundation\n", encoding="utf-8")
     (tmp_path / "pyproject.toml").write_text((ROOT / "pyproject.toml").read_text(encoding="utf-8"), encoding="utf-8")
     done = _lint_imports(tmp_path, PYTHONPATH=str(tmp_path))
@@ -92,11 +94,11 @@ def test_an_outward_import_is_noticed(tmp_path: Path) -> None:
 
 
 def test_every_package_is_in_a_ring() -> None:
-    """The ring contracts name every package of the workspace: four rings, and the modules beside the second."""
+    """The ring contracts name every package of the workspace: the rings, test kits outside, modules beside the kit."""
     rings = {member.name.replace("-", "_") for member in MEMBERS if member.parent == ROOT}
     modules = {f"amplifier_module_{member.name.replace('-', '_')}" for member in MODULES}
     configured = WORKSPACE["tool"]["importlinter"]
-    inward, independent, driving = configured["contracts"]
+    inward, _kit, independent, driving = configured["contracts"]
     assert set(configured["root_packages"]) == rings | modules
     assert {name.strip() for layer in inward["layers"] for name in layer.split("|")} == rings
     assert set(independent["modules"]) == modules
@@ -136,9 +138,12 @@ def test_one_version_everywhere() -> None:
 
 
 def test_the_distribution_pins_every_part_exactly() -> None:
-    """`amplifier` depends on each package of the workspace with `==`, and on nothing else."""
+    """`amplifier` depends on each package of the workspace with `==` (the test kits: an extra), and on nothing else."""
     expected = {f"{_project(member / 'pyproject.toml')['project']['name']}=={VERSION}" for member in MEMBERS}
-    assert set(WORKSPACE["project"]["dependencies"]) == expected
+    testing = WORKSPACE["project"]["optional-dependencies"]["testing"]
+    assert testing == [f"amplifier-testing=={VERSION}"]
+    assert {*WORKSPACE["project"]["dependencies"], *testing} == expected
+    assert not {*WORKSPACE["project"]["dependencies"]} & {*testing}
     sources = WORKSPACE["tool"]["uv"]["sources"]
     assert {f"{name}=={VERSION}" for name, source in sources.items() if source == {"workspace": True}} == expected
 
@@ -336,7 +341,7 @@ def test_the_wheels_are_what_the_pins_ask_for(distributions: Path) -> None:
             "Name"
         ]
     always = [r for r in wheels["amplifier"].get_all("Requires-Dist") if ";" not in r]
-    assert len(always) == len(MEMBERS)
+    assert len(always) == len(MEMBERS) - 1, "all but amplifier-testing, which is an extra"
 
 
 @pytest.mark.system

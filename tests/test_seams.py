@@ -53,7 +53,7 @@ TELLING_APART = {
 def _sources() -> Iterator[Path]:
     packages = [*ROOT.glob("amplifier-*/amplifier_*"), *ROOT.glob("modules/*/amplifier_module_*")]
     for package in packages:
-        if package.name != "amplifier_digital_twin":
+        if package.name not in ("amplifier_digital_twin", "amplifier_testing"):
             yield from (path for path in sorted(package.rglob("*.py")) if not STAND_INS & set(path.parts))
 
 

@@ -67,7 +67,8 @@ def _first_party() -> list[str]:
         required = requires(_PROGRAM) or []
     except PackageNotFoundError:
         return list(_PARTS)
-    names = [re.split(r"[\s;<>=!~\[(]", requirement, maxsplit=1)[0] for requirement in required]
+    always = [requirement for requirement in required if "extra ==" not in requirement]
+    names = [re.split(r"[\s;<>=!~\[(]", requirement, maxsplit=1)[0] for requirement in always]
     own = [name for name in names if name.startswith(f"{_PROGRAM}-")]
     return list(dict.fromkeys([_PROGRAM, *_PARTS, *sorted(own)]))
 

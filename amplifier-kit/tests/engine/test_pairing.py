@@ -20,7 +20,7 @@ from amplifier_kit.engine.pairing import (
     tool_result,
 )
 
-BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
+BENCHMARKS = Path(__file__).resolve().parents[3] / "benchmarks"
 
 Message = dict[str, Any]
 

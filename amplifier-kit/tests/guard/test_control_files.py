@@ -11,7 +11,7 @@ import pytest
 
 from amplifier_kit.guard.control_files import IN_GIT, IN_PROJECT, Use, git_folders_of, guarded_in, names_driver
 
-_ROOT = Path(__file__).parents[2]
+_ROOT = Path(__file__).parents[3]
 _KIT, _FOUNDATION = _ROOT / "amplifier-kit" / "amplifier_kit", _ROOT / "amplifier-foundation" / "amplifier_foundation"
 _READERS = [
     *sorted((_KIT / "sandbox").glob("*.py")),

@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-SCRIPT = Path(__file__).resolve().parents[3] / "benchmarks" / "compaction.py"
+SCRIPT = Path(__file__).resolve().parents[4] / "benchmarks" / "compaction.py"
 
 
 def test_the_benchmark_reports_its_rows() -> None:
