@@ -25,7 +25,7 @@ from typing import Any
 from document import ROOT, circumstances, table, write_section
 from exits import HEADING
 
-from amplifier_kit.engine.loop import LoopMemory, LoopSettings, Turn
+from amplifier_kit.engine.loop import LoopConfig, LoopMemory, Turn
 from amplifier_kit.engine.pairing import check_pairing, repair_pairing, tool_call_ids
 from amplifier_testing.loop.fakes import LoopRig, PlainTool, call, say
 
@@ -147,8 +147,8 @@ class Generator:
             answers.append(call(*calls, text=self._chance.choice(["", "let me see"])))
         rig.provider.answers = [*answers, say("done")]
         rig.coordinator.register_policy("some", lambda action, _: "deny" if action == "tool.forbidden" else None)
-        settings = LoopSettings(tool_timeout=0.05, loop_guard_warn=None, loop_guard_stop=None)
-        rig.coordinator.mount_points["orchestrator"] = _Loop(settings)
+        config = LoopConfig(tool_timeout=0.05, loop_guard_warn=None, loop_guard_stop=None)
+        rig.coordinator.mount_points["orchestrator"] = _Loop(config)
         if depth == 0:
             rig.tools["delegate"] = PlainTool("delegate", self._delegate(rig))
         return rig
@@ -188,12 +188,12 @@ _DAMAGES: list[Any] = [
 class _Loop:
     """Be the smallest loop on the engine."""
 
-    def __init__(self, settings: LoopSettings) -> None:
-        self._settings = settings
+    def __init__(self, config: LoopConfig) -> None:
+        self._config = config
         self._memory = LoopMemory()
 
     async def execute(self, prompt: str, **parts: Any) -> str:
-        return await _Turn(self._settings, self._memory, **parts).run(prompt)
+        return await _Turn(self._config, self._memory, **parts).run(prompt)
 
 
 class _Turn(Turn):

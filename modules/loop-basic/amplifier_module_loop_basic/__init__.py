@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any, ClassVar, Final
 
 from amplifier_core.events import EXECUTION_END, EXECUTION_START
-from amplifier_kit.engine.loop import EXECUTION_HEARTBEAT, LOOP_DETECTED, Turn, TurnLoop
+from amplifier_kit.engine.loop import EXECUTION_HEARTBEAT, LOOP_DETECTED, LoopConfig, Turn, TurnLoop
 
 __amplifier_module_type__ = "orchestrator"
-__all__ = ["BasicLoop", "mount"]
+CONFIG: Final = LoopConfig
+__all__ = ["CONFIG", "BasicLoop", "mount"]
 
 NAME: Final = "loop-basic"
 EVENTS: Final = (EXECUTION_START, EXECUTION_END, EXECUTION_HEARTBEAT, LOOP_DETECTED)

@@ -35,7 +35,7 @@ async def test_blocks_are_not_made_up() -> None:
 async def test_a_config_that_makes_no_sense_stops_the_mount() -> None:
     """A wrong value is refused when the session starts, not in the middle of a turn."""
     rig = LoopRig()
-    with pytest.raises(ValueError, match="max_iterations must be a positive integer"):
+    with pytest.raises(ValueError, match="'max_iterations' must be a positive whole number"):
         await rig.mount(mount, {"max_iterations": 0})
 
 

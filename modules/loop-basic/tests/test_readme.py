@@ -2,12 +2,12 @@
 
 import json
 import re
-from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any
 
 from amplifier_core import AmplifierSession
-from amplifier_kit.engine.loop import LoopSettings
+from amplifier_kit.config import config_keys
+from amplifier_kit.engine.loop import LoopConfig
 from amplifier_module_loop_basic import EVENTS
 
 README = (Path(__file__).resolve().parents[1] / "README.md").read_text(encoding="utf-8")
@@ -22,9 +22,7 @@ async def test_the_example_runs(readme_plan: dict[str, Any]) -> None:
 def test_the_config_table_is_complete() -> None:
     """Every setting stands in the table, with its default."""
     rows = dict(re.findall(r"^\| `(\w+)` \| `([^`]+)` \|", README, flags=re.MULTILINE))
-    defaults = {
-        setting.name: setting.default if setting.default is not MISSING else {} for setting in fields(LoopSettings)
-    }
+    defaults = {key.key: key.default for key in config_keys(LoopConfig)}
     assert {key: json.loads(value) for key, value in rows.items()} == defaults
 
 

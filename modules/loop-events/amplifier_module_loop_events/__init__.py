@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any, ClassVar, Final
 
 from amplifier_core.events import EXECUTION_END, EXECUTION_START
-from amplifier_kit.engine.loop import EXECUTION_HEARTBEAT, LOOP_DETECTED, Turn, TurnLoop
+from amplifier_kit.engine.loop import EXECUTION_HEARTBEAT, LOOP_DETECTED, LoopConfig, Turn, TurnLoop
 from amplifier_module_loop_events.turn import EVENTS as OWN_EVENTS
 from amplifier_module_loop_events.turn import NAME, EventsTurn
 
 __amplifier_module_type__ = "orchestrator"
-__all__ = ["EventsLoop", "mount"]
+CONFIG: Final = LoopConfig
+__all__ = ["CONFIG", "EventsLoop", "mount"]
 
 EVENTS: Final = (EXECUTION_START, EXECUTION_END, *OWN_EVENTS, EXECUTION_HEARTBEAT, LOOP_DETECTED)
 

@@ -10,8 +10,8 @@ from amplifier_kit.engine.loop import (
     Asker,
     CallRunner,
     Choice,
+    LoopConfig,
     LoopMemory,
-    LoopSettings,
     Outcome,
     Passage,
     Target,
@@ -77,8 +77,8 @@ class EventsTurn(Turn):
     asker_type: ClassVar[type[Asker]] = EventsAsker
     runner_type: ClassVar[type[CallRunner]] = EventsRunner
 
-    def __init__(self, settings: LoopSettings, memory: LoopMemory, *, context: Any, **parts: Any) -> None:
-        super().__init__(settings, memory, context=context, **parts)
+    def __init__(self, config: LoopConfig, memory: LoopMemory, *, context: Any, **parts: Any) -> None:
+        super().__init__(config, memory, context=context, **parts)
         self._context = context
 
     async def run(self, prompt: str) -> str:
@@ -95,7 +95,7 @@ class EventsTurn(Turn):
 
     def choose(self) -> Choice:
         """Return the provider that is named, else the first."""
-        return choose_provider(self.providers, self.settings.default_provider, by_priority=False)
+        return choose_provider(self.providers, self.config.default_provider, by_priority=False)
 
     async def before_request(self) -> None:
         """Let a context of the old kind shorten itself."""

@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 
 from amplifier_core.events import EXECUTION_END, EXECUTION_START
-from amplifier_kit.engine.loop import EXECUTION_HEARTBEAT, LOOP_DETECTED, Turn, TurnLoop
-from amplifier_module_loop_streaming.settings import StreamingSettings
+from amplifier_kit.engine.loop import EXECUTION_HEARTBEAT, LOOP_DETECTED, LoopConfig, Turn, TurnLoop
+from amplifier_module_loop_streaming.config import StreamingConfig
 from amplifier_module_loop_streaming.steering import SteeringQueue, SteeringQueueFull
 from amplifier_module_loop_streaming.turn import GOAL_PROGRESS, NAME, RATE_LIMIT_DELAY, STEERING_INJECTED, StreamingTurn
 
 __amplifier_module_type__ = "orchestrator"
-__all__ = ["SteeringQueue", "SteeringQueueFull", "StreamingLoop", "mount"]
+CONFIG: Final = StreamingConfig
+__all__ = ["CONFIG", "SteeringQueue", "SteeringQueueFull", "StreamingLoop", "mount"]
 
 EVENTS: Final = (
     EXECUTION_START,
@@ -29,10 +30,10 @@ class StreamingLoop(TurnLoop):
     """Run the turns of one session; `steering` takes what a person says meanwhile."""
 
     turn_type: ClassVar[type[Turn]] = StreamingTurn
-    settings_type: ClassVar[Any] = StreamingSettings
+    config_type: ClassVar[type[LoopConfig]] = StreamingConfig
 
     def __init__(self, config: Mapping[str, Any] | None = None) -> None:
-        """Read the config; raise ValueError that names the key that is wrong."""
+        """Read the config; raise ConfigError that names every wrong key."""
         super().__init__(config)
         self.steering = SteeringQueue()
 

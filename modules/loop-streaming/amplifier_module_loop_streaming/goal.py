@@ -12,8 +12,8 @@ from typing import Any, ClassVar, Final, NamedTuple, Protocol
 from amplifier_core.events import PLAN_END, PLAN_START
 from amplifier_kit.engine.loop import UNLIMITED, Choice, Host, Outcome
 from amplifier_kit.engine.loop.waiting import Stopped, bounded, run_to_end
+from amplifier_module_loop_streaming.config import StreamingConfig
 from amplifier_module_loop_streaming.judge import Judge, Judgement, render_transcript
-from amplifier_module_loop_streaming.settings import GoalSettings
 from amplifier_module_loop_streaming.turn import GOAL_PROGRESS
 
 __all__ = ["GoalLoop", "find_goal", "overlap"]
@@ -63,14 +63,14 @@ def find_goal(session_state: dict[str, Any]) -> dict[str, Any] | None:
 class GoalLoop:
     """Run turns until a goal is met, its cap is reached, or nothing moves any more."""
 
-    def __init__(self, worker: Worker, goal: dict[str, Any], settings: GoalSettings, judge: Judge) -> None:
+    def __init__(self, worker: Worker, goal: dict[str, Any], config: StreamingConfig, judge: Judge) -> None:
         self._worker = worker
         self._host = worker.host
         self.goal = goal
-        self._settings = settings
+        self._config = config
         self._judge = judge
         cap = goal.get("cap")
-        self._cap: int = cap if isinstance(cap, int) and cap > 0 else settings.default_cap
+        self._cap: int = cap if isinstance(cap, int) and cap > 0 else config.goal_default_cap
         self._state = "error"
 
     async def run(self, choice: Choice, stop: asyncio.Future[None]) -> Outcome:
@@ -97,7 +97,7 @@ class GoalLoop:
             ended = await self._ended_by_turn(outcome)
             if ended is not None:
                 return ended
-            transcript = render_transcript(await self._worker.history(), self._settings)
+            transcript = render_transcript(await self._worker.history(), self._config)
             try:
                 met = await bounded(self._judge.is_met(self.goal["condition"], transcript), stop=stop)
             except Stopped:
@@ -132,7 +132,7 @@ class GoalLoop:
     ) -> Outcome | None:
         """Ask for another turn; return the outcome instead when the cap is reached or nothing moves."""
         goal = self.goal
-        goal["reasons"] = [*goal["reasons"], met.reason][-self._settings.summary_max_reasons :]
+        goal["reasons"] = [*goal["reasons"], met.reason][-self._config.goal_summary_max_reasons :]
         if self._cap != UNLIMITED and goal["turns_used"] >= self._cap:
             return await self._finish("cap_hit", met.reason, outcome)
         try:
@@ -152,11 +152,11 @@ class GoalLoop:
     async def _stall(self, transcript: str, stop: asyncio.Future[None]) -> _Stall | None:
         """Ask the judge when something looks like a halt; one that cannot answer counts as a yes."""
         goal = self.goal
-        recent = goal["reasons"][-self._settings.busy_stall_window :]
-        if goal["no_tool_turns"] >= self._settings.stall_threshold:
+        recent = goal["reasons"][-self._config.goal_busy_stall_window :]
+        if goal["no_tool_turns"] >= self._config.goal_stall_threshold:
             detail = f"{goal['no_tool_turns']} turns without a tool call"
-        elif len(recent) >= self._settings.busy_stall_window and _are_alike(
-            recent, self._settings.busy_stall_min_overlap
+        elif len(recent) >= self._config.goal_busy_stall_window and _are_alike(
+            recent, self._config.goal_busy_stall_min_overlap
         ):
             detail = f"{len(recent)} turns with much the same thing missing"
         else:
@@ -185,7 +185,7 @@ class GoalLoop:
 
     async def _tell(self, state: str, reason: str, detail: str | None = None, verdict: str | None = None) -> None:
         goal, self._state = self.goal, state
-        distinct = _distinct(goal["reasons"], self._settings.busy_stall_min_overlap)
+        distinct = _distinct(goal["reasons"], self._config.goal_busy_stall_min_overlap)
         progress = {
             "orchestrator": self._worker.name,
             "state": state,

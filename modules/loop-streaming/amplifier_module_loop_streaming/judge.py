@@ -15,7 +15,7 @@ from amplifier_core.utils.awaiting import maybe_await
 from amplifier_kit.engine.loop import Choice, Host
 from amplifier_kit.engine.loop.reply import read_reply
 from amplifier_kit.engine.loop.waiting import bounded
-from amplifier_module_loop_streaming.settings import GoalSettings, Preference
+from amplifier_module_loop_streaming.config import Preference, StreamingConfig
 
 __all__ = ["Judge", "Judgement", "render_transcript"]
 
@@ -46,9 +46,9 @@ class Judgement(NamedTuple):
 class Judge:
     """Put questions to the model that suits the role best; without one, to the provider of the turn."""
 
-    def __init__(self, host: Host, settings: GoalSettings, providers: Mapping[str, Any], fallback: Choice) -> None:
+    def __init__(self, host: Host, config: StreamingConfig, providers: Mapping[str, Any], fallback: Choice) -> None:
         self._host = host
-        self._settings = settings
+        self._config = config
         self._providers = providers
         self._fallback = fallback
         self._chosen: tuple[Any, str | None] | None = None
@@ -84,14 +84,14 @@ class Judge:
     async def _choose(self) -> tuple[Any, str | None]:
         """Return provider and model to judge with, and report the choice."""
         name, model, source = await self._found()
-        facts = {"provider": name, "model": model, "role": self._settings.model_role, "source": source}
+        facts = {"provider": name, "model": model, "role": self._config.goal_model_role, "source": source}
         await self._host.emit(PROVIDER_RESOLVE, facts)
         return self._providers[name], model
 
     async def _found(self) -> tuple[str, str | None, str]:
         for source, preferences in (
             ("model_role_resolver", await self._resolved()),
-            ("goal_provider_preferences", self._settings.provider_preferences),
+            ("goal_provider_preferences", self._config.goal_provider_preferences),
         ):
             for preference in preferences:
                 for name in self._providers:
@@ -108,9 +108,9 @@ class Judge:
         if not callable(resolve):
             return []
         try:
-            answer = await maybe_await(resolve(self._settings.model_role))
+            answer = await maybe_await(resolve(self._config.goal_model_role))
         except Exception as error:
-            logger.warning("model_role_resolver failed for '%s': %s", self._settings.model_role, error)
+            logger.warning("model_role_resolver failed for '%s': %s", self._config.goal_model_role, error)
             return []
         entries = answer if isinstance(answer, list | tuple) else [answer]
         return [found for entry in entries if (found := _preference(entry)) is not None]
@@ -133,16 +133,16 @@ def _preference(entry: Any) -> Preference | None:
 
     provider, model = given("provider"), given("model")
     if isinstance(provider, str) and isinstance(model, str):
-        return Preference(provider, model)
+        return Preference.model_construct(provider=provider, model=model)
     return None
 
 
-def render_transcript(messages: Sequence[Mapping[str, Any]], settings: GoalSettings) -> str:
-    """Return the end of a conversation as text, within the limits of the settings."""
+def render_transcript(messages: Sequence[Mapping[str, Any]], config: StreamingConfig) -> str:
+    """Return the end of a conversation as text, within the limits of the config."""
     lines: list[str] = []
-    left = settings.transcript_char_budget
-    for message in reversed(messages[-settings.max_transcript_messages :]):
-        line = _line(message, settings.tool_content_clip_chars)
+    left = config.goal_transcript_char_budget
+    for message in reversed(messages[-config.goal_max_transcript_messages :]):
+        line = _line(message, config.goal_tool_content_clip_chars)
         if len(line) > left:
             break
         left -= len(line)

@@ -12,7 +12,7 @@ from amplifier_core.message_models import ChatRequest, ChatResponse, TextBlock
 from amplifier_core.utils.awaiting import maybe_await
 from amplifier_kit.engine.loop import Asker, Choice, LoopMemory, Outcome, Reply, Turn
 from amplifier_kit.engine.loop.request import choose_provider
-from amplifier_module_loop_streaming.settings import StreamingSettings
+from amplifier_module_loop_streaming.config import StreamingConfig
 from amplifier_module_loop_streaming.steering import SteeringQueue
 
 if TYPE_CHECKING:
@@ -91,14 +91,14 @@ class StreamingTurn(Turn):
     asker: StreamingAsker
 
     def __init__(
-        self, settings: StreamingSettings, memory: LoopMemory, steering: SteeringQueue, *, context: Any, **parts: Any
+        self, config: StreamingConfig, memory: LoopMemory, steering: SteeringQueue, *, context: Any, **parts: Any
     ) -> None:
-        super().__init__(settings.loop, memory, context=context, **parts)
-        self._streaming = settings
+        super().__init__(config, memory, context=context, **parts)
+        self._streaming = config
         self._steering = steering
         self._context = context
         self._pursuit: GoalLoop | None = None
-        self.asker.delay = settings.stream_delay
+        self.asker.delay = config.stream_delay
 
     async def run(self, prompt: str) -> str:
         """Return the answer; what was said before the turn or to a turn that was cancelled is not carried over."""
@@ -115,7 +115,7 @@ class StreamingTurn(Turn):
         Raises RuntimeError when the pinned one is not mounted: somebody else's answer would be a surprise.
         """
         pinned = self.host.session_state.get(PINNED)
-        choice = choose_provider(self.providers, pinned or self.settings.default_provider)
+        choice = choose_provider(self.providers, pinned or self.config.default_provider)
         if pinned and not choice.is_wanted:
             mounted = ", ".join(self.providers)
             raise RuntimeError(f"The pinned provider {pinned!r} is not mounted; there are: {mounted}")
@@ -151,9 +151,8 @@ class StreamingTurn(Turn):
         goal = find_goal(self.host.session_state)
         if goal is None:
             return await self.converse(choice)
-        settings = self._streaming.goal
-        judge = Judge(self.host, settings, self.providers, choice)
-        self._pursuit = GoalLoop(self, goal, settings, judge)
+        judge = Judge(self.host, self._streaming, self.providers, choice)
+        self._pursuit = GoalLoop(self, goal, self._streaming, judge)
         return await self._pursuit.run(choice, self.watch.at_once)
 
     async def history(self) -> list[dict[str, Any]]:

@@ -2,13 +2,14 @@
 
 import json
 import re
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from amplifier_core import AmplifierSession
+from amplifier_kit.config import config_keys
+from amplifier_kit.engine.loop import LoopConfig
 from amplifier_module_loop_streaming import EVENTS
-from amplifier_module_loop_streaming.settings import GoalSettings, StreamingSettings
+from amplifier_module_loop_streaming.config import StreamingConfig
 
 README = (Path(__file__).resolve().parents[1] / "README.md").read_text(encoding="utf-8")
 
@@ -22,8 +23,8 @@ async def test_the_example_runs(readme_plan: dict[str, Any]) -> None:
 def test_the_config_table_is_complete() -> None:
     """Every setting of this loop stands in the table, with its default where that can be written down."""
     rows = dict(re.findall(r"^\| `(\w+)` \| (.+?) \|", README, flags=re.MULTILINE))
-    expected: dict[str, Any] = {f"goal_{s.name}": s.default for s in fields(GoalSettings)}
-    expected |= {s.name: s.default for s in fields(StreamingSettings) if s.name not in ("loop", "goal")}
+    own = StreamingConfig.model_fields.keys() - LoopConfig.model_fields.keys()
+    expected = {key.key: key.default for key in config_keys(StreamingConfig) if key.key in own}
     assert rows.pop("goal_provider_preferences") == "small models"
     del expected["goal_provider_preferences"]
     assert {key: json.loads(value.strip("`")) for key, value in rows.items()} == expected

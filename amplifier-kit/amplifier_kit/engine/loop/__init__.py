@@ -2,13 +2,13 @@
 
 from amplifier_kit.engine.loop.asking import Asker, LoopMemory, RequestDenied
 from amplifier_kit.engine.loop.calls import CallRunner, Finished, Passage, Refused, Target, denied_by_hook
+from amplifier_kit.engine.loop.config import UNLIMITED, Limit, LoopConfig
 from amplifier_kit.engine.loop.guard import Circle, LoopGuard, Step
 from amplifier_kit.engine.loop.host import Host
 from amplifier_kit.engine.loop.orchestrator import TurnLoop
 from amplifier_kit.engine.loop.outside import run_calls
 from amplifier_kit.engine.loop.reply import Call, Reply
 from amplifier_kit.engine.loop.request import Choice, choose_provider
-from amplifier_kit.engine.loop.settings import UNLIMITED, LoopSettings
 from amplifier_kit.engine.loop.turn import EXECUTION_HEARTBEAT, LOOP_DETECTED, Outcome, Turn
 
 __all__ = [
@@ -22,9 +22,10 @@ __all__ = [
     "Circle",
     "Finished",
     "Host",
+    "Limit",
+    "LoopConfig",
     "LoopGuard",
     "LoopMemory",
-    "LoopSettings",
     "Outcome",
     "Passage",
     "Refused",

@@ -23,11 +23,11 @@ from amplifier_core.events import (
 from amplifier_core.llm_errors import ContextLengthError, LLMError
 from amplifier_core.message_models import ChatRequest, ResponseFormatJson, ResponseFormatJsonSchema
 from amplifier_core.utils.awaiting import maybe_await
+from amplifier_kit.engine.loop.config import LoopConfig
 from amplifier_kit.engine.loop.host import Host
 from amplifier_kit.engine.loop.injection import with_injections
 from amplifier_kit.engine.loop.reply import Reply, block_dict, checked_usage, read_reply
 from amplifier_kit.engine.loop.request import Choice, build_messages, build_tools, view_of
-from amplifier_kit.engine.loop.settings import LoopSettings
 from amplifier_kit.engine.loop.waiting import Crashed, Stopped, bounded, run_to_end
 from amplifier_kit.engine.loop.watch import Watch
 from amplifier_kit.engine.pairing import Repair, repair_pairing, tool_call_ids
@@ -67,7 +67,7 @@ class Asker:
     def __init__(
         self,
         host: Host,
-        settings: LoopSettings,
+        config: LoopConfig,
         watch: Watch,
         memory: LoopMemory,
         *,
@@ -75,7 +75,7 @@ class Asker:
         tools: Mapping[str, Any],
     ) -> None:
         self.host = host
-        self.settings = settings
+        self.config = config
         self.tools = tools
         self.memory = memory
         self._watch = watch
@@ -155,7 +155,7 @@ class Asker:
         return ChatRequest(
             messages=build_messages(messages),
             tools=build_tools(self.tools),
-            reasoning_effort=self.settings.reasoning_effort,
+            reasoning_effort=self.config.reasoning_effort,
             response_format=self._form(),
         )
 
@@ -175,7 +175,7 @@ class Asker:
 
     async def _complete(self, provider: Any, request: ChatRequest) -> Any:
         """Call the provider; loops that stream override this."""
-        options = {"extended_thinking": True} if self.settings.extended_thinking else {}
+        options = {"extended_thinking": True} if self.config.extended_thinking else {}
         return await maybe_await(provider.complete(request, **options))
 
     async def _report_repairs(self, choice: Choice, repairs: list[Repair]) -> None:

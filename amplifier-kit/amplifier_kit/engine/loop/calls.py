@@ -19,10 +19,10 @@ from typing import Any, Final, NamedTuple
 from amplifier_core.events import TOOL_ERROR, TOOL_POST, TOOL_PRE
 from amplifier_core.models import HookResult, ToolResult
 from amplifier_core.utils.awaiting import maybe_await
+from amplifier_kit.engine.loop.config import LoopConfig
 from amplifier_kit.engine.loop.edits import MOST_EDITS, EditError, edited_input, with_note
 from amplifier_kit.engine.loop.host import Host
 from amplifier_kit.engine.loop.reply import Call
-from amplifier_kit.engine.loop.settings import LoopSettings
 from amplifier_kit.engine.loop.waiting import GRACE, Contained, Expired, Stopped, bounded, drop, run_to_end
 from amplifier_kit.engine.loop.watch import Watch
 from amplifier_kit.engine.pairing import tool_result
@@ -119,10 +119,10 @@ class CallRunner:
     #: Whether the calls of one answer run side by side.
     parallel: bool = True
 
-    def __init__(self, host: Host, settings: LoopSettings, watch: Watch, tools: Mapping[str, Any]) -> None:
+    def __init__(self, host: Host, config: LoopConfig, watch: Watch, tools: Mapping[str, Any]) -> None:
         self.host = host
         self.tools = tools
-        self._settings = settings
+        self._config = config
         self._watch = watch
         self._deferred: list[tuple[int, HookResult, str]] = []
         #: Results by call id, as far as the running group has them.
@@ -281,7 +281,7 @@ class CallRunner:
         """Return what the tool returns; raise Refused when it does not, or must not start any more."""
         if self.host.is_cancelled:
             raise Refused(cancelled_text(target.name, _NOT_STARTED), "cancelled", _NOT_STARTED)
-        timeout = self._settings.timeout_of(target.name, target.tool)
+        timeout = self._config.timeout_of(target.name, target.tool)
         call_id, payload, token = passage.call.id, passage.payload, self.host.token
         if token is not None:
             token.register_tool_start(call_id, _display_name(target.name, payload["tool_input"]))

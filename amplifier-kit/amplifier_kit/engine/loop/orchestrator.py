@@ -5,25 +5,25 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+from amplifier_kit.config import read_config
 from amplifier_kit.engine.loop.asking import LoopMemory
-from amplifier_kit.engine.loop.settings import LoopSettings
+from amplifier_kit.engine.loop.config import LoopConfig
 from amplifier_kit.engine.loop.turn import Turn
 
 
 class TurnLoop:
-    """Run the turns of one session; loops say which turn and which settings."""
+    """Run the turns of one session; loops say which turn and which config."""
 
     turn_type: ClassVar[type[Turn]]
-    #: What reads the config: `from_config(config)` gives the settings that the turn takes.
-    settings_type: ClassVar[Any] = LoopSettings
+    config_type: ClassVar[type[LoopConfig]] = LoopConfig
 
     def __init__(self, config: Mapping[str, Any] | None = None) -> None:
-        """Read the config; raise ValueError that names the key that is wrong."""
-        self._settings = self.settings_type.from_config(config)
+        """Read the config; raise ConfigError that names every wrong key."""
+        self._config = read_config(self.config_type, config, module=self.turn_type.name)
         self._memory = LoopMemory()
 
     def turn_parts(self) -> tuple[Any, ...]:
-        """Return what the loop's own turns take besides settings and memory."""
+        """Return what the loop's own turns take besides config and memory."""
         return ()
 
     async def execute(
@@ -41,7 +41,7 @@ class TurnLoop:
         Without a coordinator there are no policies to ask: tools run when the hooks let them.
         """
         turn = self.turn_type(
-            self._settings,
+            self._config,
             self._memory,
             *self.turn_parts(),
             context=context,

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from amplifier_kit.engine.loop.calls import CallRunner, Finished
+from amplifier_kit.engine.loop.config import LoopConfig
 from amplifier_kit.engine.loop.host import Host
 from amplifier_kit.engine.loop.reply import Call
-from amplifier_kit.engine.loop.settings import LoopSettings
 from amplifier_kit.engine.loop.watch import Watch
 
 
@@ -19,7 +19,7 @@ async def run_calls(coordinator: Any, calls: Sequence[Call]) -> list[Finished]:
     """
     host = Host(coordinator.get("context"), coordinator.hooks, coordinator)
     watch = Watch(host, interval=None, on_cancel=_nobody, on_beat=_nobody)
-    runner = CallRunner(host, LoopSettings.from_config({}), watch, dict(coordinator.get("tools") or {}))
+    runner = CallRunner(host, LoopConfig(), watch, dict(coordinator.get("tools") or {}))
     watch.start()
     try:
         finished = await runner.run(calls)

@@ -24,11 +24,11 @@ from amplifier_core.events import (
 from amplifier_core.models import HookResult
 from amplifier_kit.engine.loop.asking import Asker, LoopMemory, RequestDenied
 from amplifier_kit.engine.loop.calls import CallRunner, Finished
+from amplifier_kit.engine.loop.config import LoopConfig
 from amplifier_kit.engine.loop.guard import Circle, LoopGuard, Step
 from amplifier_kit.engine.loop.host import Host
 from amplifier_kit.engine.loop.reply import Call, Reply
 from amplifier_kit.engine.loop.request import Choice, choose_provider
-from amplifier_kit.engine.loop.settings import LoopSettings
 from amplifier_kit.engine.loop.waiting import Stopped, bounded, run_to_end
 from amplifier_kit.engine.loop.watch import Watch
 from amplifier_kit.engine.pairing import tool_result
@@ -66,7 +66,7 @@ class Turn:
 
     def __init__(
         self,
-        settings: LoopSettings,
+        config: LoopConfig,
         memory: LoopMemory,
         *,
         context: Any,
@@ -75,15 +75,15 @@ class Turn:
         hooks: Any,
         coordinator: Any,
     ) -> None:
-        self.settings = settings
+        self.config = config
         self.providers = providers
         self.host = Host(context, hooks, coordinator)
         tools = {} if tools is None else tools  # an empty one too is the live one, which may fill meanwhile
         self.watch = Watch(
-            self.host, interval=settings.heartbeat_interval, on_cancel=self._tell_cancelled, on_beat=self._tell_alive
+            self.host, interval=config.heartbeat_interval, on_cancel=self._tell_cancelled, on_beat=self._tell_alive
         )
-        self.asker = self.asker_type(self.host, settings, self.watch, memory, context=context, tools=tools)
-        self.runner = self.runner_type(self.host, settings, self.watch, tools)
+        self.asker = self.asker_type(self.host, config, self.watch, memory, context=context, tools=tools)
+        self.runner = self.runner_type(self.host, config, self.watch, tools)
         self._started = time.monotonic()
         #: Model calls made, and the last thing the model said.
         self.requests = 0
@@ -115,7 +115,7 @@ class Turn:
 
     def wanted_provider(self) -> str | None:
         """Return the name of the provider to use, None to leave it to priorities."""
-        return self.settings.default_provider
+        return self.config.default_provider
 
     def choose(self) -> Choice:
         """Return the provider that answers this turn."""
@@ -158,11 +158,11 @@ class Turn:
 
     async def converse(self, choice: Choice) -> Outcome:
         """Ask the model and run its tools until it has an answer, or may not go on."""
-        guard = LoopGuard(self.settings.loop_guard_warn, self.settings.loop_guard_stop)
+        guard = LoopGuard(self.config.loop_guard_warn, self.config.loop_guard_stop)
         done = 0
         while not self.host.is_cancelled:
             try:
-                if self.settings.is_beyond(done):
+                if self.config.is_beyond(done):
                     return await self._last_word(choice)
                 await self.before_request()
                 reply = await self._ask(choice)
@@ -196,7 +196,7 @@ class Turn:
 
     async def _last_word(self, choice: Choice) -> Outcome:
         """Let the model sum up at the limit of iterations; tools it calls now are not run."""
-        limit = self.settings.max_iterations
+        limit = self.config.max_iterations
         reminder = (
             f'<system-reminder source="{_LIMIT_SOURCE}">\nThe limit of {limit} iterations is reached. Call no more '
             "tools: say what was done, what is left, and what should happen next.\n</system-reminder>"

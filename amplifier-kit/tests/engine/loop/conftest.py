@@ -7,7 +7,8 @@ from typing import Any, ClassVar
 
 import pytest
 
-from amplifier_kit.engine.loop import EXECUTION_HEARTBEAT, LOOP_DETECTED, LoopMemory, LoopSettings, Turn
+from amplifier_kit.config import read_config
+from amplifier_kit.engine.loop import EXECUTION_HEARTBEAT, LOOP_DETECTED, LoopConfig, LoopMemory, Turn
 
 
 class PlainTurn(Turn):
@@ -22,11 +23,11 @@ class PlainLoop:
     turn_type: ClassVar[type[Turn]] = PlainTurn
 
     def __init__(self, config: Mapping[str, Any] | None = None) -> None:
-        self.settings = LoopSettings.from_config(config)
+        self.config = read_config(LoopConfig, config, module="loop-test")
         self.memory = LoopMemory()
 
     async def execute(self, prompt: str, **parts: Any) -> str:
-        return await self.turn_type(self.settings, self.memory, **{"coordinator": None, **parts}).run(prompt)
+        return await self.turn_type(self.config, self.memory, **{"coordinator": None, **parts}).run(prompt)
 
 
 async def mount_plain(coordinator: Any, config: dict[str, Any] | None = None) -> None:

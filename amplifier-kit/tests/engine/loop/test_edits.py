@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amplifier_core.models import HookResult, ToolResult
-from amplifier_kit.engine.loop import LoopMemory, LoopSettings, Turn, waiting
+from amplifier_kit.engine.loop import LoopConfig, LoopMemory, Turn, waiting
 from amplifier_kit.engine.loop.edits import EDITED_INPUT, MOST_EDITS
 from amplifier_testing.loop.fakes import LoopRig, PlainTool, call, say
 
@@ -224,7 +224,7 @@ def test_a_tool_never_gets_what_was_not_authorised(first: dict[str, int], answer
         rig = rig_for(work, Editor(*answers), policy, **first)
         parts: dict[str, Any] = {"context": rig.context, "providers": rig.providers, "tools": rig.tools}
         turn = _PlainTurn(
-            LoopSettings.from_config({}),
+            LoopConfig(),
             LoopMemory(),
             hooks=rig.coordinator.hooks,
             coordinator=rig.coordinator,

@@ -1,33 +1,40 @@
-"""The settings of loop-streaming beyond those that all loops share."""
+"""The config of loop-streaming beyond what all loops share."""
 
 from typing import Any
 
 import pytest
 
-from amplifier_module_loop_streaming.settings import GoalSettings, Preference, StreamingSettings
+from amplifier_kit.config import read_config
+from amplifier_module_loop_streaming.config import Preference, StreamingConfig
 
 
-def test_defaults() -> None:
+def read(config: Any) -> StreamingConfig:
+    """Return what the loop reads from a config."""
+    return read_config(StreamingConfig, config, module="loop-streaming")
+
+
+@pytest.mark.parametrize("config", [None, {}, {"goal_model_role": ""}, {"goal_default_cap": None}])
+def test_defaults(config: Any) -> None:
     """Without config everything is as documented."""
-    settings = StreamingSettings.from_config(None)
+    settings = read(config)
+    assert settings == StreamingConfig()
     assert (settings.stream_delay, settings.min_delay_between_calls_ms) == (0.0, 0.0)
-    assert settings.goal == GoalSettings()
-    assert settings.loop.max_iterations == 100
+    assert (settings.max_iterations, settings.goal_model_role, settings.goal_default_cap) == (100, "fast", 50)
 
 
 def test_preferences_are_read() -> None:
     """Entries name provider and model, or a model of any provider."""
     config = {"goal_provider_preferences": [{"provider": "openai", "model": "gpt-*"}, "tiny-*", {"provider": "x"}]}
-    assert GoalSettings.from_config(config).provider_preferences == (
-        Preference("openai", "gpt-*"),
-        Preference("*", "tiny-*"),
-        Preference("x", "*"),
+    assert read(config).goal_provider_preferences == (
+        Preference(provider="openai", model="gpt-*"),
+        Preference(provider="*", model="tiny-*"),
+        Preference(provider="x", model="*"),
     )
 
 
 def test_an_unlimited_goal_must_be_asked_for() -> None:
     """-1 lifts the cap of goals."""
-    assert GoalSettings.from_config({"goal_default_cap": -1}).default_cap == -1
+    assert read({"goal_default_cap": -1}).goal_default_cap == -1
 
 
 @pytest.mark.parametrize(
@@ -47,4 +54,4 @@ def test_an_unlimited_goal_must_be_asked_for() -> None:
 def test_what_is_wrong_is_named(key: str, value: Any) -> None:
     """A value that makes no sense is refused with its key."""
     with pytest.raises(ValueError, match=key):
-        StreamingSettings.from_config({key: value})
+        read({key: value})
