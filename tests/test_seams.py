@@ -42,10 +42,10 @@ OWN = {
 STAND_INS = {"testing.py", "testing", "conformance.py", "behavioral"}
 #: Where a coroutine is told from a value for another reason than to await it.
 TELLING_APART = {
-    "amplifier_core/utils/awaiting.py",
-    "amplifier_core/_foreign.py",  # drives coroutines itself
+    "amplifier_core/bounded_call.py",  # drives coroutines itself
     "amplifier_core/_session_init.py",  # closes what an async queue returns
     "amplifier_core/validation/provider.py",  # a validator that says what is wrong
+    "amplifier_kit/awaitable.py",
     "amplifier_kit/engine/delegation/order.py",  # a spawn that gives nothing to await is refused
 }
 

@@ -145,7 +145,7 @@ async def ask(provider: Any) -> Answer:
     """Send one tiny request and return the answer; raises LLMError."""
     from amplifier_core import ChatRequest
     from amplifier_core.message_models import Message
-    from amplifier_core.utils.awaiting import maybe_await
+    from amplifier_kit.awaitable import maybe_await
 
     request = ChatRequest(
         messages=[Message(role="user", content=_QUESTION)],
@@ -167,14 +167,14 @@ async def ask(provider: Any) -> Answer:
 
 async def models_of(provider: Any) -> list[ModelInfo]:
     """Return the models that a provider lists; raises LLMError."""
-    from amplifier_core.utils.awaiting import maybe_await
+    from amplifier_kit.awaitable import maybe_await
 
     listed: list[ModelInfo] = await maybe_await(provider.list_models())
     return listed
 
 
 async def _default_model(provider: Any) -> str | None:
-    from amplifier_core.utils.awaiting import maybe_await
+    from amplifier_kit.awaitable import maybe_await
 
     model = (await maybe_await(provider.get_info())).defaults.get("model")
     return str(model) if model else None

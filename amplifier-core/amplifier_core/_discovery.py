@@ -1,19 +1,101 @@
-"""List the modules there are, without loading any."""
+"""Find modules, installed or in a folder, without loading them, and say why one cannot be used."""
 
 from __future__ import annotations
 
 import ast
+import importlib
 import logging
 import os
+import sys
 from pathlib import Path
+from types import FunctionType
+from typing import TYPE_CHECKING, Any
 
-from amplifier_core._entry_points import module_entry_points
-from amplifier_core._module_layout import TYPE_TO_MOUNT_POINT, find_package_dir, guess_type
-from amplifier_core.models import ModuleInfo
+from amplifier_core.module_sources import ModuleNotFoundError as SourceNotFoundError
+from amplifier_core.plan import TYPE_TO_MOUNT_POINT
+
+if TYPE_CHECKING:
+    from amplifier_core.models import ModuleInfo
+    from amplifier_core.validation.base import ValidationResult
 
 logger = logging.getLogger(__name__)
 
+_GROUP = "amplifier.modules"
 _FOLDER_PREFIX = "amplifier-module-"
+_PACKAGE_PREFIX = "amplifier_module_"
+#: What in a module's id suggests its kind, in the order of the published kernel.
+_KEYWORDS = {
+    "orchestrat": "orchestrator",
+    "loop": "orchestrator",
+    "provider": "provider",
+    "tool": "tool",
+    "hook": "hook",
+    "context": "context",
+}
+
+
+def package_name(module_id: str) -> str:
+    """Return the name of the Python package that a module of that id is expected to be."""
+    return f"{_PACKAGE_PREFIX}{module_id.replace('-', '_')}"
+
+
+def guess_type(module_id: str) -> str:
+    """Return the kind that a module's id suggests; a tool when it suggests none."""
+    lowered = module_id.lower()
+    return next((kind for keyword, kind in _KEYWORDS.items() if keyword in lowered), "tool")
+
+
+# -- installed modules --
+
+#: One scan costs milliseconds and every module of every session asks: keep it while nothing can have changed.
+_scan: tuple[tuple[str, ...], dict[str, Any]] | None = None
+
+
+def module_entry_points(*, rescan: bool = False) -> dict[str, Any]:
+    """Return entry points by module id.
+
+    The scan is remembered as long as sys.path is the same and `importlib.metadata.entry_points` is the original:
+    tests of module authors replace that function, and must be heard at once.
+    """
+    global _scan
+    metadata = importlib.import_module("importlib.metadata")
+    scan = metadata.entry_points
+    genuine = isinstance(scan, FunctionType) and scan.__globals__ is vars(metadata)
+    key = tuple(sys.path)
+    if genuine and not rescan and _scan is not None and _scan[0] == key:
+        return _scan[1]
+    found: dict[str, Any] = {}
+    for entry_point in scan(group=_GROUP):
+        found.setdefault(entry_point.name, entry_point)
+    if genuine:
+        _scan = (key, found)
+    return found
+
+
+def suggest(module_id: str) -> str:
+    """Return what to do about a module that was not found: use the nearest known name, or install it."""
+    from difflib import get_close_matches
+    from pkgutil import iter_modules
+
+    packages = (found.name for found in iter_modules() if found.name.startswith(_PACKAGE_PREFIX))
+    known = {*module_entry_points(), *(name.removeprefix(_PACKAGE_PREFIX).replace("_", "-") for name in packages)}
+    near = get_close_matches(module_id, sorted(known), n=1)
+    if near:
+        return f"Did you mean '{near[0]}'?"
+    return f"Install the package that provides it, or give '{module_id}' a source in the plan"
+
+
+# -- modules in folders --
+
+
+def find_package_dir(module_id: str, path: Path) -> Path | None:
+    """Return the package folder of a module at `path`, or None."""
+    if not path.exists():
+        return None
+    if (path / "__init__.py").exists():
+        return path
+    candidates = [path / package_name(module_id), *sorted(path.glob(f"{_PACKAGE_PREFIX}*"))]
+    return next((package for package in candidates if (package / "__init__.py").exists()), None)
 
 
 def discover(search_paths: list[Path] | None) -> list[ModuleInfo]:
@@ -46,6 +128,8 @@ def _in_folder(search_path: Path) -> list[ModuleInfo]:
 
 
 def _info(module_id: str, kind: str) -> ModuleInfo:
+    from amplifier_core.models import ModuleInfo
+
     return ModuleInfo.model_validate(
         {
             "id": module_id,
@@ -73,3 +157,85 @@ def _declared_type(module_id: str, folder: Path) -> str | None:
         if named and isinstance(value, ast.Constant) and value.value in TYPE_TO_MOUNT_POINT:
             return str(value.value)
     return None
+
+
+def check_manifest(module_id: str, path: Path) -> None:
+    """Raise ModuleValidationError when amplifier.toml at `path` is malformed, or asks for anything but Python."""
+    manifest = path / "amplifier.toml"
+    if not manifest.exists():
+        return
+    import tomllib
+
+    try:
+        module = tomllib.loads(manifest.read_text(encoding="utf-8")).get("module")
+        if not isinstance(module, dict):
+            raise ValueError("the [module] table is missing")
+        kinds = [*TYPE_TO_MOUNT_POINT, "approval"]  # "approval" is declared by published modules, and loaded as a tool
+        if module.get("type") not in kinds:
+            raise ValueError(f"[module] type must be one of {', '.join(kinds)}, got {module.get('type')!r}")
+        transport = module.get("transport", "python")
+        if not isinstance(transport, str):
+            raise ValueError(f"[module] transport must be a string, got {transport!r}")
+    except (OSError, ValueError) as error:
+        text = f"failed to parse amplifier.toml at {manifest}: {error}"
+        raise ModuleValidationError(text, reason_code="invalid_module_metadata") from error
+    if transport != "python":
+        raise ModuleValidationError(
+            f"Module '{module_id}' at {path} asks for transport '{transport}', but only 'python' is supported: "
+            "provide the module as a Python package, or remove the transport from amplifier.toml",
+            reason_code="invalid_module_metadata",
+        )
+
+
+# -- why a module cannot be used: a text for people, a reason code for machines --
+
+MODULE_FAILURE_REASONS = frozenset(
+    {
+        "invalid_package_layout",
+        "missing_source",
+        "invalid_entry_point",
+        "invalid_module_metadata",
+        "validation_failed",
+        "unknown",
+    }
+)
+_ENTRY_POINT_CHECKS = frozenset({"mount_exists", "mount_signature", "on_session_ready_async"})
+
+
+class ModuleValidationError(Exception):
+    """A module was found but must not be used; `reason_code` says why to machines."""
+
+    def __init__(self, message: str, *, reason_code: str = "validation_failed") -> None:
+        super().__init__(message)
+        self.reason_code = reason_code
+
+
+class NotFoundError(ValueError):
+    """No module of that id is installed."""
+
+    reason_code = "missing_source"
+
+
+class UnloadableError(ValueError):
+    """The package was found and checked, but has nothing to mount."""
+
+    reason_code = "invalid_entry_point"
+
+
+def module_failure_reason(error: BaseException) -> str:
+    """Return the reason code of a load failure; "unknown" for errors that are not the loader's."""
+    if isinstance(error, SourceNotFoundError):
+        return "missing_source"
+    code = getattr(error, "reason_code", None)
+    return code if isinstance(code, str) and code in MODULE_FAILURE_REASONS else "unknown"
+
+
+def validation_error(module_id: str, result: ValidationResult, hint: str = "") -> ModuleValidationError:
+    """Return the error that says which checks a module failed."""
+    failed = result.errors
+    listed = "; ".join(f"{check.name}: {check.message}" for check in failed)
+    entry_point = any(check.name in _ENTRY_POINT_CHECKS for check in failed)
+    return ModuleValidationError(
+        f"Module '{module_id}' failed validation: {result.summary()}. Errors: {listed}{hint}",
+        reason_code="invalid_entry_point" if entry_point else "validation_failed",
+    )

@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from amplifier_core._isolation import INTERRUPTS, clean, describe
+from amplifier_core.data import INTERRUPTS, clean, describe
 from amplifier_core.models import ContextInjection, HookResult
 
 INVALID = "Hook handler returned invalid response"

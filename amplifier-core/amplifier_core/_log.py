@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import logging
 from asyncio import CancelledError
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
-from amplifier_core._clock import timestamp as now
-from amplifier_core._isolation import clean, copier, describe
-from amplifier_core.utils.awaiting import plain_result
+from amplifier_core._trace import timestamp as now
+from amplifier_core.data import clean, copier, describe
 
 logger = logging.getLogger(__name__)
 
@@ -75,8 +74,12 @@ class LogPipe:
 
 
 def _now(outcome: Any) -> Any:
-    """Return what a processor or sink gave; raise TypeError when it is to be awaited, which nobody here can."""
-    return outcome if outcome is None or type(outcome) is dict else plain_result(outcome)
+    """Return what a processor or sink gave; raise TypeError for an awaitable: nothing is awaited here."""
+    if outcome is None or type(outcome) is dict or not isinstance(outcome, Awaitable):
+        return outcome
+    if isinstance(outcome, Coroutine):
+        outcome.close()  # else the interpreter warns that it was never awaited
+    raise TypeError("it must be a plain function: nothing awaits an async one here")
 
 
 def build_record(level: str | int, message: str, event: str, identity: dict[str, Any], data: dict[str, Any]) -> Record:

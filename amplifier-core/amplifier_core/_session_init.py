@@ -12,18 +12,22 @@ from copy import deepcopy
 from inspect import isawaitable, iscoroutine
 from typing import Any
 
-from amplifier_core._attempt import Attempt
-from amplifier_core._containers import copy_containers
-from amplifier_core._foreign import FATAL, call, running_task
-from amplifier_core._isolation import describe
-from amplifier_core._module_errors import module_failure_reason
-from amplifier_core._module_layout import TYPE_TO_MOUNT_POINT
-from amplifier_core._plan_shape import check_instances, check_shape
-from amplifier_core._scope import open_module
-from amplifier_core._wave import MountWave
+from amplifier_core._discovery import module_failure_reason
+from amplifier_core._mount import MountWave
+from amplifier_core._rollback import Attempt
+from amplifier_core._trace import open_module
+from amplifier_core.bounded_call import FATAL, call, maybe_await, running_task
+from amplifier_core.data import copy_containers, describe
 from amplifier_core.events import MODULE_LOAD_FAILED, MODULE_ON_SESSION_READY_FAILED, SESSION_FORK
 from amplifier_core.loader import ModuleLoader
-from amplifier_core.utils.awaiting import maybe_await
+from amplifier_core.plan import (
+    SESSION_MODULES,
+    TYPE_TO_MOUNT_POINT,
+    check_instances,
+    check_shape,
+    plan_modules,
+    session_module,
+)
 from amplifier_core.utils.truncate import redact_secrets
 
 logger = logging.getLogger(__name__)
@@ -43,15 +47,14 @@ async def initialize_session(config: dict[str, Any], coordinator: Any, session_i
     with open_module(coordinator, None, wave):
         starting = _Starting(coordinator, loader, wave)
         try:
-            await starting.mount_required("orchestrator", "orchestrator", "loop-basic", config)
-            await starting.mount_required("context", "context manager", "context-simple", config)
-            check_instances(config.get("providers") or [])
-            for entry in config.get("providers") or []:
-                await starting.mount_provider(entry)
-            for entry in config.get("tools") or []:
-                await starting.mount_optional("tool", entry)
-            for entry in config.get("hooks") or []:
-                await starting.mount_optional("hook", entry)
+            await starting.mount_required("orchestrator", session_module(config, "orchestrator"))
+            await starting.mount_required("context", session_module(config, "context"))
+            check_instances(config)
+            for kind, _, entry in plan_modules(config):
+                if kind == "provider":
+                    await starting.mount_provider(entry)
+                elif kind not in SESSION_MODULES:
+                    await starting.mount_optional(kind, entry)
             await starting.tell_everyone()
         finally:
             starting.drain()
@@ -129,19 +132,12 @@ class _Starting:
             await remap()
         return mount
 
-    async def mount_required(self, section: str, title: str, default: str, config: dict[str, Any]) -> None:
+    async def mount_required(self, kind: str, entry: dict[str, Any]) -> None:
         """Mount the orchestrator or the context; raise RuntimeError when that fails."""
-        session = config.get("session") or {}
-        spec = session.get(section)
-        if isinstance(spec, dict):
-            entry = {**spec, "module": spec.get("module") or default}
-        else:
-            own = config.get(section)
-            own_config = own.get("config") if isinstance(own, dict) else None
-            entry = {"module": spec or default, "source": session.get(f"{section}_source"), "config": own_config}
+        title = "context manager" if kind == "context" else kind
         logger.info("Loading %s: %s", title, entry["module"])
         try:
-            await self.mount(section, entry)
+            await self.mount(kind, entry)
         except (asyncio.CancelledError, *FATAL):
             raise
         except BaseException as error:
@@ -150,8 +146,6 @@ class _Starting:
 
     async def mount_optional(self, kind: str, entry: dict[str, Any]) -> None:
         """Mount a tool or hook; a failure is a warning and an event."""
-        if not entry.get("module"):
-            return
         logger.info("Loading %s: %s", kind, entry["module"])
         try:
             await self.mount(kind, entry)
@@ -162,8 +156,6 @@ class _Starting:
 
     async def mount_provider(self, entry: dict[str, Any]) -> None:
         """Mount a provider, under its own name or its instance_id; a failure is a warning and two calls."""
-        if not entry.get("module"):
-            return
         instance = entry.get("instance_id")
         logger.info("Loading provider: %s%s", entry["module"], f" (instance: {instance})" if instance else "")
         providers = self.coordinator.get("providers")

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from amplifier_core._foreign import FATAL, call, running_task, unhurried
 from amplifier_core._injection import is_consent
-from amplifier_core._isolation import clean, copier, describe
 from amplifier_core.approval import ApprovalTimeoutError
+from amplifier_core.bounded_call import FATAL, call, running_task, unhurried
+from amplifier_core.data import clean, copier, describe
 from amplifier_core.events import APPROVAL_DENIED, APPROVAL_GRANTED, APPROVAL_REQUIRED, POLICY_VIOLATION
 
 logger = logging.getLogger(__name__)

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Any
 
-from amplifier_core._foreign import FATAL, call, running_task
-from amplifier_core._isolation import describe
+from amplifier_core.bounded_call import FATAL, call, running_task
+from amplifier_core.data import describe
 
 logger = logging.getLogger(__name__)
 

@@ -12,15 +12,14 @@ from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, ClassVar, Self
 
 from amplifier_core import _injection, authorization
-from amplifier_core._foreign import FATAL, call, running_task
-from amplifier_core._fragments import Fragments
-from amplifier_core._isolation import describe
-from amplifier_core._ledger import Ledger, append, remove_identical, run_all
 from amplifier_core._log import LogPipe, Processor, Sink, build_record
-from amplifier_core._scope import Span, identity_fields, open_module, scope_of
-from amplifier_core._syscalls import emit, get_context, mount, register_hook, set_context_fragment, unmount
+from amplifier_core._rollback import Ledger, append, remove_identical, run_all
+from amplifier_core._syscalls import Fragments, emit, get_context, mount, register_hook, set_context_fragment, unmount
+from amplifier_core._trace import Span, identity_fields, open_module, scope_of
 from amplifier_core.authorization import Authorization, Policy, RegisteredPolicy, registered_policy
+from amplifier_core.bounded_call import FATAL, call, running_task
 from amplifier_core.cancellation import CancellationToken
+from amplifier_core.data import describe
 from amplifier_core.hooks import HookRegistry
 from amplifier_core.models import HookResult
 

@@ -14,12 +14,11 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 from amplifier_core import events
-from amplifier_core._clock import timestamp
 from amplifier_core._fold import INVALID, Fold, InvalidVerdict, plain_result, read_verdict
-from amplifier_core._foreign import FATAL, DeadlineExceeded, call, running_task
-from amplifier_core._isolation import clean, cleaned, copier, describe
-from amplifier_core._scope import Entered, current_scope, identity_fields, open_module
+from amplifier_core._trace import Entered, current_scope, identity_fields, open_module, timestamp
+from amplifier_core.bounded_call import FATAL, DeadlineExceeded, call, running_task
 from amplifier_core.correlation import CORRELATED_EVENTS, REQUEST_ID_FIELD, resolve_request_id
+from amplifier_core.data import clean, cleaned, copier, describe
 from amplifier_core.models import ContextInjection, HookResult
 
 __all__ = ["ContextInjection", "HookRegistry", "HookResult"]

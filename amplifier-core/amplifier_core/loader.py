@@ -16,22 +16,26 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeAlias
 from weakref import WeakKeyDictionary
 
-from amplifier_core._entry_points import module_entry_points, what_to_do
-from amplifier_core._isolation import describe
-from amplifier_core._module_errors import (
+from amplifier_core._discovery import (
     MODULE_FAILURE_REASONS,
     ModuleValidationError,
     NotFoundError,
     UnloadableError,
+    check_manifest,
+    find_package_dir,
+    guess_type,
+    module_entry_points,
     module_failure_reason,
+    package_name,
+    suggest,
     validation_error,
 )
-from amplifier_core._module_layout import TYPE_TO_MOUNT_POINT, find_package_dir, guess_type
-from amplifier_core._scope import current_scope
-from amplifier_core._transport import TransportError, require_python
-from amplifier_core._wave import MountWave, Ready, SkippedReady, current_wave, separate_deferred_lists
+from amplifier_core._mount import MountWave, Ready, SkippedReady, current_wave, separate_deferred_lists
+from amplifier_core._trace import current_scope
+from amplifier_core.bounded_call import maybe_await
+from amplifier_core.data import describe
 from amplifier_core.module_sources import ModuleNotFoundError as SourceNotFoundError
-from amplifier_core.utils.awaiting import maybe_await
+from amplifier_core.plan import TYPE_TO_MOUNT_POINT
 
 if TYPE_CHECKING:
     from amplifier_core.models import ModuleInfo
@@ -209,7 +213,7 @@ class ModuleLoader:
             loaded = self._load_package(module_id)
             if loaded is not None:
                 return loaded
-        raise NotFoundError(f"Module '{module_id}' not found via entry points or filesystem{what_to_do(module_id)}")
+        raise NotFoundError(f"Module '{module_id}' not found via entry points or filesystem. {suggest(module_id)}")
 
     def _load_entry_point(self, module_id: str, entry_point: Any) -> _Loaded:
         try:
@@ -228,7 +232,7 @@ class ModuleLoader:
 
     def _load_package(self, module_id: str) -> _Loaded | None:
         """Import `amplifier_module_<id>`; return None when there is no such package."""
-        package = f"amplifier_module_{module_id.replace('-', '_')}"
+        package = package_name(module_id)
         try:
             module = importlib.import_module(package)
         except ModuleNotFoundError as error:
@@ -247,10 +251,7 @@ class ModuleLoader:
             sys.path.insert(0, str(path))
             self._added_paths.append(str(path))
         if coordinator is not None:
-            try:
-                require_python(module_id, path)
-            except TransportError as error:
-                raise ModuleValidationError(str(error), reason_code="invalid_module_metadata") from error
+            check_manifest(module_id, path)
         package = self._find_package_dir(module_id, path)
         if package is None:
             raise ModuleValidationError(
@@ -318,7 +319,7 @@ class ModuleLoader:
                 wave.skipped.append(SkippedReady(module_id, "on_session_ready() is sync, it must be async: skipped"))
             if structure is None:
                 return await loaded.mount(coordinator, config)
-            from amplifier_core._live_mount import mount_checked
+            from amplifier_core._mount import mount_checked
 
             return await mount_checked(module_id, loaded.mount, coordinator, config, structure)
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from amplifier_core._money import CostUSD
+from amplifier_core.models import CostUSD
 
 __all__ = [
     "ChatRequest",

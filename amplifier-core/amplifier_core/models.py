@@ -4,18 +4,25 @@ Unknown keys are ignored. Building the validators is put off until a model is fi
 costs little more than pydantic itself.
 """
 
+import base64
+import binascii
 import copy
 import re
 from collections.abc import Mapping
 from datetime import datetime
 from decimal import Decimal
-from typing import Annotated, Any, Final, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer
+from pydantic_core import core_schema
 
-from amplifier_core._money import CostUSD
-from amplifier_core._tool_result_content import ToolResultContent, present_content
-from amplifier_core.utils._tree import copy_tree
+from amplifier_core.data import copy_tree
+
+if TYPE_CHECKING:
+    from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
+    from pydantic.json_schema import JsonSchemaValue
+
+    from amplifier_core.message_models import ImageBlock, TextBlock
 
 __all__ = [
     "ConfigField",
@@ -83,6 +90,117 @@ class HookResult(BaseModel):
     user_message_source: str | None = None
     append_to_last_tool_result: bool = False
     context_injections: list[ContextInjection] = Field(default_factory=_empty)
+
+
+# -- the content of a tool result: text and images for the model, checked to the last byte --
+#
+# The blocks are envelope models, whose import is paid for only by a result that has content.
+
+#: What hooks see in place of an image.
+OMITTED_IMAGE: Final = "[Image omitted from tool event; original retained for model request if unmodified.]"
+
+# The names that RFC 6838 allows, without parameters.
+_MEDIA_TYPE: Final = re.compile(r"image/[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]*")
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+
+
+def validate_content(value: Any) -> "list[TextBlock | ImageBlock] | None":
+    """Return fresh blocks that share nothing with `value`; None for an empty list.
+
+    Raise ValueError with a fixed text that never quotes the input, which may be large or private.
+    """
+    if value is None:
+        return None
+    if not isinstance(value, list | tuple):
+        raise ValueError("invalid tool result content")
+    return [_validate_block(item) for item in value] or None
+
+
+def _validate_block(item: Any) -> "TextBlock | ImageBlock":
+    from amplifier_core.message_models import ImageBlock, TextBlock
+
+    fields = item.__dict__ if isinstance(item, BaseModel) else item
+    kind = fields.get("type") if isinstance(fields, dict) else None
+    if kind == "text":
+        text = fields.get("text")
+        # A lone surrogate is not text: it could be neither sent nor stored.
+        if not isinstance(text, str) or _SURROGATE.search(text):
+            raise ValueError("invalid tool result content")
+        return TextBlock(text=text)
+    if kind == "image":
+        return ImageBlock(source=_validate_source(fields.get("source")))
+    raise ValueError("invalid tool result content")
+
+
+def _validate_source(source: Any) -> dict[str, Any]:
+    if not isinstance(source, dict) or source.get("type") != "base64":
+        raise ValueError("invalid tool result image source")
+    media_type = source.get("media_type")
+    if not isinstance(media_type, str) or not _MEDIA_TYPE.fullmatch(media_type):
+        raise ValueError("invalid tool result image media type")
+    data = source.get("data")
+    if not isinstance(data, str) or not _is_canonical_base64(data):
+        raise ValueError("invalid tool result image data")
+    return {"type": "base64", "media_type": str(media_type), "data": str(data)}
+
+
+def _is_canonical_base64(data: str) -> bool:
+    if not data or not data.isascii():
+        return False
+    try:
+        decoded = base64.b64decode(data, validate=True)
+    except binascii.Error:
+        return False
+    # Bits after the last byte must be zero, so that one image has one spelling.
+    return base64.b64encode(decoded).decode("ascii") == data
+
+
+def dump_content(content: "list[TextBlock | ImageBlock] | None") -> list[Any] | None:
+    """Return the blocks as plain data with their type and payload alone."""
+    if content is None:
+        return None
+    return [_dump_block(block) for block in content]
+
+
+def _dump_block(block: Any) -> Any:
+    payload = {"text": "text", "image": "source"}.get(getattr(block, "type", None) or "")
+    # A result built without validation may hold anything; it is dumped as it is.
+    return block.model_dump(include={"type", payload}) if payload else block
+
+
+def present_content(content: "list[TextBlock | ImageBlock]") -> list[dict[str, Any]]:
+    """Return the blocks as hooks may see them: text whole, images as a note."""
+    return [
+        {"type": "text", "text": block.text if block.type == "text" else OMITTED_IMAGE}  # one shape for both kinds
+        for block in content
+    ]
+
+
+class _ContentSchema:
+    """Teach pydantic the rules above without naming a block class before one is needed."""
+
+    @staticmethod
+    def __get_pydantic_core_schema__(source: Any, handler: "GetCoreSchemaHandler") -> core_schema.CoreSchema:
+        return core_schema.no_info_plain_validator_function(
+            validate_content,
+            serialization=core_schema.plain_serializer_function_ser_schema(dump_content),
+        )
+
+    @staticmethod
+    def __get_pydantic_json_schema__(
+        schema: core_schema.CoreSchema, handler: "GetJsonSchemaHandler"
+    ) -> "JsonSchemaValue":
+        from pydantic import TypeAdapter
+
+        from amplifier_core.message_models import ImageBlock, TextBlock
+
+        return handler(TypeAdapter(list[TextBlock | ImageBlock] | None).core_schema)
+
+
+if TYPE_CHECKING:
+    ToolResultContent = list[TextBlock | ImageBlock] | None
+else:
+    ToolResultContent = Annotated[Any, _ContentSchema]
 
 
 def _is_empty(value: object) -> bool:
@@ -235,6 +353,19 @@ class ModuleInfo(BaseModel):
     mount_point: str
     description: str
     config_schema: dict[str, Any] | None = None
+
+
+def _refuse_float(value: Any) -> Any:
+    if isinstance(value, float):
+        raise ValueError(
+            "cost_usd must be Decimal, not float: a float cannot hold most amounts exactly; "
+            "pass Decimal('0.01') or the string '0.01'"
+        )
+    return value
+
+
+#: Dollars. None means unknown, which is not zero. Strings and ints are taken, floats refused; dumps are strings.
+CostUSD = Annotated[Decimal, BeforeValidator(_refuse_float), PlainSerializer(str, return_type=str)]
 
 
 class SessionStatus(BaseModel):

@@ -173,7 +173,7 @@ async def _mounting(module_path: Path | None, coordinator: MockCoordinator) -> A
 async def _finish(cleanup: Any) -> None:
     """Run a cleanup, sync or async; anything that cannot be called is none."""
     if callable(cleanup):
-        from amplifier_core.utils.awaiting import maybe_await
+        from amplifier_core.bounded_call import maybe_await
 
         await maybe_await(cleanup())
 

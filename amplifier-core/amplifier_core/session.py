@@ -11,16 +11,15 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 from amplifier_core import _session_init
-from amplifier_core._attempt import Attempt
-from amplifier_core._containers import deep_merge
-from amplifier_core._foreign import FATAL
-from amplifier_core._isolation import describe
-from amplifier_core._scope import open_turn, traced_scope
+from amplifier_core._rollback import Attempt
+from amplifier_core._trace import open_turn, traced_scope
+from amplifier_core.bounded_call import FATAL, maybe_await
 from amplifier_core.coordinator import ModuleCoordinator
+from amplifier_core.data import deep_merge, describe
 from amplifier_core.events import CANCEL_COMPLETED, SESSION_END, SESSION_RESUME, SESSION_START
 from amplifier_core.loader import ModuleLoader
 from amplifier_core.models import SessionStatus
-from amplifier_core.utils.awaiting import maybe_await
+from amplifier_core.plan import check_outline
 
 __all__ = ["AmplifierSession", "fork_session", "get_session", "session_create"]
 
@@ -48,7 +47,7 @@ class AmplifierSession:
         Raises TypeError for a plan or session section that is no dict or an id that is no string, ValueError when
         orchestrator or context is missing. The plan is kept, not copied: changes through `config` are seen by everyone.
         """
-        _check_plan(config)
+        check_outline(config)
         if session_id is not None and not isinstance(session_id, str):
             raise TypeError(f"session_id must be a string, got {type(session_id).__name__}")
         self.config = config
@@ -246,20 +245,6 @@ class AmplifierSession:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.cleanup()
-
-
-def _check_plan(config: Any) -> None:
-    if config is not None and not isinstance(config, dict):
-        raise TypeError(f"Configuration must be a dict (a mount plan), got {type(config).__name__}")
-    if not config:
-        raise ValueError("Configuration is required")
-    section = config.get("session", {})
-    if not isinstance(section, dict):
-        raise TypeError(f"Configuration section 'session' must be a dict, got {type(section).__name__}")
-    if not section.get("orchestrator"):
-        raise ValueError("Configuration must specify session.orchestrator")
-    if not section.get("context"):
-        raise ValueError("Configuration must specify session.context")
 
 
 def _consume(future: asyncio.Future[None]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import Any
 
-from amplifier_core._containers import copy_containers
+from amplifier_core.data import copy_containers
 
 
 def test_containers_are_copied_and_the_rest_is_shared() -> None:

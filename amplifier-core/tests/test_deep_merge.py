@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amplifier_core._containers import deep_merge
+from amplifier_core.data import deep_merge
 
 KEYS = st.sampled_from(["session", "tools", "a", "b", "c"])
 SCALARS = st.one_of(st.none(), st.booleans(), st.integers(), st.text(max_size=3))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from amplifier_core.utils.awaiting import maybe_await
+from amplifier_kit.awaitable import maybe_await
 
 if TYPE_CHECKING:
     from amplifier_app_cli.chat.conversation import Conversation

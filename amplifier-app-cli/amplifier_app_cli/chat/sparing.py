@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 from amplifier_app_cli.chat.question import DENY, Asked, is_consent
-from amplifier_core.utils.awaiting import plain_result
 from amplifier_foundation.permissions.answered_by import note_answer
+from amplifier_kit.awaitable import plain_result
 
 if TYPE_CHECKING:
     from amplifier_foundation.permissions.session_permissions import SessionPermissions

@@ -6,17 +6,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from amplifier_core.utils.awaiting import await_soon, maybe_await, plain_result
     from amplifier_core.utils.retry import RetryConfig, classify_error_message, retry_with_backoff
     from amplifier_core.utils.truncate import SENSITIVE_KEYS, redact_secrets, truncate_values
 
 __all__ = [
     "SENSITIVE_KEYS",
     "RetryConfig",
-    "await_soon",
     "classify_error_message",
-    "maybe_await",
-    "plain_result",
     "redact_secrets",
     "retry_with_backoff",
     "truncate_values",
@@ -27,9 +23,6 @@ _HOMES = {
     "classify_error_message": "retry",
     "retry_with_backoff": "retry",
     "SENSITIVE_KEYS": "truncate",
-    "await_soon": "awaiting",
-    "maybe_await": "awaiting",
-    "plain_result": "awaiting",
     "redact_secrets": "truncate",
     "truncate_values": "truncate",
 }

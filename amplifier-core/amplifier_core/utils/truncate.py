@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container
 from typing import Any, Final
 
-from amplifier_core.utils._tree import Copy, copy_tree
+from amplifier_core.data import Copy, copy_tree
 
 __all__ = ["SENSITIVE_KEYS", "redact_secrets", "truncate_values"]
 

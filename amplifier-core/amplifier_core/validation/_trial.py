@@ -14,10 +14,9 @@ from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import Any, NamedTuple
 
-from amplifier_core._containers import copy_containers
-from amplifier_core._foreign import call, running_task
+from amplifier_core.bounded_call import call, maybe_await, running_task
+from amplifier_core.data import copy_containers
 from amplifier_core.testing import MockCoordinator
-from amplifier_core.utils.awaiting import maybe_await
 from amplifier_core.validation._probe import UNSTOPPABLE, reason
 from amplifier_core.validation.base import (
     ModuleValidator,

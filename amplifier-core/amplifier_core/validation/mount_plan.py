@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from amplifier_core._isolation import describe
+from amplifier_core.data import describe
 from amplifier_core.utils.truncate import redact_secrets
 from amplifier_core.validation.base import CheckList, ValidationCheck, failing, passing
 

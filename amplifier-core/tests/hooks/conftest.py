@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from amplifier_core import AmplifierSession, _foreign
+from amplifier_core import AmplifierSession, bounded_call
 from amplifier_core.hooks import HookRegistry
 
 
@@ -21,7 +21,7 @@ def hooks() -> HookRegistry:
 @pytest.fixture
 def hurried(hooks: HookRegistry, monkeypatch: pytest.MonkeyPatch) -> HookRegistry:
     """Give the same registry with a short deadline for every handler, and a short grace after it."""
-    monkeypatch.setattr(_foreign, "GRACE", 0.02)
+    monkeypatch.setattr(bounded_call, "GRACE", 0.02)
     hooks._timeout = 0.02
     return hooks
 

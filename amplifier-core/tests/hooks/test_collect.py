@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from amplifier_core import _foreign
+from amplifier_core import bounded_call
 from amplifier_core.hooks import HookRegistry
 from amplifier_core.models import HookResult
 
@@ -113,7 +113,7 @@ async def test_stubborn_handlers_are_abandoned(
     hooks: HookRegistry, reports: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A handler that ignores its cancellation is left behind after a grace."""
-    monkeypatch.setattr(_foreign, "GRACE", 0.01)
+    monkeypatch.setattr(bounded_call, "GRACE", 0.01)
 
     async def stubborn(event: str, data: Any) -> None:
         while True:

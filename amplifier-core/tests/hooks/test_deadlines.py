@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from amplifier_core import AmplifierSession, _foreign
+from amplifier_core import AmplifierSession, bounded_call
 from amplifier_core.coordinator import ModuleCoordinator
 from amplifier_core.hooks import HookRegistry
 from amplifier_core.models import HookResult
@@ -179,7 +179,7 @@ async def test_not_even_closing_helps(hurried: HookRegistry, reports: Any, monke
 
 async def test_clean_up_runs(hurried: HookRegistry, monkeypatch: pytest.MonkeyPatch) -> None:
     """A late handler is cancelled where it waits, may clean up, and its children are cancelled too."""
-    monkeypatch.setattr(_foreign, "GRACE", 30)
+    monkeypatch.setattr(bounded_call, "GRACE", 30)
     fate: list[str] = []
 
     async def child() -> None:
@@ -298,7 +298,7 @@ async def test_nested_emits_each_have_a_deadline(hurried: HookRegistry, reports:
 async def test_without_a_deadline_handlers_may_wait(hooks: HookRegistry, monkeypatch: pytest.MonkeyPatch) -> None:
     """By default there is no limit."""
     assert hooks._timeout is None
-    monkeypatch.setattr(_foreign, "GRACE", 0)
+    monkeypatch.setattr(bounded_call, "GRACE", 0)
     done: list[str] = []
 
     async def slow(event: str, data: Any) -> None:

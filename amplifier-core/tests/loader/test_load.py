@@ -12,7 +12,7 @@ from unittest.mock import AsyncMock
 import pytest
 
 from amplifier_core import AmplifierSession, ModuleCoordinator, ModuleLoader
-from amplifier_core._entry_points import module_entry_points
+from amplifier_core._discovery import module_entry_points
 
 MOUNT = "async def mount(coordinator, config):\n    return ('package', config)"
 

@@ -9,49 +9,14 @@ from typing import Any
 import pytest
 
 from amplifier_core import ModuleCoordinator, ModuleLoader, ModuleValidationError
-from amplifier_core._transport import MODULE_TYPES, TransportError, detect_transport
+from amplifier_core._discovery import check_manifest
+from amplifier_core.plan import TYPE_TO_MOUNT_POINT
 
 
 def manifest(folder: Path, text: str) -> Path:
     """Write amplifier.toml into a folder and return the folder."""
     (folder / "amplifier.toml").write_text(text, encoding="utf-8")
     return folder
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        (
-            "[module]\ntype = 'provider'\n",
-            {"transport": "python", "module_type": "provider", "artifact_type": "python", "package_name": None},
-        ),
-        (
-            "[module]\ntype = 'tool'\ntransport = 'python'\nartifact = 'my_package'\n",
-            {"transport": "python", "module_type": "tool", "artifact_type": "python", "package_name": "my_package"},
-        ),
-        (
-            "[module]\ntype = 'tool'\ntransport = 'grpc'\n[grpc]\nendpoint = 'http://[::1]:50051'\n",
-            {"transport": "grpc", "module_type": "tool", "artifact_type": "grpc", "endpoint": "http://[::1]:50051"},
-        ),
-        (
-            "[module]\ntype = 'hook'\ntransport = 'wasm'\nartifact = 'module.wasm'\nsha256 = 'abc'\n",
-            {"transport": "wasm", "module_type": "hook", "artifact_type": "wasm", "artifact_path": "module.wasm"},
-        ),
-        (
-            "[module]\ntype = 'context'\ntransport = 'native'\ncrate = 'my-crate'\n",
-            {"transport": "native", "module_type": "context", "artifact_type": "native", "crate_name": "my-crate"},
-        ),
-    ],
-)
-def test_manifest(tmp_path: Path, text: str, expected: dict[str, Any]) -> None:
-    """amplifier.toml says type, transport and artifact; python is the default transport."""
-    assert detect_transport(manifest(tmp_path, text)) == expected
-
-
-@pytest.mark.parametrize("kind", MODULE_TYPES)
-def test_module_types(tmp_path: Path, kind: str) -> None:
-    """Seven types are known to amplifier.toml."""
-    assert detect_transport(manifest(tmp_path, f"[module]\ntype = '{kind}'"))["module_type"] == kind
 
 
 @pytest.mark.parametrize(
@@ -71,56 +36,26 @@ def test_malformed_manifest(tmp_path: Path, text: str, reason: str) -> None:
     """A file that is wrong in any way is refused with its path and what is wrong with it."""
     manifest(tmp_path, text)
 
-    with pytest.raises(TransportError) as caught:
-        detect_transport(tmp_path)
+    with pytest.raises(ModuleValidationError) as caught:
+        check_manifest("tool-x", tmp_path)
 
     assert str(caught.value).startswith(f"failed to parse amplifier.toml at {tmp_path / 'amplifier.toml'}: ")
     assert reason in str(caught.value)
+    assert caught.value.reason_code == "invalid_module_metadata"
 
 
 def test_not_even_text(tmp_path: Path) -> None:
     """A file that is no UTF-8 is a malformed one."""
     (tmp_path / "amplifier.toml").write_bytes(b"\xff\xfe")
 
-    with pytest.raises(TransportError, match="failed to parse"):
-        detect_transport(tmp_path)
+    with pytest.raises(ModuleValidationError, match="failed to parse"):
+        check_manifest("tool-x", tmp_path)
 
 
-def test_order_of_signs(tmp_path: Path) -> None:
-    """amplifier.toml counts more than a .wasm file, and that more than a Python package."""
-    (tmp_path / "amplifier_module_x").mkdir()
-    (tmp_path / "amplifier_module_x" / "__init__.py").touch()
-    python = {
-        "transport": "python",
-        "module_type": "tool",
-        "artifact_type": "python",
-        "package_name": "amplifier_module_x",
-    }
-    assert detect_transport(tmp_path) == python
-    assert detect_transport(tmp_path / "amplifier_module_x") == python
-
-    (tmp_path / "x.wasm").touch()
-    wasm = {
-        "transport": "wasm",
-        "module_type": "tool",
-        "artifact_type": "wasm",
-        "artifact_path": str(tmp_path / "x.wasm"),
-    }
-    assert detect_transport(tmp_path) == wasm
-
-    manifest(tmp_path, "[module]\ntype = 'hook'")
-    assert detect_transport(tmp_path)["module_type"] == "hook"
-
-
-def test_nothing_there(tmp_path: Path) -> None:
-    """An empty folder and a missing one are RuntimeErrors with the published beginnings."""
-    with pytest.raises(RuntimeError) as caught:
-        detect_transport(tmp_path)
-    assert str(caught.value).startswith(f"could not detect module transport at {tmp_path}")
-
-    with pytest.raises(RuntimeError) as caught:
-        detect_transport(tmp_path / "nowhere")
-    assert str(caught.value) == f"module path does not exist: {tmp_path / 'nowhere'}"
+@pytest.mark.parametrize("kind", [*TYPE_TO_MOUNT_POINT, "approval"])
+def test_module_types(tmp_path: Path, kind: str) -> None:
+    """Seven types are known to amplifier.toml."""
+    check_manifest("tool-x", manifest(tmp_path, f"[module]\ntype = '{kind}'"))
 
 
 @pytest.fixture
@@ -148,13 +83,16 @@ async def test_other_transports_are_refused(package: Path, resolving: Any, trans
     assert "amplifier_module_tool_x" not in sys.modules
 
 
-async def test_wasm_file_is_refused(package: Path, resolving: Any) -> None:
-    """A .wasm file beside a Python package asks for wasm, and is refused."""
-    (package / "module.wasm").touch()
-    coordinator, _ = resolving(package)
+async def test_a_folder_without_a_python_package_is_refused(tmp_path: Path, resolving: Any) -> None:
+    """A folder that holds a module of another kind, and no Python package, is refused with its path."""
+    (tmp_path / "module.wasm").touch()
+    coordinator, _ = resolving(tmp_path)
 
-    with pytest.raises(ModuleValidationError, match="'wasm'"):
+    with pytest.raises(ModuleValidationError) as caught:
         await ModuleLoader().load("tool-x", coordinator=coordinator)
+
+    assert str(caught.value) == f"Module 'tool-x' has no valid Python package at {tmp_path}"
+    assert caught.value.reason_code == "invalid_package_layout"
 
 
 async def test_python_is_loaded(package: Path, resolving: Any) -> None:

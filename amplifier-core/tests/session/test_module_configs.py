@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amplifier_core import AmplifierSession
-from amplifier_core._containers import copy_containers
+from amplifier_core.data import copy_containers
 
 VANDAL = """
 def wreck(value):

@@ -6,7 +6,7 @@ import sys
 from types import FrameType
 from typing import Any, Final
 
-from amplifier_core._scope import current_scope
+from amplifier_core._trace import current_scope
 from amplifier_core.hooks import HookRegistry
 
 LOOP: Final = "loop"

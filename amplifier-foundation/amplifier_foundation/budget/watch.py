@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from amplifier_core._scope import scope_of
+from amplifier_core._trace import scope_of
 from amplifier_core.events import (
     LLM_REQUEST,
     LLM_RESPONSE,

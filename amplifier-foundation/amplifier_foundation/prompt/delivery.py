@@ -18,9 +18,9 @@ from contextlib import aclosing
 from contextvars import ContextVar
 from typing import Any, ClassVar, Final
 
-from amplifier_core.utils.awaiting import maybe_await
 from amplifier_foundation.errors import FoundationError
 from amplifier_foundation.prompt.system_prompt import SystemPrompt
+from amplifier_kit.awaitable import maybe_await
 
 __all__ = ["PromptDelivery", "SystemPromptMissingError"]
 

@@ -15,9 +15,9 @@ from typing import Any, Final, Literal, NamedTuple
 from weakref import WeakKeyDictionary
 
 from amplifier_core import ApprovalRequest, ApprovalResponse
-from amplifier_core._foreign import running_task, unhurried
 from amplifier_core._injection import is_consent
 from amplifier_core.approval import ApprovalTimeoutError
+from amplifier_core.bounded_call import running_task, unhurried
 from amplifier_core.events import (
     APPROVAL_DENIED,
     APPROVAL_GRANTED,
@@ -27,9 +27,9 @@ from amplifier_core.events import (
     TOOL_PRE,
 )
 from amplifier_core.models import HookResult
-from amplifier_core.utils.awaiting import maybe_await
 from amplifier_foundation.permissions.answered_by import APP, KEY, AnsweredBy, note_answer, take_answer
 from amplifier_foundation.sessions.approvers import ApprovalSystem
+from amplifier_kit.awaitable import maybe_await
 
 _OPTIONS: Final = ("Allow", "Deny")
 _FOR_GOOD: Final = "allow always"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final, Literal, NamedTuple, Protocol
 
-from amplifier_core.utils.awaiting import maybe_await
 from amplifier_foundation.permissions.answered_by import APP, KEY, NOBODY, AnsweredBy, note_answer, take_answer
+from amplifier_kit.awaitable import maybe_await
 
 #: The answer of an approver that leaves the decision to the next one; words behind a colon say why.
 ESCALATE: Final = "Escalate"

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from amplifier_core.events import LLM_RESPONSE, PROVIDER_REQUEST, TOOL_POST, TOOL_PRE
-from amplifier_core.utils.awaiting import maybe_await
 from amplifier_foundation.composed import Composed
 from amplifier_foundation.errors import FoundationError
 from amplifier_foundation.files import replace_file
@@ -20,6 +19,7 @@ from amplifier_foundation.server_entries import without_server_values
 from amplifier_foundation.sessions.metadata import update_metadata
 from amplifier_foundation.sessions.transcript import Transcript
 from amplifier_foundation.sessions.usage import Usage
+from amplifier_kit.awaitable import maybe_await
 from amplifier_kit.guard.redaction import Redactor
 
 logger = logging.getLogger(__name__)

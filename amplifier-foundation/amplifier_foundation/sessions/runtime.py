@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from amplifier_core import AmplifierSession
 from amplifier_core.events import MODULE_LOAD_FAILED
-from amplifier_core.utils.awaiting import maybe_await
 from amplifier_foundation.budget import SessionBudget
 from amplifier_foundation.control_files import code_in_project
 from amplifier_foundation.files import make_private
@@ -42,6 +41,7 @@ from amplifier_foundation.sessions.taking_up import add_what_is_missing, cost_be
 from amplifier_foundation.sessions.turn_end import TurnEnd
 from amplifier_foundation.sessions.waiting_calls import WaitingCall, WaitingCalls
 from amplifier_foundation.spawn.switched import Mounted
+from amplifier_kit.awaitable import maybe_await
 from amplifier_kit.guard.redaction import Redactor
 from amplifier_kit.log import SessionLog
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import Any, Final, Literal
 
-from amplifier_core._scope import current_scope
+from amplifier_core._trace import current_scope
 from amplifier_core.events import APPROVAL_REQUIRED, PROVIDER_REQUEST, TOOL_PRE
 from amplifier_core.models import HookResult
 from amplifier_foundation.errors import FoundationError

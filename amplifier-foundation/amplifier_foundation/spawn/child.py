@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
 
-from amplifier_core.utils.awaiting import maybe_await
 from amplifier_foundation.errors import FoundationError
 from amplifier_foundation.sessions.missing_modules import ModulesMissingError
 from amplifier_foundation.sessions.runtime import SessionRuntime
@@ -19,6 +18,7 @@ from amplifier_foundation.spawn.cost import cost_since, total_cost
 from amplifier_foundation.spawn.errors import ChildBusyError, ChildError, ChildFailedError, ChildRefusedError
 from amplifier_foundation.spawn.origin import OnChildEvent, Origin
 from amplifier_foundation.spawn.stored import Result, keep_result
+from amplifier_kit.awaitable import maybe_await
 from amplifier_kit.engine.loop.waiting import Expired, bounded, run_to_end
 from amplifier_kit.log import SessionLogBusy
 

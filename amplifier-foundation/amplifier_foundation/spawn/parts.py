@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from amplifier_core.utils.awaiting import maybe_await
 from amplifier_foundation.server_entries import without_server_values
 from amplifier_foundation.sessions.plan_facts import has_own_rules
 from amplifier_foundation.spawn.errors import TooDeepError
@@ -17,6 +16,7 @@ from amplifier_foundation.spawn.plan import child_plan
 from amplifier_foundation.spawn.preferences import Preferred, names_provider, with_preference
 from amplifier_foundation.spawn.request import SELF, SpawnRequest
 from amplifier_foundation.spawn.switched import Switched
+from amplifier_kit.awaitable import maybe_await
 
 if TYPE_CHECKING:
     from amplifier_foundation.prepared import Prepared

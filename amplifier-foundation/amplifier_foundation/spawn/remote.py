@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from amplifier_core.approval import ApprovalTimeoutError
 from amplifier_core.cancellation import CancellationToken
-from amplifier_core.utils.awaiting import await_soon, maybe_await
 from amplifier_foundation.permissions.answered_by import APP, note_answer, take_answer
 from amplifier_foundation.spawn.child import Surroundings, Task
 from amplifier_foundation.spawn.errors import ChildBusyError, ChildError, ChildFailedError, ChildRefusedError
@@ -23,6 +22,7 @@ from amplifier_foundation.spawn.job import environment_for, write_job
 from amplifier_foundation.spawn.left_log import end_left_log
 from amplifier_foundation.spawn.origin import ChildFacts, Origin
 from amplifier_foundation.spawn.stored import Result
+from amplifier_kit.awaitable import await_soon, maybe_await
 from amplifier_kit.engine.loop.waiting import drop, run_to_end
 from amplifier_kit.guard.processes import Order, Output, Running, StartError, start
 from amplifier_kit.guard.processes.socket_folder import make_socket_folder

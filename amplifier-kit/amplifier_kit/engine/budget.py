@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar, Final
 
 from amplifier_core.llm_errors import AbortError
-from amplifier_core.utils.awaiting import plain_result
+from amplifier_kit.awaitable import plain_result
 
 __all__ = ["BudgetExhaustedError", "require_allowance"]
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from amplifier_core.utils.awaiting import plain_result
+from amplifier_kit.awaitable import plain_result
 
 __all__ = ["CAPABILITY", "HidingError", "IsHidden", "hiding"]
 

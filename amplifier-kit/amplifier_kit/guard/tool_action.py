@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from amplifier_core.utils.awaiting import plain_result
+from amplifier_kit.awaitable import plain_result
 
 logger = logging.getLogger(__name__)
 

@@ -9,7 +9,7 @@ from typing import Any
 from amplifier_core.message_models import ChatRequest, ChatResponse, TextBlock, ToolCall, ToolCallBlock, Usage
 from amplifier_core.models import HookResult, ModelInfo, ProviderInfo, ToolResult
 from amplifier_core.testing import MockCoordinator
-from amplifier_core.utils.awaiting import maybe_await
+from amplifier_kit.awaitable import maybe_await
 
 __all__ = ["ListContext", "LoopRig", "PlainTool", "ScriptedProvider", "call", "say"]
 

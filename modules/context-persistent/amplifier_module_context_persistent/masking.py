@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from amplifier_core.utils.awaiting import plain_result
+from amplifier_kit.awaitable import plain_result
 from amplifier_kit.guard.redaction import MASK, Redactor, live_values_from_env, live_values_from_plan
 
 __all__ = ["mask_for", "masked_count"]

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from amplifier_core.session import get_session
-from amplifier_core.utils.awaiting import plain_result
+from amplifier_kit.awaitable import plain_result
 from amplifier_module_hook_shell._entry import Hook
 from amplifier_module_hook_shell._moments import Moment
 from amplifier_module_hook_shell._reports import NAME, Reports

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 from weakref import WeakKeyDictionary
 
 from amplifier_core.models import HookResult
-from amplifier_core.utils.awaiting import plain_result
+from amplifier_kit.awaitable import plain_result
 from amplifier_module_hooks_approval._settings import Settings
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 
 from amplifier_core import ApprovalRequest
 from amplifier_core.approval import ApprovalTimeoutError
-from amplifier_core.utils.awaiting import maybe_await, plain_result
+from amplifier_kit.awaitable import maybe_await, plain_result
 from amplifier_module_hooks_approval._policy import risk_of
 from amplifier_module_hooks_approval._settings import Settings
 

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any, Final, Literal, NamedTuple
 
-from amplifier_core.utils.awaiting import await_soon
+from amplifier_kit.awaitable import await_soon
 from amplifier_module_hooks_streaming_ui._plain import plain
 
 logger = logging.getLogger(__name__)

@@ -14,7 +14,7 @@ from amplifier_core.events import (
     TOOL_POST,
     TOOL_PRE,
 )
-from amplifier_core.utils.awaiting import plain_result
+from amplifier_kit.awaitable import plain_result
 from amplifier_module_hooks_streaming_ui._line_buffer import LineBuffer
 from amplifier_module_hooks_streaming_ui._screen import Level, Line, Screen
 from amplifier_module_hooks_streaming_ui._settings import Settings

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from amplifier_core.events import CONTENT_BLOCK_DELTA, CONTENT_BLOCK_END, CONTENT_BLOCK_START
 from amplifier_core.message_models import ChatRequest, ChatResponse, TextBlock
-from amplifier_core.utils.awaiting import maybe_await
+from amplifier_kit.awaitable import maybe_await
 from amplifier_kit.engine.loop import Asker, Choice, LoopMemory, Outcome, Reply, Turn
 from amplifier_kit.engine.loop.request import choose_provider
 from amplifier_module_loop_streaming.config import StreamingConfig

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Final
 
 from amplifier_core import ChatRequest, ConfigField, ModelInfo, capabilities
 from amplifier_core.llm_errors import ConfigurationError, ContextLengthError, InvalidToolCallError, NotFoundError
-from amplifier_core.utils.awaiting import await_soon
+from amplifier_kit.awaitable import await_soon
 from amplifier_kit.engine.usage import Counts
 from amplifier_kit.home import amplifier_home
 from amplifier_kit.llm import OPENAI, Answer, FinishReason, LLMCall, LLMProvider, LLMResponse, Mode, Tokens, Wire

@@ -9,7 +9,7 @@ from typing import Any
 
 from amplifier_core import llm_errors
 from amplifier_core.llm_errors import LLMError
-from amplifier_core.utils.awaiting import maybe_await, plain_result
+from amplifier_kit.awaitable import maybe_await, plain_result
 from amplifier_module_provider_mock.yaml_file import YamlError, read_yaml, write_yaml
 
 logger = logging.getLogger("amplifier_module_provider_mock")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from amplifier_core.utils.awaiting import maybe_await, plain_result
+from amplifier_kit.awaitable import maybe_await, plain_result
 from amplifier_kit.engine.delegation.problem import Problem, told
 
 __all__ = ["known_roles", "preferences_of_role"]

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from amplifier_core.utils.awaiting import plain_result
+from amplifier_kit.awaitable import plain_result
 from amplifier_module_tool_mcp._spec import ServerSpec, SpecError, read_spec
 
 VARIABLE: Final = "AMPLIFIER_MCP_CONFIG"

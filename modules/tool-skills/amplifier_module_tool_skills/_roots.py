@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from amplifier_core.utils.awaiting import maybe_await
+from amplifier_kit.awaitable import maybe_await
 from amplifier_module_tool_skills._settings import Settings, texts
 
 ENVIRONMENT: Final = "AMPLIFIER_SKILLS_DIR"

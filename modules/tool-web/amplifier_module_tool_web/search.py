@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Final
 
 from amplifier_core import ToolResult
-from amplifier_core.utils.awaiting import maybe_await
+from amplifier_kit.awaitable import maybe_await
 from amplifier_module_tool_web.failure import Failure
 from amplifier_module_tool_web.settings import Settings
 

@@ -48,7 +48,7 @@ async def _check(chat: Conversation, one: Any, wanted: str) -> None:
     """Note when the provider does not list the model: its list need not be complete."""
     import asyncio
 
-    from amplifier_core.utils.awaiting import maybe_await
+    from amplifier_kit.awaitable import maybe_await
 
     try:
         async with asyncio.timeout(5.0):

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from amplifier_core.utils.awaiting import maybe_await
+from amplifier_core.bounded_call import maybe_await
 
 _METHODS = ("add_message", "get_messages_for_request", "get_messages", "set_messages", "clear")
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from amplifier_core.utils.awaiting import maybe_await
+from amplifier_core.bounded_call import maybe_await
 
 if TYPE_CHECKING:
     from amplifier_core.coordinator import ModuleCoordinator

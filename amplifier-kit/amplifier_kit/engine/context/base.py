@@ -8,7 +8,7 @@ from typing import Any, ClassVar, NoReturn
 
 from amplifier_core.events import CONTEXT_COMPACTION, CONTEXT_POST_COMPACT, CONTEXT_PRE_COMPACT, LLM_RESPONSE
 from amplifier_core.llm_errors import ContextLengthError
-from amplifier_core.utils.awaiting import DONE, Done
+from amplifier_kit.awaitable import DONE, Done
 from amplifier_kit.engine.context.budget import request_budget
 from amplifier_kit.engine.context.compaction import COMPACT_SKIPPED, Compacted
 from amplifier_kit.engine.context.instructions import Instructions, SystemPart

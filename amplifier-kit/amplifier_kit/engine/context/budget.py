@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import Any, Final
 
-from amplifier_core.utils.awaiting import maybe_await
+from amplifier_kit.awaitable import maybe_await
 from amplifier_kit.engine.context.settings import ContextSettings
 
 __all__ = ["SAFETY_MARGIN", "request_budget"]

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from amplifier_core.utils.awaiting import maybe_await
+from amplifier_kit.awaitable import maybe_await
 from amplifier_kit.engine.context.intake import Message
 from amplifier_kit.engine.context.settings import ContextSettings
 from amplifier_kit.engine.tokens import estimate_all

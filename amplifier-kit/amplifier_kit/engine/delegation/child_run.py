@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from amplifier_core.utils.awaiting import maybe_await
+from amplifier_kit.awaitable import maybe_await
 from amplifier_kit.engine.delegation.order import Order
 from amplifier_kit.engine.delegation.outcome import Outcome
 from amplifier_kit.engine.delegation.settings import DelegationSettings

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any, ClassVar, Final
 
 from amplifier_core.models import ToolResult
-from amplifier_core.utils.awaiting import maybe_await
+from amplifier_kit.awaitable import maybe_await
 from amplifier_kit.engine.delegation.child_run import ChildEvents, ChildRun
 from amplifier_kit.engine.delegation.dispatch import Dispatch
 from amplifier_kit.engine.delegation.inherited import Depth, Scope, inherited_text, with_context

@@ -22,7 +22,7 @@ from amplifier_core.events import (
 )
 from amplifier_core.llm_errors import ContextLengthError, LLMError
 from amplifier_core.message_models import ChatRequest, ResponseFormatJson, ResponseFormatJsonSchema
-from amplifier_core.utils.awaiting import maybe_await
+from amplifier_kit.awaitable import maybe_await
 from amplifier_kit.engine.loop.config import LoopConfig
 from amplifier_kit.engine.loop.host import Host
 from amplifier_kit.engine.loop.injection import with_injections

@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 
 from amplifier_core.events import TOOL_ERROR, TOOL_POST, TOOL_PRE
 from amplifier_core.models import HookResult, ToolResult
-from amplifier_core.utils.awaiting import maybe_await
+from amplifier_kit.awaitable import maybe_await
 from amplifier_kit.engine.loop.config import LoopConfig
 from amplifier_kit.engine.loop.edits import MOST_EDITS, EditError, edited_input, with_note
 from amplifier_kit.engine.loop.host import Host

@@ -13,7 +13,7 @@ import json
 import logging
 from typing import Any, Final
 
-from amplifier_core.utils.awaiting import maybe_await
+from amplifier_kit.awaitable import maybe_await
 from amplifier_kit.engine.loop.host import Host
 
 __all__ = ["EDITED_INPUT", "MOST_EDITS", "EditError", "edited_input", "with_note"]

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from amplifier_core.hooks import HookRegistry
 from amplifier_core.models import HookResult
-from amplifier_core.utils.awaiting import maybe_await
+from amplifier_kit.awaitable import maybe_await
 from amplifier_kit.engine.loop.injection import Injections, ephemeral_items
 from amplifier_kit.engine.loop.waiting import run_to_end
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from pydantic import BaseModel
 
 from amplifier_core.message_models import Usage
-from amplifier_core.utils.awaiting import maybe_await
+from amplifier_kit.awaitable import maybe_await
 from amplifier_kit.engine.pairing import rename_calls, tool_call_ids, tool_call_names
 from amplifier_kit.engine.usage import InvalidUsageError, UsageValueError, check_usage
 

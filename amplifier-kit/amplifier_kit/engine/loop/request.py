@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 from pydantic import ValidationError
 
 from amplifier_core.message_models import Message, ToolSpec
-from amplifier_core.utils.awaiting import maybe_await
+from amplifier_kit.awaitable import maybe_await
 
 __all__ = ["Choice", "build_messages", "build_tools", "choose_provider", "view_of"]
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from amplifier_core.events import ARTIFACT_READ, ARTIFACT_WRITE
-from amplifier_core.utils.awaiting import plain_result
+from amplifier_kit.awaitable import plain_result
 from amplifier_kit.guard.files.changes import Change, apply_changes
 from amplifier_kit.guard.files.errors import FileError, shown
 from amplifier_kit.guard.files.roots import Roots

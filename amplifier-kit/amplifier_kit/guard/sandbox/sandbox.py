@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from amplifier_core.utils.awaiting import plain_result
+from amplifier_kit.awaitable import plain_result
 from amplifier_kit.guard.processes import command_environment
 from amplifier_kit.guard.processes.programs import loader_variables
 from amplifier_kit.guard.sandbox.environment import inner_environment

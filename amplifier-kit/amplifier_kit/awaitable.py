@@ -1,9 +1,8 @@
-"""Use what foreign code returned, whether it is a plain function's result or must be awaited.
+"""Use the result of code that may be `def` or `async def`.
 
-Modules and apps may write most of their methods as `def` or as `async def`. Whoever calls one awaits the result by
-`maybe_await`; where nothing can be awaited, `plain_result` refuses a coroutine instead of taking it for an answer: it
-is true in every condition, and what it stands for never happens. `await_soon` is for code that cannot wait and needs no
-answer.
+Modules and apps may write most of their methods either way. Callers use `maybe_await`; code that cannot await uses
+`plain_result`, which refuses a coroutine instead of taking it for an answer (it is true in every condition, and its
+work never happens); code that cannot wait and needs no answer uses `await_soon`.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from typing import Any
 
 __all__ = ["DONE", "Done", "await_soon", "maybe_await", "plain_result"]
 
-#: What `await_soon` has begun: a task that nobody holds may be collected before it is done.
+#: Tasks started by `await_soon`, held here because asyncio holds them weakly.
 _running: set[Any] = set()
 
 
@@ -33,13 +32,13 @@ def plain_result(value: Any) -> Any:
 
 
 def await_soon(value: Any, on_error: Callable[[Exception], object]) -> None:
-    """Await `value` in a task of its own where it must be awaited; `on_error` is told what it raises, never now.
+    """Await `value` in a new task if it is awaitable; `on_error` gets what it raises, later.
 
     Raises RuntimeError when it must be awaited and no event loop runs.
     """
     if not isawaitable(value):
         return
-    import asyncio  # whoever has something to await has it already
+    import asyncio  # a caller with something to await has imported it already
 
     try:
         loop = asyncio.get_running_loop()
@@ -60,7 +59,7 @@ def await_soon(value: Any, on_error: Callable[[Exception], object]) -> None:
 
 
 class Done:
-    """Be awaitable with nothing left to do: what a plain method returns that some callers await."""
+    """An awaitable that is done: returned by plain methods that some callers await."""
 
     def __await__(self) -> Any:
         """Return at once."""

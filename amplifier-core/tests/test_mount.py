@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amplifier_core import ModuleCoordinator
-from amplifier_core._scope import open_module
-from amplifier_core._wave import SessionList, separate_deferred_lists
+from amplifier_core._mount import SessionList, separate_deferred_lists
+from amplifier_core._trace import open_module
 
 STEPS = st.one_of(
     st.tuples(st.just("append"), st.integers()),
@@ -145,22 +145,19 @@ def test_it_is_unhashable_and_iterates_while_growing() -> None:
     assert [0] + ours == [0, 1, 2, 3]  # noqa: RUF005  # this very operator
 
 
-def test_only_empty_lists_are_separated() -> None:
-    """A list that holds something when the module is loaded is a constant of the module, not an inbox."""
+def test_only_private_empty_lists_are_separated() -> None:
+    """A public list, and one that holds something when the module is loaded, belong to the whole process."""
     namespace: dict[str, Any] = {}
     exec(
-        "A, B, C, _deferred_configs = [], [1], {}, []\n"
-        "async def mount(coordinator, config):\n    A.append(config); B.append(config)\n"
-        "async def on_session_ready(coordinator):\n    A.pop(); B.pop(); C.clear()\n",
+        "_a, _b, _c, D, __e__, _deferred_configs = [], [1], {}, [], [], []\n"
+        "async def mount(coordinator, config): ...\n"
+        "async def on_session_ready(coordinator): ...\n",
         namespace,
     )
 
     separate_deferred_lists(None, namespace["mount"], namespace["on_session_ready"])
 
-    assert {name for name in ("A", "B", "C", "_deferred_configs") if type(namespace[name]) is SessionList} == {
-        "A",
-        "_deferred_configs",
-    }
+    assert {name for name, value in namespace.items() if type(value) is SessionList} == {"_a", "_deferred_configs"}
 
 
 def test_separating_twice_changes_nothing() -> None:
@@ -178,7 +175,7 @@ def test_separating_twice_changes_nothing() -> None:
 
 
 def test_decorated_functions_are_looked_through() -> None:
-    """A decorator that keeps `__wrapped__` does not hide the names a function uses."""
+    """A decorator that keeps `__wrapped__` does not hide the module of a function."""
     namespace: dict[str, Any] = {}
     exec(
         "import functools\n"
@@ -186,12 +183,12 @@ def test_decorated_functions_are_looked_through() -> None:
         "    @functools.wraps(function)\n"
         "    async def wrapper(*args): return await function(*args)\n"
         "    return wrapper\n"
-        "inbox = []\n"
-        "@decorate\nasync def mount(c, config): inbox.append(config)\n"
-        "@decorate\nasync def on_session_ready(c): inbox.pop()\n",
+        "_inbox = []\n"
+        "@decorate\nasync def mount(c, config): _inbox.append(config)\n"
+        "@decorate\nasync def on_session_ready(c): _inbox.pop()\n",
         namespace,
     )
 
     separate_deferred_lists(None, namespace["mount"], namespace["on_session_ready"])
 
-    assert type(namespace["inbox"]) is SessionList
+    assert type(namespace["_inbox"]) is SessionList

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amplifier_core import ModuleCoordinator
-from amplifier_core._ledger import Ledger
-from amplifier_core._scope import open_module, open_turn
+from amplifier_core._rollback import Ledger
+from amplifier_core._trace import open_module, open_turn
 
 KEYS = st.sampled_from(["x", "y"])
 STEPS = st.lists(

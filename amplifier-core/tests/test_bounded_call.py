@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from amplifier_core import _foreign
-from amplifier_core._foreign import FATAL, DeadlineExceeded, ForeignCancelled, call, running_task, unhurried
+from amplifier_core import bounded_call
+from amplifier_core.bounded_call import FATAL, DeadlineExceeded, ForeignCancelled, call, running_task, unhurried
 
 colour: contextvars.ContextVar[str] = contextvars.ContextVar("colour", default="none")
 
@@ -65,7 +65,7 @@ async def test_own_cancellation_becomes_a_failure() -> None:
 
 async def test_deadline_is_a_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
     """Being late is a TimeoutError that says how long the time was, told apart from the function's own ones."""
-    monkeypatch.setattr(_foreign, "GRACE", 0.01)
+    monkeypatch.setattr(bounded_call, "GRACE", 0.01)
 
     async def waits() -> None:
         await asyncio.Event().wait()

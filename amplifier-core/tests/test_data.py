@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from amplifier_core._isolation import MAX_DEPTH, clean, cleaned, copier, describe
+from amplifier_core.data import MAX_DEPTH, clean, cleaned, copier, describe
 
 #: No deadline: tests never judge a time.
 unhurried = settings(suppress_health_check=[HealthCheck.too_slow])

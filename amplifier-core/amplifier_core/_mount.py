@@ -1,24 +1,30 @@
-"""Keep apart what sessions of one process do between mount() and on_session_ready().
+"""Mount modules in live sessions: what one session mounts, no other session of the process sees.
 
 A mount wave is one pass of mounting and getting ready in one session. Loaders and modules are shared between sessions;
-the wave at hand, found through the scope, is not.
+the current wave, found through the current scope, is not. A live session mounts a module once, and `mount_checked`
+checks what that left behind.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, MutableSequence
 from functools import partial
 from inspect import unwrap
-from types import CodeType, FunctionType, ModuleType
-from typing import Any, NamedTuple
+from types import FunctionType, ModuleType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from amplifier_core._ledger import Ledger, remove_identical
-from amplifier_core._scope import current_scope
+from amplifier_core._discovery import validation_error
+from amplifier_core._rollback import Ledger, mount_points_copy, remove_identical, same
+from amplifier_core._trace import current_scope
+from amplifier_core.plan import TYPE_TO_MOUNT_POINT
+
+if TYPE_CHECKING:
+    from amplifier_core.validation.base import ModuleValidator, ValidationResult
+
+logger = logging.getLogger(__name__)
 
 Ready = Callable[[Any], Any]
-
-#: The name that the seeds' template gives the list; a list of this name is separated however it is used.
-_TEMPLATE = "_deferred_configs"
 
 
 class SkippedReady(NamedTuple):
@@ -115,28 +121,54 @@ class SessionList(MutableSequence[Any]):
 def separate_deferred_lists(module: ModuleType | None, mount: object, ready: object) -> None:
     """Give each session its own contents of the lists in which a module leaves things for on_session_ready.
 
-    The seeds' template appends its config to a module-level list in mount() and pops it in on_session_ready(). With
-    two sessions starting at once, one would pop the other's. Such a list is recognised by being empty, appended to by
-    the one function and emptied by the other, or by the template's name for it.
+    The seeds' template appends its config to the module-level list `_deferred_configs` in mount() and pops it in
+    on_session_ready(). With two sessions starting at once, one would pop the other's. Every private module-level list
+    that is empty when the module is loaded counts as such a list; public ones stay as they are. Replacing them in the
+    module is the only way to separate them: the template has no other place to ask which session is running.
     """
-    functions = [function for function in map(_unwrapped, (mount, ready)) if isinstance(function, FunctionType)]
-    names = {_TEMPLATE}
-    if len(functions) == 2:
-        left, taken = (_names(function.__code__) for function in functions)
-        if "append" in left and taken & {"pop", "clear"}:
-            names |= left & taken
-    homes = [function.__globals__ for function in functions]
+    functions = [unwrap(function) for function in (mount, ready) if callable(function)]
+    homes = [function.__globals__ for function in functions if isinstance(function, FunctionType)]
     for home in [*homes, vars(module)] if module is not None else homes:
-        for name in names:
-            if type(value := home.get(name)) is list and not value:
+        for name, value in list(home.items()):
+            if type(value) is list and not value and name.startswith("_") and not name.startswith("__"):
                 home[name] = SessionList(value)
 
 
-def _unwrapped(function: object) -> object:
-    return unwrap(function) if callable(function) else function
+async def mount_checked(
+    module_id: str, mount: Any, coordinator: Any, config: dict[str, Any], structure: ValidationResult
+) -> Any:
+    """Call the real mount(), check it by the rules of its kind and return what is to be run as its cleanup.
+
+    Raises ModuleValidationError when the module kept nothing of its kind's contract; taking back what it registered
+    is the caller's part, who does the same for every other failure.
+    """
+    from amplifier_core.validation import validator_for
+    from amplifier_core.validation.base import ValidationResult
+
+    validator = validator_for(structure.module_type)
+    if validator is None:
+        return await mount(coordinator, config)
+    points = mount_points_copy(coordinator)
+    before = validator.observe(coordinator)
+    returned = await mount(coordinator, config)
+    result = ValidationResult(structure.module_type, structure.module_path, list(structure.checks))
+    validator.check_mounted(result, coordinator, before, returned)
+    if not result.passed:
+        raise validation_error(module_id, result, _wrong_kind_hint(validator, points, coordinator))
+    if logger.isEnabledFor(logging.INFO):
+        logger.info("[module:validated] %s - %s", module_id, result.summary())
+    if not validator.is_instance(returned):
+        return returned
+    # An instance is never a cleanup, even if it can be called. One that did not mount itself is mounted here; a hook
+    # handler says itself what it wants to hear.
+    if validator.mount_point != "hooks" and same(before, validator.observe(coordinator)):
+        await coordinator.mount(validator.mount_point, returned)
+    return None
 
 
-def _names(code: CodeType) -> set[str]:
-    """Return every global and attribute that code names, in functions inside it too."""
-    inner = (_names(part) for part in code.co_consts if isinstance(part, CodeType))
-    return set(code.co_names).union(*inner)
+def _wrong_kind_hint(validator: ModuleValidator, before: dict[str, Any], coordinator: Any) -> str:
+    """Say what the module mounted instead, if it did: most likely it is listed in the wrong section."""
+    for kind, point in TYPE_TO_MOUNT_POINT.items():
+        if point != validator.mount_point and not same(before.get(point), coordinator.mount_points.get(point)):
+            return f". It mounted a {kind} instead: list it under '{point}'"
+    return ""

@@ -19,7 +19,7 @@ from inspect import isawaitable
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from amplifier_core._isolation import INTERRUPTS, describe
+from amplifier_core.data import INTERRUPTS, describe
 
 logger = logging.getLogger(__name__)
 
@@ -47,6 +47,11 @@ class ForeignCancelled(Exception):
 
 class DeadlineExceeded(TimeoutError):
     """Foreign code was not done in the time it was given."""
+
+
+async def maybe_await(value: Any) -> Any:
+    """Return `value`, awaited first where it can be."""
+    return await value if isawaitable(value) else value
 
 
 def running_task() -> asyncio.Task[Any] | None:
@@ -87,8 +92,8 @@ def call(
     function that blocks without awaiting cannot be interrupted.
     """
     cancels = 0 if task is None else task.cancelling()
-    if cancels and getattr(task, "_must_cancel", False):
-        yield  # the caller was cancelled just now: that arrives here, before it could be taken for the function's doing
+    if cancels:
+        yield  # a cancellation that is on its way arrives here, before it could be taken for the function's doing
     context = copy_context()
     waited = False  # until the first wait nobody outside can have cancelled the task: only the function itself
     try:

@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from amplifier_core.utils import await_soon, maybe_await, plain_result
-from amplifier_core.utils.awaiting import DONE
+from amplifier_kit.awaitable import DONE, await_soon, maybe_await, plain_result
 
 
 async def _later(value: Any) -> Any:

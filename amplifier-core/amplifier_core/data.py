@@ -1,13 +1,31 @@
-"""Make JSON-clean copies of what events carry: data that nobody shares and every log can take."""
+"""Copy nested data: JSON-clean for events and logs, container by container for plans and configs.
+
+`clean` is for what leaves a module: handlers, records and results share nothing with it. `copy_containers` and
+`deep_merge` are for plans, whose values need be neither JSON nor copyable. `copy_tree` is for edits such as redaction.
+"""
 
 from __future__ import annotations
 
 import marshal
 import sys
 from collections.abc import Callable
+from copy import copy as shallow_copy
 from functools import partial
 from math import isfinite
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Final
+
+__all__ = [
+    "CIRCULAR",
+    "INTERRUPTS",
+    "clean",
+    "cleaned",
+    "copier",
+    "copy_containers",
+    "copy_tree",
+    "deep_merge",
+    "describe",
+]
 
 #: What no isolation may hold back.
 INTERRUPTS = (KeyboardInterrupt, SystemExit)
@@ -202,3 +220,113 @@ def _copy(value: Any) -> Any:
     if type(value) is list:
         return [_copy(item) if type(item) is dict or type(item) is list else item for item in value]
     return value
+
+
+def copy_containers(value: Any) -> Any:
+    """Copy containers all the way down, keeping their types, and share everything else.
+
+    Config values need not be JSON, nor copyable: a client object in a config reaches the module as it is.
+    """
+    return _copy_containers(value, {})
+
+
+def _copy_containers(value: Any, done: dict[int, Any]) -> Any:
+    """Copy `value`; `done` holds the copies made so far by the id of their original, for what refers to itself."""
+    if id(value) in done:
+        return done[id(value)]
+    if isinstance(value, dict):
+        mapping = done[id(value)] = {} if type(value) is dict else shallow_copy(value)
+        for key, item in value.items():
+            mapping[key] = _copy_containers(item, done)
+        return mapping
+    if isinstance(value, list):
+        items = done[id(value)] = [] if type(value) is list else shallow_copy(value)
+        items[:] = [_copy_containers(item, done) for item in value]
+        return items
+    if isinstance(value, tuple):
+        make = tuple if type(value) is tuple else getattr(value, "_make", None)  # named tuples have _make
+        return make(_copy_containers(item, done) for item in value) if make is not None else value
+    return shallow_copy(value) if isinstance(value, (set, bytearray)) else value
+
+
+def deep_merge(base: dict[str, Any], overlay: dict[str, Any]) -> dict[str, Any]:
+    """Return `base` overlaid by `overlay`: dicts merge key by key, everything else is replaced.
+
+    Neither argument is changed, and the result shares no container with them.
+    """
+    merged: dict[str, Any] = copy_containers(base)
+    for key, value in overlay.items():
+        known = merged.get(key)
+        if isinstance(known, dict) and isinstance(value, dict):
+            merged[key] = deep_merge(known, value)
+        else:
+            merged[key] = copy_containers(value)
+    return merged
+
+
+#: Stands where a container would contain itself.
+CIRCULAR: Final = "[CIRCULAR]"
+
+Copy = dict[Any, Any] | list[Any]
+
+_CONTAINERS: Final = (dict, list, tuple, MappingProxyType)
+_COMMON_LEAVES: Final = frozenset({str, int, float, bool, type(None)})
+
+
+def copy_tree(root: Any, edit: Callable[[Copy], None]) -> Any:
+    """Copy dicts, lists and tuples all the way down, and let `edit` change each fresh copy before its children follow.
+
+    A tuple arrives at `edit` as a list and a read-only mapping as a dict. All else is not looked into and comes back
+    as itself. Nothing that `root` holds is changed, nothing its containers override is run, and no depth is too deep. A
+    container that occurs twice is copied once and shared, so the work is linear; inside itself it becomes `CIRCULAR`.
+    """
+    top: list[Any] = [root]
+    edit(top)
+    # Copies by the id of their source; CIRCULAR while the source is still open. A source is kept alive so that its id
+    # cannot be given to another object meanwhile.
+    copies: dict[int, Any] = {}
+    alive: list[Any] = []
+    # Per open container: source, copy, slots still to fill, and where the finished copy goes.
+    frames: list[tuple[Any, Copy, list[tuple[Any, Any]], Copy, Any]] = [(None, top, _containers_in(top), top, 0)]
+    while True:
+        source, copy, waiting, owner, place = frames[-1]
+        while waiting:
+            key, child = waiting.pop()
+            identity = id(child)
+            if identity in copies:
+                copy[key] = copies[identity]
+                continue
+            alive.append(child)
+            fresh = _shallow(child)
+            edit(fresh)
+            inner = _containers_in(fresh)
+            if inner:
+                copies[identity] = CIRCULAR
+                frames.append((child, fresh, inner, copy, key))
+                break
+            copies[identity] = copy[key] = tuple(fresh) if issubclass(type(child), tuple) else fresh
+        else:
+            frames.pop()
+            if not frames:
+                return top[0]
+            copies[id(source)] = owner[place] = tuple(copy) if issubclass(type(source), tuple) else copy
+
+
+def _shallow(source: Any) -> Copy:
+    kind = type(source)
+    if kind is dict or kind is MappingProxyType:
+        return dict(source)
+    # Subclasses are read through the base class: what they override is code of a stranger.
+    if issubclass(kind, dict):
+        return dict(dict.items(source))
+    if issubclass(kind, list):
+        return list.copy(source)
+    return list(tuple.__iter__(source))
+
+
+def _containers_in(copy: Copy) -> list[tuple[Any, Any]]:
+    """Return the slots that hold a container, last first, so that popping visits them in order."""
+    slots = copy.items() if isinstance(copy, dict) else enumerate(copy)
+    found = [slot for slot in slots if (kind := type(slot[1])) not in _COMMON_LEAVES and issubclass(kind, _CONTAINERS)]
+    found.reverse()
+    return found

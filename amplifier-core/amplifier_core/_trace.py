@@ -8,7 +8,9 @@ hex for traces and turns, 8 for spans.
 from __future__ import annotations
 
 from contextvars import ContextVar
+from datetime import UTC, datetime
 from os import urandom
+from time import time_ns
 from types import TracebackType
 from typing import Any
 
@@ -163,3 +165,19 @@ def _traced(scope: Scope | None) -> Scope | None:
     while scope is not None and scope.trace_id is None:
         scope = scope.outer
     return scope
+
+
+#: The second last asked about, and its text: events come in bursts, and formatting a date costs more than the rest.
+_second = (0, "")
+
+
+def timestamp() -> str:
+    """Return now as UTC ISO 8601 with microseconds, ending `+00:00`."""
+    global _second
+    microseconds = time_ns() // 1000
+    second = microseconds // 1_000_000
+    known, text = _second
+    if second != known:
+        text = datetime.fromtimestamp(second, UTC).isoformat()[:19]
+        _second = (second, text)
+    return f"{text}.{str(microseconds)[-6:]}+00:00"

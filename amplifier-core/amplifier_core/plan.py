@@ -1,0 +1,140 @@
+"""Read a mount plan: which modules it names, in which order they are mounted, and whether its outline is right.
+
+`plan_modules()` is the one walk over "the modules of a plan"; sessions, apps and tools use it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
+
+__all__ = [
+    "MODULE_SECTIONS",
+    "SESSION_MODULES",
+    "TYPE_TO_MOUNT_POINT",
+    "PlannedModule",
+    "check_instances",
+    "check_outline",
+    "check_shape",
+    "plan_modules",
+    "session_module",
+]
+
+#: The kinds of modules, and where each is mounted.
+TYPE_TO_MOUNT_POINT: dict[str, str] = {
+    "orchestrator": "orchestrator",
+    "provider": "providers",
+    "tool": "tools",
+    "hook": "hooks",
+    "context": "context",
+    "resolver": "module-source-resolver",
+}
+#: The kinds that a plan names once, in its session section, in the order they are mounted. The defaults are those of
+#: the published kernel: plans that name neither rely on them.
+SESSION_MODULES: Final = {"orchestrator": "loop-basic", "context": "context-simple"}
+#: The sections of a plan that list modules, in the order they are mounted, and the kind that each lists.
+MODULE_SECTIONS: Final = {"providers": "provider", "tools": "tool", "hooks": "hook"}
+
+
+class PlannedModule(NamedTuple):
+    """A module as a plan names it: its kind, where in the plan it stands, and its entry."""
+
+    kind: str
+    path: str
+    entry: dict[str, Any]
+
+    @property
+    def module_id(self) -> str:
+        """Return the module's id."""
+        return str(self.entry["module"])
+
+
+def plan_modules(plan: dict[str, Any]) -> Iterator[PlannedModule]:
+    """Yield the modules that a plan names, in the order they are mounted.
+
+    An entry that names no module, or is not an entry at all, is left out: `check_shape` reports what is wrong with it.
+    """
+    session = plan.get("session")
+    for kind in SESSION_MODULES:
+        spec = session.get(kind) if isinstance(session, dict) else None
+        if spec and isinstance(spec, (str, dict)):
+            yield PlannedModule(kind, f"session.{kind}", session_module(plan, kind))
+    for section, kind in MODULE_SECTIONS.items():
+        entries = plan.get(section)
+        for index, entry in enumerate(entries if isinstance(entries, (list, tuple)) else ()):
+            if isinstance(entry, dict) and isinstance(entry.get("module"), str) and entry["module"]:
+                yield PlannedModule(kind, f"{section}[{index}]", entry)
+
+
+def session_module(plan: dict[str, Any], kind: str) -> dict[str, Any]:
+    """Return the entry of the orchestrator or the context, in the form of the entries of other modules.
+
+    A plan may also give the id alone; source and config then stand elsewhere in it.
+    """
+    session = plan.get("session") or {}
+    spec = session.get(kind)
+    if isinstance(spec, dict):
+        return {**spec, "module": spec.get("module") or SESSION_MODULES[kind]}
+    own = plan.get(kind)
+    config = own.get("config") if isinstance(own, dict) else None
+    return {"module": spec or SESSION_MODULES[kind], "source": session.get(f"{kind}_source"), "config": config}
+
+
+def check_outline(plan: Any) -> None:
+    """Raise TypeError or ValueError for what can be no plan: without a session section, orchestrator or context."""
+    if plan is not None and not isinstance(plan, dict):
+        raise TypeError(f"Configuration must be a dict (a mount plan), got {type(plan).__name__}")
+    if not plan:
+        raise ValueError("Configuration is required")
+    section = plan.get("session", {})
+    if not isinstance(section, dict):
+        raise TypeError(f"Configuration section 'session' must be a dict, got {type(section).__name__}")
+    for kind in SESSION_MODULES:
+        if not section.get(kind):
+            raise ValueError(f"Configuration must specify session.{kind}")
+
+
+def check_shape(plan: dict[str, Any]) -> None:
+    """Raise TypeError when a section of the plan is not what it must be, before anything is loaded."""
+    for section in MODULE_SECTIONS:
+        entries = plan.get(section)
+        if entries is None:
+            continue
+        if not isinstance(entries, (list, tuple)):
+            raise TypeError(f"'{section}' section must be a list, got {type(entries).__name__}")
+        for index, entry in enumerate(entries):
+            path = f"{section}[{index}]"
+            if not isinstance(entry, dict):
+                hint = f": write {{'module': {entry!r}}} for the module of that id" if isinstance(entry, str) else ""
+                raise TypeError(f"Module spec at {path} must be a dict, got {type(entry).__name__}{hint}")
+            _check_entry(path, entry)
+    for kind in SESSION_MODULES:
+        path = f"session.{kind}"
+        spec = (plan.get("session") or {}).get(kind)
+        if isinstance(spec, dict):
+            _check_entry(path, spec)
+        elif spec is not None and not isinstance(spec, str):
+            raise TypeError(f"Module spec at {path} must be a module's id or a dict, got {type(spec).__name__}")
+
+
+def _check_entry(path: str, entry: dict[str, Any]) -> None:
+    module, settings = entry.get("module"), entry.get("config")
+    if module is not None and not isinstance(module, str):
+        raise TypeError(f"Module path at {path} must be a string, got {type(module).__name__}")
+    if settings is not None and not isinstance(settings, dict):
+        raise TypeError(f"Config at {path} must be a dict, got {type(settings).__name__}")
+
+
+def check_instances(plan: dict[str, Any]) -> None:
+    """Raise ValueError when two entries of one provider module could not be told apart."""
+    unnamed: dict[str, int] = {}
+    for entry in plan.get("providers") or ():
+        if entry.get("module") and not entry.get("instance_id"):
+            unnamed[entry["module"]] = unnamed.get(entry["module"], 0) + 1
+    for module, count in unnamed.items():
+        if count > 1:
+            raise ValueError(
+                f"Multi-instance providers require explicit 'instance_id' on each additional entry. "
+                f"Found {count} entries for module '{module}' without instance_id "
+                "(at most 1 allowed as the default instance)."
+            )
