@@ -11,7 +11,7 @@ MODEL  := .local-model
 .DEFAULT_GOAL := help
 TWIN_PROFILES := e2e-event-logging fresh-machine test-suite upgrade hostile-module
 
-.PHONY: help run embed test test-system test-system-ci system twin lint format reference bench bench-exits bench-kills bench-trees bench-histories bench-secrets bench-twin pictures dist clean
+.PHONY: help run embed test test-system test-system-ci system twin lint format reference bench compat-answers bench-exits bench-kills bench-trees bench-histories bench-secrets bench-twin pictures dist clean
 
 help: ## say what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -94,6 +94,9 @@ reference: $(VENV)/.ready ## write docs/cli.md and docs/digital-twin-cli.md from
 
 bench: $(VENV)/.ready $(PEER)/.ready ## measure side by side with the published kernel; writes docs/benchmarks.md
 	$(BIN)/python benchmarks/run.py --peer $(PEER)/bin/python
+
+compat-answers: $(VENV)/.ready $(PEER)/.ready ## record the published kernel's answers to the scenarios of amplifier-core/tests/compat
+	cd amplifier-core/tests && $(CURDIR)/$(BIN)/python -m compat.record $(CURDIR)/$(PEER)/bin/python
 
 bench-exits: $(VENV)/.ready ## 1,000 runs each of a one-emit program and of `amplifier run`; writes docs/reliability.md
 	$(BIN)/python benchmarks/exits.py

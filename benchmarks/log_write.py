@@ -106,7 +106,7 @@ def events_per_second(batches: int) -> float:
 
 async def added_to_a_turn(batches: int) -> float:
     """Run the same turn with and without the log, in turn, and return the microseconds an event costs more."""
-    from module_factory import write_session_modules
+    from compat.scenarios.module_factory import write_session_modules
 
     from amplifier_core import AmplifierSession
     from amplifier_kit.log import SessionLog, read_log

@@ -17,6 +17,10 @@ from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
+# The modules of the sessions come from the scenarios that compare the kernels' behaviour. At the end of the search, so
+# that no import takes longer for it.
+sys.path.append(str(Path(__file__).resolve().parents[1] / "amplifier-core" / "tests"))
+
 Report = dict[str, float]
 
 #: how long a batch should take, whatever a repetition costs
@@ -192,7 +196,7 @@ async def emit_large(count: int | None, batches: int, folder: Path) -> Report:
 
 async def turn(count: int | None, batches: int, folder: Path) -> Report:
     """Run turns whose orchestrator returns at once, in a session made by real module loading."""
-    from module_factory import write_session_modules
+    from compat.scenarios.module_factory import write_session_modules
 
     from amplifier_core import AmplifierSession
 
@@ -211,7 +215,7 @@ async def turn(count: int | None, batches: int, folder: Path) -> Report:
 
 async def session(count: int | None, batches: int, folder: Path) -> Report:
     """Create, initialise and clean up sessions with an orchestrator, a context, a provider and ten tools, warm."""
-    from module_factory import write_session_modules
+    from compat.scenarios.module_factory import write_session_modules
 
     from amplifier_core import AmplifierSession
 
@@ -243,7 +247,7 @@ async def memory(count: int | None, batches: int, folder: Path) -> Report:
     """Hold `count` (300) initialised, idle sessions and divide what the process grew by; `batches` is ignored."""
     import gc
 
-    from module_factory import write_session_modules
+    from compat.scenarios.module_factory import write_session_modules
 
     from amplifier_core import AmplifierSession
 

@@ -1,24 +1,15 @@
-"""The benchmarks run: every workload reports, every scenario observes, and the comparison tells differences apart."""
+"""The benchmarks run: every workload reports, and every document is written section by section."""
 
 import importlib
 import json
 import subprocess
 import sys
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 BENCHMARKS = Path(__file__).resolve().parent.parent / "benchmarks"
-
-json_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
-    max_leaves=10,
-)
 
 
 @pytest.fixture
@@ -89,81 +80,6 @@ def test_a_missed_target_is_not_met(load: Any) -> None:
     fat = speed.Measured(row, ours=[1.0], peer=[40.0], floors=[0.5], of_floor=[2.0])
     assert [good.met, slow.met, fat.met] == [True, False, False]
     assert slow.cells()[-1] == "**no**"
-
-
-def test_an_area_observes_every_scenario_it_plans(tmp_path: Path) -> None:
-    """A child tells its plan first, then one observation per scenario, none of which escaped its own script."""
-    plan, *observed = child("scenario_child.py", "correlation", "--folder", str(tmp_path))
-    assert list(plan["plan"]) == [line["id"] for line in observed]
-    assert not [line for line in observed if isinstance(line["observed"], dict) and "escaped" in line["observed"]]
-
-
-def test_a_risky_scenario_is_left_for_a_process_of_its_own(tmp_path: Path) -> None:
-    """A scenario that may crash its process is planned, not played, until it is asked for by name."""
-    identity = "cancellation.fatal_callbacks"
-    plan, *observed = child("scenario_child.py", "cancellation", "--folder", str(tmp_path / "all"))
-    assert plan["plan"][identity] is True
-    assert identity not in [line["id"] for line in observed]
-    _, alone = child("scenario_child.py", "cancellation", "--folder", str(tmp_path / "one"), "--only", identity)
-    assert alone["id"] == identity
-
-
-def test_every_area_is_listed(load: Any) -> None:
-    """Every file of scenarios is an area, and every area is a file."""
-    base = load("scenarios.base")
-    helpers = {"__init__", "base", "parts"}
-    assert {path.stem for path in (BENCHMARKS / "scenarios").glob("*.py")} - helpers == set(base.AREAS)
-
-
-def test_every_intended_difference_names_a_scenario_and_a_decision(load: Any) -> None:
-    """An intended difference speaks of a scenario that exists, and says by which paragraph it is intended."""
-    base, behaviour = load("scenarios.base"), load("behaviour")
-    for area in base.AREAS:
-        load(f"scenarios.{area}")
-    for entry in behaviour.read_intended():
-        assert entry.decision.startswith("§"), entry
-        assert entry.reason, entry
-        assert [name for name in base.REGISTER if behaviour.fnmatchcase(name, entry.scenario)], entry
-
-
-@given(value=json_values)
-def test_equal_observations_do_not_differ(value: Any) -> None:
-    """An observation never differs from itself."""
-    behaviour = _import_behaviour()
-    assert list(behaviour.differences("a.b", value, value)) == []
-
-
-@given(ours=json_values, peer=json_values)
-def test_unequal_observations_differ(ours: Any, peer: Any) -> None:
-    """Two observations differ somewhere exactly when their JSON differs."""
-    behaviour = _import_behaviour()
-    same = json.dumps(ours, sort_keys=True) == json.dumps(peer, sort_keys=True)
-    assert (not list(behaviour.differences("a.b", ours, peer))) == same
-
-
-def _import_behaviour() -> ModuleType:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(BENCHMARKS))
-        return importlib.import_module("behaviour")
-
-
-def test_only_the_listed_place_is_covered(load: Any) -> None:
-    """A difference beside the listed place is still reported, and a listed one that is gone is stale."""
-    behaviour = load("behaviour")
-    entries = [behaviour.Intended("a.*", "x.turn_id", "§1", "r"), behaviour.Intended("b.gone", "*", "§2", "r")]
-    ours = {"a.one": {"x": {"turn_id": "t", "other": 1}}, "b.gone": 1}
-    peer = {"a.one": {"x": {"other": 2}}, "b.gone": 1}
-    result = behaviour.compare(ours, peer, entries)
-    assert [(d.scenario, d.place, d.ours, d.peer) for d in result.unlisted] == [("a.one", "x.other", 1, 2)]
-    assert result.stale == [entries[1]]
-    assert (result.scenarios, result.equal) == (2, 1)
-
-
-def test_a_failed_area_is_one_difference(load: Any) -> None:
-    """An area that one kernel cannot even load is reported once, not once per scenario."""
-    behaviour = load("behaviour")
-    result = behaviour.compare({"a.(all)": {"area_failed": ["boom"]}}, {"a.one": 1, "a.two": 2}, [])
-    assert [difference.scenario for difference in result.unlisted] == ["a.(all)"]
 
 
 def test_a_section_is_rewritten_alone(load: Any, tmp_path: Path) -> None:
