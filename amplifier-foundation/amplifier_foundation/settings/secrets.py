@@ -82,8 +82,8 @@ def _secret_name(key: str, around: str | None, item: Any = None) -> str | None:
 def _is_secret(name: str | None, value: str | int | float) -> bool | None:
     """Return True for a secret, False for a text with a secret in it, None for neither."""
     from amplifier_kit.guard.redaction import MASK, live_values_from_plan
-    from amplifier_kit.guard.redaction.names import may_be_secret
-    from amplifier_kit.guard.redaction.shapes import mask_shapes
+    from amplifier_kit.guard.redaction.field_names import may_be_secret
+    from amplifier_kit.guard.redaction.token_search import mask_shapes
 
     if not isinstance(value, str):
         return True if name is not None and may_be_secret(name, value) else None

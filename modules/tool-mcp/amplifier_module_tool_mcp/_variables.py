@@ -41,7 +41,7 @@ class Mask:
 
 def _forms(value: str) -> set[str]:
     """Return how a value may be written: as it is, and, of one that may be a secret, in the forms of live values."""
-    from amplifier_kit.guard.redaction.live import LEAST, forms_of
+    from amplifier_kit.guard.redaction.known_values import LEAST, forms_of
 
     parts = {part for part in (value, value.strip()) if len(part) >= _SHORTEST}
     return parts | {form for part in parts if len(part) >= LEAST for form in forms_of(part) if len(form) >= LEAST}

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from amplifier_kit.guard.redaction.names import is_secret_name
+from amplifier_kit.guard.redaction.field_names import is_secret_name
 
 #: Variables are also called just `KEY`, `PASS` or `PWD`, with something before it. `OLDPWD` and `PWD` are folders.
 _SECRET_ENDING: Final = re.compile(r"[A-Z0-9]_(?:KEY|KEYS|PASS|PWD|TOKENS)$", re.IGNORECASE)
@@ -34,7 +34,7 @@ def command_environment(
     process knows, and addresses with a password in them. `pass_env` names those to give nevertheless; `*` at the end
     stands for any ending.
     """
-    from amplifier_kit.guard.redaction.process import known_keys, known_secrets
+    from amplifier_kit.guard.redaction.process_redactor import known_keys, known_secrets
 
     source = os.environ if environment is None else environment
     exact = {name for name in pass_env if not name.endswith("*")}

@@ -1,13 +1,17 @@
 """Mask secrets before anything is written: by key name, by known live value, and by pattern.
 
-Redaction never changes what runs; it makes copies for whoever writes. Ids and times are never masked, because the lines
-of a log are joined by them. A value that cannot be scrubbed is left out, not let through.
+Redaction works on copies and never changes what runs. Ids and times are never masked, because log lines are joined by
+them. A value that cannot be scrubbed is dropped.
 """
 
-from amplifier_kit.guard.redaction.live import live_values_from_env, live_values_from_keys, live_values_from_plan
-from amplifier_kit.guard.redaction.mask import MASK, PII_MASK
-from amplifier_kit.guard.redaction.names import PROTECTED_KEYS, is_secret_name
-from amplifier_kit.guard.redaction.process import (
+from amplifier_kit.guard.redaction.field_names import PROTECTED_KEYS, is_secret_name
+from amplifier_kit.guard.redaction.known_values import (
+    live_values_from_env,
+    live_values_from_keys,
+    live_values_from_plan,
+)
+from amplifier_kit.guard.redaction.prefilter import MASK, PII_MASK
+from amplifier_kit.guard.redaction.process_redactor import (
     known_keys,
     known_secrets,
     process_redactor,

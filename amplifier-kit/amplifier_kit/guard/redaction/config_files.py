@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from amplifier_kit.guard.redaction.lazy import pattern
-from amplifier_kit.guard.redaction.names import is_secret_name
-from amplifier_kit.guard.redaction.values import (
+from amplifier_kit.guard.redaction.field_names import is_secret_name
+from amplifier_kit.guard.redaction.label_values import (
     STRING,
     Found,
     Rule,
@@ -16,6 +15,7 @@ from amplifier_kit.guard.redaction.values import (
     is_placeholder,
     is_random,
 )
+from amplifier_kit.guard.redaction.prefilter import pattern
 
 #: `<password>…</password>`, with a namespace, attributes and CDATA.
 _ELEMENT = (

@@ -6,12 +6,9 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from amplifier_kit.guard.redaction import commands, config_files
-from amplifier_kit.guard.redaction.glance import Glance, any_in, fold
-from amplifier_kit.guard.redaction.lazy import pattern
-from amplifier_kit.guard.redaction.mask import MASK, MASKS
-from amplifier_kit.guard.redaction.names import is_secret_name
-from amplifier_kit.guard.redaction.values import (
+from amplifier_kit.guard.redaction import command_options, config_files
+from amplifier_kit.guard.redaction.field_names import is_secret_name
+from amplifier_kit.guard.redaction.label_values import (
     BARE,
     STRING,
     Decide,
@@ -27,6 +24,7 @@ from amplifier_kit.guard.redaction.values import (
     is_placeholder,
     is_random,
 )
+from amplifier_kit.guard.redaction.prefilter import MASK, MASKS, Glance, any_in, fold, pattern
 
 _QUOTE = r"(?:\\?[\"'])?"
 _SPACE = r"[ \t]{0,4}"
@@ -200,7 +198,7 @@ def _unquote(value: str) -> tuple[str, str, str]:
 
 
 def _field_holds_secret(found: Found) -> bool:
-    """Tell a secret from code and prose: `token = get_token()`, `password: SecretStr`, `auth: required` hold none."""
+    """Tell a secret from code and prose such as `token = get_token()`, `password: SecretStr`, `auth: required`."""
     value, label = found.value, found.label.lower()
     strict = label.endswith(_STRICT)
     if is_placeholder(value) or is_path(value) or value.lower() in _WORDS:
@@ -238,7 +236,7 @@ def _bearer_holds_secret(found: Found) -> bool:
 
 
 def flag_holds_secret(found: Found) -> bool:
-    """Tell whether the value of `--password …` is a secret; that of `--auth basic` is none."""
+    """Tell whether the value of an option is a secret: that of `--password …` is, that of `--auth basic` is not."""
     name = found.label.lstrip("-")
     if not is_secret_name(name) or is_placeholder(found.value) or is_path(found.value):
         return False
@@ -282,10 +280,10 @@ _GROUPS: Final = (
     ),
     RuleGroup(("@",), (Rule(("://",), _URL_LOGIN, is_no_placeholder), Rule(("://",), _URL_USER, _user_is_token))),
     *config_files.GROUPS,
-    *commands.GROUPS,
+    *command_options.GROUPS,
 )
 #: Words that are part of others (`authorization`, `--user`) need not be looked for twice.
 _ANCHORS: Final = (
     *("@", "?", "&", "--", "-u", "cookie", "bearer", "basic", "mnemonic", "phrase"),
-    *(*_STEMS, *config_files.ANCHORS, *commands.ANCHORS),
+    *(*_STEMS, *config_files.ANCHORS, *command_options.ANCHORS),
 )

@@ -7,9 +7,7 @@ from base64 import b64encode
 from functools import cache
 from typing import Final
 
-from amplifier_kit.guard.redaction.glance import Glance, any_in
-from amplifier_kit.guard.redaction.lazy import pattern
-from amplifier_kit.guard.redaction.mask import MASK
+from amplifier_kit.guard.redaction.prefilter import MASK, Glance, any_in, pattern
 
 _BEGIN = r"-{4,5} ?BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)? ?-{4,5}"
 _END = r"-{4,5} ?END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)? ?-{4,5}"
@@ -114,7 +112,7 @@ def _mask_ends(text: str) -> tuple[str, int]:
 
 
 def _start_of_lines(text: str, least: int, end: int) -> int:
-    """Return where the lines in base64 begin that end there; `end` if there are none."""
+    """Return where the lines in base64 begin that end there; `end` without any."""
     start = end
     form = _SHORT
     while start > least:

@@ -6,11 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
-from amplifier_kit.guard.redaction.glance import Glance
-from amplifier_kit.guard.redaction.labels import announces_secret, flag_holds_secret, mask_labelled
-from amplifier_kit.guard.redaction.live import LiveValues
-from amplifier_kit.guard.redaction.mask import MASK
-from amplifier_kit.guard.redaction.names import (
+from amplifier_kit.guard.redaction.field_names import (
     ID_KEYS,
     TIME_KEYS,
     is_id,
@@ -21,9 +17,12 @@ from amplifier_kit.guard.redaction.names import (
     is_tool_call,
     may_be_secret,
 )
-from amplifier_kit.guard.redaction.pii import mask_pii, may_hold_pii
-from amplifier_kit.guard.redaction.shapes import mask_shapes, may_hold_shape
-from amplifier_kit.guard.redaction.values import Found
+from amplifier_kit.guard.redaction.known_values import LiveValues
+from amplifier_kit.guard.redaction.label_values import Found
+from amplifier_kit.guard.redaction.labels import announces_secret, flag_holds_secret, mask_labelled
+from amplifier_kit.guard.redaction.personal_data import mask_pii, may_hold_pii
+from amplifier_kit.guard.redaction.prefilter import MASK, Glance
+from amplifier_kit.guard.redaction.token_search import mask_shapes, may_hold_shape
 
 DEFAULT_RULES = ("secrets", "pii-basic")
 
@@ -63,8 +62,8 @@ class Scrubbed(NamedTuple):
 class Redactor:
     """Mask secrets in copies of values; also a processor for `coordinator.add_log_processor`.
 
-    Masked is what stands under a secret name (`key_name`), what is a known secret (`live_value`), what looks like one
-    (`pattern`), and personal data (`pii`). Ids and times are not: records are joined by them. Masking what is masked
+    It masks values under secret names (`key_name`), known secrets (`live_value`), texts that look like secrets
+    (`pattern`), and personal data (`pii`), but no ids and times: records are joined by them. Masking masked text
     changes nothing.
     """
 
@@ -91,7 +90,7 @@ class Redactor:
             self._masks += [(mask_shapes, may_hold_shape), (mask_labelled, announces_secret)]
         if "pii-basic" in self.rules:
             self._masks += [(mask_pii, may_hold_pii)]
-        #: What is known about keys, which come again and again.
+        #: Classified keys: the same ones recur in every record.
         self._kinds: dict[Any, int] = {}
         #: Texts that are known to hold no secret.
         self._clean: set[Any] = set()
@@ -108,7 +107,7 @@ class Redactor:
         self._clean = set()
 
     def scrub(self, value: Any) -> Scrubbed:
-        """Return a copy of JSON-like data with every secret masked; what is not JSON-like becomes text.
+        """Return a copy of JSON-like data with every secret masked; other values become text.
 
         Raises nothing: a value that cannot be scrubbed is masked as a whole, and counted as `scrub_failed`.
         """
@@ -123,7 +122,7 @@ class Redactor:
         return str(self.scrub(text).value)
 
     def __call__(self, record: dict[str, Any]) -> dict[str, Any]:
-        """Return a log record without secrets, saying what was masked; one that cannot be scrubbed loses its data."""
+        """Mask a log record and note the applied rules in it; a record that cannot be scrubbed loses its data."""
         counts: Counter[str] = Counter()
         try:
             rest = {key: item for key, item in record.items() if key not in RECORD_KEYS and key != "redaction"}
@@ -184,7 +183,7 @@ class Redactor:
                 if text == given:
                     self._remember([text])
                 return text
-            # What was masked may have hidden the beginning of something else.
+            # A mask may have covered the beginning of another secret.
             masks = [mask for mask, _ in self._masks]
         return MASK
 
@@ -343,7 +342,7 @@ def _as_text(value: Any) -> str:
     try:
         return str(value)
     except Exception:
-        return MASK  # it cannot say what it is
+        return MASK  # its type's own code failed
 
 
 def _free(key: Any, fields: Mapping[Any, Any]) -> Any:
@@ -361,7 +360,7 @@ def _count(counts: Counter[str], rule: str, found: int) -> None:
 
 
 def _without_pieces(data: Any, counts: Counter[str]) -> Any:
-    """Mask the text of a piece of a stream: nobody can tell by a part of a secret that it is one."""
+    """Mask all text of a streamed piece: a part of a secret cannot be recognised as one."""
     if not isinstance(data, Mapping):
         return data
     pieces = [key for key in _PIECE_KEYS if isinstance(data.get(key), str) and data[key] != MASK]

@@ -1,8 +1,8 @@
 """Mask the secrets in bytes that come in pieces, such as the output of a command, before they reach a disk.
 
 A secret may lie across two pieces, across many lines (a private key), or have the colours of a terminal in it. So bytes
-are released by whole lines, a key is held back until its last line has come, and a line is also looked at without what
-steers a terminal. What is held back is in memory only, and bounded.
+are released by whole lines, a key is held back until its last line has come, and a line is also checked without
+terminal control codes. Held bytes are in memory only, and bounded.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from amplifier_kit.guard.redaction.mask import MASK
+from amplifier_kit.guard.redaction.prefilter import MASK
 
 #: An unfinished line or key that is longer is released, cut where no secret is.
 LONGEST_HELD: Final = 64 * 1024
@@ -19,7 +19,7 @@ LONGEST_HELD: Final = 64 * 1024
 _OVERLAP: Final = 8 * 1024
 #: How many lines that might be a key without its first line are held back, in bytes: the largest keys are smaller.
 _LONGEST_KEY: Final = 16 * 1024
-#: What was released last and is looked at again with what follows: a label may stand on the line before its value.
+#: Characters released last, checked again with the next ones: a label may be on the line before its value.
 _CONTEXT: Final = 512
 _MASK_START: Final = MASK.rstrip("]")
 
@@ -81,12 +81,12 @@ class RedactingStream:
         return self._release(held) + self._release_unfinished()
 
     def discard(self) -> int:
-        """Forget what was not released; return how much it was."""
+        """Drop the held bytes; return their number."""
         held = len(self._pending)
         self._pending.clear()
         return held
 
-    # -- what is held back --
+    # -- holding --
 
     def _held_from(self, ready: bytes) -> int:
         """Return where whole lines begin that must wait for what follows: an unfinished key, or what may be one."""
@@ -102,7 +102,7 @@ class RedactingStream:
         self._is_inside = end is None
         return end is not None
 
-    # -- what is released --
+    # -- releasing --
 
     def _release(self, end: int) -> bytes:
         block = bytes(self._pending[:end])
@@ -110,7 +110,7 @@ class RedactingStream:
         return self._masked(block)
 
     def _release_part(self, held: int) -> bytes:
-        """Release what came before, and of what was held too long all but the end, cut where no secret lies."""
+        """Release the lines before, and an overlong line up to a cut outside of any secret."""
         before = self._release(held)
         if _KEY_BEGIN.search(_bare_bytes(bytes(self._pending[:200]))):
             return before + self._release_unfinished()
@@ -123,7 +123,7 @@ class RedactingStream:
         return before + self._release(len(whole))
 
     def _release_unfinished(self) -> bytes:
-        """Release what is pending; where a key has begun and not ended, none of its lines."""
+        """Release the held bytes, without the lines of a key that has begun and not ended."""
         rest = bytes(self._pending)
         self._pending.clear()
         if not _KEY_BEGIN.search(_bare_bytes(rest)) or _KEY_END.search(_bare_bytes(rest)):
@@ -141,7 +141,7 @@ class RedactingStream:
         masked = self._with_context(text)
         if _STEERS.search(block):
             bare = self._with_context(_bare_bytes(block).decode(encoding, "surrogateescape"))
-            # A secret with colours in it is one for whoever reads it without them.
+            # A coloured secret is still a secret to a reader who strips the colours.
             masked = bare if bare.count(_MASK_START) > masked.count(_MASK_START) else masked
         self._context = text[-_CONTEXT:]
         self._masked_context = self._scrub(self._context)
@@ -155,7 +155,7 @@ class RedactingStream:
         end = text.find("\n", _CONTEXT) + 1 or len(text)
         whole, known = self._scrub(self._context + text[:end]), self._masked_context
         if not whole.startswith(known):
-            # A secret lies across both: what was before it is written already.
+            # A secret spans both: the text before it is already written.
             known = known[: next(at for at in range(len(known)) if not whole.startswith(known[: at + 1]))]
         return whole[len(known) :] + text[end:]
 

@@ -49,7 +49,7 @@ NOT_BASE64: Final = r"A-Za-z0-9_\-+/"
 
 
 class Run(NamedTuple):
-    """Characters of one kind: at least `least`, at most `most` of them; None is no limit."""
+    """Characters of one kind: at least `least`, at most `most` of them; None means no limit."""
 
     kind: str
     least: int
@@ -79,7 +79,7 @@ class TokenFormat(NamedTuple):
     def pattern(self, common: str, marks: list[str]) -> str:
         """Return the regular expression for tokens with these marks.
 
-        In a match, `mark` is the mark of a token that has one in front, and `body` what is random about it.
+        In a match, `mark` is the mark of a token that has one in front, and `body` its random part.
         """
         literal, after = re.escape(common), _expression(self.after) + _end(self.after)
         rest = "|".join(re.escape(mark.removeprefix(common)) for mark in marks)

@@ -7,8 +7,8 @@ from base64 import b64encode
 import pytest
 
 from amplifier_kit.guard.redaction import MASK, Redactor
-from amplifier_kit.guard.redaction.glance import Glance
 from amplifier_kit.guard.redaction.labels import announces_secret, mask_labelled
+from amplifier_kit.guard.redaction.prefilter import Glance
 
 LOGIN = b64encode(b"me:swordfish").decode()
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import amplifier_kit
 from amplifier_kit.guard.redaction import MASK, Redactor
-from amplifier_kit.guard.redaction.shapes import mask_shapes
+from amplifier_kit.guard.redaction.token_search import mask_shapes
 
 WORDS = [
     *("path", "package", "patch", "perm", "key", "live", "secret", "token", "api", "sdk", "mob", "pat", "sk", "pk"),

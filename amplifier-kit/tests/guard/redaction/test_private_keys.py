@@ -9,8 +9,8 @@ from random import Random
 import pytest
 
 from amplifier_kit.guard.redaction import MASK, Redactor
-from amplifier_kit.guard.redaction.glance import Glance
-from amplifier_kit.guard.redaction.shapes import mask_shapes, may_hold_shape
+from amplifier_kit.guard.redaction.prefilter import Glance
+from amplifier_kit.guard.redaction.token_search import mask_shapes, may_hold_shape
 
 CHANCE = Random(18)
 

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amplifier_kit.guard.redaction import MASK, Redactor
-from amplifier_kit.guard.redaction.glance import VERY_LONG, Glance
-from amplifier_kit.guard.redaction.shapes import mask_shapes, may_hold_shape
+from amplifier_kit.guard.redaction.prefilter import VERY_LONG, Glance
 from amplifier_kit.guard.redaction.token_formats import ALPHABETS, TOKEN_FORMATS, Run, TokenFormat, is_made_up, parts
+from amplifier_kit.guard.redaction.token_search import mask_shapes, may_hold_shape
 
 ROWS = [(form, mark) for form in TOKEN_FORMATS for mark in form.marks.split()]
 IDS = [f"{form.service} {mark}" for form, mark in ROWS]

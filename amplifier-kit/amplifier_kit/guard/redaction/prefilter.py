@@ -1,12 +1,13 @@
-"""Look at a text quickly, to find out whether it is worth a close look.
+"""Decide cheaply whether a text needs a close look, before any pattern is matched against all of it.
 
 Searching a text for one word is far faster than matching a pattern everywhere in it, and faster still in the few long
-words of a text: secrets are long.
+words of a text: secrets are long. The masks and the cache of compiled patterns are here too, for all detectors.
 """
 
 from __future__ import annotations
 
 import re
+from functools import cache
 from operator import itemgetter
 
 #: Characters that tokens, encoded bytes, paths and addresses consist of; all others separate words.
@@ -22,7 +23,7 @@ VERY_LONG = 15
 HEAD = 4
 _head = itemgetter(slice(HEAD))
 
-#: `%3D` in URLs is no part of the word behind it.
+#: `%3D` in URLs does not belong to the word after it.
 _QUOTED = re.compile(rb"%[0-9A-Fa-f]{2}")
 
 
@@ -49,7 +50,7 @@ def fold(text: str) -> str:
 
 
 class Glance:
-    """What a first look at a text shows."""
+    """The result of a first look at a text, computed on demand."""
 
     __slots__ = ("_content", "_heads", "_words", "has_escapes", "text")
 
@@ -104,3 +105,14 @@ def _long_words(content: bytes, least: int) -> list[bytes]:
         words.append(content[start:end])
         start = runs.find(run, end)
     return words
+
+
+@cache
+def pattern(source: str, flags: int = 0) -> re.Pattern[str]:
+    """Return the compiled pattern; only for the few sources that are written in this package."""
+    return re.compile(source, flags)
+
+
+MASK = "[REDACTED]"
+PII_MASK = "[REDACTED:PII]"
+MASKS = (MASK, PII_MASK)

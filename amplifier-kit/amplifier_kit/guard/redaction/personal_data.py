@@ -1,12 +1,10 @@
-"""Personal data that can be told by its form: mail addresses, social security numbers, card numbers."""
+"""Mask personal data with a recognisable form: mail addresses, social security numbers, card numbers."""
 
 from __future__ import annotations
 
 import re
 
-from amplifier_kit.guard.redaction.glance import Glance
-from amplifier_kit.guard.redaction.lazy import pattern
-from amplifier_kit.guard.redaction.mask import PII_MASK
+from amplifier_kit.guard.redaction.prefilter import PII_MASK, Glance, pattern
 
 #: Not the login of a URL, not `git@host`, not a package at a version (`left-pad@1.3.0-beta.rc`).
 _MAIL = (

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from amplifier_kit.guard.redaction import MASK, Redactor
-from amplifier_kit.guard.redaction.glance import Glance
 from amplifier_kit.guard.redaction.labels import announces_secret, mask_labelled
+from amplifier_kit.guard.redaction.prefilter import Glance
 
 #: The text, with braces where the mask must be, and the secret in it.
 ANNOUNCED = [

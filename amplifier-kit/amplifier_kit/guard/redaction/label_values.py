@@ -1,4 +1,4 @@
-"""What follows a label: whether it is a secret, or a placeholder, a path, code or prose."""
+"""Classify the value after a label: a secret, or a placeholder, a path, code or prose."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from binascii import Error, a2b_base64
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from amplifier_kit.guard.redaction.lazy import pattern
-from amplifier_kit.guard.redaction.mask import MASKS
+from amplifier_kit.guard.redaction.prefilter import MASKS, pattern
 
 
 class Found(NamedTuple):
@@ -38,7 +37,7 @@ class Rule(NamedTuple):
 
 
 class RuleGroup(NamedTuple):
-    """Rules that need not be looked at where none of these words is there; without words, always."""
+    """Rules to try only on texts with one of these words; without words, on every text."""
 
     words: tuple[str, ...]
     rules: tuple[Rule, ...]
@@ -59,8 +58,8 @@ _PATH = r"[~.]{0,2}/[\w.]|[A-Za-z][A-Za-z0-9+.\-]{1,20}://"
 _NAME_PATH = r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+[.:]?"
 _DIGIT = r"[0-9]"
 _LETTER = r"[A-Za-z]"
-#: Words that sentences consist of, and those that are said about passwords. No passphrase has one of them, and hardly
-#: a sentence of three words has none.
+#: Words that sentences consist of, and those that are said about passwords. Passphrases do not contain them, and nearly
+#: every sentence of three words does.
 _PROSE: Final = frozenset(
     """
     a about above account accounts after again all allowed already also am an and another any anything are as

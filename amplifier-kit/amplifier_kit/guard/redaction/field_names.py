@@ -1,4 +1,4 @@
-"""What the name of a field says about its value: that it is a secret, or an id or time that must stay as it is."""
+"""Classify fields by name: secrets, and the ids and times that must never be masked."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
-#: Fields that join records, in whatever depth they stand. Their values are left alone when they have the form of an id.
+#: Fields that join records, at any depth. Values that look like an id are not masked.
 ID_KEYS = frozenset(
     (
         "session_id",
@@ -34,7 +34,7 @@ ID_KEYS = frozenset(
         "previous_response_id",
     )
 )
-#: Fields that say when or in which order; left alone when they have the form of a time or number.
+#: Fields for time and order; values that look like a time or a number are not masked.
 TIME_KEYS = frozenset(
     (
         "ts",
@@ -125,7 +125,7 @@ def is_schema(value: Any) -> bool:
 
 
 def may_be_secret(name: str, value: Any) -> bool:
-    """Tell whether a value under a secret name can be one: a switch, a reference, a count of tokens is none."""
+    """Tell whether a value under a secret name can be a secret: booleans, references and token counts cannot."""
     if value is None or isinstance(value, bool) or is_schema(value):
         return False
     if isinstance(value, (int, float)):

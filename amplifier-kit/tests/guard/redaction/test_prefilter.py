@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amplifier_kit.guard.redaction.glance import LONG, VERY_LONG, Glance, any_in, fold, is_word
+from amplifier_kit.guard.redaction.prefilter import LONG, VERY_LONG, Glance, any_in, fold, is_word
 
 
 @given(st.text())

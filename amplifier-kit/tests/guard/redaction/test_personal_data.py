@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from amplifier_kit.guard.redaction import PII_MASK
-from amplifier_kit.guard.redaction.glance import Glance
-from amplifier_kit.guard.redaction.pii import mask_pii, may_hold_pii
+from amplifier_kit.guard.redaction.personal_data import mask_pii, may_hold_pii
+from amplifier_kit.guard.redaction.prefilter import Glance
 
 PERSONAL = {
     "write to {} today": "jane.doe+x@mail.example.co.uk",

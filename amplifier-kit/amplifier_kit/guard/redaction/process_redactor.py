@@ -1,7 +1,7 @@
-"""The secrets that this process knows, whichever session brought them, and the redactor for whatever it writes.
+"""The secrets that this process knows, from all of its sessions, and the redactor for every file that it writes.
 
-A file may be written by a module, a session or the program itself, and a secret of one must not be in a file of
-another: so there is one redactor for all of them. It masks secrets, and leaves personal data to whoever writes logs.
+A file may be written by a module, a session or the program itself, and a secret of one must not reach a file of
+another, so they share one redactor. It masks secrets; personal data is the log writer's concern.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from amplifier_kit.guard.private_files import secret_sources
-from amplifier_kit.guard.redaction.live import live_values_from_env
+from amplifier_kit.guard.redaction.known_values import live_values_from_env
 from amplifier_kit.guard.redaction.redactor import Redactor
 
 #: Values that are remembered; a process that has this many has forgotten to end. The newest are kept.

@@ -10,9 +10,8 @@ import re
 from functools import cache
 from typing import Final, NamedTuple
 
-from amplifier_kit.guard.redaction.glance import any_in
-from amplifier_kit.guard.redaction.lazy import pattern
-from amplifier_kit.guard.redaction.values import STRING, Found, Rule, RuleGroup, is_placeholder
+from amplifier_kit.guard.redaction.label_values import STRING, Found, Rule, RuleGroup, is_placeholder
+from amplifier_kit.guard.redaction.prefilter import any_in, pattern
 
 
 class SecretOption(NamedTuple):
@@ -62,7 +61,7 @@ _DIRECTLY = r"[ \t\"',\\]{1,8}$"
 
 
 def _form(letter: str) -> str:
-    """Return the form of an option: it begins with what it must contain, so that the search for it is fast."""
+    """Return the pattern of an option; it begins with a literal, which makes the search fast."""
     return (
         rf"(?P<label>-(?-i:{letter})(?<=[\s\"']-.))"
         r"(?P<gap>(?:ass(?:in|out)?[ \t]{1,4}pass:|[ \t]{1,4}|\\?[\"'],[ \t]{0,4}(?=\\?[\"']))?)"

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amplifier_kit.guard.redaction import MASK
-from amplifier_kit.guard.redaction.glance import VERY_LONG, Glance
-from amplifier_kit.guard.redaction.shapes import mask_shapes, may_hold_shape
+from amplifier_kit.guard.redaction.prefilter import VERY_LONG, Glance
+from amplifier_kit.guard.redaction.token_search import mask_shapes, may_hold_shape
 
 R = "aB3dE5fG7hJ9kL1mN2pQ4rS6tU8vW0xYz"
 HEX = "0123456789abcdef" * 4

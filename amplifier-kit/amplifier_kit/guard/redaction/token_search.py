@@ -8,8 +8,7 @@ from functools import cache, cached_property
 from itertools import product
 from typing import NamedTuple
 
-from amplifier_kit.guard.redaction.glance import HEAD, VERY_LONG, Glance, is_word
-from amplifier_kit.guard.redaction.mask import MASK
+from amplifier_kit.guard.redaction.prefilter import HEAD, MASK, VERY_LONG, Glance, is_word
 from amplifier_kit.guard.redaction.private_keys import mask_private_keys, may_hold_private_key
 from amplifier_kit.guard.redaction.token_formats import (
     ALPHABETS,
