@@ -1,227 +1,206 @@
-"""Options that make a harmless program run another one."""
+"""Words that make a harmless program run or write something else, as the table of programs lists them."""
 
 from __future__ import annotations
 
-from amplifier_kit.guard.policy.git_words import named_strategy
-from amplifier_kit.guard.policy.programs import READERS
-from amplifier_kit.guard.policy.runners import started
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from amplifier_kit.guard.policy.programs import Program, Value, find_program, is_hazardous_variable
+from amplifier_kit.guard.policy.scripts import hazardous_awk, hazardous_sed
 from amplifier_kit.guard.policy.segment import HOLE
 
-_GIT_GLOBAL = ("-c", "-C", "--config-env", "--exec-path", "--git-dir", "--work-tree", "--namespace", "--bare", "-p",
-               "--attr-source", "--super-prefix")  # fmt: skip
-#: For each program, the options with which it runs a program or writes a file of the caller's choice. Shortened long
-#: options count as well; `@` stands for a file that holds more of them.
-_OPTIONS: dict[str, tuple[str, ...]] = {
-    "git": (
-        "--upload-pack", "--receive-pack", "--exec", "--exec-path", "--ext-diff", "--textconv", "--output", "--config",
-        "--open-files-in-pager", "--extcmd", "--template", "--separate-git-dir", "--local-env-vars", "--config-env",
-        "--tree-filter", "--index-filter", "--msg-filter", "--commit-filter", "--env-filter", "--smtp-server",
-        "--remote", "--hooks-path", "--tool", "--help", "--output-directory", "--parent-filter", "--tag-name-filter",
-        "--setup", "--sendmail-cmd", "--to-cmd", "--cc-cmd", "--header-cmd", "--export-marks", "--export-pack-edges",
-        "--index-output", "--unsafe-paths", "--build-fake-ancestor", "--access-hook", "--pid-file",
-    ),
-    "find": ("-delete", "-fprint", "-fprint0", "-fprintf", "-fls"),
-    "tar": ("--to-command", "--checkpoint-action", "--use-compress-program", "--rsh-command", "--info-script",
-            "--new-volume-script", "-I", "-F", "--rmt-command", "--index-file", "--volno-file", "-g",
-            "--listed-incremental", "--remove-files", "--recursive-unlink"),
-    "sort": ("--compress-program", "--output", "-o"),
-    "rg": ("--pre", "--hostname-bin", "--search-zip"),
-    "rsync": ("-e", "--rsh", "--rsync-path", "--log-file", "--write-batch", "--only-write-batch", "-M",
-              "--remote-option", "--backup-dir", "--partial-dir", "--daemon", "--config", "--remove-source-files",
-              "--remove-sent-files", "--del", "--delete-before", "--delete-during", "--delete-delay",
-              "--delete-after", "--delete-excluded", "--delete-missing-args"),
-    "ssh": ("-o", "-F", "-J", "-I", "-E"),
-    "scp": ("-o", "-F", "-S", "-D", "-J"),
-    "sftp": ("-o", "-F", "-S", "-D", "-J", "-b"),
-    "ssh-add": ("-s", "-S"),
-    "ssh-copy-id": ("-o", "-F"),
-    "ssh-keygen": ("-D", "-w"),
-    "sed": ("-i", "-I", "--in-place", "-f", "--file"),
-    "less": ("-o", "-O", "--log-file", "--LOG-FILE", "-k", "--lesskey-file", "--lesskey-src", "--lesskey-content",
-             "--cmd"),
-    "man": ("-P", "--pager", "-H", "--html", "-C", "--config-file", "-X", "--gxditview"),
-    "vim": ("-c", "--cmd", "-S", "-s", "-u", "-U", "-w", "-W", "-i", "-V", "-l", "--startuptime", "--remote-send",
-            "--remote-expr", "--listen"),
-    "nano": ("-s", "--speller", "-f", "--rcfile", "-C", "--backupdir"),
-    "emacs": ("-l", "-f", "-x", "-load", "--load", "-funcall", "--funcall", "-eval", "--eval", "-execute", "--execute",
-              "-script", "--script", "-batch", "--batch"),
-    "curl": ("-o", "-O", "--output", "--output-dir", "--remote-name", "-K", "--config", "-T", "--upload-file", "-D",
-             "--dump-header", "-c", "--cookie-jar", "--trace", "--trace-ascii", "--stderr", "--etag-save", "--hsts",
-             "--alt-svc", "--libcurl", "--remote-name-all", "--engine", "--unix-socket", "--abstract-unix-socket",
-             "--ssl-sessions", "-Q", "--quote", "--mail-rcpt"),
-    "wget": ("-O", "--output-document", "--use-askpass", "-e", "--execute", "--post-file", "-o", "--output-file", "-a",
-             "--append-output", "-P", "--directory-prefix", "--save-cookies", "--warc-file", "--rejected-log",
-             "--config", "--body-file", "--hsts-file", "--warc-tempdir"),
-    "fd": ("-x", "--exec", "-X", "--exec-batch"),
-    "fdfind": ("-x", "--exec", "-X", "--exec-batch"),
-    "ag": ("--pager",),
-    "ack": ("--pager", "--ackrc"),
-    "delta": ("--pager",),
-    "bat": ("--pager", "--config-file"),
-    "hg": ("--config", "--config-file", "--cwd", "-R", "--repository"),
-    "svn": ("--diff-cmd", "--diff3-cmd", "--editor-cmd", "--config-option", "--config-dir"),
-    "zip": ("-T", "-TT", "--test", "--unzip-command", "-m", "--move", "-lf", "--logfile-path"),
-    "unzip": ("-:",),
-    "ip": ("-b", "-batch", "netns", "vrf"),
-    "tree": ("-o", "-R"),
-    "yq": ("-i", "--inplace", "--in-place", "-s", "--split-exp"),
-    "date": ("-s", "--set"),
-    "diff": ("--to-file",),
-    "diff3": ("--diff-program",),
-    "sdiff": ("-o", "--output", "--diff-program"),
-    "patch": ("-o", "--output", "-r", "--reject-file", "-d", "--directory", "-e", "--ed"),
-    "split": ("--filter",),
-    "install": ("--strip-program",),
-    "ptx": ("-G", "--traditional"),
-    "cpio": ("--rsh-command", "-O", "-F", "--file"),
-    "fzf": ("--preview", "--bind", "--listen", "--with-shell"),
-    "gpg": ("-o", "--output", "--agent-program", "--dirmngr-program", "--keyboxd-program", "--photo-viewer",
-            "--exec-path", "--options", "--homedir", "--log-file", "--logger-file", "--status-file",
-            "--attribute-file"),
-    "nc": ("-e", "-c", "--exec", "--sh-exec", "--lua-exec", "-o", "--output"),
-    "nmap": ("--script", "-o", "--datadir", "--resume"),
-    "tcpdump": ("-w", "-z"),
-    "ss": ("-K", "--kill", "-D", "--diag"),
-    "dmesg": ("-C", "-c", "--clear", "--read-clear", "-D", "-E", "-n", "--console-off", "--console-on",
-              "--console-level"),
-    "journalctl": ("--vacuum-size", "--vacuum-time", "--vacuum-files", "--rotate", "--flush", "--cursor-file"),
-    "pip": ("--log", "--log-file", "--local-log", "--python", "--report"),
-    "xmllint": ("-o", "--output", "--shell"),
-    "xsltproc": ("-o", "--output", "--writesubtree"),
-    "env": ("-S", "--split-string"),
-    "shuf": ("-o", "--output"),
-    "iconv": ("-o", "--output"),
-    "file": ("-C", "--compile"),
-    "nm": ("--plugin",),
-    "ar": ("--plugin",),
-    "kubectl": ("--kubeconfig", "--cache-dir", "--profile-output", "--log-file", "--log-dir"),
-    "cargo": ("--config", "--manifest-path", "-Z", "-C", "--target-dir", "--logfile"),
-    "mypy": ("--python-executable", "--config-file", "--install-types", "--junit-xml", "--cache-dir", "--shadow-file",
-             "--html-report", "--xml-report", "--txt-report", "--xslt-html-report", "--linecount-report",
-             "--any-exprs-report", "--cobertura-xml-report", "--linecoverage-report", "--lineprecision-report",
-             "--xslt-txt-report", "@"),
-    "pylint": ("--init-hook", "--load-plugins", "--rcfile", "--output", "--import-graph", "--ext-import-graph",
-               "--int-import-graph"),
-    "flake8": ("--output-file", "--config", "--append-config", "--enable-extensions"),
-    "ctest": ("-S", "-SP", "--script", "--script-new-process", "-O", "--output-log", "--output-junit",
-              "--build-and-test", "--build-makeprogram", "--test-command"),
-    "helm": ("--post-renderer", "--output-dir", "--kubeconfig", "--registry-config", "--repository-config",
-             "--repository-cache", "-d", "--destination"),
-    "info": ("-o", "--output", "--dribble", "--restore", "--init-file"),
-    "ruff": ("--config", "-o", "--output-file", "--cache-dir", "@"),
-    "test": ("-v", "-R"),
-    "compgen": ("-C", "-F", "-W"),
-    "history": ("-w", "-a", "-r", "-n"),
-    "jobs": ("-x",),
-    "wait": ("-p",),
-}  # fmt: skip
+_ANALYSERS: Final = {"awk": hazardous_awk, "sed": hazardous_sed}
+_SETTING: Final = re.compile(r"([^=\s]+?)[:+?!]*=(.*)", re.DOTALL)
+#: Longer chains of programs that start programs have no use.
+_MAX_STARTED: Final = 5
 
 
-#: Other names of these programs.
-_ALIASES = {
-    "[": "test", "c++": "gcc", "cc": "gcc", "clang": "gcc", "clang++": "gcc", "coverage3": "coverage", "g++": "gcc",
-    "gradlew": "gradle", "batcat": "bat", "bsdtar": "tar", "gawk": "awk", "mawk": "awk", "nawk": "awk", "gdate": "date",
-    "gfind": "find", "gmake": "make", "gsed": "sed", "gsort": "sort", "gtar": "tar", "py.test": "pytest",
-    "ex": "vim", "ginstall": "install", "gpg2": "gpg", "gsplit": "split", "gvim": "vim", "ncat": "nc", "netcat": "nc",
-    "nvim": "vim", "pip3": "pip", "vi": "vim", "view": "vim", "vimdiff": "vim",
-}  # fmt: skip
-#: Harmless options that are no abbreviations, though one of those above begins like them.
-_WHOLE = {"pip": ("--local",)}
-#: What single letters and words mean to some commands of git alone.
-_GIT_COMMANDS: dict[str, tuple[str, ...]] = {
-    "archive": ("-o",),
-    "bisect": ("run",),
-    "bugreport": ("-o",),
-    "checkout-index": ("--prefix",),
-    "diagnose": ("-o",),
-    "maintenance": ("start", "stop", "register", "unregister"),
-    "clone": ("-u", "-c"),
-    "difftool": ("-x", "-t"),
-    "format-patch": ("-o",),
-    "grep": ("-O",),
-    "mergetool": ("-t",),
-    "index-pack": ("-o",),
-    "interpret-trailers": ("--in-place",),
-    "mailsplit": ("-o",),
-    "rebase": ("-x",),
-    # What they set in the configuration decides where later commands lead.
-    "remote": ("add", "set-url", "rename", "remove", "rm", "set-branches"),
-    "submodule": ("foreach", "set-url"),
-    "svn": ("--authors-prog",),
-}
-#: Commands of git that run, or open to others, whatever their words name.
-_GIT_RUNS = frozenset({
-    "bisect--helper", "credential", "credential-cache", "credential-cache--daemon", "credential-store", "cvsserver",
-    "daemon", "difftool--helper", "for-each-repo", "http-backend", "instaweb", "merge-index", "receive-pack",
-    "remote-ext", "remote-fd", "shell", "submodule--helper", "upload-archive", "upload-archive--writer", "upload-pack",
-    "web--browse",
-})  # fmt: skip
-#: What `git config` may be given when it only shows something, and what says that it does.
-_GIT_SHOWS = frozenset({
-    "-l", "--list", "--get", "--get-all", "--get-regexp", "--get-urlmatch", "--get-color", "--get-colorbool", "get",
-    "list",
-})  # fmt: skip
-_GIT_PLAIN = frozenset({
-    "--global", "--local", "--system", "--worktree", "--show-origin", "--show-scope", "--name-only", "--null", "-z",
-    "--includes", "--no-includes", "--bool", "--int", "--path", "--all", "--regexp",
-})  # fmt: skip
-
-
-def hazardous_option(words: tuple[str, ...]) -> str | None:
-    """Return the option with which this command runs or writes something of the caller's choice, if it has one."""
+def hazardous_word(words: tuple[str, ...]) -> str | None:
+    """Return the word with which a command runs or writes something of the caller's choice, if it has one."""
     return next(filter(None, map(_hazard, started(words))), None)
 
 
+def started(words: tuple[str, ...], depth: int = 0) -> Iterator[tuple[str, ...]]:
+    """Yield the words of a command, and of every program that it may start by them: `python -m`, `uv run`.
+
+    It is not known of all runners which options have a value. The word after one may be that or the program: both
+    are yielded.
+    """
+    yield words
+    program = find_program(words[0].rpartition("/")[2]) if words else None
+    if program is None or depth >= _MAX_STARTED:
+        return
+    if program.starts == "module" and (module := _module(words[1:], program)):
+        yield from started(module, depth + 1)
+    elif program.starts == "run":
+        for each in _run(words[1:]):
+            yield from started(each, depth + 1)
+
+
+def _module(words: tuple[str, ...], program: Program) -> tuple[str, ...]:
+    """Return the words from the module on that python runs; none when it runs something else."""
+    at = 0
+    while at < len(words) and words[at].startswith("-") and len(words[at]) > 1:
+        word = words[at]
+        at += 1
+        if word.startswith("--"):
+            at += word[2:] in program.long_valued
+            continue
+        for place, letter in enumerate(word[1:], 2):
+            if letter == "m":
+                rest = words[at:]
+                return (word[place:], *rest) if word[place:] else rest
+            if letter == "c":
+                return ()
+            if letter in program.valued:
+                at += not word[place:]
+                break
+    return ()
+
+
+def _run(words: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    """Yield the words from each that may be the program after `run`, with any options before and after `run`."""
+    places = [place for place, word in enumerate(words) if word == "run"]
+    if not places or not _are_options(words[: places[0]]):
+        return
+    rest = words[places[0] + 1 :]
+    for at, word in enumerate(rest):
+        if word in ("-m", "--module"):
+            yield rest[at + 1 :]
+            return
+        if word.startswith("-"):
+            continue
+        if HOLE in word:
+            return
+        # hatch has the environment before the program, as in `test:pytest`
+        yield (word.rpartition(":")[2], *rest[at + 1 :])
+        if not at or not rest[at - 1].startswith("-") or "=" in rest[at - 1] or rest[at - 1] == "--":
+            return
+
+
+def _are_options(words: tuple[str, ...]) -> bool:
+    """Return whether words may all be options, each perhaps with a value."""
+    return all(word.startswith("-") or (at and words[at - 1].startswith("-")) for at, word in enumerate(words))
+
+
 def _hazard(words: tuple[str, ...]) -> str | None:
-    if not words:
-        return None
-    program, rest = words[0].rpartition("/")[2], words[1:]
-    program = _ALIASES.get(program, program)
-    known, reader = _OPTIONS.get(program, ()), READERS.get(program)
-    if reader is not None and (found := reader(rest)) is not None:
-        return found.replace(HOLE, "…")
-    if program == "awk" or not (known or reader):
-        return None  # what is filled in behind awk's program is a file
-    if program == "git":
-        command, found = _git_command(rest)
-        if found is not None or command is None:
+    program = find_program(words[0].rpartition("/")[2]) if words else None
+    return None if program is None else _hazard_of(program, words[1:])
+
+
+def _hazard_of(program: Program, words: tuple[str, ...]) -> str | None:
+    analyser = _ANALYSERS.get(program.script)
+    if analyser is not None and (found := analyser(words)) is not None:
+        return found
+    if not program.has_word_rules:
+        return None  # for awk, what is filled in after its program is a file
+    rows = [program]
+    if program.global_options:
+        name, found = _command_of(words, program.global_options)
+        if found is not None or name is None:
             return found
-        own = rest[rest.index(command) + 1 :]
         # With a slash, the name leads to a program of a folder that is called `git-…`.
-        if command in _GIT_RUNS or "/" in command or HOLE in command or (command == "config" and _sets(own)):
-            return command.replace(HOLE, "…")
-        if (strategy := named_strategy(command, own)) is not None:
-            return f"--strategy={strategy}".replace(HOLE, "…")
-        known += _GIT_COMMANDS.get(command, ())
-    elif program == "tar" and rest:
-        rest = (f"-{rest[0].removeprefix('-')}", *rest[1:])  # the first word is options, with or without a dash
+        if name in program.hazardous_commands or "/" in name or HOLE in name:
+            return _shown(name)
+        command = program.commands.get(name)
+        if command is not None and command.first_words and _writes(command, words[words.index(name) + 1 :]):
+            return name
+    else:
+        name = next((word for word in words if not word.startswith("-")), "")
+        command = program.commands.get(name) or program.commands.get("*")
+    rows += [command] if command is not None else []
+    if program.dashless_options and words:
+        words = (f"-{words[0].removeprefix('-')}", *words[1:])  # the first word is options, with or without a dash
+    if found := next(filter(None, (_hazard_in(row, words) for row in rows)), None):
+        return found
+    known = tuple(option for row in rows for option in row.options)
     # A `--` ends nothing here: it may be the value of the option before it, and to find it is nothing at all.
-    looked_at = (word for word in rest if word not in _WHOLE.get(program, ()))
-    return next((_told(word) for word in looked_at if word.startswith(HOLE) or _is_one_of(word, known)), None)
+    looked_at = (word for word in words if word not in program.harmless_options)
+    return next((_shown(word) for word in looked_at if word.startswith(HOLE) or _is_one_of(word, known)), None)
 
 
-def _git_command(rest: tuple[str, ...]) -> tuple[str | None, str | None]:
-    """Return the command of a git line, and the option before it that makes it run or read something else."""
-    for word in rest:
+def _hazard_in(row: Program, words: tuple[str, ...]) -> str | None:
+    """Return the first word that breaks a rule of a row, apart from its options."""
+    for index, word in enumerate(words):
+        if word in row.stops_at:
+            break
+        if row.words is not None and row.words.fullmatch(word):
+            return _shown(word)
+        following = words[index + 1] if index + 1 < len(words) else ""
+        if any(_has_other_value(value, word, following) for value in row.values):
+            return _shown(word)
+        if row.any_dash_options and _shortens_any_dash(word, row.any_dash_options):
+            return _shown(word)
+        if row.settings is not None and not word.startswith("-") and (found := _SETTING.fullmatch(word)):
+            # A setting is also put into the environment of every command.
+            decides = row.settings.decides.fullmatch(found[1]) or is_hazardous_variable(found[1])
+            if decides or not row.settings.harmless.fullmatch(found[2]):
+                return _shown(word)
+    for given in row.given:
+        if any(map(given.option.fullmatch, words)) and (odd := next(filter(given.words.fullmatch, words), None)):
+            return _shown(odd)
+    if row.output_operand and (output := _second_operand(words, row.valued_options)) is not None:
+        return _shown(output)
+    if row.after_dashes and "--" in words and (builder := find_program(row.after_dashes)) is not None:
+        return _hazard_of(builder, words[words.index("--") + 1 :])
+    return None
+
+
+def _has_other_value(value: Value, word: str, following: str) -> bool:
+    """Return whether a word is one of these options, with a value that is not known to be harmless."""
+    if word.startswith("--"):
+        name, equals, given = word.partition("=")
+        is_known = any(option.startswith(name) for option in value.options) if name != "--" else name in value.options
+        if not is_known:
+            return False
+        return not value.harmless.fullmatch(given if equals else following)
+    found = value.letters.fullmatch(word) if value.letters is not None else None
+    return found is not None and not value.harmless.fullmatch(found[1] or following)
+
+
+def _shortens_any_dash(word: str, options: tuple[str, ...]) -> bool:
+    name = word.partition("=")[0].lstrip("-")
+    return word.startswith("-") and len(name) > 2 and any(option.startswith(name) for option in options)
+
+
+def _second_operand(words: tuple[str, ...], valued: tuple[str, ...]) -> str | None:
+    """Return the second file that a program is given, which it writes to."""
+    if "--" in words:
+        return "--"  # a file's name after it may look like an option
+    operands: list[str] = []
+    for at, word in enumerate(words):
+        is_option = re.match(r"-.|\+[0-9]", word) is not None
+        # After the first file, what looks like an option may be the second.
+        if not (at and words[at - 1] in valued) and (operands or not is_option):
+            operands.append(word)
+    return operands[1] if len(operands) > 1 else None
+
+
+def _command_of(words: tuple[str, ...], hazardous: tuple[str, ...]) -> tuple[str | None, str | None]:
+    """Return the command among a program's words, and the option before it that makes it run or read something else."""
+    for word in words:
         if not word.startswith(("-", HOLE)):
             return word, None
-        if HOLE in word or word.startswith(_GIT_GLOBAL):
-            return None, _told(word)
+        if HOLE in word or word.startswith(hazardous):
+            return None, _shown(word)
     return None, None
 
 
-def _sets(words: tuple[str, ...]) -> bool:
-    """Tell whether `git config` may set something: what it sets is run by git's next commands."""
-    given = [word for word in words if word not in _GIT_PLAIN]
+def _writes(command: Program, words: tuple[str, ...]) -> bool:
+    """Return whether a command that only reads with certain first words may do something else."""
+    given = [word for word in words if word not in command.ignored_words]
     if not given or any(HOLE in word for word in given):
         return True
     options = [word for word in given[1:] if word.startswith("-")]
-    is_read = given[0] in _GIT_SHOWS or (len(given) == 1 and "." in given[0] and not given[0].startswith("-"))
-    return bool(options) or not is_read
+    alone = command.first_word_alone
+    is_alone = len(given) == 1 and alone is not None and alone.fullmatch(given[0]) is not None
+    return bool(options) or not (given[0] in command.first_words or is_alone)
 
 
-def _told(word: str) -> str:
-    return word.partition("=")[0].replace(HOLE, "…")
+def _shown(word: str) -> str:
+    """Return a word for a message, never empty."""
+    return (word.partition("=")[0] or word).replace(HOLE, "…")[:40] or "''"
 
 
 def _is_one_of(word: str, known: tuple[str, ...]) -> bool:

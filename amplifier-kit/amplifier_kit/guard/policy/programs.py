@@ -1,241 +1,399 @@
-"""Programs whose words have to be read one by one to tell whether they run or write something else."""
+"""The table of programs, `programs.toml`: its schema and its loader. `docs/policy-programs.md` explains the keys.
+
+Rows are found by their headers, and a row is read when its program is first used: to read the whole file would make
+the first command of every process wait some 20 ms.
+"""
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable
-from typing import Final
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, fields
+from difflib import get_close_matches
+from functools import cache, lru_cache
+from importlib.resources import files
+from types import MappingProxyType
+from typing import Any, Final
 
-from amplifier_kit.guard.policy.awk import hazardous_awk
-from amplifier_kit.guard.policy.sed import hazardous_script
-from amplifier_kit.guard.policy.variables import is_hazardous_variable
+FILE: Final = "programs.toml"
+#: How a program runs what its words name; `wrappers.py` takes each apart.
+RUNS: Final = (
+    "words", "options", "find", "xargs", "shell", "posix shell", "other shell", "script", "first script",
+    "name or command",
+)  # fmt: skip
+#: How a program starts another one whose options count as if it had been started alone.
+STARTS: Final = ("module", "run")
+#: What a builtin changes for the commands after it.
+CHANGES: Final = ("shell", "folder")
+#: Analysers of small languages; `scripts.py` has them.
+SCRIPTS: Final = ("awk", "sed", "printf")
 
-#: A file or a folder of the project, by a name that hides nothing.
-_PLAIN_PLACE: Final = re.compile(r"(?!.*\.\.)[A-Za-z0-9_.][\w./-]*", re.ASCII)
-
-#: Variables of a makefile are put into its commands, and what stands in them may be a command.
-_MAKE_SET: Final = re.compile(r"([^=\s]+?)[:+?!]*=(.*)", re.DOTALL)
-_MAKE_VALUE: Final = re.compile(r"[\w./,:@%+-]*", re.ASCII)
-_MAKE_DECIDES: Final = re.compile(r"\.?SHELL\w*|MAKE\w*|[A-Z]*(CC|CXX|LD|AR|RM|CMD|COMMAND|FLAGS|PYTHON)|.*[^\w].*")
-
-_PYTEST: Final = re.compile(
-    r"--(tx|px|rsyncdir|basetemp|pastebin|junit-?xml|log-file|debug|html|report-log|resultlog|config-file|cov-config|"
-    r"override-ini)"
-)
-#: A report with the file that it is written to, by an option of pytest-cov.
-_PYTEST_REPORT: Final = re.compile(r"\A(--cov-report=)?(html|xml|json|lcov|annotate|markdown\S*):")
-_PYTEST_LETTERS: Final = re.compile(r"-[vqxslhdfV]*(?P<letter>[cop])(?P<value>.*)", re.DOTALL)
-_PYTEST_SETTINGS: Final = re.compile(r"addopts=|(log_cli\w*|xfail_strict|asyncio_\w+|timeout|console_output_style)=\w*")
-
-_GO: Final = re.compile(
-    r"--?(test\.)?(exec|toolexec|vettool|o|overlay|modfile|C|pkgdir|\w+profile|trace|outputdir|\w+flags|compiler)"
-)
-
-#: What names another compiler, a wrapper of it, or a file with more of this.
-_CMAKE: Final = re.compile(
-    r"-[EPC].*|--graphviz.*|--trace-redirect.*|--install-prefix.*|--prefix.*"
-    r"|(-D)?\w*(COMPILER|LAUNCHER|PROGRAM(?!S|_PATH)|COMMAND(?!S)|LINKER|TOOLCHAIN)\w*(:\w+)?=.*"
-    r"|(-D)?CMAKE_PROJECT_\w*INCLUDE\w*(:\w+)?=.*",
-    re.DOTALL,
-)
-_GCC: Final = re.compile(
-    r"--?wrapper(=.*)?|-B.*|-fplugin.*|-fpass-plugin.*|--?specs(=.*)?|-Xclang|-load|-fuse-ld=.*|--?ld-path=.*|@.*",
-    re.DOTALL,
-)
-_GRADLE: Final = re.compile(
-    r"-[IbcpgM].*|--(init-script|build-file|settings-file|project-dir|gradle-user-home|include-build"
-    r"|project-cache-dir|write-\S*|write-verification-metadata)(=.*)?"
-    r"|-Dorg\.gradle\.(jvmargs|java\.home|user\.home|projectcachedir).*",
-    re.DOTALL,
-)
-_COVERAGE: Final = re.compile(r"--(rcfile|data-file|debug-file)(=.*)?", re.DOTALL)
-_COVERAGE_REPORT: Final = re.compile(rf"{_COVERAGE.pattern}|-[od].*|--(o|output-file|directory)(=.*)?", re.DOTALL)
-_ESLINT: Final = re.compile(
-    r"-[oc].*|--(output-file|config|rulesdir|resolve-plugins-relative-to|plugin|parser|cache-location|cache-file)"
+_HEADER: Final = re.compile(
+    r'^\[programs\.(?:"([^"\n]+)"|([\w-]+))\]\n(?:aliases = (\[[^\]]*\])\n)?(?:pattern = \'([^\'\n]*)\'\n)?',
+    re.MULTILINE,
 )
 
-_OPENSSL: Final = re.compile(
-    r"--?(\w*engine(_impl)?|provider(-path)?|config|out|keyout|writerand|sess_out|keylogfile|msgfile|certsout"
-    r"|CAcreateserial|CAserial|rsp_?out|req_?out|module|pre|post)"
-)
-#: Where less and vim start: a line, the end, a text to look for. Everything else behind a plus is a command.
-_LESS_START: Final = re.compile(r"\+\+?([0-9]*[gGF%]?|/[^\x00-\x1f]*)")
-_VIM_START: Final = re.compile(r"\+[0-9]*")
-#: Addresses of socat that run or write.
-_SOCAT: Final = re.compile(r"(exec|system|shell|open|create|gopen|file)\b.*", re.IGNORECASE | re.DOTALL)
 
-#: Where curl reads a file to send it, and where it writes one by a format.
-_CURL_FILE: Final = re.compile(r"(\A|=|\A-[A-Za-z]+)[@<]")
+class ProgramError(ValueError):
+    """A row of the table that breaks the schema; the message names the row and the key."""
+
+    code = "policy.programs"
 
 
-def _make(words: tuple[str, ...]) -> str | None:
-    for at, word in enumerate(words):
-        following = words[at + 1] if at + 1 < len(words) else ""
-        if word.startswith("--"):
-            name, equals, value = word.partition("=")
-            if _shortens(name, "--file", "--makefile", "--directory", "--include-dir"):
-                if not _PLAIN_PLACE.fullmatch(value if equals else following):
-                    return name
-            elif _shortens(name, "--eval"):
-                return name
-        elif word.startswith("-"):
-            if "E" in word:
-                return word
-            letters, letter, value = _parted(word, "fCI")
-            if letter and not _PLAIN_PLACE.fullmatch(value or following):
-                return f"-{letters}{letter}"
-        elif (found := _MAKE_SET.fullmatch(word)) and not _is_plain_setting(found[1], found[2]):
-            return found[1]
-    return None
+@dataclass(frozen=True)
+class Value:
+    """Options whose value must match `harmless`; `before` are the letters that may stand before theirs in a cluster."""
+
+    options: tuple[str, ...]
+    harmless: re.Pattern[str]
+    letters: re.Pattern[str] | None
 
 
-def _is_plain_setting(name: str, value: str) -> bool:
-    # What is set on its line, make puts into the environment of every command.
-    decides = _MAKE_DECIDES.fullmatch(name) is not None or is_hazardous_variable(name)
-    return not decides and _MAKE_VALUE.fullmatch(value) is not None
+@dataclass(frozen=True)
+class Given:
+    """Words that are hazardous where some option is given as well."""
+
+    option: re.Pattern[str]
+    words: re.Pattern[str]
 
 
-def _pytest(words: tuple[str, ...]) -> str | None:
-    for at, word in enumerate(words):
-        if _PYTEST.fullmatch(word.partition("=")[0]):
-            return word.partition("=")[0]
-        if word.startswith("@") or _PYTEST_REPORT.search(word):
-            return word[:40]
-        if found := _PYTEST_LETTERS.fullmatch(word):
-            value = found["value"] or (words[at + 1] if at + 1 < len(words) else "")
-            is_harmless = {"c": False, "o": bool(_PYTEST_SETTINGS.fullmatch(value)), "p": value.startswith("no:")}
-            if not is_harmless[found["letter"]]:
-                return f"-{found['letter']}"
-    return None
+@dataclass(frozen=True)
+class Settings:
+    """`NAME=value` words: names that decide what runs, and values that are plain."""
+
+    decides: re.Pattern[str]
+    harmless: re.Pattern[str]
 
 
-def _go(words: tuple[str, ...]) -> str | None:
-    if words[:1] == ("env",) and (found := next((word for word in words if word.lstrip("-")[:1] in ("w", "u")), None)):
-        return found  # what it sets, every later command runs
-    return next((word.partition("=")[0] for word in words if _GO.fullmatch(word.partition("=")[0])), None)
+@dataclass(frozen=True)
+class Examples:
+    """Lines that the tests judge: understood, not understood, or denied because of what they run."""
+
+    allowed: tuple[str, ...] = ()
+    asked: tuple[str, ...] = ()
+    refused: tuple[str, ...] = ()
 
 
-def _openssl(words: tuple[str, ...]) -> str | None:
-    return next((word for word in words if _OPENSSL.fullmatch(word.partition("=")[0])), None)
+@dataclass(frozen=True)
+class Program:
+    """One row: what is known of a program, or of one of its commands. Every field is a key of the table."""
+
+    name: str
+    aliases: tuple[str, ...] = ()
+    pattern: str = ""
+    examples: Examples = field(default_factory=Examples)
+    # Words with which it runs or writes what the caller chooses.
+    options: tuple[str, ...] = ()
+    harmless_options: tuple[str, ...] = ()
+    any_dash_options: tuple[str, ...] = ()
+    valued_options: tuple[str, ...] = ()
+    dashless_options: bool = False
+    words: re.Pattern[str] | None = None
+    values: tuple[Value, ...] = ()
+    given: tuple[Given, ...] = ()
+    settings: Settings | None = None
+    output_operand: bool = False
+    after_dashes: str = ""
+    script: str = ""
+    # Its commands.
+    commands: Mapping[str, Program] = field(default_factory=lambda: MappingProxyType({}))
+    global_options: tuple[str, ...] = ()
+    hazardous_commands: frozenset[str] = frozenset()
+    stops_at: tuple[str, ...] = ()
+    first_words: tuple[str, ...] = ()
+    first_word_alone: re.Pattern[str] | None = None
+    ignored_words: tuple[str, ...] = ()
+    # What it runs.
+    runs: str = ""
+    starts: str = ""
+    flags: str = ""
+    valued: str = ""
+    long_flags: frozenset[str] = frozenset()
+    long_valued: frozenset[str] = frozenset()
+    assigns: re.Pattern[str] | None = None
+    operands: int = 0
+    transparent: bool = False
+    # What it does to the shell, and where it looks.
+    changes: str = ""
+    unless: re.Pattern[str] | None = None
+    only_looks: bool = False
+    follows_repository: bool = False
+    contacts: bool = False
+    contacts_after: tuple[str, ...] = ()
+    contact_valued: str = ""
+    contact_valued_options: tuple[str, ...] = ()
+
+    @property
+    def has_word_rules(self) -> bool:
+        """Whether words that are known only at run time may be hazardous: all but a script alone is."""
+        return bool(
+            self.options or self.words or self.values or self.any_dash_options or self.output_operand or self.commands
+        )
 
 
-def _starting_at(known: re.Pattern[str]) -> Callable[[tuple[str, ...]], str | None]:
-    """Return a reader for programs that take a command of their own behind a plus."""
+@lru_cache(maxsize=4096)
+def find_program(name: str) -> Program | None:
+    """Return the row of a program by its name, without a folder; None when the table has none.
 
-    def read(words: tuple[str, ...]) -> str | None:
-        # A line may end in any word, and what is behind it is the next command.
-        is_odd = (word for word in words if "\n" in word or (word.startswith("+") and not known.fullmatch(word)))
-        return next(is_odd, None)
-
-    return read
-
-
-def _socat(words: tuple[str, ...]) -> str | None:
-    return next((word for word in words if _SOCAT.fullmatch(word) or word in ("-lf", "-r", "-R")), None)
+    Raises:
+        ProgramError: When the row breaks the schema.
+    """
+    blocks, patterns = _index()
+    block = blocks.get(name) or next((text for pattern, text in patterns if pattern.fullmatch(name)), None)
+    return None if block is None else _load_block(block)
 
 
-def _npm(words: tuple[str, ...]) -> str | None:
-    """It takes long options behind one dash as well, shortened or not."""
-    decides = ("script-shell", "prefix", "node-options", "userconfig", "globalconfig", "shell", "git", "editor")
-    for word in words:
-        name = word.partition("=")[0].lstrip("-")
-        if re.match(r"-\w*C", word) or (word.startswith("-") and len(name) > 2 and _shortens(name, *decides)):
-            return word.partition("=")[0]
-    return None
+@cache
+def folder_builtins() -> tuple[str, ...]:
+    """Return the names of the builtins after which the shell is in another folder."""
+    row = find_program("cd")
+    return () if row is None else (row.name, *row.aliases)
 
 
-def _curl(words: tuple[str, ...]) -> str | None:
-    encodes = any(
-        (_shortens(word, "--data-urlencode") and len(word) > len("--data-"))
-        or (_shortens(word, "--url-query") and len(word) > len("--url"))
-        for word in words
+def every_program() -> Iterator[Program]:
+    """Yield all rows, in the order of the file. Raises ProgramError as `find_program` does."""
+    yield from map(_load_block, dict.fromkeys(_blocks()))
+
+
+def is_hazardous_variable(name: str) -> bool:
+    """Return whether a variable of that name may change which program runs or what it loads."""
+    return _variables().fullmatch(name) is not None
+
+
+def variable_examples() -> Examples:
+    """Return the examples of the table of variables."""
+    return _examples(_variable_table().get("examples", {}), "variables")
+
+
+def load_row(name: str, row: object, *, is_command: bool = False) -> Program:
+    """Return a row of the table.
+
+    Raises:
+        ProgramError: When a key is unknown or has a value of another kind, or when it has no examples.
+    """
+    if not isinstance(row, Mapping):
+        raise ProgramError(f"{FILE}: row {name!r} is {row!r}: expected a table")
+    known = _COMMAND_KEYS if is_command else _PROGRAM_KEYS
+    values: dict[str, Any] = {}
+    for key, value in row.items():
+        if key not in known:
+            close = get_close_matches(key, known, 1)
+            hint = f" (did you mean {close[0]!r}?)" if close else ""
+            raise ProgramError(f"{FILE}: row {name!r}: unknown key {key!r}{hint}")
+        values[key] = known[key](value, f"{name}.{key}")
+    program = Program(name, **values)
+    if not any((program.examples.allowed, program.examples.asked, program.examples.refused)):
+        raise ProgramError(f"{FILE}: row {name!r} has no examples: add examples.allowed, .asked or .refused")
+    return program
+
+
+@cache
+def _text() -> str:
+    return files(__package__).joinpath(FILE).read_text(encoding="utf-8")
+
+
+@cache
+def _blocks() -> tuple[str, ...]:
+    starts = [found.start() for found in _HEADER.finditer(_text())]
+    return tuple(_text()[start:end] for start, end in zip(starts, [*starts[1:], None], strict=True))
+
+
+@cache
+def _index() -> tuple[dict[str, str], list[tuple[re.Pattern[str], str]]]:
+    """Return the text of each row by all of its names, and of those with a pattern of names."""
+    names: dict[str, str] = {}
+    patterns: list[tuple[re.Pattern[str], str]] = []
+    for block in _blocks():
+        found = _HEADER.match(block)
+        assert found is not None, "a block starts with its header"
+        aliases = re.sub(r",\s*\]", "]", found[3] or "[]")
+        for name in (found[1] or found[2], *json.loads(aliases)):
+            names[name] = block
+        if found[4]:
+            patterns.append((re.compile(found[4], re.ASCII), block))
+    return names, patterns
+
+
+@cache
+def _load_block(block: str) -> Program:
+    ((name, row),) = tomllib.loads(block)["programs"].items()
+    return load_row(name, row)
+
+
+@cache
+def _variable_table() -> Mapping[str, Any]:
+    start = _text().index("[variables]")
+    table: Mapping[str, Any] = tomllib.loads(_text()[start : _text().index("[programs.", start)])["variables"]
+    return table
+
+
+@cache
+def _variables() -> re.Pattern[str]:
+    names, prefixes, suffixes = (
+        "|".join(map(re.escape, _texts(_variable_table().get(key), f"variables.{key}")))
+        for key in ("names", "prefixes", "suffixes")
     )
-    for word in words:
-        if word.startswith("--expand-") or "%output{" in word or _CURL_FILE.search(word) or (encodes and "@" in word):
-            return word.partition("=")[0][:40]
-    return None
+    return re.compile(rf"{names}|({prefixes})\w*|\w*({suffixes})", re.ASCII)
 
 
-def _second_operand(valued: str) -> Callable[[tuple[str, ...]], str | None]:
-    """Return a reader for programs that write to the second file they are given."""
+# --- values of keys ---
 
-    def read(words: tuple[str, ...]) -> str | None:
-        if "--" in words:
-            return "--"  # a file's name behind it may look like an option
-        operands: list[str] = []
-        for at, word in enumerate(words):
-            is_option = re.match(r"-.|\+[0-9]", word) is not None
-            # Behind the first file, what looks like an option may be the second.
-            if not (at and words[at - 1] in valued.split()) and (operands or not is_option):
-                operands.append(word)
-        return operands[1] if len(operands) > 1 else None
+
+def _expected(where: str, value: object, what: str) -> ProgramError:
+    row, _, key = where.rpartition(".")
+    return ProgramError(f"{FILE}: row {row!r}: {key} is {value!r}: expected {what}")
+
+
+def _texts(value: object, where: str) -> tuple[str, ...]:
+    if not isinstance(value, list) or not value or not all(isinstance(text, str) and text for text in value):
+        raise _expected(where, value, "a list of texts")
+    return tuple(value)
+
+
+def _names(value: object, where: str) -> frozenset[str]:
+    return frozenset(_texts(value, where))
+
+
+def _one_text(value: object, where: str) -> str:
+    if not isinstance(value, str) or not value:
+        raise _expected(where, value, "a text")
+    return value
+
+
+def _one_of(choices: tuple[str, ...]) -> Callable[[object, str], str]:
+    def read(value: object, where: str) -> str:
+        if value not in choices:
+            raise _expected(where, value, f"one of {', '.join(choices)}")
+        return str(value)
 
     return read
 
 
-def _any_of(known: re.Pattern[str]) -> Callable[[tuple[str, ...]], str | None]:
-    """Return a reader for programs whose options are not put together from letters."""
-    return lambda words: next((word.partition("=")[0] for word in words if known.fullmatch(word)), None)
+def _true(value: object, where: str) -> bool:
+    if value is not True:
+        raise _expected(where, value, "true, or no such key")
+    return True
 
 
-def _cmake(words: tuple[str, ...]) -> str | None:
-    if found := next((word for word in words if _CMAKE.fullmatch(word)), None):
-        return found.partition("=")[0]
-    # What stands behind the mark is for the builder, which is make more often than not.
-    return _make(words[words.index("--") + 1 :]) if "--" in words else None
+def _count(value: object, where: str) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise _expected(where, value, "a number above 0")
+    return value
 
 
-def _coverage(words: tuple[str, ...]) -> str | None:
-    command = next((word for word in words if not word.startswith("-")), "")
-    writes = _COVERAGE if command == "run" else _COVERAGE_REPORT
-    for word in words:
-        if word == "-m" and command == "run":
-            return None  # the rest is for the module
-        if writes.fullmatch(word):
-            return word.partition("=")[0]
-    return None
+def _compile(text: str, where: str, flags: re.RegexFlag) -> re.Pattern[str]:
+    try:
+        return re.compile(text, flags)
+    except re.error as error:
+        raise _expected(where, text, f"a regular expression: {error}") from error
 
 
-def _eslint(words: tuple[str, ...]) -> str | None:
-    for at, word in enumerate(words):
-        name, equals, value = word.partition("=")
-        if _ESLINT.fullmatch(name):
-            return name
-        is_format = name in ("-f", "--format")
-        if is_format and not re.fullmatch(r"[\w-]+", value if equals else "".join(words[at + 1 : at + 2]), re.ASCII):
-            return name  # it may be a file that is run
-    return None
+def _hazard_pattern(value: object, where: str) -> re.Pattern[str]:
+    """Compile what is hazardous: letters of any alphabet and line breaks count."""
+    return _compile("|".join(f"(?:{text})" for text in _texts(value, where)), where, re.DOTALL)
 
 
-def _shortens(name: str, *options: str) -> bool:
-    return any(option.startswith(name) for option in options)
+def _harmless_pattern(value: object, where: str) -> re.Pattern[str]:
+    return _compile(_one_text(value, where), where, re.ASCII | re.DOTALL)
 
 
-def _parted(word: str, wanted: str) -> tuple[str, str, str]:
-    """Part a cluster of letters at the first wanted one: what is before it, the letter, and its value."""
-    found = re.search(f"[{wanted}]", word)
-    return (word[1:], "", "") if found is None else (word[1 : found.start()], found[0], word[found.end() :])
+def _fields(value: object, where: str, *names: str) -> list[object]:
+    if not isinstance(value, Mapping) or not value.keys() <= set(names):
+        raise _expected(where, value, f"a table with {', '.join(names)}")
+    return [value.get(name) for name in names]
 
 
-#: What a program's words are read by; each returns the word that is to blame.
-READERS: Final[dict[str, Callable[[tuple[str, ...]], str | None]]] = {
-    "awk": hazardous_awk,
-    "cmake": _cmake,
-    "coverage": _coverage,
-    "curl": _curl,
-    "eslint": _eslint,
-    "gcc": _any_of(_GCC),
-    "go": _go,
-    "gradle": _any_of(_GRADLE),
-    "json.tool": _second_operand("--indent"),
-    "less": _starting_at(_LESS_START),
-    "make": _make,
-    "npm": _npm,
-    "openssl": _openssl,
-    "pytest": _pytest,
-    "sed": hazardous_script,
-    "socat": _socat,
-    "uniq": _second_operand("-f -s -w --skip-fields --skip-chars --check-chars"),
-    "vim": _starting_at(_VIM_START),
-    "xxd": _second_operand("-c -g -l -s -o -n -R -cols -len -seek"),
+def _tables(value: object, where: str) -> list[object]:
+    if not isinstance(value, list) or not value:
+        raise _expected(where, value, "a list of tables")
+    return value
+
+
+def _values(value: object, where: str) -> tuple[Value, ...]:
+    found: list[Value] = []
+    for table in _tables(value, where):
+        options, before, harmless = _fields(table, where, "options", "before", "harmless")
+        names = _texts(options, where)
+        letters = "".join(re.escape(name[1]) for name in names if len(name) == 2)
+        cluster = f"(?:{_one_text(before, where)})*?" if before is not None else ""
+        pattern = _compile(f"-(?!-){cluster}[{letters}](.*)", where, re.DOTALL) if letters else None
+        found.append(Value(names, _harmless_pattern(harmless, where), pattern))
+    return tuple(found)
+
+
+def _given(value: object, where: str) -> tuple[Given, ...]:
+    found: list[Given] = []
+    for table in _tables(value, where):
+        option, words = _fields(table, where, "option", "words")
+        found.append(Given(_hazard_pattern([option], where), _hazard_pattern(words, where)))
+    return tuple(found)
+
+
+def _settings(value: object, where: str) -> Settings:
+    decides, harmless = _fields(value, where, "decides", "harmless")
+    return Settings(_hazard_pattern([decides], where), _harmless_pattern(harmless, where))
+
+
+def _examples(value: object, where: str) -> Examples:
+    found = _fields(value, where, "allowed", "asked", "refused")
+    return Examples(*(() if lines is None else _texts(lines, where) for lines in found))
+
+
+def _commands(value: object, where: str) -> Mapping[str, Program]:
+    if not isinstance(value, Mapping) or not value:
+        raise _expected(where, value, "a table of commands")
+    program = where.partition(".commands")[0]
+    return MappingProxyType({name: load_row(f"{program} {name}", row, is_command=True) for name, row in value.items()})
+
+
+_COMMAND_KEYS: Final[dict[str, Callable[[object, str], object]]] = {
+    "examples": _examples,
+    "options": _texts,
+    "words": _hazard_pattern,
+    "values": _values,
+    "stops_at": _texts,
+    "first_words": _texts,
+    "first_word_alone": _harmless_pattern,
+    "ignored_words": _texts,
+    "only_looks": _true,
+    "contacts": _true,
+    "contacts_after": _texts,
+    "contact_valued": _one_text,
 }
+_PROGRAM_KEYS: Final[dict[str, Callable[[object, str], object]]] = {
+    "aliases": _texts,
+    "pattern": _one_text,
+    "examples": _examples,
+    "options": _texts,
+    "harmless_options": _texts,
+    "any_dash_options": _texts,
+    "valued_options": _texts,
+    "dashless_options": _true,
+    "words": _hazard_pattern,
+    "values": _values,
+    "given": _given,
+    "settings": _settings,
+    "output_operand": _true,
+    "after_dashes": _one_text,
+    "script": _one_of(SCRIPTS),
+    "commands": _commands,
+    "global_options": _texts,
+    "hazardous_commands": _names,
+    "runs": _one_of(RUNS),
+    "starts": _one_of(STARTS),
+    "flags": _one_text,
+    "valued": _one_text,
+    "long_flags": _names,
+    "long_valued": _names,
+    "assigns": _harmless_pattern,
+    "operands": _count,
+    "transparent": _true,
+    "changes": _one_of(CHANGES),
+    "unless": _harmless_pattern,
+    "only_looks": _true,
+    "follows_repository": _true,
+    "contact_valued_options": _texts,
+}
+assert {*_COMMAND_KEYS, *_PROGRAM_KEYS} <= {each.name for each in fields(Program)}

@@ -13,15 +13,11 @@ from typing import Final
 
 from amplifier_kit.guard.control_files import git_folders_of
 from amplifier_kit.guard.policy.git_words import contacted, git_command, is_path_for_sure, may_be_path
-from amplifier_kit.guard.policy.runners import started
+from amplifier_kit.guard.policy.hazards import started
+from amplifier_kit.guard.policy.programs import find_program
 from amplifier_kit.guard.policy.segment import HOLE, Segment
-from amplifier_kit.guard.policy.wrappers import CHANGES_FOLDER
+from amplifier_kit.guard.policy.wrappers import changes_folder
 
-#: Programs that look for a repository in the folder that they run in, and above it.
-_READERS: Final = frozenset({
-    "git", "git-lfs", "gitk", "gitui", "gh", "glab", "hub", "lazygit", "tig", "hg", "chg", "rhg", "svn", "jj", "sl",
-    "bzr", "brz", "fossil", "darcs",
-})  # fmt: skip
 #: Each marks the root of a repository.
 _MARKERS: Final = (".git", ".hg", ".svn", ".jj", ".sl", ".bzr", "_darcs", ".fslckout", "_FOSSIL_")
 #: With one of these words on a line, a command may run before another one that is written before it.
@@ -88,7 +84,8 @@ def _is_reader(segment: Segment) -> bool:
         return False
     for words in started(segment.words):
         name = words[0].rpartition("/")[2].casefold().removesuffix(".exe") if words else ""
-        if name in _READERS or name.startswith("git-"):
+        row = find_program(name)
+        if row is not None and row.follows_repository:
             return True
     return False
 
@@ -117,7 +114,7 @@ class _Route:
         if joined != "&&":
             self._now |= self._skipped
             self._skipped = {}
-        if segment.program not in CHANGES_FOLDER:
+        if not changes_folder(segment.program):
             return
         operands = [word for word in (segment.words or ())[1:] if word not in _PLAIN_OPTIONS]
         before, has_moved, is_pushd = self._now, bool(self._visited), segment.program == "pushd"

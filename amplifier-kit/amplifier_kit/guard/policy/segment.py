@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import Literal, NamedTuple
 
+from amplifier_kit.guard.policy.programs import find_program
+
 #: Stands in a word for text that is known only when the line runs. No command can contain it: it would end there.
 HOLE = "\0"
 #: So many of the words of a command that runs another one are tried as its program.
@@ -13,8 +15,6 @@ MAX_STARTS = 24
 _SAME = re.compile(r"[a-z0-9_.+-]+(?! -)( [^ \t\n'\"]+)*")
 #: What may stand between two words.
 _BETWEEN = re.compile(r"[\s;&|()`]+")
-#: Options of git whose value is the next word; it has many others.
-GIT_VALUED = ("-C", "-c", "--git-dir", "--work-tree", "--namespace", "--config-env", "--super-prefix", "--attr-source")
 
 
 class Redirect(NamedTuple):
@@ -108,19 +108,22 @@ def _without_options(program: str, words: list[str]) -> list[list[str]]:
 
     Of an option that is not known, the next word may be the value.
     """
+    row = find_program(program)
+    # Only of programs with options before a command is it known which of them have a value.
+    valued = row.valued_options if row is not None and row.global_options else None
     found: list[list[str]] = []
     may_be_value = False
     for index, word in enumerate(words[:MAX_STARTS]):
         if word.startswith("-"):
             is_plain = "=" not in word and word != "--"
-            may_be_value = is_plain and (program != "git" or word in GIT_VALUED)
+            may_be_value = is_plain and (valued is None or word in valued)
         elif not index:
             return []
         elif not may_be_value:
             return [*found, words[index:]]
         else:
             may_be_value = False
-            if program != "git":
+            if valued is None:
                 found.append(words[index:])
     return found
 

@@ -7,9 +7,9 @@ import unicodedata
 from functools import cache
 from typing import TYPE_CHECKING
 
-from amplifier_kit.guard.policy.hazards import hazardous_option
+from amplifier_kit.guard.policy.hazards import hazardous_word
 from amplifier_kit.guard.policy.segment import HOLE, MAX_STARTS, Redirect, Segment, loose_words
-from amplifier_kit.guard.policy.wrappers import CHANGES_FOLDER, RESERVED, changes_shell, runs_others, unwrap
+from amplifier_kit.guard.policy.wrappers import RESERVED, changes_folder, changes_shell, runs_others, unwrap
 
 if TYPE_CHECKING:
     from tree_sitter import Language
@@ -55,7 +55,7 @@ class ShellParse:
         if _SLASHED.search(joined) and any(segment.is_opaque for segment in found):
             # Nothing allows it any more; what stands on the line is for the rules that deny.
             found += self._script(_SLASHED.sub("\n ", joined), depth + 1)
-        if any(segment.words and segment.words[0] in CHANGES_FOLDER for segment in found):
+        if any(segment.words and changes_folder(segment.words[0]) for segment in found):
             found = [_moved(segment) for segment in found]
         if problem:
             found = [segment.opaque(problem) for segment in found]
@@ -79,7 +79,7 @@ class ShellParse:
                 continue
             if changes_shell(current.words):
                 taint = f"`{current.words[0]}` changes what other commands mean"
-            if option := hazardous_option(current.words):
+            if option := hazardous_word(current.words):
                 current = current.opaque(f"`{option}` lets `{current.words[0]}` run or write something else")
             waiting += self._inside(current, level, found)
         return taint

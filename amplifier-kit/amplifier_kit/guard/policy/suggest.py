@@ -14,9 +14,6 @@ if TYPE_CHECKING:
     from amplifier_kit.guard.policy.rules import RuleSet
     from amplifier_kit.guard.policy.segment import Segment
 
-#: Commands that only look, whatever follows: the only ones that are remembered with any arguments.
-_ONLY_LOOK = ("ls", "wc", "stat", "which", "du", "df", "git status")
-
 
 def suggest(facts: Facts, rules: RuleSet | None = None, project: Path | None = None) -> tuple[Rule, ...]:
     """Return the narrowest rules that would allow an action, one for each part that `rules` do not allow yet.
@@ -64,10 +61,22 @@ def _command(segment: Segment) -> str | None:
     program, line = (segment.words or ("",))[0], segment.line
     if program in RESERVED or "=" in program:
         return None  # no name of a program: whatever it is, it has been misread
-    for known in _ONLY_LOOK:
-        if line == known or line.startswith(f"{known} "):
-            return f"{known} *"
+    if not segment.assignments and (known := _only_looks(segment.words or ())):
+        return f"{known} *"
     return None if HOLE in line else escaped(line)
+
+
+def _only_looks(words: tuple[str, ...]) -> str:
+    """Return the command that only looks, whatever follows: the only kind that is remembered with any arguments."""
+    from amplifier_kit.guard.policy.programs import find_program
+
+    row = find_program(words[0])
+    if row is None or row.name != words[0]:
+        return ""
+    command = row.commands.get(words[1]) if len(words) > 1 else None
+    if command is not None and command.only_looks:
+        return " ".join(words[:2])
+    return row.name if row.only_looks else ""
 
 
 def _place(path: Path, project: Path | None) -> str:

@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING, Literal
 
 from amplifier_kit.guard.policy.heredoc import heredoc_problem
+from amplifier_kit.guard.policy.programs import folder_builtins, is_hazardous_variable
 from amplifier_kit.guard.policy.redirects import (
     ANY_FILE,
     descriptor_ends,
@@ -15,9 +16,8 @@ from amplifier_kit.guard.policy.redirects import (
     words_of_mark,
 )
 from amplifier_kit.guard.policy.segment import HOLE, Redirect, Segment, loose_words
-from amplifier_kit.guard.policy.variables import is_hazardous_variable
 from amplifier_kit.guard.policy.words import WORDS, NotKnown, gap_problem, shell_words, source_text, word_text
-from amplifier_kit.guard.policy.wrappers import ASSIGNMENT, CHANGES_FOLDER, PLAIN_NAME
+from amplifier_kit.guard.policy.wrappers import ASSIGNMENT, PLAIN_NAME
 
 if TYPE_CHECKING:
     from tree_sitter import Language, Node
@@ -90,7 +90,7 @@ class Walk:
         self._late: dict[int, list[Node]] = {}
         # Where redirects start: a number that ends there is no word.
         self._opened: set[int] = set()
-        self._has_moves = any(name.encode() in source for name in CHANGES_FOLDER)
+        self._has_moves = any(name.encode() in source for name in folder_builtins())
         self._has_redirects = b"<" in source or b">" in source
 
     def run(self) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from amplifier_kit.guard.policy import Rule, RuleSet, facts
-from amplifier_kit.guard.policy.runners import started
+from amplifier_kit.guard.policy.hazards import started
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from amplifier_kit.guard.policy.sed import hazardous_script
+from amplifier_kit.guard.policy.scripts import hazardous_sed
 from amplifier_kit.guard.policy.segment import HOLE
 
 HARMLESS = [
@@ -28,13 +28,13 @@ HAZARDOUS = [
 @pytest.mark.parametrize("script", HARMLESS)
 def test_text_alone(script: str) -> None:
     """What changes, shows or drops lines is harmless."""
-    assert hazardous_script(("-n", script, "x")) is None
+    assert hazardous_sed(("-n", script, "x")) is None
 
 
 @pytest.mark.parametrize("script", HAZARDOUS)
 def test_more_than_text(script: str) -> None:
     """What runs, reads or writes something else, and what is not known, is not harmless."""
-    assert hazardous_script(("-n", script, "x")) is not None
+    assert hazardous_sed(("-n", script, "x")) is not None
 
 
 @pytest.mark.parametrize("script", HARMLESS)
@@ -58,10 +58,10 @@ def test_harmless_to_sed_itself(script: str, tmp_path: Path) -> None:
 )  # fmt: skip
 def test_scripts_are_found(words: tuple[str, ...]) -> None:
     """Wherever options put a script, it is looked at."""
-    assert hazardous_script(words) is not None
+    assert hazardous_sed(words) is not None
 
 
 @pytest.mark.parametrize("words", [("-n", "p", "e make"), ("-e", "p", "e make"), ("--expression=p", "w f"), ()])
 def test_files_are_no_scripts(words: tuple[str, ...]) -> None:
     """A file may be called as it likes."""
-    assert hazardous_script(words) is None
+    assert hazardous_sed(words) is None
