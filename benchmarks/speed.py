@@ -33,6 +33,8 @@ ROWS = (
     Row("emit, 3 handlers, 50 kB payload", "workloads.py", ("emit_large",), 5),
     Row("no-op turn", "workloads.py", ("turn",), 40),
     Row("session init + cleanup, 10 tools, warm", "workloads.py", ("session",), 10),
+    Row("`register_capability` + `get_capability`", "workloads.py", ("capability",), 1),
+    Row("`collect_contributions` of ten", "workloads.py", ("contributions",), 1),
     Row("`import amplifier_core`", "startup.py", ("import",), 5),
     Row("ready to create a session", "startup.py", ("ready",), 1),
     Row("memory of a live session, 10 tools", "workloads.py", ("memory",), 1, every=3, unit="bytes"),

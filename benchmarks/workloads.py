@@ -235,6 +235,41 @@ async def session(count: int | None, batches: int, folder: Path) -> Report:
     return {"us": taken}
 
 
+async def capability(count: int | None, batches: int, folder: Path) -> Report:
+    """Register a capability and read it back."""
+    from amplifier_core import ModuleCoordinator
+
+    coordinator = ModuleCoordinator()
+    coordinator.register_capability("a", 1)
+    insist(coordinator.get_capability("a") == 1, "the capability did not come back")
+
+    async def work(times: int) -> None:
+        register, read = coordinator.register_capability, coordinator.get_capability
+        for number in range(times):
+            register("a", number)
+            read("a")
+
+    [taken] = await time_in_turn([work], count, batches)
+    return {"us": taken}
+
+
+async def contributions(count: int | None, batches: int, folder: Path) -> Report:
+    """Collect what ten contributors of a channel give."""
+    from amplifier_core import ModuleCoordinator
+
+    coordinator = ModuleCoordinator()
+    for number in range(10):
+        coordinator.register_contributor("events", f"module-{number}", lambda number=number: [f"module:{number}"])
+    insist(len(await coordinator.collect_contributions("events")) == 10, "not every contributor was asked")
+
+    async def work(times: int) -> None:
+        for _ in range(times):
+            await coordinator.collect_contributions("events")
+
+    [taken] = await time_in_turn([work], count, batches)
+    return {"us": taken}
+
+
 def resident_bytes() -> int:
     """Return the memory this process holds, native allocations included."""
     import os
@@ -278,6 +313,8 @@ WORKLOADS: dict[str, Workload] = {
     "emit_large": emit_large,
     "turn": turn,
     "session": session,
+    "capability": capability,
+    "contributions": contributions,
     "memory": memory,
 }
 

@@ -35,7 +35,7 @@ def test_emit_workloads_report_a_time_and_a_floor(name: str, tmp_path: Path) -> 
     assert min(report.values()) > 0
 
 
-@pytest.mark.parametrize("name", ["turn", "session"])
+@pytest.mark.parametrize("name", ["turn", "session", "capability", "contributions"])
 def test_session_workloads_report_a_time(name: str, tmp_path: Path) -> None:
     """A session workload reports how long one repetition takes."""
     [report] = child("workloads.py", name, "--folder", str(tmp_path), "--count", "2", "--batches", "2")

@@ -1,4 +1,4 @@
-"""Know, at every moment, whose turn, span, mount or callback is running.
+"""Know whose turn, span, mount or callback is running, and stamp its ids and the time on events.
 
 One contextvar holds the innermost scope. Parallel tool calls, turns of other sessions and tasks started meanwhile each
 carry their own, because asyncio copies the context when it starts a task. Ids are W3C trace-context ids: 16 bytes of
@@ -16,36 +16,62 @@ from typing import Any
 
 
 class Scope:
-    """Describe what is running; immutable by convention, linked to the scope around it."""
+    """Describe what is running, for the length of a `with` block; linked to the scope around it."""
 
     __slots__ = (
         *("before", "module", "name", "opener", "outer", "owner"),
         *("parent_span_id", "span_id", "trace_id", "turn_id", "wave"),
     )
 
-    def __init__(self, owner: Any, outer: Scope | None, *, name: str = "") -> None:
+    def __init__(self, owner: Any, outer: Scope | None, name: str = "") -> None:
         """Inherit everything from the innermost scope of the same coordinator, if there is one."""
-        mine = _innermost(owner, outer)
+        mine = _innermost(owner, outer) if outer is not None else None
         self.owner: Any = owner
-        #: The scope around this one, for whoever looks for another owner's. One of the same owner is left out: it adds
+        self.name = name
+        #: The scope around this one, for a search for another owner's. One of the same owner is left out: it adds
         #: nothing, and a turn that starts the next one would keep all the earlier ones alive.
         self.outer: Scope | None = outer.outer if outer is not None and outer is mine else outer
-        self.name = name
-        self.turn_id: str | None = mine.turn_id if mine is not None else None
-        self.trace_id: str | None = mine.trace_id if mine is not None else None
-        self.span_id: str | None = mine.span_id if mine is not None else None
-        self.parent_span_id: str | None = mine.parent_span_id if mine is not None else None
-        #: The module that is mounting or getting ready: what is registered meanwhile is its own.
-        self.module: str | None = mine.module if mine is not None else None
-        #: The mount wave under way, if any.
-        self.wave: Any = mine.wave if mine is not None else None
-        #: The block that made this scope the innermost one, and what was innermost before.
-        self.opener: Entered | None = None
+        #: The span that opened this scope, if it was not entered itself, and the scope that was innermost before.
+        self.opener: Span | None = None
         self.before: Scope | None = None
+        self.turn_id: str | None = None
+        self.trace_id: str | None = None
+        self.span_id: str | None = None
+        self.parent_span_id: str | None = None
+        #: The module that is mounting or getting ready: what is registered meanwhile is its own.
+        self.module: str | None = None
+        #: The mount wave under way, if any.
+        self.wave: Any = None
+        if mine is not None:
+            self.turn_id, self.trace_id = mine.turn_id, mine.trace_id
+            self.span_id, self.parent_span_id = mine.span_id, mine.parent_span_id
+            self.module, self.wave = mine.module, mine.wave
+
+    def __enter__(self) -> Scope:
+        self.before = _scope.get()
+        _scope.set(self)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        _leave(self)
 
 
 _scope: ContextVar[Scope | None] = ContextVar("amplifier_scope", default=None)
 current_scope = _scope.get
+
+
+def _leave(opener: Scope | Span) -> None:
+    """Make innermost again what was so before `opener` was entered last."""
+    # Found, not reset by token: a generator may be closed in another context than it was started in, or after
+    # blocks that it opened were left open. What is innermost in a context that never entered stays as it is.
+    scope = _scope.get()
+    while scope is not None and scope is not opener and scope.opener is not opener:
+        scope = scope.before
+    if scope is not None:
+        _scope.set(scope.before)
+        scope.before = None
 
 
 def _innermost(owner: Any, scope: Scope | None) -> Scope | None:
@@ -54,9 +80,20 @@ def _innermost(owner: Any, scope: Scope | None) -> Scope | None:
     return scope
 
 
+def _traced(scope: Scope | None) -> Scope | None:
+    while scope is not None and scope.trace_id is None:
+        scope = scope.outer
+    return scope
+
+
 def scope_of(owner: Any) -> Scope | None:
     """Return the innermost scope that belongs to `owner`, or None."""
     return _innermost(owner, _scope.get())
+
+
+def traced_scope() -> Scope | None:
+    """Return the innermost scope with an open span, of any owner, or None."""
+    return _traced(_scope.get())
 
 
 def identity_fields(owner: Any) -> dict[str, str] | None:
@@ -72,44 +109,8 @@ def identity_fields(owner: Any) -> dict[str, str] | None:
     return fields  # type: ignore[return-value]  # an open span always has a trace
 
 
-class Entered:
-    """Make a scope the innermost one for the length of a `with` or `async with` block."""
-
-    __slots__ = ("scope",)
-
-    def __init__(self, scope: Scope) -> None:
-        self.scope = scope
-
-    def __enter__(self) -> Scope:
-        scope = self.scope
-        scope.opener = self
-        scope.before = _scope.get()
-        _scope.set(scope)
-        return scope
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        # Found, not reset by token: a generator may be closed in another context than it was started in, or after
-        # blocks that it opened were left open. What is innermost in a context that never entered stays as it is.
-        scope = _scope.get()
-        while scope is not None and scope.opener is not self:
-            scope = scope.before
-        if scope is not None:
-            _scope.set(scope.before)
-            scope.before = None
-
-    async def __aenter__(self) -> Scope:
-        return self.__enter__()
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.__exit__(kind, error, trace)
-
-
-class Span(Entered):
-    """Open a child span of what is running when the block starts; every block gets ids of its own."""
+class Span:
+    """Open a child span of what is running when the block starts; every block gets new ids."""
 
     __slots__ = ("_name", "_owner")
 
@@ -119,60 +120,63 @@ class Span(Entered):
 
     def __enter__(self) -> Scope:
         outer = _scope.get()
-        span = Scope(self._owner, outer, name=self._name)
+        span = Scope(self._owner, outer, self._name)
+        span.opener = self
         around = span if span.trace_id is not None else _traced(outer)
         if around is not None:
             span.trace_id, span.parent_span_id = around.trace_id, around.span_id
         else:
             span.trace_id = urandom(16).hex()
         span.span_id = urandom(8).hex()
-        self.scope = span
-        return super().__enter__()
+        return span.__enter__()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        _leave(self)
+
+    async def __aenter__(self) -> Scope:
+        return self.__enter__()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        _leave(self)
 
 
-def open_turn(owner: Any, spawned_in: str | None) -> Entered:
-    """Open the scope of one turn of `owner`.
+def open_turn(owner: Any, spawned_in: str | None) -> Scope:
+    """Return the scope of one turn of `owner`.
 
     A turn that runs inside another session's turn belongs to that trace, under the span that is open there; else it
     continues the trace it was spawned in, if any; else it starts one.
     """
     outer = _scope.get()
-    turn = Scope(owner, outer, name="turn")
+    turn = Scope(owner, outer, "turn")
     around = _traced(outer)
     turn.turn_id = urandom(16).hex()
     turn.trace_id = around.trace_id if around is not None else spawned_in or turn.turn_id
     turn.parent_span_id = around.span_id if around is not None else None
     turn.span_id = urandom(8).hex()
     turn.module = None
-    return Entered(turn)
+    return turn
 
 
-def open_module(owner: Any, module: str | None, wave: Any = None) -> Entered:
-    """Open the scope in which a module of `owner` mounts, gets ready or is called back."""
-    scope = Scope(owner, _scope.get(), name=module or "")
+def open_module(owner: Any, module: str | None, wave: Any = None) -> Scope:
+    """Return the scope in which a module of `owner` mounts, gets ready or is called back."""
+    scope = Scope(owner, _scope.get(), module or "")
     scope.module = module
     if wave is not None:
         scope.wave = wave
-    return Entered(scope)
-
-
-def traced_scope() -> Scope | None:
-    """Return the innermost scope with an open span, whoever owns it, or None."""
-    return _traced(_scope.get())
-
-
-def _traced(scope: Scope | None) -> Scope | None:
-    while scope is not None and scope.trace_id is None:
-        scope = scope.outer
     return scope
 
 
-#: The second last asked about, and its text: events come in bursts, and formatting a date costs more than the rest.
+#: The last second that was formatted, and its text: events come in bursts, and formatting a date costs more than the
+#: rest of a stamp.
 _second = (0, "")
 
 
 def timestamp() -> str:
-    """Return now as UTC ISO 8601 with microseconds, ending `+00:00`."""
+    """Return now as UTC ISO 8601 with microseconds, ending `+00:00`, as every event and record states it."""
     global _second
     microseconds = time_ns() // 1000
     second = microseconds // 1_000_000

@@ -31,6 +31,8 @@ FATAL = (*INTERRUPTS, GeneratorExit)
 
 
 _COROUTINE = types.CoroutineType
+#: Results that need not be looked at more closely: asking whether an object can be awaited costs more than most calls.
+PLAIN = frozenset((type(None), bool, int, float, str, bytes, list, dict, tuple, set))
 
 #: Until when a person was asked on behalf of a task, by the clock of its loop; endless while they are.
 _asked_until: WeakKeyDictionary[asyncio.Task[Any], float] = WeakKeyDictionary()
@@ -98,9 +100,11 @@ def call(
     waited = False  # until the first wait nobody outside can have cancelled the task: only the function itself
     try:
         outcome = context.run(function, *arguments)
-        if type(outcome) is not _COROUTINE and outcome is not None and isawaitable(outcome):
-            outcome = _awaiting(outcome)
-        if type(outcome) is _COROUTINE:
+        kind = type(outcome)
+        if kind is not _COROUTINE and kind not in PLAIN and isawaitable(outcome):
+            outcome = maybe_await(outcome)
+            kind = _COROUTINE
+        if kind is _COROUTINE:
             try:
                 pending = context.run(outcome.send, None)
             except StopIteration as stop:
@@ -127,8 +131,38 @@ def call(
     return outcome
 
 
-async def _awaiting(awaitable: Any) -> Any:
-    return await awaitable
+class _Raised:
+    """An exception that a function raised before it could wait for anything."""
+
+    __slots__ = ("error",)
+
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+
+
+def begin(function: Callable[[], Any]) -> Any:
+    """Call `function` in a copied context; a result whose type is in PLAIN is final, any other goes to `finish`.
+
+    Together they do what `call` does without a deadline, at half the cost for functions that do not wait.
+    """
+    try:
+        return copy_context().run(function)
+    except INTERRUPTS:
+        raise
+    except BaseException as error:
+        return _Raised(error)
+
+
+@types.coroutine
+def finish(task: asyncio.Task[Any] | None, cancels: int, outcome: Any) -> Generator[Any, Any, Any]:
+    """Return or raise what came of a function that `begin` called when `task` had been cancelled `cancels` times."""
+    if task is not None and task.cancelling() > cancels:
+        yield from _absorb(task, cancels)
+    if type(outcome) is not _Raised:
+        return (yield from call(task, None, lambda: outcome))
+    if isinstance(outcome.error, (asyncio.CancelledError, GeneratorExit)):
+        raise ForeignCancelled(outcome.error) from outcome.error
+    raise outcome.error
 
 
 def _absorb(task: asyncio.Task[Any], cancels: int) -> Generator[None, Any, None]:

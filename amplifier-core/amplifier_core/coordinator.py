@@ -15,9 +15,9 @@ from amplifier_core import _injection, authorization
 from amplifier_core._log import LogPipe, Processor, Sink, build_record
 from amplifier_core._rollback import Ledger, append, remove_identical, run_all
 from amplifier_core._syscalls import Fragments, emit, get_context, mount, register_hook, set_context_fragment, unmount
-from amplifier_core._trace import Span, identity_fields, open_module, scope_of
+from amplifier_core._trace import Span, current_scope, identity_fields, open_module, scope_of
 from amplifier_core.authorization import Authorization, Policy, RegisteredPolicy, registered_policy
-from amplifier_core.bounded_call import FATAL, call, running_task
+from amplifier_core.bounded_call import FATAL, PLAIN, begin, finish, running_task
 from amplifier_core.cancellation import CancellationToken
 from amplifier_core.data import describe
 from amplifier_core.hooks import HookRegistry
@@ -265,13 +265,19 @@ class ModuleCoordinator:
 
     def register_capability(self, name: str, value: Any) -> None:
         """Offer `value` under `name`; the latest offer counts."""
-        if not isinstance(name, str):
+        if name.__class__ is str and current_scope() is None:  # no module registers it: nothing to take back later
+            self._capabilities[name] = value
+        elif isinstance(name, str):
+            self._ledger.put(self._capabilities, name, value)
+        else:
             raise TypeError(f"A capability's name must be a string, got {type(name).__name__}")
-        self._ledger.put(self._capabilities, name, value)
 
     def get_capability(self, name: str) -> Any:
         """Return what is offered under `name`, or None."""
-        return self._capabilities.get(name) if isinstance(name, str) else None
+        try:
+            return self._capabilities[name]
+        except (KeyError, TypeError):  # a name that is no string may not even be hashable
+            return None
 
     def register_contributor(self, channel: str, name: str, callback: Callable[[], Any]) -> None:
         """Add a contributor to `channel`; duplicates are allowed."""
@@ -284,11 +290,16 @@ class ModuleCoordinator:
         A contributor that fails is logged and skipped.
         """
         task = running_task()
+        cancels = 0 if task is None else task.cancelling()
+        if cancels:
+            await asyncio.sleep(0)  # a cancellation that is on its way arrives here, and not as a contributor's doing
         collected: list[Any] = []
         with open_module(self, None):
             for contributor in list(self._channels.get(channel, ())):
                 try:
-                    given = await call(task, None, contributor["callback"])
+                    given = begin(contributor["callback"])
+                    if type(given) not in PLAIN or (task is not None and task.cancelling() > cancels):
+                        given = await finish(task, cancels, given)
                 except (asyncio.CancelledError, *FATAL):
                     raise
                 except BaseException as error:

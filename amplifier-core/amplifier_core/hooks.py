@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from amplifier_core import events
 from amplifier_core._fold import INVALID, Fold, InvalidVerdict, plain_result, read_verdict
-from amplifier_core._trace import Entered, current_scope, identity_fields, open_module, timestamp
+from amplifier_core._trace import Scope, current_scope, identity_fields, open_module, timestamp
 from amplifier_core.bounded_call import FATAL, DeadlineExceeded, call, running_task
 from amplifier_core.correlation import CORRELATED_EVENTS, REQUEST_ID_FIELD, resolve_request_id
 from amplifier_core.data import clean, cleaned, copier, describe
@@ -187,7 +187,7 @@ class HookRegistry:
                 entered.__exit__(None, None, None)
         return plain_result(current) if folding is None else folding.outcome(current)
 
-    def _enter_own_scope(self) -> Entered | None:
+    def _enter_own_scope(self) -> Scope | None:
         """Make the session that owns this registry the one at hand for its handlers, unless it already is."""
         owner = self._owner
         scope = current_scope()
