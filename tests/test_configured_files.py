@@ -1,4 +1,4 @@
-"""Modules open what their config names by one way: `amplifier_kit.guard.files.configured`, which no link leads astray.
+"""Modules open the files that their config names through `amplifier_kit.guard.files.configured_file` only.
 
 A check of the source itself, so that a second way does not come in unseen.
 """

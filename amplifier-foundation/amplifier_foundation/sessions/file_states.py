@@ -18,7 +18,7 @@ from typing import IO, Any, Literal
 
 from amplifier_foundation.files import make_private
 from amplifier_kit.guard.files import FileError, Place, Roots, open_file, reach
-from amplifier_kit.guard.files.staging import hidden_name
+from amplifier_kit.guard.files.staged_write import hidden_name
 
 __all__ = ["LARGEST", "CopyStore", "FileState", "PathChangedError", "Restoration", "real_path", "route", "state_at"]
 

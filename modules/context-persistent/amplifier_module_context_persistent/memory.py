@@ -6,7 +6,7 @@ import logging
 from pathlib import Path
 from typing import Any
 
-from amplifier_kit.guard.files.configured import ConfiguredFile, denied_to_model, project_of
+from amplifier_kit.guard.files.configured_file import ConfiguredFile, denied_to_model, project_of
 
 __all__ = ["memory_messages"]
 

@@ -94,7 +94,7 @@ class Surroundings:
 
     def _configured(self, path: str) -> str:
         """Return the folder that the config names, or that of the session when a link leads out of the project."""
-        from amplifier_kit.guard.files.configured import RefusedFileError, configured_folder, project_of
+        from amplifier_kit.guard.files.configured_file import RefusedFileError, configured_folder, project_of
 
         project = project_of(self._coordinator)
         try:

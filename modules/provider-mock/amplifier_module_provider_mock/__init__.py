@@ -52,7 +52,7 @@ async def on_session_ready(coordinator: Any) -> None:
 
 async def _record(coordinator: Any, name: str, path: Path) -> None:
     from amplifier_kit.guard.control_paths import refuse_control_file
-    from amplifier_kit.guard.files.configured import project_of
+    from amplifier_kit.guard.files.configured_file import project_of
     from amplifier_module_provider_mock.recorder import Recording, RecordingProvider
 
     agent = _agent_name(coordinator)
@@ -76,7 +76,7 @@ async def _record(coordinator: Any, name: str, path: Path) -> None:
 def _replies(coordinator: Any, config: dict[str, Any]) -> Replies:
     if not config.get("scenario"):
         return CannedReplies(config.get("responses"))
-    from amplifier_kit.guard.files.configured import project_of
+    from amplifier_kit.guard.files.configured_file import project_of
     from amplifier_module_provider_mock.scenario import load_scenario
     from amplifier_module_provider_mock.script import Script
 

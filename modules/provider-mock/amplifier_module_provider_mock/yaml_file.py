@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from amplifier_kit.guard.files.configured import ConfiguredFile
+from amplifier_kit.guard.files.configured_file import ConfiguredFile
 from amplifier_kit.guard.redaction import process_redactor
 
 _OTHER_BREAKS = re.compile("[\r\x85\u2028\u2029\ufeff]")

@@ -17,9 +17,9 @@ from amplifier_kit.guard.files import (
     TextFormat,
     check_writable,
     decode,
+    discloses,
     encode,
     read_content,
-    telling_of,
 )
 from amplifier_module_tool_apply_patch._current import Current
 from amplifier_module_tool_apply_patch._hunks import patched
@@ -135,11 +135,11 @@ class Draft:
         # What is only moved need not be text.
         data = file.data
         if operation.hunks:
-            with telling_of(place.path):
+            with discloses(place.path):
                 data = self._patched(decode(file.data, place.named), step)
         target = step.target
         if target is None or target.path == place.path:
-            with telling_of(place.path):
+            with discloses(place.path):
                 if data == file.data:
                     raise FileError("no_change", f"{place.named}: the patch changes nothing")
             file.data = data
@@ -177,6 +177,6 @@ def _exists(file: _File) -> FileError:
     except FileError:
         text = "(binary)"
     error = Current(file.place.named, text.splitlines()).exists()
-    error.tells_of = file.place.path
-    error.otherwise = f"{file.place.named} exists already; update it instead"
+    error.disclosed_path = file.place.path
+    error.without_content = f"{file.place.named} exists already; update it instead"
     return error

@@ -15,7 +15,7 @@ from amplifier_kit.guard.files import (
     Place,
     Workspace,
     Written,
-    alone_with,
+    exclusive_access,
     in_thread,
     shown,
 )
@@ -87,7 +87,7 @@ class ApplyPatch:
             steps = await self._reached(call, _operations(input), _named_plainly(input))
             warnings = await in_thread(lambda stop: self._apply(call, steps, draft, written, stop))
         except FileError as raised:
-            error = await self._workspace.tellable(call, raised)
+            error = await self._workspace.disclosable(call, raised)
             return ToolResult(success=False, output=error.message, error={"message": error.message, "code": error.code})
         finally:
             if written:
@@ -132,7 +132,7 @@ class ApplyPatch:
     ) -> list[str]:
         places = [place for step in steps for place in (step.place, step.target) if place is not None]
         try:
-            with alone_with(place.path for place in places):
+            with exclusive_access(place.path for place in places):
                 for step in steps:
                     draft.add(step)
                 return self._workspace.write(call, draft.changes(), written, stop)

@@ -14,13 +14,13 @@ from amplifier_kit.guard.files import (
     Place,
     Workspace,
     Written,
-    alone_with,
     check_writable,
     decode,
+    discloses,
     encode,
+    exclusive_access,
     in_thread,
     read_content,
-    telling_of,
 )
 from amplifier_module_tool_filesystem import _inputs
 from amplifier_module_tool_filesystem._matching import edit
@@ -76,7 +76,7 @@ class EditFile:
             place = await self._workspace.reach(call, path)
             done = await in_thread(lambda stop: self._edit(call, place, wish, written, stop))
         except FileError as error:
-            return _inputs.failure(await self._workspace.tellable(call, error))
+            return _inputs.failure(await self._workspace.disclosable(call, error))
         finally:
             # Also when the call was cancelled just after the file had changed.
             await self._workspace.announce_written(written)
@@ -91,12 +91,12 @@ class EditFile:
 
     def _edit(self, call: FileCall, place: Place, wish: _Wish, written: list[Written], stop: threading.Event) -> _Done:
         settings = self._workspace.settings
-        with place, alone_with([place.path]):
+        with place, exclusive_access([place.path]):
             if check_writable(place, settings.writing).status is None:
                 hidden = self._workspace.hiding(self.name, place)
                 raise missing(place, "Use write_file to make a new file.", hidden)
             content = read_content(place, settings.reading)
-            with telling_of(place.path):
+            with discloses(place.path):
                 source = decode(content.data, place.named)
                 if not source.format.is_known and not wish.new.isascii():
                     raise FileError(

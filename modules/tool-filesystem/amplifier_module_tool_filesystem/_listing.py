@@ -8,7 +8,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from amplifier_kit.guard.files import Place, Roots, shown, told
+from amplifier_kit.guard.files import Place, Roots, as_file_error, shown
 
 __all__ = ["MOST_LISTED", "Listing", "leads_to_hidden", "list_folder"]
 
@@ -31,7 +31,7 @@ def list_folder(place: Place, roots: Roots, is_hidden: Callable[[str], bool] | N
 
     What `is_hidden` tells of, by true paths, is neither named nor counted as an entry, nor is a link that leads there.
     """
-    with told(f"{place.named} cannot be listed"):
+    with as_file_error(f"{place.named} cannot be listed"):
         flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
         folder = os.open(place.name, flags, dir_fd=place.folder)
         try:

@@ -7,7 +7,7 @@ import threading
 from typing import Any, ClassVar, NamedTuple
 
 from amplifier_core import ToolResult
-from amplifier_kit.guard.files import READ, FileError, Place, Workspace, in_thread, open_file, told
+from amplifier_kit.guard.files import READ, FileError, Place, Workspace, as_file_error, in_thread, open_file
 from amplifier_module_tool_filesystem import _inputs
 from amplifier_module_tool_filesystem._lines import LONGEST_LINE, read_window
 from amplifier_module_tool_filesystem._listing import list_folder
@@ -75,7 +75,7 @@ class ReadFile:
                 listing = list_folder(place, roots, self._workspace.hiding(self.name, place))
                 folder = {"file_path": place.named, "content": listing.content, "is_directory": True}
                 return _Answer({**folder, "entry_count": listing.entry_count}, listing.warning)
-            with open_file(place, roots) as file, told(f"{place.named} cannot be read"):
+            with open_file(place, roots) as file, as_file_error(f"{place.named} cannot be read"):
                 window = read_window(file, place.named, offset, limit, stop)
         output = {
             "file_path": place.named,

@@ -18,16 +18,16 @@ from amplifier_kit.guard.files import (
     TextFormat,
     Workspace,
     Written,
-    alone_with,
+    as_file_error,
     check_writable,
+    discloses,
     encode,
+    exclusive_access,
     in_thread,
     is_binary,
     newline_of,
     open_file,
     sniff,
-    telling_of,
-    told,
 )
 from amplifier_module_tool_filesystem import _inputs
 
@@ -82,7 +82,7 @@ class WriteFile:
             place = await self._workspace.reach(call, path)
             done = await in_thread(lambda stop: self._write(call, place, content, written, stop))
         except FileError as error:
-            return _inputs.failure(await self._workspace.tellable(call, error))
+            return _inputs.failure(await self._workspace.disclosable(call, error))
         finally:
             # Also when the call was cancelled just after the file had changed.
             await self._workspace.announce_written(written)
@@ -94,9 +94,9 @@ class WriteFile:
     def _write(
         self, call: FileCall, place: Place, content: str, written: list[Written], stop: threading.Event
     ) -> _Done:
-        with place, alone_with([place.path]):
+        with place, exclusive_access([place.path]):
             before = check_writable(place, self._workspace.settings.writing)
-            with telling_of(place.path):
+            with discloses(place.path):
                 form = _formed(place, before, content)
             warnings = []
             if before.status is not None and (names := before.status.st_nlink) > 1:
@@ -109,7 +109,7 @@ def _formed(place: Place, before: Snapshot, content: str) -> _Form:
     """Return the bytes to write, in the form of the file that is there, and what was kept of it."""
     if before.status is None:
         return _Form(encode(content, TextFormat(), place.named), [])
-    with open_file(place, Roots()) as file, told(f"{place.named} cannot be read"):
+    with open_file(place, Roots()) as file, as_file_error(f"{place.named} cannot be read"):
         sample = file.read(_SAMPLE)
     if is_binary(sample):
         return _Form(encode(content, TextFormat(), place.named), ["A binary file was replaced by text."])

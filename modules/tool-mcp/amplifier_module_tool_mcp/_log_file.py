@@ -9,7 +9,7 @@ from collections import deque
 from pathlib import Path
 from typing import Final
 
-from amplifier_kit.guard.files.configured import ConfiguredFile
+from amplifier_kit.guard.files.configured_file import ConfiguredFile
 from amplifier_kit.guard.private_files import append
 from amplifier_kit.guard.processes import Output
 from amplifier_kit.guard.redaction import RedactingStream, process_redactor

@@ -16,8 +16,8 @@ from amplifier_kit.guard.files import (
     Snapshot,
     Workspace,
     Written,
-    alone_with,
     check_writable,
+    exclusive_access,
     in_thread,
     shown,
 )
@@ -49,7 +49,7 @@ class SavedFile:
         written: list[Written] = []
 
         def work(stop: threading.Event) -> list[str]:
-            with alone_with([self._place.path]):
+            with exclusive_access([self._place.path]):
                 return self._workspace.write(self._call, [change], written, stop)
 
         try:

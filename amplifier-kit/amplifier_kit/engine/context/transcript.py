@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from amplifier_kit.engine.context.intake import Message
 from amplifier_kit.engine.context.ledger import SYSTEM_ROLES
-from amplifier_kit.guard.files.configured import ConfiguredFile, Denied
+from amplifier_kit.guard.files.configured_file import ConfiguredFile, Denied
 from amplifier_kit.guard.private_files import masked
 
 if sys.platform != "win32":

@@ -1,15 +1,14 @@
-"""Read and write files below allowed folders: no link is followed unseen, no file is ever half-written."""
+"""Read and write files below allowed folders, without following links unchecked or leaving half-written files."""
 
 from amplifier_kit.guard.files.changes import Change, apply_changes, check_writable
-from amplifier_kit.guard.files.errors import FileError, shown, telling_of, told
-from amplifier_kit.guard.files.matching import LineMatch, find_lines
-from amplifier_kit.guard.files.nearest import nearest_line
-from amplifier_kit.guard.files.reading import LARGEST_TEXT, Content, Snapshot, open_file, read_content
+from amplifier_kit.guard.files.errors import FileError, as_file_error, discloses, shown
+from amplifier_kit.guard.files.line_search import LineMatch, find_lines, nearest_line
+from amplifier_kit.guard.files.read import LARGEST_TEXT, Content, Snapshot, open_file, read_content
 from amplifier_kit.guard.files.roots import Roots
 from amplifier_kit.guard.files.settings import FileSettings
-from amplifier_kit.guard.files.staging import Staged, Stopped
-from amplifier_kit.guard.files.text import SAMPLE, Text, TextFormat, decode, encode, is_binary, newline_of, sniff
-from amplifier_kit.guard.files.threads import alone_with, in_thread
+from amplifier_kit.guard.files.staged_write import Staged, Stopped
+from amplifier_kit.guard.files.text_format import SAMPLE, Text, TextFormat, decode, encode, is_binary, newline_of, sniff
+from amplifier_kit.guard.files.threads import exclusive_access, in_thread
 from amplifier_kit.guard.files.walk import Identity, Place, reach
 from amplifier_kit.guard.files.workspace import READ, WRITE, FileCall, Workspace, Written
 
@@ -34,11 +33,13 @@ __all__ = [
     "TextFormat",
     "Workspace",
     "Written",
-    "alone_with",
     "apply_changes",
+    "as_file_error",
     "check_writable",
     "decode",
+    "discloses",
     "encode",
+    "exclusive_access",
     "find_lines",
     "in_thread",
     "is_binary",
@@ -49,6 +50,4 @@ __all__ = [
     "read_content",
     "shown",
     "sniff",
-    "telling_of",
-    "told",
 ]

@@ -1,8 +1,8 @@
 """Change one file or several: all of them, or none.
 
-Everything is written out before the first file changes, so a full disk is noticed while nothing has happened. Should a
-later file fail all the same, those before it are put back. A process that is killed in the middle leaves every single
-file whole, old or new.
+All new content is on disk before the first file changes, so a full disk fails the call before any change. If a later
+file fails anyway, the earlier ones are restored. A process that is killed in between leaves every file complete, either
+old or new.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
-from amplifier_kit.guard.files.errors import FileError, told
-from amplifier_kit.guard.files.reading import Snapshot
+from amplifier_kit.guard.files.errors import FileError, as_file_error
+from amplifier_kit.guard.files.read import Snapshot
 from amplifier_kit.guard.files.roots import Roots
-from amplifier_kit.guard.files.staging import Staged, Stopped, hidden_name
+from amplifier_kit.guard.files.staged_write import Staged, Stopped, hidden_name
 from amplifier_kit.guard.files.walk import Place
 
 __all__ = ["Change", "apply_changes", "check_writable"]
@@ -25,20 +25,20 @@ __all__ = ["Change", "apply_changes", "check_writable"]
 
 @dataclass(frozen=True)
 class Change:
-    """What a place shall hold, and what it held when that was decided."""
+    """The new content of a place, and its state when the change was decided."""
 
     place: Place
     before: Snapshot
     #: None removes the file.
     content: bytes | None
-    #: What the file held, to put it back; needed where several files change and this one is overwritten.
+    #: The old content, to restore it; needed when several files change and this one is overwritten.
     original: bytes | None = None
     #: The mode of a new file, None for the usual one.
     mode: int | None = None
 
 
 def check_writable(place: Place, roots: Roots) -> Snapshot:
-    """Return what lies at a place that may be written: a regular file, or nothing; raises FileError."""
+    """Return the state of a place that may be written, a regular file or nothing; raises FileError otherwise."""
     roots.check(place, "written")
     status = place.status()
     if place.name == "." or (status is not None and stat.S_ISDIR(status.st_mode)):
@@ -52,14 +52,14 @@ def check_writable(place: Place, roots: Roots) -> Snapshot:
 
 
 def apply_changes(changes: Sequence[Change], roots: Roots, stop: threading.Event) -> None:
-    """Carry all changes out, each at once; raises FileError or Stopped, and then nothing has changed.
+    """Apply all changes, each atomically; on FileError or Stopped, no file has changed.
 
-    The one exception has the code `partial`: a change failed and putting back failed too; the text says which files.
+    The one exception has the code `partial`: a change and the restore both failed; the message names the files.
     """
     with ExitStack() as stack:
         steps: list[_Step] = []
         for change in changes:
-            with told(f"{change.place.named} cannot be written"):
+            with as_file_error(f"{change.place.named} cannot be written"):
                 step = _Step(change, stop, has_way_back=len(changes) > 1)
             stack.callback(step.close)
             steps.append(step)
@@ -76,13 +76,13 @@ def _carry_out(steps: Sequence[_Step], roots: Roots) -> None:
         for step in steps:
             begun.append(step)
             step.verify(roots)
-            with told(f"{step.change.place.named} cannot be written"):
+            with as_file_error(f"{step.change.place.named} cannot be written"):
                 step.go()
     except BaseException as error:
         stuck = [step.change.place.named for step in reversed(begun) if not step.undo()]
         if stuck:
             raise FileError(
-                "partial", f"{error}. These files could not be put back and are changed now: {', '.join(stuck)}"
+                "partial", f"{error}. These files could not be restored and have changed: {', '.join(stuck)}"
             ) from error
         raise
 
@@ -110,11 +110,11 @@ class _Step:
             raise
 
     def verify(self, roots: Roots) -> None:
-        """Raise FileError when the place is not what it was, or not where it was."""
+        """Raise FileError when the place has changed or moved."""
         place = self.change.place
         roots.check(place, "written")
         if not self.change.before.is_same(place.status()):
-            raise FileError("changed_meanwhile", f"{place.named} was changed by somebody else just now; read it again")
+            raise FileError("changed_meanwhile", f"{place.named} was changed by another process; read it again")
 
     def go(self) -> None:
         """Change the place; raises OSError."""
@@ -131,7 +131,7 @@ class _Step:
         self._is_done = True
 
     def undo(self) -> bool:
-        """Put back what was there; False when that fails."""
+        """Restore the old state; return False when that fails."""
         place = self.change.place
         try:
             if self._aside is not None:
@@ -145,18 +145,18 @@ class _Step:
             for folder, name in reversed(self._made):
                 os.rmdir(name, dir_fd=folder)
         except OSError:
-            self._aside = None  # what was moved aside is all that is left of the file: it stays
+            self._aside = None  # the file moved aside is the only copy left: keep it
             return False
         return True
 
     def close(self) -> None:
-        """Let go of everything that is not in its place."""
+        """Remove staged content and backups."""
         for staged in (self._new, self._old):
             if staged is not None:
                 staged.discard()
         if self._aside is not None:
             aside, self._aside = self._aside, None
-            with told(f"{self.change.place.named} was moved to {aside} and cannot be removed"):
+            with as_file_error(f"{self.change.place.named} was moved to {aside} and cannot be removed"):
                 os.unlink(aside, dir_fd=self.change.place.folder)
         for folder, _ in self._made:
             os.close(folder)
@@ -169,7 +169,7 @@ class _Step:
                 os.mkdir(name, dir_fd=place.folder)
                 self._made.append((os.dup(place.folder), name))
             except FileExistsError:
-                pass  # an earlier change of these made it, or somebody else did
+                pass  # made by an earlier change or by another process
             place.enter(name)
 
     def _keep_times(self) -> None:
@@ -180,7 +180,7 @@ class _Step:
 
 
 def _may_write(place: Place) -> bool:
-    # Replacing a file needs no right on the file itself, so its protection has to be looked at.
+    # Replacing a file needs no permission on the file itself, so its write protection is checked here.
     try:
         return os.access(place.name, os.W_OK, dir_fd=place.folder, effective_ids=True, follow_symlinks=False)
     except NotImplementedError:

@@ -1,4 +1,4 @@
-"""Say why a file could not be read or written, for people and models alike."""
+"""Errors of reading and writing files, for people and models, with stable codes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-__all__ = ["FileError", "shown", "telling_of", "told"]
+__all__ = ["FileError", "as_file_error", "discloses", "shown"]
 
 #: No system knows longer ones.
 _LONGEST_PATH: Final = 4096
@@ -36,32 +36,32 @@ class FileError(Exception):
         super().__init__(message)
         self.code = code
         self.message = message
-        #: The file of whose content the text tells something: `Workspace.tellable` makes sure that it may be read.
-        self.tells_of: Path | None = None
-        #: What to say where it may not be read; None for a text that fits whatever went wrong.
-        self.otherwise: str | None = None
+        #: A file whose content the message reveals; `Workspace.disclosable` checks that the session may read it.
+        self.disclosed_path: Path | None = None
+        #: The message for a session that may not read it; None for a general one.
+        self.without_content: str | None = None
 
 
 def shown(path: object) -> str:
-    """Return a path as text that can be printed and sent: bytes that are no UTF-8 are escaped, endless paths cut."""
+    """Return a path as printable text: invalid UTF-8 is escaped, overlong paths are cut."""
     text = str(path).encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
     return text if len(text) <= _LONGEST_PATH else f"{text[:200]}…"
 
 
 @contextmanager
-def telling_of(path: Path, otherwise: str | None = None) -> Iterator[None]:
-    """Note of a FileError raised here that it tells something of what the file holds."""
+def discloses(path: Path, otherwise: str | None = None) -> Iterator[None]:
+    """Mark a FileError raised here as one whose message reveals content of the file."""
     try:
         yield
     except FileError as error:
-        if error.tells_of is None:
-            error.tells_of, error.otherwise = path, otherwise
+        if error.disclosed_path is None:
+            error.disclosed_path, error.without_content = path, otherwise
         raise
 
 
 @contextmanager
-def told(what: str) -> Iterator[None]:
-    """Turn an error of the disk into a FileError that begins with `what`."""
+def as_file_error(what: str) -> Iterator[None]:
+    """Turn an OSError into a FileError whose message begins with `what`."""
     try:
         yield
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Judge where files may be read or written: below allowed folders, never below denied ones, never in `/proc`."""
+"""Check where files may be read or written: below allowed folders, never below denied ones, never in `/proc`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from amplifier_kit.guard.files.walk import Identity, Place
 
 __all__ = ["Roots"]
 
-#: What the kernel shows there are no files: they hold secrets of processes, change by being read, or never end.
+#: Pseudo-files of the system: they hold secrets of processes, change when read, or never end.
 _SPECIAL: Final = (Path("/proc"), Path("/sys"))
 #: There, names that differ in case or in composition are one name.
 _FOLDS_CASE: Final = sys.platform in ("darwin", "win32")
@@ -22,7 +22,7 @@ _FOLDS_CASE: Final = sys.platform in ("darwin", "win32")
 
 @dataclass(frozen=True)
 class Roots:
-    """Folders and files that may be used, None for all, and such that may not, which wins."""
+    """Allowed folders and files, None for all, and denied ones, which take precedence."""
 
     allowed: tuple[Path, ...] | None = None
     denied: tuple[Path, ...] = ()
@@ -31,13 +31,13 @@ class Roots:
     def resolved(cls, allowed: Iterable[str | Path] | None, denied: Iterable[str | Path], base: Path) -> Roots:
         """Return roots with all links followed now, relative ones taken from `base`.
 
-        What becomes a link later does not widen them.
+        A folder that becomes a link later does not widen them.
         """
         found = None if allowed is None else tuple(_resolve(root, base) for root in allowed)
         return cls(found, tuple(_resolve(root, base) for root in denied))
 
     def check(self, place: Place, verb: str) -> None:
-        """Raise FileError when the place must not be read or written; `verb` is what it must not be."""
+        """Raise FileError when the place must not be read or written; `verb` is for the message."""
         paths = [place.path]
         current = place.current_path()
         if current is not None and current != place.path:
@@ -67,7 +67,7 @@ class Roots:
             try:
                 found = os.stat(root)
             except OSError:
-                continue  # what is not there has no other name
+                continue  # a missing folder has no other name
             if Identity(found.st_dev, found.st_ino) in seen:
                 return root
         return None
@@ -80,7 +80,7 @@ def _special_devices() -> set[int]:
         try:
             device = os.stat(special).st_dev
         except OSError:
-            continue  # there is none
+            continue  # not on this system
         if device != os.stat("/").st_dev:
             found.add(device)
     return found

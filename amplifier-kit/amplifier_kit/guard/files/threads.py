@@ -1,4 +1,4 @@
-"""Work on files beside the event loop, so that a slow disk holds up nobody, and a dead one not even the exit."""
+"""Run file work in threads, so that a slow disk does not block the event loop, nor a hanging one the exit."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-__all__ = ["alone_with", "in_thread"]
+__all__ = ["exclusive_access", "in_thread"]
 
 T = TypeVar("T")
 
@@ -20,7 +20,7 @@ _GRACE: Final = 5.0
 
 
 class _Lock:
-    """A lock that is forgotten when nobody holds or wants it."""
+    """A lock that is dropped when no thread holds or wants it."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -31,14 +31,14 @@ _locks_lock = threading.Lock()
 
 
 async def in_thread(work: Callable[[threading.Event], T]) -> T:
-    """Return what `work(stop)` returns, run in a thread of its own that does not keep the process alive.
+    """Run `work(stop)` in a daemon thread and return its result.
 
     When the caller is cancelled, `stop` is set, and the work has a few seconds to end before the cancellation goes on.
     """
     loop = asyncio.get_running_loop()
     stop = threading.Event()
     done: asyncio.Future[T] = loop.create_future()
-    # Nobody is waiting any more once the caller was cancelled: then an error of the work is of no interest.
+    # After the caller was cancelled, an error of the work has no receiver; retrieve it to avoid a warning.
     done.add_done_callback(lambda future: None if future.cancelled() else future.exception())
 
     def settle(settle_with: Callable[[Any], None], outcome: Any) -> None:
@@ -55,7 +55,7 @@ async def in_thread(work: Callable[[threading.Event], T]) -> T:
         try:
             loop.call_soon_threadsafe(settle, settle_with, outcome)
         except RuntimeError:
-            pass  # the loop is closed: nobody is waiting
+            pass  # the loop is closed
 
     context = contextvars.copy_context()
     threading.Thread(target=context.run, args=(run,), name="amplifier-files", daemon=True).start()
@@ -68,7 +68,7 @@ async def in_thread(work: Callable[[threading.Event], T]) -> T:
 
 
 @contextmanager
-def alone_with(paths: Iterable[Path]) -> Iterator[None]:
+def exclusive_access(paths: Iterable[Path]) -> Iterator[None]:
     """Keep other threads of this process from changing the same files between reading and writing them."""
     with ExitStack() as stack:
         for path in sorted(set(paths)):

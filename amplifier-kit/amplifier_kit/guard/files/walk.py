@@ -1,8 +1,8 @@
-"""Reach a place in the file system step by step, without ever following a link unseen.
+"""Walk a path folder by folder, so that no link is followed without a check.
 
 Every folder on the way is opened relative to the one before and must not be a link; links are read and their targets
-walked in the same way. So the path that comes out is the true one, and the folder that is held open stays the one that
-was judged, whatever is renamed or linked meanwhile. The links of `/proc` lead nowhere special: they are read as text.
+walked in the same way. So the result is the real path, and the open folder stays the one that was checked,
+whatever is renamed or linked meanwhile. The magic links of `/proc` are read as text.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, NamedTuple
 
-from amplifier_kit.guard.files.errors import FileError, shown, told
+from amplifier_kit.guard.files.errors import FileError, as_file_error, shown
 
 __all__ = ["Identity", "Place", "reach"]
 
@@ -26,7 +26,7 @@ _MOST_LINKS: Final = 40
 
 
 class Identity(NamedTuple):
-    """What tells one file from another, whatever it is called."""
+    """Identifies a file by device and inode, independent of its names."""
 
     device: int
     inode: int
@@ -34,7 +34,7 @@ class Identity(NamedTuple):
 
 @dataclass
 class Place:
-    """A name in a folder that is held open; what lies there, if anything, is no link that was followed.
+    """A name in an open folder; if something exists there, no unchecked link led to it.
 
     Close it, or use it in `with`.
     """
@@ -60,10 +60,10 @@ class Place:
         self.close()
 
     def __del__(self) -> None:
-        self.close()  # a walk whose caller was cancelled has nobody else to do it
+        self.close()  # for callers that were cancelled
 
     def close(self) -> None:
-        """Let go of the folder; calling it again does nothing."""
+        """Close the folder; idempotent."""
         if self._is_open:
             self._is_open = False
             os.close(self.folder)
@@ -74,7 +74,7 @@ class Place:
         return shown(self.path)
 
     def status(self) -> os.stat_result | None:
-        """Return what lies at the place, None when nothing does; a link is not followed."""
+        """Return the status of the place, None when it does not exist; links are not followed."""
         if self.missing:
             return None
         try:
@@ -85,14 +85,14 @@ class Place:
             raise _unreachable(self.path, error) from error
 
     def folder_path(self) -> Path | None:
-        """Return where the open folder lies now, by the kernel's word; None where the system cannot tell."""
+        """Return the current path of the open folder, None where the system does not provide it."""
         try:
             return Path(os.readlink(f"/proc/self/fd/{self.folder}"))
         except OSError:
             return None
 
     def current_path(self) -> Path | None:
-        """Return where the place lies now, if the system can tell: a folder may have been moved since."""
+        """Return the current path of the place, if known: a folder may have been moved."""
         folder = self.folder_path()
         if folder is None:
             return None
@@ -100,7 +100,7 @@ class Place:
 
     def enter(self, name: str) -> None:
         """Step into the first missing folder, which exists by now; a link in its place is refused."""
-        with told(f"{self.named} cannot be reached"):
+        with as_file_error(f"{self.named} cannot be reached"):
             inner = os.open(name, _FOLDER, dir_fd=self.folder)
         os.close(self.folder)
         self.folder, self.missing = inner, self.missing[1:]
@@ -113,7 +113,7 @@ def reach(path: str, *, follow: bool = True, confine: Path | None = None) -> Pla
     that does, for a path that no file can have, one that leads through a file, and links in a circle.
     """
     if not path.startswith("/") or "\0" in path:
-        raise FileError("invalid_path", f"{shown(path)!r} is no absolute path")
+        raise FileError("invalid_path", f"{shown(path)!r} is not an absolute path")
     try:
         path.encode(errors="surrogateescape")
     except UnicodeEncodeError:
@@ -128,7 +128,7 @@ def reach(path: str, *, follow: bool = True, confine: Path | None = None) -> Pla
 
 
 class _Walk:
-    """The folders that are open, and the names that are still to be walked."""
+    """The open folders, and the names left to walk."""
 
     def __init__(self, path: str, follow: bool, confine: Path | None) -> None:
         self._path = path
@@ -169,7 +169,7 @@ class _Walk:
             os.close(self._folders.pop())
 
     def _step(self, name: str) -> tuple[str, ...] | None:
-        """Go into a folder, or turn to where a link leads; return the rest of the way if there is no such folder."""
+        """Enter a folder or follow a link; return the remaining names when the folder does not exist."""
         try:
             self._folders.append(os.open(name, _FOLDER, dir_fd=self._folders[-1]))
             self._names.append(name)
@@ -187,7 +187,7 @@ class _Walk:
         return None
 
     def _target(self, name: str) -> str | None:
-        """Return where a link leads, None for what is no link or is not there."""
+        """Return the target of a link, None for anything else."""
         try:
             return os.readlink(name, dir_fd=self._folders[-1])
         except OSError as error:
@@ -228,7 +228,7 @@ def _identity(folder: int) -> Identity:
 
 def _unreachable(path: object, error: OSError) -> FileError:
     try:
-        with told(f"{shown(path)} cannot be reached"):
+        with as_file_error(f"{shown(path)} cannot be reached"):
             raise error
     except FileError as wrapped:
         return wrapped

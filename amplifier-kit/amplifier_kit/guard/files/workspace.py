@@ -94,12 +94,12 @@ class Workspace:
             return error.message
         return None
 
-    async def tellable(self, call: FileCall, error: FileError) -> FileError:
+    async def disclosable(self, call: FileCall, error: FileError) -> FileError:
         """Return the error as it may be shown: without the content of a file that must not be read."""
-        path = error.tells_of
+        path = error.disclosed_path
         if path is None or (reason := await self.unreadable(call, path)) is None:
             return error
-        what = error.otherwise or f"{shown(path)} does not fit this change, and nothing was written"
+        what = error.without_content or f"{shown(path)} does not fit this change, and nothing was written"
         return FileError("unreadable", f"{what}. What it holds is not shown: {reason}")
 
     def hiding(self, tool_name: str, place: Place) -> IsHidden | None:

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amplifier_kit.guard.files import Change, FileError, Roots, Snapshot, Stopped, apply_changes, check_writable, reach
-from amplifier_kit.guard.files import staging as staging_module
+from amplifier_kit.guard.files import staged_write as staging_module
 
 
 def _apply(stop: threading.Event, roots: Roots, contents: dict[Path, bytes | None]) -> None:
@@ -250,7 +250,7 @@ def test_what_cannot_be_put_back_is_named(
         _apply(stop, Roots(), {project / "a": b"3", project / "b": b"4"})
     assert caught.value.code == "partial"
     assert str(project / "a") in caught.value.message
-    assert str(project / "b") not in caught.value.message.rpartition("put back")[2]
+    assert str(project / "b") not in caught.value.message.rpartition("could not be restored")[2]
     assert _tree(project) == {"a": b"3", "b": b"2"}
 
 

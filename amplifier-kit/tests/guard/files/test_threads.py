@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from amplifier_kit.guard.files import alone_with, in_thread
+from amplifier_kit.guard.files import exclusive_access, in_thread
 
 
 async def test_results_and_errors_come_back() -> None:
@@ -65,7 +65,7 @@ def test_nobody_waits_in_a_circle(orders: list[list[str]]) -> None:
 
     def work(order: list[str]) -> None:
         for _ in range(20):
-            with alone_with(Path(name) for name in [*order, *order]):
+            with exclusive_access(Path(name) for name in [*order, *order]):
                 inside.append(1)
                 assert len(inside) == 1
                 inside.pop()
@@ -82,6 +82,6 @@ def test_locks_are_forgotten() -> None:
     """Nothing is kept of files that nobody works on."""
     from amplifier_kit.guard.files import threads
 
-    with alone_with([Path("only/here")]):
+    with exclusive_access([Path("only/here")]):
         assert Path("only/here") in threads._locks
     assert Path("only/here") not in threads._locks

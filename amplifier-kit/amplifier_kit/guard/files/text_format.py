@@ -1,4 +1,4 @@
-"""Tell text from other bytes, and know how it is written down, so that it can be written down in the same way."""
+"""Detect text, its encoding and its line ends, so that an edited file keeps them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Newline = Literal["\n", "\r\n", "\r"]
 
 @dataclass(frozen=True)
 class TextFormat:
-    """How a text is written down."""
+    """Encoding, byte order mark and line ends of a text file."""
 
     encoding: str = "utf-8"
     #: The mark that the file begins with, if any.
@@ -38,7 +38,7 @@ class TextFormat:
     #: What ends its lines, or most of them.
     newline: Newline = "\n"
     is_mixed: bool = False
-    #: False for bytes that are no UTF-8 although they look like text: an older 8-bit encoding, nobody knows which.
+    #: False for text in an unknown 8-bit encoding: not valid UTF-8.
     is_known: bool = True
 
     @property
@@ -48,14 +48,14 @@ class TextFormat:
 
 
 class Text(NamedTuple):
-    """Text with its line ends as they are, and how it was written down."""
+    """Text with its original line ends, and its format."""
 
     text: str
     format: TextFormat
 
 
 def sniff(sample: bytes) -> tuple[str, bytes]:
-    """Return the encoding and the mark that bytes begin with; UTF-8 and nothing when there is no mark."""
+    """Return the encoding and the mark that bytes begin with; UTF-8 and an empty mark by default."""
     for mark, encoding in _MARKS:
         if sample.startswith(mark):
             return encoding, mark
@@ -63,7 +63,7 @@ def sniff(sample: bytes) -> tuple[str, bytes]:
 
 
 def is_binary(sample: bytes) -> bool:
-    """Tell whether the bytes that a file begins with are no text: they hold zeros or many control characters."""
+    """Tell whether the first bytes of a file are binary: they have zeros or many control characters."""
     sample = sample[:SAMPLE]
     encoding, mark = sniff(sample)
     if encoding != "utf-8":
@@ -81,7 +81,7 @@ def is_binary(sample: bytes) -> bool:
 def decode(data: bytes, name: str) -> Text:
     """Return the text of a whole file, from which `encode` makes the very same bytes.
 
-    Bytes that are no UTF-8 are carried along as lone surrogates. Raises FileError for what is no text.
+    Invalid UTF-8 is kept as lone surrogates. Raises FileError for binary data.
     """
     encoding, mark = sniff(data)
     body = data[len(mark) :]
@@ -101,7 +101,7 @@ def decode(data: bytes, name: str) -> Text:
 
 
 def encode(text: str, form: TextFormat, name: str) -> bytes:
-    """Return the bytes of a text written down in that way; raises FileError when that is impossible."""
+    """Return a text as bytes in that format; raises FileError when a character does not fit the encoding."""
     try:
         return form.mark + text.encode(form.encoding, "strict" if form.is_known else "surrogateescape")
     except UnicodeEncodeError as error:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from amplifier_kit.guard.files.configured import ConfiguredFile, RefusedFileError, configured_folder
+from amplifier_kit.guard.files.configured_file import ConfiguredFile, RefusedFileError, configured_folder
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Open regular files and nothing else, and read no more of them than was asked for."""
+"""Open regular files only, and read at most as many bytes as requested."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 import stat
 from typing import BinaryIO, Final, NamedTuple
 
-from amplifier_kit.guard.files.errors import FileError, told
+from amplifier_kit.guard.files.errors import FileError, as_file_error
 from amplifier_kit.guard.files.roots import Roots
 from amplifier_kit.guard.files.walk import Place
 
@@ -14,12 +14,12 @@ __all__ = ["LARGEST_TEXT", "Content", "Snapshot", "open_file", "read_content"]
 
 #: Larger files are not taken into memory as a whole.
 LARGEST_TEXT: Final = 50 * 1024 * 1024
-# A pipe that takes the file's place at this moment must not be waited for, and a link not followed.
+# Do not block on a pipe, or follow a link, that has just replaced the file.
 _READ: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_NOCTTY | os.O_CLOEXEC
 
 
 class Snapshot(NamedTuple):
-    """What lay at a place at one moment, so that a later change by somebody else is noticed."""
+    """The state of a place at one moment, to detect later changes by other processes."""
 
     status: os.stat_result | None
 
@@ -29,21 +29,21 @@ class Snapshot(NamedTuple):
 
 
 class Content(NamedTuple):
-    """The bytes of a file, and what it was when they were read."""
+    """The bytes of a file, and its state when they were read."""
 
     data: bytes
     snapshot: Snapshot
 
 
 def open_file(place: Place, roots: Roots) -> BinaryIO:
-    """Open a regular file that the roots allow to be read; whatever else lies there is refused without waiting.
+    """Open a regular file that the roots allow to read; other kinds of files are refused without blocking.
 
     Where reading is confined to some folders, a file that has a second name (hard link) is refused: that name may lie
     outside of them.
     """
     named = place.status()
     _refuse_other_kinds(place, named)
-    with told(f"{place.named} cannot be read"):
+    with as_file_error(f"{place.named} cannot be read"):
         file = open(os.open(place.name, _READ, dir_fd=place.folder), "rb")  # noqa: SIM115 - given to the caller
     try:
         found = os.fstat(file.fileno())
@@ -59,7 +59,7 @@ def open_file(place: Place, roots: Roots) -> BinaryIO:
 
 def read_content(place: Place, roots: Roots, largest: int = LARGEST_TEXT) -> Content:
     """Return the whole content of a regular file; raises FileError for one of more than `largest` bytes."""
-    with open_file(place, roots) as file, told(f"{place.named} cannot be read"):
+    with open_file(place, roots) as file, as_file_error(f"{place.named} cannot be read"):
         snapshot = Snapshot(os.fstat(file.fileno()))
         data = file.read(largest + 1)
     if len(data) > largest:
@@ -81,7 +81,7 @@ def _refuse_other_kinds(place: Place, status: os.stat_result | None) -> None:
 
 
 def _refuse_other_names(place: Place, named: os.stat_result | None, opened: os.stat_result) -> None:
-    # The name may be gone by now, and a second name with it: what counts is how many there were while it was there.
+    # The names may have been removed since: count the links that existed while the name did.
     if named is None or (named.st_dev, named.st_ino) != (opened.st_dev, opened.st_ino):
         raise FileError("changed_meanwhile", f"{place.named} was replaced just now; read it again")
     if max(named.st_nlink, opened.st_nlink) > 1:

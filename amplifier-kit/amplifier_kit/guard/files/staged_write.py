@@ -1,6 +1,6 @@
-"""Write new content completely before anything changes, then put it in its place at once.
+"""Write new content to disk completely, then move it into place atomically.
 
-Where the system can, the content has no name until then: a process that is killed leaves nothing behind.
+Where the system supports it, the content has no name until then, so a killed process leaves nothing behind.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ __all__ = ["Staged", "Stopped", "hidden_name"]
 
 _CHUNK: Final = 1 << 20
 _NAMELESS: Final[int] = getattr(os, "O_TMPFILE", 0)
-#: What a file system answers that has no nameless files.
+#: Errors of file systems without O_TMPFILE.
 _UNSUPPORTED: Final = (errno.EOPNOTSUPP, errno.EISDIR, errno.ENOENT, errno.EINVAL)
-#: Capabilities of a program end when it is changed, as with every write.
+#: A write drops the capabilities of a program, so they are not copied.
 _DROPPED: Final = ("security.capability",)
 
 
 class Stopped(Exception):
-    """Whoever asked for the work wants it no more; nothing was changed."""
+    """The caller cancelled the work; nothing was changed."""
 
 
 class Staged:
-    """New content of a place: on the disk, but nowhere in it yet. Discard it in any case."""
+    """New content, on disk but not in place yet. Always call `discard` at the end."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class Staged:
             raise
 
     def put(self, folder: int, name: str, *, is_new: bool) -> None:
-        """Give the content its name, at once; with `is_new`, never over something that is there. Raises OSError."""
+        """Move the content into place atomically; with `is_new`, never over an existing file. Raises OSError."""
         if is_new:
             self._link(folder, name)
             return
@@ -74,12 +74,12 @@ class Staged:
             raise
 
     def discard(self) -> None:
-        """Let go of what has no name yet."""
+        """Remove content that was not put in place."""
         if self._name is not None:
             try:
                 os.unlink(self._name, dir_fd=self._folder)
             except FileNotFoundError:
-                pass  # it has found its place
+                pass  # it was moved into place
             self._name = None
         for descriptor in (self._file, self._folder):
             if descriptor >= 0:
@@ -107,7 +107,7 @@ class Staged:
             view = view[os.write(self._file, view[:_CHUNK]) :]
 
     def _resemble(self, place: Place, like: os.stat_result) -> None:
-        """Take over what can be; owner and attributes only where that is allowed to this process."""
+        """Copy mode, owner and attributes, the latter two only where this process may."""
         for owner, group in ((like.st_uid, -1), (-1, like.st_gid)):
             try:
                 os.fchown(self._file, owner, group)
@@ -119,7 +119,7 @@ class Staged:
         try:
             old = os.open(place.name, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=place.folder)
         except OSError:
-            return  # it cannot be read, or is gone: its attributes stay unknown
+            return  # unreadable or gone: its attributes are unknown
         try:
             for name in os.listxattr(old):
                 if name not in _DROPPED:
@@ -146,7 +146,7 @@ class Staged:
 
 
 def hidden_name() -> str:
-    """Return a name that no file has, for the moment between two names."""
+    """Return an unused temporary file name."""
     return f".amplifier-{os.urandom(8).hex()}.tmp"
 
 

@@ -1,9 +1,9 @@
-"""Open what the config of a module names: a transcript, a memory file, a recording, a folder to look at.
+"""Open files and folders that a module's config names: a transcript, a memory file, a recording, a search folder.
 
-A bundle names such a path once, and commands of the session work in the project long after: what lies at the path when
-it is opened need not be what whoever wrote the bundle meant. So a link in the project that leads out of it is not
-followed, a pipe or device is refused without waiting for it, and nothing is written through a link. Paths that lead out
-of the project by their own words are whoever's that named them: an untrusted project may not name any.
+The session's commands can change the project after the bundle was written, so the path may lead elsewhere by the time
+it is opened. A link in the project that points out of it is not followed, a pipe or device is refused without
+blocking, and nothing is written through a link. A path that is outside of the project as written is the author's
+choice: untrusted projects may not name one.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from pathlib import Path
 from typing import Any, Final
 
 from amplifier_kit.guard.files.errors import FileError
-from amplifier_kit.guard.files.reading import LARGEST_TEXT, open_file
+from amplifier_kit.guard.files.read import LARGEST_TEXT, open_file
 from amplifier_kit.guard.files.roots import Roots
 from amplifier_kit.guard.files.walk import Place, reach
 from amplifier_kit.guard.private_files import open_private, replace_file
 
 __all__ = ["ConfiguredFile", "Denied", "RefusedFileError", "configured_folder", "denied_to_model", "project_of"]
 
-#: `(path, root) -> reason`: why the model must not be given a file, None when it may; no rule has to allow what lies
-#: below `root`.
+#: `(path, root) -> reason`: why the model must not see a file, None when it may. Files below `root` need no rule that
+#: allows them.
 Denied = Callable[[str, str], str | None]
 
 _ANYWHERE: Final = Roots()
@@ -39,7 +39,7 @@ _ERRNOS: Final = {
 
 
 class RefusedFileError(OSError):
-    """A file that a config names is not opened; the text says why."""
+    """A file that a config names was not opened; the message says why."""
 
 
 def project_of(coordinator: Any) -> Path:
@@ -49,13 +49,13 @@ def project_of(coordinator: Any) -> Path:
 
 
 def denied_to_model(coordinator: Any) -> Denied | None:
-    """Return what says which files the model must not be given (capability `prompt.denied`), None without rules."""
+    """Return the check for files that the model must not see (capability `prompt.denied`), None without rules."""
     found: Denied | None = coordinator.get_capability("prompt.denied")
     return found
 
 
 def configured_folder(path: str | Path, project: Path | None) -> Path:
-    """Return where a folder of a config lies, links followed; raises OSError for one that may not be used."""
+    """Return the real path of a folder that a config names; raises OSError when it may not be used."""
     with _reached(Path(path), project, follow=True) as place:
         return place.path
 
@@ -66,18 +66,18 @@ class ConfiguredFile:
     def __init__(self, path: Path, project: Path | None = None, denied: Denied | None = None) -> None:
         """Open `path` by the rules of this module for `project`; without one, the path is not from a config.
 
-        With `denied`, the file is read for the model: what the rules keep from it is not read.
+        With `denied`, the content is for the model: files that the rules keep from it are refused.
         """
         self.path: Final = path
         self._project = project
         self._denied = denied
 
     def exists(self) -> bool:
-        """Tell whether something lies there, be it a link."""
+        """Tell whether the path exists, even as a dangling link."""
         return os.path.lexists(self.path)
 
     def read(self, largest: int | None = LARGEST_TEXT) -> bytes:
-        """Return the content of a regular file of at most `largest` bytes, None for any number."""
+        """Return the content of a regular file of at most `largest` bytes; None means no limit."""
         with _reached(self.path, self._project, follow=True) as place:
             self._check(place)
             with open_file(place, _ANYWHERE) as file:
@@ -87,7 +87,7 @@ class ConfiguredFile:
         return data
 
     def open_to_append(self) -> int:
-        """Return a descriptor to append to and read from, of a file for its owner alone; missing folders are made."""
+        """Open for appending and reading, creating a file of mode 0600 and missing folders; return the descriptor."""
         with _reached(self.path, self._project, follow=False) as place:
             _make_folders(place)
             self._check_kind(place, place.status())
@@ -100,18 +100,18 @@ class ConfiguredFile:
             return descriptor
 
     def replace(self, content: bytes) -> None:
-        """Put `content`, masked, in place of the file, or of a link: a reader finds the old one or the new one."""
+        """Atomically replace the file, or a link, with `content`, masked."""
         with _reached(self.path, self._project, follow=False) as place:
             _make_folders(place)
             replace_file(Path(place.name), content, folder=place.folder)
 
     def set_aside(self, ending: str) -> None:
-        """Give the file, or link, the same name with an ending, in place of what has that name."""
+        """Rename the file, or link, by appending `ending`; replaces an existing file of that name."""
         with _reached(self.path, self._project, follow=False) as place:
             os.replace(place.name, place.name + ending, src_dir_fd=place.folder, dst_dir_fd=place.folder)
 
     def _check(self, place: Place) -> None:
-        """Raise RefusedFileError when the rules keep a file from the model, by its name or by where it lies."""
+        """Raise RefusedFileError when the rules keep the file from the model, by its given or its real path."""
         if self._denied is None:
             return
         for name in dict.fromkeys((os.path.normpath(self.path), str(place.path))):
@@ -119,7 +119,7 @@ class ConfiguredFile:
                 raise RefusedFileError(f"{place.named} is not given to the model: {why}")
 
     def _check_kind(self, place: Place, found: os.stat_result | None) -> None:
-        """Raise RefusedFileError for what must not be appended to."""
+        """Raise RefusedFileError for anything but a regular file."""
         if found is None:
             return
         if stat.S_ISLNK(found.st_mode):
@@ -127,7 +127,7 @@ class ConfiguredFile:
         if stat.S_ISDIR(found.st_mode):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), place.named)
         if not stat.S_ISREG(found.st_mode):
-            raise RefusedFileError(f"{place.named} is no regular file")
+            raise RefusedFileError(f"{place.named} is not a regular file")
         project = _true_path(self._project)
         if found.st_nlink > 1 and project is not None and place.path.is_relative_to(project):
             raise RefusedFileError(
@@ -137,7 +137,7 @@ class ConfiguredFile:
 
 @contextmanager
 def _reached(path: Path, project: Path | None, *, follow: bool) -> Iterator[Place]:
-    """Hold open what a path leads to; what goes wrong is an OSError."""
+    """Hold open the place that a path leads to; failures are OSErrors."""
     try:
         with reach(str(path.absolute()), follow=follow, confine=_true_path(project)) as place:
             yield place
@@ -156,5 +156,5 @@ def _make_folders(place: Place) -> None:
         try:
             os.mkdir(name, 0o700, dir_fd=place.folder)
         except FileExistsError:
-            pass  # somebody has just made it; entering a link is refused
+            pass  # created by another process; entering a link is refused
         place.enter(name)
