@@ -34,7 +34,7 @@ def command_environment(
     process knows, and addresses with a password in them. `pass_env` names those to give nevertheless; `*` at the end
     stands for any ending.
     """
-    from amplifier_kit.guard.redaction.process_redactor import known_keys, known_secrets
+    from amplifier_kit.guard.redaction.shared_redactor import known_keys, known_secrets
 
     source = os.environ if environment is None else environment
     exact = {name for name in pass_env if not name.endswith("*")}

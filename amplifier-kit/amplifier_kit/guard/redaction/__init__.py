@@ -11,14 +11,14 @@ from amplifier_kit.guard.redaction.known_values import (
     live_values_from_plan,
 )
 from amplifier_kit.guard.redaction.prefilter import MASK, PII_MASK
-from amplifier_kit.guard.redaction.process_redactor import (
+from amplifier_kit.guard.redaction.redactor import DEFAULT_RULES, Redactor, Scrubbed
+from amplifier_kit.guard.redaction.shared_redactor import (
     known_keys,
     known_secrets,
     process_redactor,
     remember_keys,
     remember_secrets,
 )
-from amplifier_kit.guard.redaction.redactor import DEFAULT_RULES, Redactor, Scrubbed
 from amplifier_kit.guard.redaction.stream import RedactingStream
 
 __all__ = [
