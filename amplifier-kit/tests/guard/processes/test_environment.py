@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from amplifier_kit.guard.processes import command_environment, is_secret_variable
-from amplifier_kit.guard.redaction import remember_keys, remember_secrets
+from amplifier_kit.guard.redaction import remember_keys, remember_secrets, shared_redactor
 
 
 @pytest.mark.parametrize(
