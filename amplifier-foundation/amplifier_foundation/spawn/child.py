@@ -19,7 +19,7 @@ from amplifier_foundation.spawn.errors import ChildBusyError, ChildError, ChildF
 from amplifier_foundation.spawn.origin import OnChildEvent, Origin
 from amplifier_foundation.spawn.stored import Result, keep_result
 from amplifier_kit.awaitable import maybe_await
-from amplifier_kit.engine.loop.waiting import Expired, bounded, run_to_end
+from amplifier_kit.engine.bounded import Expired, bounded, run_to_end
 from amplifier_kit.log import SessionLogBusy
 
 if TYPE_CHECKING:

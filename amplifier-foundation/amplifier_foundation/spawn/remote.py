@@ -23,7 +23,7 @@ from amplifier_foundation.spawn.left_log import end_left_log
 from amplifier_foundation.spawn.origin import ChildFacts, Origin
 from amplifier_foundation.spawn.stored import Result
 from amplifier_kit.awaitable import await_soon, maybe_await
-from amplifier_kit.engine.loop.waiting import drop, run_to_end
+from amplifier_kit.engine.bounded import drop, run_to_end
 from amplifier_kit.guard.processes import Order, Output, Running, StartError, start
 from amplifier_kit.guard.processes.socket_folder import make_socket_folder
 

@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from amplifier_core.message_models import ChatRequest, Message
 from amplifier_kit.awaitable import maybe_await, plain_result
+from amplifier_kit.engine.bounded import Expired, Stopped, bounded
 from amplifier_kit.engine.loop.request import choose_provider
-from amplifier_kit.engine.loop.waiting import Expired, Stopped, bounded
 from amplifier_module_hook_shell._answer import Answer, AnswerError, read_json
 from amplifier_module_hook_shell._entry import Hook
 from amplifier_module_hook_shell._outcome import Outcome

@@ -10,8 +10,8 @@ from itertools import pairwise
 from typing import Any, ClassVar, Final, NamedTuple, Protocol
 
 from amplifier_core.events import PLAN_END, PLAN_START
+from amplifier_kit.engine.bounded import Stopped, bounded, run_to_end
 from amplifier_kit.engine.loop import UNLIMITED, Choice, Host, Outcome
-from amplifier_kit.engine.loop.waiting import Stopped, bounded, run_to_end
 from amplifier_module_loop_streaming.config import StreamingConfig
 from amplifier_module_loop_streaming.judge import Judge, Judgement, render_transcript
 from amplifier_module_loop_streaming.turn import GOAL_PROGRESS

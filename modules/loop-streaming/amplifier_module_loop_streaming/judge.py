@@ -12,9 +12,9 @@ from typing import Any, Final, NamedTuple
 from amplifier_core.events import PROVIDER_RESOLVE
 from amplifier_core.message_models import ChatRequest, Message
 from amplifier_kit.awaitable import maybe_await
+from amplifier_kit.engine.bounded import bounded
 from amplifier_kit.engine.loop import Choice, Host
 from amplifier_kit.engine.loop.reply import read_reply
-from amplifier_kit.engine.loop.waiting import bounded
 from amplifier_module_loop_streaming.config import Preference, StreamingConfig
 
 __all__ = ["Judge", "Judgement", "render_transcript"]

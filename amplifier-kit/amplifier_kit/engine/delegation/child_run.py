@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from amplifier_kit.awaitable import maybe_await
+from amplifier_kit.engine.bounded import Contained, bounded, drop, run_to_end
 from amplifier_kit.engine.delegation.order import Order
 from amplifier_kit.engine.delegation.outcome import Outcome
 from amplifier_kit.engine.delegation.settings import DelegationSettings
-from amplifier_kit.engine.loop.waiting import Contained, bounded, drop, run_to_end
 
 __all__ = ["HEARTBEAT", "ChildEvents", "ChildRun"]
 

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Self
 
+from amplifier_kit.engine.bounded import Expired, ForeignCancelled
 from amplifier_kit.engine.delegation.order import Order
 from amplifier_kit.engine.delegation.problem import Problem, told
-from amplifier_kit.engine.loop.waiting import Expired, ForeignCancelled
 
 __all__ = ["Outcome"]
 

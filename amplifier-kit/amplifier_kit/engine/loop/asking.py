@@ -23,12 +23,12 @@ from amplifier_core.events import (
 from amplifier_core.llm_errors import ContextLengthError, LLMError
 from amplifier_core.message_models import ChatRequest, ResponseFormatJson, ResponseFormatJsonSchema
 from amplifier_kit.awaitable import maybe_await
+from amplifier_kit.engine.bounded import Crashed, Stopped, bounded, run_to_end
 from amplifier_kit.engine.loop.config import LoopConfig
 from amplifier_kit.engine.loop.host import Host
 from amplifier_kit.engine.loop.injection import with_injections
 from amplifier_kit.engine.loop.reply import Reply, block_dict, checked_usage, read_reply
 from amplifier_kit.engine.loop.request import Choice, build_messages, build_tools, view_of
-from amplifier_kit.engine.loop.waiting import Crashed, Stopped, bounded, run_to_end
 from amplifier_kit.engine.loop.watch import Watch
 from amplifier_kit.engine.pairing import Repair, repair_pairing, tool_call_ids
 from amplifier_kit.engine.tokens import estimate_all

@@ -19,11 +19,11 @@ from typing import Any, Final, NamedTuple
 from amplifier_core.events import TOOL_ERROR, TOOL_POST, TOOL_PRE
 from amplifier_core.models import HookResult, ToolResult
 from amplifier_kit.awaitable import maybe_await
+from amplifier_kit.engine.bounded import GRACE, Contained, Expired, Stopped, bounded, drop, run_to_end
 from amplifier_kit.engine.loop.config import LoopConfig
 from amplifier_kit.engine.loop.edits import MOST_EDITS, EditError, edited_input, with_note
 from amplifier_kit.engine.loop.host import Host
 from amplifier_kit.engine.loop.reply import Call
-from amplifier_kit.engine.loop.waiting import GRACE, Contained, Expired, Stopped, bounded, drop, run_to_end
 from amplifier_kit.engine.loop.watch import Watch
 from amplifier_kit.engine.pairing import tool_result
 from amplifier_kit.engine.tool_dispatch import dispatched
@@ -260,7 +260,7 @@ class CallRunner:
         verdict = await self._heard(TOOL_PRE, passage.payload, passage)
         if verdict.action == "deny":
             raise denied_by_hook(verdict)
-        is_changed, tool_input = await self.host.changed(passage.payload, verdict, "tool_input")
+        is_changed, tool_input = self.host.changed(passage.payload, verdict, "tool_input")
         if is_changed and not isinstance(tool_input, dict):
             reason = f"a hook changed the input to {type(tool_input).__name__}, which no tool takes"
             raise denied_by_hook(HookResult(action="deny", reason=reason))
@@ -270,7 +270,7 @@ class CallRunner:
     async def _permitted(self, target: Target, payload: dict[str, Any]) -> None:
         action = action_of(target.tool, target.name, payload["tool_input"])
         details = question_of(target.tool, payload)
-        if not await self.host.is_seen_as_it_is(details["tool_input"]):
+        if not self.host.is_seen_as_it_is(details["tool_input"]):
             # A rule about `secret` must not be passed by a name that only a file system takes for it.
             raise Refused(f"Denied: {_UNJUDGED}", "denied", _UNJUDGED)
         permission = await self.host.authorize(action, details)
@@ -315,7 +315,7 @@ class CallRunner:
         verdict = await self._heard(TOOL_POST, sent, passage)
         if verdict.action == "deny":
             return f"Result withheld by hook: {verdict.reason or _NO_REASON}"
-        is_changed, shown = await self.host.changed(sent, verdict, "result")
+        is_changed, shown = self.host.changed(sent, verdict, "result")
         if is_changed:
             return json.dumps(shown, default=str) if isinstance(shown, dict | list) else str(shown)
         return _content_of(result)

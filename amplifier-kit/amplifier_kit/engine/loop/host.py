@@ -11,19 +11,17 @@ import logging
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Final, NamedTuple
 
-from amplifier_core.hooks import HookRegistry
+from amplifier_core.data import clean
 from amplifier_core.models import HookResult
 from amplifier_kit.awaitable import maybe_await
+from amplifier_kit.engine.bounded import run_to_end
 from amplifier_kit.engine.loop.injection import Injections, ephemeral_items
-from amplifier_kit.engine.loop.waiting import run_to_end
 
 __all__ = ["Host", "Permission"]
 
 logger = logging.getLogger(__name__)
 
 _SOURCE: Final = "orchestrator"
-#: A registry that nobody listens to gives data back as any handler would see it: what to compare a verdict with.
-_UNHEARD: Final = HookRegistry()
 
 
 class Permission(NamedTuple):
@@ -86,21 +84,19 @@ class Host:
         return result
 
     @staticmethod
-    async def changed(sent: dict[str, Any], verdict: HookResult, key: str) -> tuple[bool, Any]:
+    def changed(sent: dict[str, Any], verdict: HookResult, key: str) -> tuple[bool, Any]:
         """Tell whether hooks changed `sent[key]`, by value, and return what it is now."""
         data = verdict.data
         if not isinstance(data, dict) or key not in data:
             return False, sent.get(key)
-        unheard = (await _UNHEARD.emit("unheard", {key: sent.get(key)})).data or {}
-        if data[key] == sent.get(key) or data[key] == unheard.get(key):
+        if data[key] == sent.get(key) or data[key] == clean(sent.get(key)):
             return False, sent.get(key)
         return True, data[key]
 
     @staticmethod
-    async def is_seen_as_it_is(value: Any) -> bool:
-        """Tell whether hooks and policies see a value as it is: what JSON has no word for, they see in another form."""
-        seen = (await _UNHEARD.emit("unheard", {"value": value})).data or {}
-        return bool(seen.get("value") == value)
+    def is_seen_as_it_is(value: Any) -> bool:
+        """Return whether hooks and policies see `value` unchanged; they see its JSON-clean copy."""
+        return bool(clean(value) == value)
 
     # -- session --
 

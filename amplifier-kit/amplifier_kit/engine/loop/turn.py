@@ -22,6 +22,7 @@ from amplifier_core.events import (
     PROVIDER_RESOLVE,
 )
 from amplifier_core.models import HookResult
+from amplifier_kit.engine.bounded import Stopped, bounded, run_to_end
 from amplifier_kit.engine.loop.asking import Asker, LoopMemory, RequestDenied
 from amplifier_kit.engine.loop.calls import CallRunner, Finished
 from amplifier_kit.engine.loop.config import LoopConfig
@@ -29,7 +30,6 @@ from amplifier_kit.engine.loop.guard import Circle, LoopGuard, Step
 from amplifier_kit.engine.loop.host import Host
 from amplifier_kit.engine.loop.reply import Call, Reply
 from amplifier_kit.engine.loop.request import Choice, choose_provider
-from amplifier_kit.engine.loop.waiting import Stopped, bounded, run_to_end
 from amplifier_kit.engine.loop.watch import Watch
 from amplifier_kit.engine.pairing import tool_result
 
@@ -143,7 +143,7 @@ class Turn:
         verdict = await self.host.ask(PROMPT_SUBMIT, sent)
         if verdict.action == "deny":
             return _denied(verdict.reason)
-        is_changed, submitted = await self.host.changed(sent, verdict, "prompt")
+        is_changed, submitted = self.host.changed(sent, verdict, "prompt")
         await self.host.store({"role": "user", "content": str(submitted) if is_changed else prompt})
         choice = self.choose()
         if not choice.is_wanted:

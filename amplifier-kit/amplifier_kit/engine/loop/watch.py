@@ -8,8 +8,8 @@ from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
+from amplifier_kit.engine.bounded import Contained, bounded, drop
 from amplifier_kit.engine.loop.host import Host
-from amplifier_kit.engine.loop.waiting import Contained, bounded, drop
 
 __all__ = ["Watch"]
 

@@ -10,8 +10,8 @@ import pytest
 from amplifier_core.message_models import ChatResponse
 from amplifier_core.models import HookResult, ToolResult
 from amplifier_core.testing import EventRecorder, wait_for
-from amplifier_kit.engine.loop import waiting
-from amplifier_kit.engine.loop.waiting import bounded, drop
+from amplifier_kit.engine import bounded as bounded_work
+from amplifier_kit.engine.bounded import bounded, drop
 from amplifier_testing.loop.fakes import LoopRig, PlainTool, call, say
 
 
@@ -220,7 +220,7 @@ async def test_a_tool_that_ignores_its_cancellation_does_not_hold_the_turn(
     assert await run(rig, {"tool_timeout": 0.01}) == "done"
     assert "timeout" in rig.results()[0]
     end.set()
-    assert await wait_for(lambda: not waiting._left_behind, timeout=60)
+    assert await wait_for(lambda: not bounded_work._left_behind, timeout=60)
 
 
 async def test_waiting_for_a_person_is_not_the_tools_time(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from amplifier_core.testing import wait_for
-from amplifier_kit.engine.loop import waiting
-from amplifier_kit.engine.loop.waiting import (
+from amplifier_kit.engine import bounded as bounded_work
+from amplifier_kit.engine.bounded import (
     Contained,
     Crashed,
     Expired,
@@ -43,13 +43,13 @@ async def stubborn(until: asyncio.Event) -> None:
 def short_grace(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let nobody wait long for code that does not listen."""
     monkeypatch.setattr(drop, "__kwdefaults__", {"grace": 0.01})
-    monkeypatch.setattr(waiting, "_LAST_CHANCE", 0.01)
+    monkeypatch.setattr(bounded_work, "_LAST_CHANCE", 0.01)
 
 
 @pytest.fixture
 def long_last_chance(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let work that must be finished have all the time that a busy machine needs for it."""
-    monkeypatch.setattr(waiting, "_LAST_CHANCE", 60)
+    monkeypatch.setattr(bounded_work, "_LAST_CHANCE", 60)
 
 
 async def test_a_result_comes_through() -> None:
@@ -147,7 +147,7 @@ async def test_work_that_ignores_its_cancellation_is_left_behind(caplog: pytest.
         await bounded(stubborn(end), timeout=0.01)
     end.set()
     assert caplog.messages == ["Work that was stopped does not end and is left behind: stubborn"]
-    assert await wait_for(lambda: not waiting._left_behind, timeout=60)
+    assert await wait_for(lambda: not bounded_work._left_behind, timeout=60)
 
 
 async def test_cancelling_the_caller_cancels_the_work() -> None:

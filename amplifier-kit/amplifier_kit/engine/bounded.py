@@ -1,7 +1,9 @@
-"""Wait for code of others without being held by it, and finish what must be finished.
+"""Run work in its own task and bound how long it is waited for.
 
-A deadline, a request to stop and the cancellation of the outer task all end a wait in bounded time, even when the code
-waited for ignores its own cancellation: it is then left behind. Code that blocks without awaiting holds everything up.
+A deadline, a request to stop and the cancellation of the caller all end a wait in bounded time, even when the work
+ignores its own cancellation: its task is then left behind, so that it can still clean up. The kernel's
+`amplifier_core.bounded_call` is for short callbacks, which run in the caller's task and are closed when they are late.
+Code that blocks without awaiting holds everything up.
 """
 
 from __future__ import annotations
