@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amplifier_core.models import HookResult, ToolResult
+from amplifier_kit.engine import bounded as bounded_work
 from amplifier_kit.engine.loop import LoopConfig, LoopMemory, Turn
 from amplifier_kit.engine.loop.edits import EDITED_INPUT, MOST_EDITS
 from amplifier_testing.loop.fakes import LoopRig, PlainTool, call, say
