@@ -12,9 +12,9 @@ from amplifier_foundation.permissions.known_tools import KNOWN_TOOLS
 from amplifier_foundation.permissions.places import policy_files
 from amplifier_kit.guard.control_files import IN_HOME, Use, git_folders_of, git_patterns, project_rows
 from amplifier_kit.guard.policy import Facts, Rule
-from amplifier_kit.guard.policy.git_words import git_command
 from amplifier_kit.guard.policy.glob import escaped
-from amplifier_kit.guard.policy.segment import HOLE
+from amplifier_kit.guard.policy.repositories import git_command
+from amplifier_kit.guard.policy.segments import HOLE
 
 _WRITE: Final = "filesystem.write"
 _READ: Final = "filesystem.read"
@@ -172,13 +172,13 @@ def _unquoted(uri: str) -> str:
 
 
 def _place(text: str, base: Path, written: dict[Path, None], spelled: set[Path]) -> None:
-    from amplifier_kit.guard.policy.places import PlaceError
-    from amplifier_kit.guard.policy.places import resolved as resolve
-    from amplifier_kit.guard.policy.places import spelled as spell
+    from amplifier_kit.guard.policy.paths import PathError
+    from amplifier_kit.guard.policy.paths import resolved as resolve
+    from amplifier_kit.guard.policy.paths import spelled as spell
 
     try:
         path, as_written = resolve(text, base), spell(text, base)
-    except (PlaceError, ValueError, OSError):
+    except (PathError, ValueError, OSError):
         return  # no path, or one that is refused as it is
     written[path] = None
     spelled.add(as_written)

@@ -182,12 +182,12 @@ class Permissions:
 
     def hidden(self, tool: str) -> Callable[[str], bool] | None:
         """Return what tells which places a tool that looks at many must leave out; None when there are none."""
-        from amplifier_kit.guard.policy.hidden import hidden_places
+        from amplifier_kit.guard.policy.paths import hidden_paths
 
         # Those that ship hide nothing: what they ask about is asked when a tool looks at the place itself.
         written = [source for source in self.sources if source.scope != "default"]
         rules = [rule for source in written for rule in (*source.rules, *source.floors)]
-        return hidden_places([*rules, *self._remembered], self.project, tool)
+        return hidden_paths([*rules, *self._remembered], self.project, tool)
 
     def allowing(self, rules: Iterable[Rule]) -> Permissions:
         """Return these permissions with some more rules, to see what they would change."""

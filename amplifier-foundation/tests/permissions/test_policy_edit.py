@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from amplifier_foundation.documents import parse_document
 from amplifier_foundation.permissions.policy_edit import PolicyFileError, append_rules, remove_rule, rule_entry
 from amplifier_kit.guard.policy import Rule, parse_rules
-from amplifier_kit.guard.policy.slips import slip_in
+from amplifier_kit.guard.policy.rule_parser import find_mistake
 
 _ENTRY = {"action": "process.exec", "command": "make test", "verdict": "allow"}
 _FILE = """\
@@ -172,7 +172,7 @@ def test_every_rule_survives_the_way_through_a_file(
 ) -> None:
     """A rule that is written and read says what it said."""
     rule = Rule("allow", action="process.exec", command=command, reason=reason)
-    assume(slip_in(rule) is None)  # what can match nothing is not read as a rule
+    assume(find_mistake(rule) is None)  # what can match nothing is not read as a rule
     path = tmp_path_factory.mktemp("p") / "policy.yaml"
     path.write_text(_FILE, encoding="utf-8")
     append_rules(path, [rule_entry(rule)])

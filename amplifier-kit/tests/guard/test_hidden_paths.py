@@ -11,7 +11,7 @@ import pytest
 from amplifier_core.testing import MockCoordinator
 from amplifier_kit.guard.hidden_paths import CAPABILITY, HidingError, hiding
 from amplifier_kit.guard.policy import Rule
-from amplifier_kit.guard.policy.hidden import hidden_places
+from amplifier_kit.guard.policy.paths import hidden_paths
 
 PROJECT = Path("/project")
 
@@ -42,13 +42,13 @@ def test_a_function_is_asked_for_the_tool() -> None:
 def test_a_question_that_was_answered_is_not_asked_again() -> None:
     """A place that a person was asked for shows what the same rule is about; a denial below it stays."""
     rules = [Rule("ask", path="docs/**"), Rule("deny", path="docs/keys/**")]
-    coordinator = offering(lambda tool: hidden_places(rules, PROJECT, tool))
+    coordinator = offering(lambda tool: hidden_paths(rules, PROJECT, tool))
     above, there = (hiding(coordinator, "grep", place) for place in ("/project", "/project/docs"))
     assert above is not None
     assert there is not None
     assert (above("/project/docs/a"), there("/project/docs/a")) == (True, False)
     assert (above("/project/docs/keys/a"), there("/project/docs/keys/a")) == (True, True)
-    asking = offering(lambda tool: hidden_places(rules[:1], PROJECT, tool))
+    asking = offering(lambda tool: hidden_paths(rules[:1], PROJECT, tool))
     assert hiding(asking, "grep", "/project/docs") is None
 
 

@@ -104,9 +104,9 @@ class ApprovalPolicy:
             return lambda path: True
         if not any(rule.path is not None and rule.verdict != "allow" for rule in self._given):
             return None
-        from amplifier_kit.guard.policy.hidden import hidden_places
+        from amplifier_kit.guard.policy.paths import hidden_paths
 
-        return hidden_places(self._given, self._project, tool, home=Path(os.path.expanduser("~")))
+        return hidden_paths(self._given, self._project, tool, home=Path(os.path.expanduser("~")))
 
     def _compiled(self, rules: list[Rule]) -> Any:
         from amplifier_kit.guard.policy import RuleSet

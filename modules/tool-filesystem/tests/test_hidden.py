@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from amplifier_kit.guard.policy import Rule
-from amplifier_kit.guard.policy.hidden import hidden_places
+from amplifier_kit.guard.policy.paths import hidden_paths
 
 Hide = Callable[..., None]
 
@@ -21,7 +21,7 @@ def hide(desk: Any, project: Path) -> Hide:
 
     def add(*patterns: str, verdict: Any = "deny") -> None:
         rules = [Rule(verdict, path=pattern) for pattern in patterns]
-        desk.coordinator.register_capability("policy.hidden", lambda tool: hidden_places(rules, project, tool))
+        desk.coordinator.register_capability("policy.hidden", lambda tool: hidden_paths(rules, project, tool))
 
     return add
 

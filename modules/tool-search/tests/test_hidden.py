@@ -16,7 +16,7 @@ import pytest
 from amplifier_core import ToolResult
 from amplifier_core.testing import MockCoordinator
 from amplifier_kit.guard.policy import Rule
-from amplifier_kit.guard.policy.hidden import hidden_places
+from amplifier_kit.guard.policy.paths import hidden_paths
 from amplifier_module_tool_search import ripgrep
 from amplifier_module_tool_search.notes import Notes
 from amplifier_module_tool_search.ripgrep import excluding
@@ -43,7 +43,7 @@ def hide(coordinator: MockCoordinator, project: Path) -> Hide:
     asked: list[str] = []
 
     def offered(tool: str) -> Any:
-        found = hidden_places(rules, project, tool)
+        found = hidden_paths(rules, project, tool)
         if found is None:
             return None
 
@@ -170,7 +170,7 @@ async def test_a_place_that_was_asked_for_is_shown(
     """Who has allowed the search of a folder has answered the rule that asks for it; denials in it stay."""
     write(TREE)
     rules = [Rule("ask", path="secrets/**"), Rule("deny", path="secrets/deep/**")]
-    coordinator.register_capability("policy.hidden", lambda tool: hidden_places(rules, project, tool))
+    coordinator.register_capability("policy.hidden", lambda tool: hidden_paths(rules, project, tool))
     found = (await grep("foo", path="secrets")).output
     assert found["files"] == ["secrets/key"]
     assert found["notes"] == [ONE]

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from amplifier_core.testing import MockCoordinator
 from amplifier_kit.guard.policy import Rule
-from amplifier_kit.guard.policy.hidden import hidden_places
+from amplifier_kit.guard.policy.paths import hidden_paths
 from amplifier_module_tool_search import mount
 
 pytestmark = pytest.mark.skipif(shutil.which("rg") is None, reason="ripgrep is not installed")
@@ -219,9 +219,7 @@ class Both:
         coordinator: MockCoordinator = MockCoordinator()
         coordinator.register_capability("session.working_dir", self.folder)
         coordinator.register_policy("test", lambda action, details: "allow")
-        coordinator.register_capability(
-            "policy.hidden", lambda tool: hidden_places(self.rules, Path(self.folder), tool)
-        )
+        coordinator.register_capability("policy.hidden", lambda tool: hidden_paths(self.rules, Path(self.folder), tool))
         await mount(coordinator, {"engine": engine, "glob": {"max_results": 4}})
         return coordinator
 

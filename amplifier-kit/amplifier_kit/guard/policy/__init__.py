@@ -1,10 +1,19 @@
 """Rules over actions: `parse_rules` reads them, `facts` says what an action would do, `RuleSet.decide` judges it.
 
 Deny is absolute, ask is a floor, allow must cover every part: each command of a shell line, each file it writes, each
-path, each host. What nothing matches has no verdict (`None`), and who asks denies it. What cannot be understood is
-never allowed by a rule that names a command, a path or a host.
-Nothing here reads a file's content, knows a home or has defaults of its own. Names are imported when they are asked
-for: the shell's grammar is loaded with the first command that is parsed.
+path, each host. An action that nothing matches has no verdict (`None`), and the caller denies it. What cannot be
+understood is never allowed by a rule that names a command, a path or a host.
+Nothing here reads a file's content or has default rules. Names are imported on first use: the shell's grammar is
+loaded with the first command that is parsed.
+
+| File | Subject |
+|---|---|
+| `rules.py`, `glob.py` | a rule, the index of rules, the verdict; patterns |
+| `rule_parser.py`, `suggest.py` | rules from a policy file and their mistakes; rules for "always" |
+| `facts.py`, `paths.py`, `known_tools.py` | what an action would do, where paths lead, what published tools do |
+| `shell.py`, `syntax_tree.py`, `words.py`, `redirects.py`, `segments.py` | a shell line, taken apart into commands |
+| `wrappers.py`, `hazards.py`, `scripts.py`, `repositories.py` | what a command runs, writes or follows besides |
+| `programs.toml`, `programs.py` | what is known of single programs, see docs/policy-programs.md |
 """
 
 from __future__ import annotations
@@ -17,27 +26,26 @@ from amplifier_kit.guard.policy.facts import facts
 from amplifier_kit.guard.policy.suggest import suggest
 
 if TYPE_CHECKING:
-    from amplifier_kit.guard.policy.entries import Problem, check_examples, parse_rules
     from amplifier_kit.guard.policy.facts import Facts
-    from amplifier_kit.guard.policy.rule import Example, Rule, RuleError, Verdict
-    from amplifier_kit.guard.policy.rules import Decision, RuleSet
-    from amplifier_kit.guard.policy.segment import Redirect, Segment
+    from amplifier_kit.guard.policy.rule_parser import Problem, check_examples, parse_rules
+    from amplifier_kit.guard.policy.rules import Decision, Example, Rule, RuleError, RuleSet, Verdict
+    from amplifier_kit.guard.policy.segments import Redirect, Segment
     from amplifier_kit.guard.policy.shell import ShellParse
 
 _HOMES = {
     "Decision": "rules",
-    "Example": "rule",
+    "Example": "rules",
     "Facts": "facts",
-    "Problem": "entries",
-    "Redirect": "segment",
-    "Rule": "rule",
-    "RuleError": "rule",
+    "Problem": "rule_parser",
+    "Redirect": "segments",
+    "Rule": "rules",
+    "RuleError": "rules",
     "RuleSet": "rules",
-    "Segment": "segment",
+    "Segment": "segments",
     "ShellParse": "shell",
-    "Verdict": "rule",
-    "check_examples": "entries",
-    "parse_rules": "entries",
+    "Verdict": "rules",
+    "check_examples": "rule_parser",
+    "parse_rules": "rule_parser",
 }
 
 __all__ = [

@@ -1,14 +1,14 @@
-"""What an action would do, as far as it can be known before it runs."""
+"""What an action would do, as far as it can be known before it runs, and the parts that rules judge."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from amplifier_kit.guard.policy.segment import HOLE, Segment
+from amplifier_kit.guard.policy.segments import HOLE, Segment, line_forms
 
 _COMMANDS = ("command", "cmd")
 _PATHS = (
@@ -147,11 +147,11 @@ class _Finder:
         if HOLE in value or _SURROGATES.search(value):
             self.problems.append("the command contains characters that no command has")
             return
-        from amplifier_kit.guard.policy.repositories import with_places
+        from amplifier_kit.guard.policy.repositories import mark_repositories
+        from amplifier_kit.guard.policy.segments import spans_commands
         from amplifier_kit.guard.policy.shell import MAX_LENGTH, ShellParse
-        from amplifier_kit.guard.policy.whole_line import spans_commands
 
-        segments = with_places(ShellParse().segments(value), value, map(str, self.bases), str(self.project))
+        segments = mark_repositories(ShellParse().segments(value), value, map(str, self.bases), str(self.project))
         if spans_commands(value) and len(value) <= MAX_LENGTH:
             self.lines[value] = None
         if not segments:
@@ -171,7 +171,7 @@ class _Finder:
         self._command(shlex.join(words))
 
     def _redirected(self, segment: Segment) -> Segment:
-        from amplifier_kit.guard.policy.places import PlaceError
+        from amplifier_kit.guard.policy.paths import PathError
 
         for redirect in segment.redirects:
             if redirect.target is None:
@@ -180,21 +180,21 @@ class _Finder:
             try:
                 for base in self.bases:
                     self._place(redirect.target, self.reads if redirect.kind == "read" else self.writes, base)
-            except PlaceError as error:
+            except PathError as error:
                 unknown = (*segment.redirects, redirect._replace(target=None))
                 segment = segment.opaque(str(error))._replace(redirects=unknown)
         return segment
 
     def _path(self, text: str, into: dict[Path, None]) -> None:
-        from amplifier_kit.guard.policy.places import PlaceError
+        from amplifier_kit.guard.policy.paths import PathError
 
         try:
             self._place(text, into)
-        except PlaceError as error:
+        except PathError as error:
             self.problems.append(str(error))
 
     def _place(self, text: str, into: dict[Path, None], base: Path | None = None) -> None:
-        from amplifier_kit.guard.policy.places import resolved, spelled
+        from amplifier_kit.guard.policy.paths import resolved, spelled
 
         base = base or self.base
         self.spelled[spelled(text, base)] = None
@@ -230,3 +230,70 @@ class _Finder:
             for folder in list(self.paths):
                 if start:
                     self._path(str(folder / start) if not start.startswith(("/", "~")) else start, self.paths)
+
+
+# --- parts ---
+
+
+class Part(NamedTuple):
+    """One command, one path or one host, or an action that has none of them.
+
+    `actions` are the names under which a rule may mean it: a file that a command writes is written and run.
+    `is_refused` means that nothing allows it; a `problem` on a command means that no rule allows it by its words.
+    `lines` are all the spellings of a command that rules which restrict are held against.
+    With `is_spelling` it is another part's path as it was written, or the line of several commands, which only rules
+    that restrict look at.
+    """
+
+    actions: tuple[str, ...]
+    tool: str
+    what: str
+    segment: Segment | None = None
+    path: Path | None = None
+    host: str | None = None
+    problem: str = ""
+    is_refused: bool = False
+    is_spelling: bool = False
+    lines: tuple[str, ...] = ()
+
+    @property
+    def is_line(self) -> bool:
+        """Whether it is a line of several commands: only rules are about it that name more than one."""
+        return self.is_spelling and self.segment is not None
+
+    @property
+    def is_uncertain(self) -> bool:
+        """Whether it may turn out to be something else when it runs."""
+        return self.segment is not None and self.segment.has_holes
+
+
+def parts_of(facts: Facts) -> Iterator[Part]:
+    """Return every part of an action; at least one."""
+    own = (facts.action,)
+    count = 0
+    for part in _parts(facts, own):
+        count += 1
+        yield part
+    if facts.problem or not count:
+        yield Part(own, facts.tool, facts.tool or facts.action, problem=facts.problem, is_refused=bool(facts.problem))
+
+
+def _parts(facts: Facts, own: tuple[str, ...]) -> Iterator[Part]:
+    for segment in facts.commands or ():
+        if segment.words or segment.assignments or segment.is_opaque:
+            lines = segment.spellings()
+            yield Part(own, facts.tool, segment.text, segment=segment, problem=segment.problem, lines=lines)
+    for line in facts.lines:
+        yield Part(own, facts.tool, line, segment=Segment(None, line), is_spelling=True, lines=line_forms(line))
+    for path in facts.paths:
+        yield Part(own, facts.tool, str(path), path=path)
+    for action, paths in (("filesystem.read", facts.reads), ("filesystem.write", facts.writes)):
+        for path in paths:
+            yield Part((action, *own), facts.tool, str(path), path=path)
+    touched = {*facts.paths, *facts.reads, *facts.writes}
+    besides = ("filesystem.read",) * bool(facts.reads) + ("filesystem.write",) * bool(facts.writes)
+    for path in facts.spelled:
+        if path not in touched:
+            yield Part((*besides, *own), facts.tool, str(path), path=path, is_spelling=True)
+    for host in facts.hosts:
+        yield Part(own, facts.tool, host, host=host)

@@ -8,7 +8,7 @@ from typing import Final
 
 from amplifier_kit.guard.policy.programs import Program, Value, find_program, is_hazardous_variable
 from amplifier_kit.guard.policy.scripts import hazardous_awk, hazardous_sed
-from amplifier_kit.guard.policy.segment import HOLE
+from amplifier_kit.guard.policy.segments import HOLE
 
 _ANALYSERS: Final = {"awk": hazardous_awk, "sed": hazardous_sed}
 _SETTING: Final = re.compile(r"([^=\s]+?)[:+?!]*=(.*)", re.DOTALL)
@@ -122,7 +122,8 @@ def _hazard_of(program: Program, words: tuple[str, ...]) -> str | None:
 
 def _hazard_in(row: Program, words: tuple[str, ...]) -> str | None:
     """Return the first word that breaks a rule of a row, apart from its options."""
-    for index, word in enumerate(words):
+    has_rules = row.words or row.values or row.any_dash_options or row.settings
+    for index, word in enumerate(words) if has_rules else ():
         if word in row.stops_at:
             break
         if row.words is not None and row.words.fullmatch(word):

@@ -64,7 +64,7 @@ def normal_host(host: str) -> str:
 
 
 def is_address(host: str) -> bool:
-    """Tell whether a host is an address and not a name."""
+    """Return whether a host is an address and not a name."""
     return _address(normal_host(host)) is not None
 
 

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import json
 import re
-import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
-from difflib import get_close_matches
 from functools import cache, lru_cache
-from importlib.resources import files
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -179,6 +177,8 @@ def load_row(name: str, row: object, *, is_command: bool = False) -> Program:
     values: dict[str, Any] = {}
     for key, value in row.items():
         if key not in known:
+            from difflib import get_close_matches
+
             close = get_close_matches(key, known, 1)
             hint = f" (did you mean {close[0]!r}?)" if close else ""
             raise ProgramError(f"{FILE}: row {name!r}: unknown key {key!r}{hint}")
@@ -191,7 +191,7 @@ def load_row(name: str, row: object, *, is_command: bool = False) -> Program:
 
 @cache
 def _text() -> str:
-    return files(__package__).joinpath(FILE).read_text(encoding="utf-8")
+    return Path(__file__).with_name(FILE).read_text(encoding="utf-8")
 
 
 @cache
@@ -218,12 +218,16 @@ def _index() -> tuple[dict[str, str], list[tuple[re.Pattern[str], str]]]:
 
 @cache
 def _load_block(block: str) -> Program:
+    import tomllib
+
     ((name, row),) = tomllib.loads(block)["programs"].items()
     return load_row(name, row)
 
 
 @cache
 def _variable_table() -> Mapping[str, Any]:
+    import tomllib
+
     start = _text().index("[variables]")
     table: Mapping[str, Any] = tomllib.loads(_text()[start : _text().index("[programs.", start)])["variables"]
     return table

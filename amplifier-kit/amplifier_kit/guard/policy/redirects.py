@@ -1,12 +1,12 @@
-"""Redirects as the grammar reads them: the files that the shell opens, and the words that hang on them."""
+"""Redirects and here-documents: the files that the shell opens, and where text ends and commands begin again."""
 
 from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING, Literal
 
-from amplifier_kit.guard.policy.segment import HOLE, Redirect
-from amplifier_kit.guard.policy.words import WORDS, NotKnown, gap_problem, source_text, word_text
+from amplifier_kit.guard.policy.segments import HOLE, Redirect
+from amplifier_kit.guard.policy.words import WORDS, UnknownWordError, gap_problem, source_text, word_text
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -25,14 +25,14 @@ def opened(node: Node, source: bytes) -> tuple[tuple[Redirect, ...], str]:
     """Return the files that a redirect opens, and why they are not known, if so."""
     try:
         redirects = _opened(node, source)
-    except NotKnown as error:
+    except UnknownWordError as error:
         return ANY_FILE, f"{error} is not understood"
     is_unknown = any(redirect.target is None for redirect in redirects)
     return redirects, "a redirect's file is known only when it runs" if is_unknown else ""
 
 
 def is_of_bash(node: Node, source: bytes) -> bool:
-    """Tell whether other shells read a redirect otherwise: `>&` before a file, a number of more than one digit."""
+    """Return whether other shells read a redirect otherwise: `>&` before a file, a number of more than one digit."""
     operator, destinations = _parts(node)
     names_file = operator == ">&" and not (destinations and source_text(destinations[0], source).isdigit())
     return names_file or any(len(number) > 1 for number in _numbers(node, source))
@@ -81,7 +81,7 @@ def _opened(node: Node, source: bytes) -> tuple[Redirect, ...]:
     # The grammar takes some words that end in a digit for a number.
     is_odd = gap_problem(destinations, source) or any(not _NUMBER.fullmatch(each) for each in _numbers(node, source))
     if is_odd or (not destinations and operator not in _CLOSES):
-        raise NotKnown(f"the redirect {source_text(node, source)!r}")
+        raise UnknownWordError(f"the redirect {source_text(node, source)!r}")
     if operator in _CLOSES or destinations[0].type == "process_substitution":
         return ()
     text = word_text(destinations[0], source)
@@ -90,7 +90,7 @@ def _opened(node: Node, source: bytes) -> tuple[Redirect, ...]:
         return ()
     if is_doubled and text.startswith("-"):
         # The shell closes a descriptor with the dash alone: what touches it is the next word.
-        raise NotKnown(f"the redirect {source_text(node, source)!r}")
+        raise UnknownWordError(f"the redirect {source_text(node, source)!r}")
     target = None if _is_unknown(text, destinations[0]) else text
     if is_doubled and source_text(destinations[0], source) != text:
         # The shell takes such a word's quotes away twice.
@@ -109,5 +109,68 @@ def _kinds(operator: str, node: Node, source: bytes) -> tuple[Literal["read", "w
     if operator == "<>":
         return ("read", "write")
     if operator not in _WRITES | _READS:
-        raise NotKnown(f"the redirect {source_text(node, source)!r}")
+        raise UnknownWordError(f"the redirect {source_text(node, source)!r}")
     return ("write",) if operator in _WRITES else ("read",)
+
+
+# --- here-documents ---
+
+_PLAIN = re.compile(rb"[A-Za-z_][A-Za-z0-9_]*")
+_QUOTED = re.compile(rb"'([A-Za-z_][A-Za-z0-9_]*)'|\"([A-Za-z_][A-Za-z0-9_]*)\"|\\([A-Za-z_][A-Za-z0-9_]*)")
+#: What else may stand on the line of the mark: redirects, and commands that follow.
+_USUAL = frozenset(
+    {"heredoc_start", "heredoc_body", "heredoc_end", "file_redirect", "pipeline", "command", "list", "comment"}
+)
+
+
+def heredoc_problem(node: Node, source: bytes) -> str:
+    """Return why a here-document may not be what the grammar takes it for, or an empty text."""
+    parts = {child.type: child for child in node.children}
+    start, body, end = (parts.get(f"heredoc_{name}") for name in ("start", "body", "end"))
+    if start is None or end is None:
+        return "a here-document that does not end"
+    if any(child.is_named and child.type not in _USUAL for child in node.children):
+        return "words after a here-document's mark"
+    written = source[start.start_byte : start.end_byte]
+    quoted = _QUOTED.fullmatch(written)
+    if quoted is None and not _PLAIN.fullmatch(written):
+        return "a here-document with an unusual end mark"
+    mark = next(group for group in quoted.groups() if group) if quoted else written
+    rest, newline, _ = source[start.end_byte :].partition(b"\n")
+    if not newline or any(character in rest for character in b"'\"\\`#") or b"<<" in rest:
+        return "a here-document whose first line is not plain"
+    first = start.end_byte + len(rest) + 1
+    found = _end_of(source, first, mark, is_indented=any(child.type == "<<-" for child in node.children))
+    if found is None or found != end.start_byte:
+        return "a here-document that ends elsewhere"
+    if quoted is not None:
+        return "a quoted here-document with parts" if body is not None and body.named_child_count else ""
+    return _expansions(source[first:found], body)
+
+
+def _end_of(source: bytes, at: int, mark: bytes, *, is_indented: bool) -> int | None:
+    while at <= len(source):
+        line = source[at:].partition(b"\n")[0]
+        bare = line.lstrip(b"\t") if is_indented else line
+        if bare == mark:
+            return at + len(line) - len(bare)
+        at += len(line) + 1
+    return None
+
+
+def _expansions(text: bytes, body: Node | None) -> str:
+    """Compare the substitutions that can be seen in a body with those that the grammar found."""
+    if b"`" in text or b"${" in text or (b"\\" in text and b"$" in text):
+        return "a here-document with expansions that are not plain"
+    if text.count(b"$(") != (_substitutions(body) if body is not None else 0):
+        return "a here-document with substitutions that were not found"
+    return ""
+
+
+def _substitutions(node: Node) -> int:
+    count, waiting = 0, [node]
+    while waiting:
+        current = waiting.pop()
+        count += current.type == "command_substitution"
+        waiting += current.children
+    return count

@@ -1,4 +1,4 @@
-"""Programs that follow a repository's configuration, and whether they would run in the project's own repository.
+"""Programs that follow a repository's configuration, and whether they would run in the project's repository.
 
 `git status` only looks, and yet runs what the configuration of its repository names. A rule that allows it is about the
 project's repository: a repository inside of another folder, such as one that an archive has brought, is another matter.
@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from amplifier_kit.guard.control_files import git_folders_of
-from amplifier_kit.guard.policy.git_words import contacted, git_command, is_path_for_sure, may_be_path
 from amplifier_kit.guard.policy.hazards import started
-from amplifier_kit.guard.policy.programs import find_program
-from amplifier_kit.guard.policy.segment import HOLE, Segment
+from amplifier_kit.guard.policy.programs import Program, find_program
+from amplifier_kit.guard.policy.segments import HOLE, Segment
 from amplifier_kit.guard.policy.wrappers import changes_folder
 
 #: Each marks the root of a repository.
@@ -32,10 +31,10 @@ _MAX_CONFIG: Final = 1_000_000
 _MAX_FOLDERS: Final = 64
 
 
-def with_places(segments: list[Segment], line: str, folders: Iterable[str], project: str) -> list[Segment]:
+def mark_repositories(segments: list[Segment], line: str, folders: Iterable[str], project: str) -> list[Segment]:
     """Return the commands of a line, marked where a program would follow another repository than the project's.
 
-    The line starts in one of `folders`. Where a `cd` leads is looked up on the disk. What cannot be told, such as a
+    The line starts in one of `folders`. Where a `cd` leads is looked up on the disk. What cannot be known, such as a
     folder that does not exist yet, counts as another repository.
     """
     # In a folder that does not exist, nothing runs: rules are tried on their examples in one.
@@ -74,7 +73,7 @@ def repository_of(folder: str) -> str | None:
 
 
 def _is_bare(folder: str) -> bool:
-    """Tell whether git would take a folder itself for a repository."""
+    """Return whether git would take a folder itself for a repository."""
     has = {name: os.path.lexists(os.path.join(folder, name)) for name in ("HEAD", "objects", "refs", "commondir")}
     return has["HEAD"] and (has["commondir"] or (has["objects"] and has["refs"]))
 
@@ -138,7 +137,7 @@ class _Route:
         self._now = reached if joined else before | reached
 
     def problem(self, project: str) -> str:
-        """Say why a program that runs now may follow another repository than the project's, or return nothing."""
+        """Return why a program that runs now may follow another repository than the project's, or an empty text."""
         if self._unknown:
             return f"would run in a folder that is not known yet: `{self._unknown[:60]}`"
         own, root = repository_of(project), os.path.realpath(project)
@@ -153,7 +152,7 @@ class _Route:
         return ""
 
     def contact_problem(self, segment: Segment, project: str) -> str:
-        """Say which repository on this machine a command of git contacts besides the project's, or return nothing.
+        """Return which repository on this machine a command of git contacts besides the project's, or an empty text.
 
         Its hooks and its configuration are run, by `git push` and by `git fetch`.
         """
@@ -175,7 +174,7 @@ class _Route:
         for start in [*self._now, *_search_path(target)]:
             for name in {target, os.path.expanduser(target)}:
                 joined = os.path.join(start, name)
-                # The shell takes `link/..` for the folder that the link is in, unless it is told otherwise.
+                # The shell takes `link/..` for the folder that the link is in, unless an option says otherwise.
                 for place in (os.path.normpath(joined), os.path.realpath(joined)):
                     if os.path.isdir(place):
                         found[place] = None
@@ -183,7 +182,7 @@ class _Route:
 
 
 def _is_other(name: str, folders: Iterable[str], own: str | None) -> bool:
-    """Tell whether a name leads git to a folder or file that is not the project's repository itself."""
+    """Return whether a name leads git to a folder or file that is not the project's repository itself."""
     if HOLE in name:
         return True
     places = [os.path.realpath(os.path.join(folder, name)) for folder in folders]
@@ -194,7 +193,7 @@ def _is_other(name: str, folders: Iterable[str], own: str | None) -> bool:
 
 
 def _is_remote(name: str, project: str) -> bool:
-    """Tell whether the configuration of the project's repository has a remote of this name."""
+    """Return whether the configuration of the project's repository has a remote of this name."""
     for folder in git_folders_of(project):
         try:
             with open(os.path.join(folder, "config"), encoding="utf-8", errors="surrogateescape") as file:
@@ -211,3 +210,87 @@ def _search_path(target: str) -> list[str]:
     if target.startswith(("/", "./", "../", "~")) or target in (".", ".."):
         return []
     return [folder for folder in os.environ.get("CDPATH", "").split(":") if os.path.isabs(folder)]
+
+
+# --- the words of a git line ---
+
+_URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+#: `helper::address`: git runs `git-remote-helper`.
+_HELPER: Final = re.compile(r"[A-Za-z0-9+.-]+::")
+
+
+def git_command(words: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
+    """Return the command of a git line, given the words after `git`, and its own words; nothing when it has none."""
+    valued, is_value = _git().valued_options, False
+    for index, word in enumerate(words):
+        if is_value:
+            is_value = False
+        elif word.startswith("-"):
+            is_value = word in valued
+        else:
+            return word, words[index + 1 :]
+    return "", ()
+
+
+def contacted(command: str, words: tuple[str, ...]) -> Iterator[str]:
+    """Yield the words that name the repository which a command of git contacts; none when it is the configured one."""
+    row = _git().commands.get(command)
+    if row is None or not row.contacts:
+        return
+    operands, is_value = [], ""
+    for word in words:
+        if is_value:
+            if is_value == "--repo":
+                yield word
+            is_value = ""
+        elif word.startswith("-") and word not in ("-", "--"):
+            name, equals, value = word.partition("=")
+            if len(name) > 4 and "--repo".startswith(name) and equals:
+                yield value
+            is_value = "" if equals else _with_value(row, name)
+        elif word != "--":
+            operands.append(word)
+    if (within := row.contacts_after) and (not operands or operands.pop(0) not in within):
+        return
+    # All remotes of `git remote update`; behind a repository of the others are references, or the folder of a clone.
+    yield from operands if command == "remote" else operands[:1]
+    if command != "clone" and command != "submodule":
+        yield from (word for word in operands[1:] if _is_written_as_path(word))
+
+
+def may_be_path(word: str) -> bool:
+    """Return whether git may take what a command contacts for a folder, or run a helper for it."""
+    if _URL.match(word):
+        return word[:5].casefold() == "file:"
+    before, colon, _ = word.partition(":")
+    return bool(_HELPER.match(word)) or not colon or "/" in before or HOLE in before
+
+
+def is_path_for_sure(word: str) -> bool:
+    """Return whether a word that may be a path cannot be the name of a remote without a slash."""
+    return _is_written_as_path(word) or "/" in word
+
+
+def _is_written_as_path(word: str) -> bool:
+    is_helper = _HELPER.match(word) is not None or word[:5].casefold() == "file:"
+    return is_helper or word in (".", "..") or word.startswith(("./", "../", "/", "~"))
+
+
+def _with_value(row: Program, name: str) -> str:
+    """Return the option whose value is the next word, or nothing."""
+    if name.startswith("--"):
+        return (
+            next((option for option in _git().contact_valued_options if option.startswith(name)), "")
+            if len(name) > 3
+            else ""
+        )
+    letters = row.contact_valued
+    # Behind a letter with a value is the value, where the word has more.
+    found = next((place for place, letter in enumerate(name) if letter in letters), -1)
+    return name if found == len(name) - 1 and found > 0 else ""
+
+
+def _git() -> Program:
+    row = find_program("git")
+    assert row is not None, "the table of programs has a row for git"
+    return row

@@ -1,15 +1,302 @@
-"""A set of rules and its judgement."""
+"""Rules over actions: what one says, how those that fit are found, and the verdict of them all."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import chain
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple, TypeAlias
 
-from amplifier_kit.guard.policy.facts import Facts
-from amplifier_kit.guard.policy.index import RuleIndex
-from amplifier_kit.guard.policy.part import Part, parts_of
-from amplifier_kit.guard.policy.rule import Rule, Verdict
+from amplifier_kit.guard.policy.facts import Facts, Part, parts_of
+from amplifier_kit.guard.policy.glob import check_classes, compiled, literal_prefix, longest_text
+from amplifier_kit.guard.policy.hosts import normal_host
+from amplifier_kit.guard.policy.paths import folded, path_matches, pattern_parts, prefix_of, restricted_forms
+from amplifier_kit.guard.policy.segments import HOLE, Segment, spans_commands
+
+# --- one rule ---
+
+Verdict: TypeAlias = Literal["allow", "ask", "deny"]
+
+#: Longer patterns are refused: they cannot be reviewed, and each is tried on every action.
+MAX_PATTERN = 2_000
+MAX_WILDCARDS = 40
+
+_CONTROL = re.compile("[\x00-\x1f\ud800-\udfff]")
+#: A folder's name may have bytes that are no text: rules of the program's own name such folders.
+_CONTROL_IN_PATH = re.compile("[\x00-\x1f\ud800-\udc7f\udd00-\udfff]")
+
+
+class RuleError(ValueError):
+    """A rule that says nothing or contradicts itself; `field` is the key to look at."""
+
+    code = "policy.rule"
+
+    def __init__(self, message: str, field: str | None = None) -> None:
+        super().__init__(message)
+        self.field = field
+
+
+class Example(NamedTuple):
+    """An action that a rule is tried on when it is loaded; fields that are None are taken from the rule."""
+
+    command: str | None = None
+    path: str | None = None
+    host: str | None = None
+    action: str | None = None
+    tool: str | None = None
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A verdict on what matches every pattern it names.
+
+    `command`, `path` and `host` exclude one another. A rule without any of them covers its action or tool whatever
+    it does. In `command`, `*` stands for any text and a final ` *` also for no arguments at all; in `path`, `*` stays
+    within a folder and `**` does not, relative paths are the project's; a rule that restricts a folder by its name
+    covers what lies below, unless it `is_exact`; `host` is a name, `*.` and a name, or `*`.
+
+    Raises:
+        RuleError: When a pattern is empty, too long or of a wrong form, or when two kinds are named at once.
+    """
+
+    verdict: Verdict
+    action: str | None = None
+    tool: str | None = None
+    command: str | None = None
+    path: str | None = None
+    host: str | None = None
+    reason: str = ""
+    match: tuple[Example, ...] = ()
+    not_match: tuple[Example, ...] = ()
+    where: str = ""
+    is_exact: bool = False
+
+    def __post_init__(self) -> None:
+        if self.verdict not in ("allow", "ask", "deny"):
+            raise RuleError(f"the verdict {self.verdict!r} is not allow, ask or deny", "verdict")
+        for field in ("action", "tool", "command", "path", "host"):
+            _check_pattern(field, getattr(self, field))
+        kinds = [field for field in ("command", "path", "host") if getattr(self, field) is not None]
+        if len(kinds) > 1:
+            raise RuleError(f"{' and '.join(kinds)} exclude one another: write one rule for each", kinds[1])
+        if self.path is not None:
+            _check_path(self.path)
+        if self.host is not None:
+            _check_host(self.host)
+
+    @property
+    def is_specific(self) -> bool:
+        """Whether it names a command, a path or a host: then it never allows what is not understood."""
+        return self.command is not None or self.path is not None or self.host is not None
+
+    def __str__(self) -> str:
+        parts: list[str] = [self.verdict]
+        if self.action is not None:
+            parts.append(self.action)
+        elif not self.is_specific and self.tool is None:
+            parts.append("everything")
+        named = {field: getattr(self, field) for field in ("tool", "command", "path", "host")}
+        return " ".join([*parts, *(f'{field} "{value}"' for field, value in named.items() if value is not None)])
+
+
+def _check_pattern(field: str, value: object) -> None:
+    if value is None:
+        return
+    if not isinstance(value, str):
+        raise RuleError(f"{field} is {value!r}, not a text: put it in quotes", field)
+    if not value.strip():
+        raise RuleError(f"{field} is empty: leave it out to mean any", field)
+    if len(value) > MAX_PATTERN or value.count("*") > MAX_WILDCARDS:
+        raise RuleError(
+            f"{field} is longer than {MAX_PATTERN} characters or has more than {MAX_WILDCARDS} wildcards", field
+        )
+    if (_CONTROL_IN_PATH if field == "path" else _CONTROL).search(value):
+        raise RuleError(f"{field} {value!r} contains control characters", field)
+    try:
+        check_classes(value)
+    except re.error as error:
+        raise RuleError(f"{field} {value!r} has an invalid class: {error.msg}", field) from error
+
+
+def _check_path(pattern: str) -> None:
+    parts = pattern.split("/")
+    wild = next((index for index, part in enumerate(parts) if "*" in part or "?" in part or "[" in part), len(parts))
+    if ".." in parts[wild:]:
+        raise RuleError(f"path {pattern!r} goes up with '..' after a wildcard: it would match nothing", "path")
+    if pattern.startswith("~") and parts[0] != "~":
+        raise RuleError(f"path {pattern!r} names another user's home: write it as an absolute path", "path")
+
+
+def _check_host(pattern: str) -> None:
+    from amplifier_kit.guard.policy.hosts import HostError, normal_host
+
+    if pattern == "*":
+        return
+    name = pattern.removeprefix("*.")
+    if "*" in name or "?" in name:
+        raise RuleError(f"host {pattern!r}: only '*' or '*.' and a name can stand for several hosts", "host")
+    try:
+        normal_host(name)
+    except HostError as error:
+        raise RuleError(f"host {pattern!r}: {error}", "host") from error
+
+
+# --- rules found by their patterns ---
+
+
+class _Command(NamedTuple):
+    #: Text that is in every line which matches: looking for it is faster than matching.
+    needle: str
+    expression: re.Pattern[str]
+    rule: Rule
+
+
+class _Place(NamedTuple):
+    pattern: tuple[str, ...]
+    rule: Rule
+
+
+class RuleIndex:
+    """Rules of one verdict. An action is held against the few whose patterns start as it does."""
+
+    def __init__(self, rules: Iterable[Rule], project: Path, home: Path | None) -> None:
+        self._blanket: list[Rule] = []
+        self._commands: dict[str, list[_Command]] = {}
+        self._places: dict[str, list[_Place]] = {}
+        self._hosts: dict[str, list[Rule]] = {}
+        for rule in rules:
+            if rule.command is not None:
+                self._add_command(rule, rule.command)
+            elif rule.path is not None:
+                self._add_place(rule, pattern_parts(rule.path, project, home))
+            elif rule.host is not None:
+                self._hosts.setdefault(_host_key(rule.host), []).append(rule)
+            else:
+                self._blanket.append(rule)
+        self._lengths = sorted({len(prefix) for prefix in self._commands})
+
+    def _add_command(self, rule: Rule, pattern: str) -> None:
+        patterns = [pattern, pattern[:-2]] if pattern.endswith(" *") and pattern[:-2].strip() else [pattern]
+        for each in patterns:
+            self._commands.setdefault(literal_prefix(each), []).append(
+                _Command(longest_text(each[len(literal_prefix(each)) :]), compiled(each), rule)
+            )
+
+    def _add_place(self, rule: Rule, parts: tuple[str, ...]) -> None:
+        forms = {parts} if rule.verdict == "allow" else restricted_forms(parts, is_exact=rule.is_exact)
+        for form in forms:
+            self._places.setdefault(prefix_of(form), []).append(_Place(form, rule))
+
+    def allowing(self, part: Part) -> Rule | None:
+        """Return a rule that means exactly this part, or its action whatever it does."""
+        if part.is_refused:
+            return None
+        for rule in self._blanket:
+            if _is_about(rule, part):
+                return rule
+        if part.segment is not None:
+            return None if part.problem else self._command(part.segment.line, part)
+        return self._place(str(part.path), part) if part.path is not None else self._host(part)
+
+    def restricting(self, part: Part) -> Rule | None:
+        """Return a rule that means this part, however it is spelled."""
+        for rule in self._blanket:
+            if _is_about(rule, part):
+                return rule
+        if part.segment is not None:
+            found = (self._command(line, part) for line in part.lines)
+            return next((rule for rule in found if rule is not None), None)
+        return self._place(folded(str(part.path)), part) if part.path is not None else self._host(part)
+
+    def possible(self, part: Part) -> Rule | None:
+        """Return a rule that a command may turn out to be about, once what is unknown in it is filled in."""
+        if part.segment is None or not part.segment.has_holes:
+            return None
+        return self._possible_command(part.segment, part) or self._possible_file(part.segment, part)
+
+    def _possible_file(self, segment: Segment, part: Part) -> Rule | None:
+        """Return a rule about files that a redirect may turn out to open: where it leads is not known."""
+        kinds = sorted({redirect.kind for redirect in segment.redirects if redirect.target is None})
+        if not kinds:
+            return None
+        opening = part._replace(actions=(*(f"filesystem.{kind}" for kind in kinds), *part.actions))
+        named = (place.rule for places in self._places.values() for place in places)
+        return next((rule for rule in chain(self._blanket, named) if _is_about(rule, opening)), None)
+
+    def _possible_command(self, segment: Segment, part: Part) -> Rule | None:
+        starts = _certain_starts(segment, part.lines)
+        for prefix, commands in self._commands.items():
+            if any(start.startswith(prefix) or prefix.startswith(start) for start in starts):
+                for command in commands:
+                    if _is_about(command.rule, part):
+                        return command.rule
+        return None
+
+    def _command(self, line: str, part: Part) -> Rule | None:
+        for length in self._lengths:
+            if length > len(line):
+                break
+            for needle, expression, rule in self._commands.get(line[:length], ()):
+                if needle in line and expression.match(line) and _is_about(rule, part):
+                    return rule
+        return None
+
+    def _place(self, path: str, part: Part) -> Rule | None:
+        steps = [step for step in path.split("/") if step]
+        for depth in range(len(steps) + 1):
+            for place in self._places.get("/" + "/".join(steps[:depth]), ()):
+                if path_matches(place.pattern, steps) and _is_about(place.rule, part):
+                    return place.rule
+        return None
+
+    def _host(self, part: Part) -> Rule | None:
+        if part.host is None:
+            return None
+        labels = part.host.split(".")
+        # An address has nothing above it.
+        above = [] if ":" in part.host or labels[-1].isdecimal() else range(1, len(labels))
+        keys = [part.host, *("*." + ".".join(labels[start:]) for start in above), "*"]
+        return next((rule for rule in self._named(keys) if _is_about(rule, part)), None)
+
+    def _named(self, keys: list[str]) -> Iterator[Rule]:
+        for key in keys:
+            yield from self._hosts.get(key, ())
+
+
+def _host_key(pattern: str) -> str:
+    if pattern == "*":
+        return pattern
+    return "*." + normal_host(pattern[2:]) if pattern.startswith("*.") else normal_host(pattern)
+
+
+def _certain_starts(segment: Segment, lines: tuple[str, ...]) -> set[str]:
+    return {line.split(HOLE, 1)[0] for line in lines} if segment.prefix else {""}
+
+
+def _is_about(rule: Rule, part: Part) -> bool:
+    if part.is_line and not spans_commands(rule.command or ""):
+        return False
+    # A rule that restricts means `bash` by `Bash` as well: one that never fits protects from nothing.
+    fits = _fits if rule.verdict == "allow" else _fits_by_any_case
+    if rule.tool is not None and not fits(rule.tool, part.tool):
+        return False
+    return rule.action is None or any(fits(rule.action, action) for action in part.actions)
+
+
+@lru_cache(maxsize=4096)
+def _fits(pattern: str, name: str) -> bool:
+    return compiled(pattern).match(name) is not None
+
+
+@lru_cache(maxsize=4096)
+def _fits_by_any_case(pattern: str, name: str) -> bool:
+    return _fits(pattern.casefold(), name.casefold())
+
+
+# --- the verdict of a set of rules ---
 
 #: The reason when no rule covers an action, and nothing else is wrong with it.
 UNCOVERED: Final = "no rule covers it"
@@ -64,7 +351,7 @@ class RuleSet:
                 yield _by(rule, part)
 
     def covers(self, part: Part) -> bool:
-        """Tell whether one part of an action is allowed already."""
+        """Return whether one part of an action is allowed already."""
         return (self._denied(part) or self._decide(part)).verdict == "allow"
 
     def _denied(self, part: Part) -> Decision | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from amplifier_kit.guard.policy.segment import HOLE
+from amplifier_kit.guard.policy.segments import HOLE
 
 #: Longer scripts are not analysed.
 _LONGEST: Final = 2_000

@@ -8,7 +8,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from amplifier_kit.guard.policy.hazards import hazardous_word
-from amplifier_kit.guard.policy.segment import HOLE, MAX_STARTS, Redirect, Segment, loose_words
+from amplifier_kit.guard.policy.segments import HOLE, MAX_STARTS, Redirect, Segment, loose_words
 from amplifier_kit.guard.policy.wrappers import RESERVED, changes_folder, changes_shell, runs_others, unwrap
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class ShellParse:
         problem = unreadable(command) or ("" if depth < MAX_DEPTH else "nested too deeply")
         if problem:
             return [Segment(None, command, is_opaque=True, reason=problem)]
-        from amplifier_kit.guard.policy.tree import MAX_SEGMENTS, Walk
+        from amplifier_kit.guard.policy.syntax_tree import MAX_SEGMENTS, Walk
 
         joined, problem = _joined(command)
         walk = Walk(joined.encode("utf-8"), _language(), is_bash=is_bash)
@@ -121,7 +121,7 @@ _UNSEEN = ("Cc", "Cf", "Cs", "Co", "Cn", "Zs", "Zl", "Zp")
 
 
 def unreadable(command: str) -> str:
-    """Say why a line cannot be parsed at all, or return nothing."""
+    """Return why a line cannot be parsed at all, or an empty text."""
     if len(command) > MAX_LENGTH:
         return f"it is longer than {MAX_LENGTH:,} characters"
     if control := _CONTROL.search(command):
@@ -136,7 +136,7 @@ def unreadable(command: str) -> str:
 
 
 def _joined(command: str) -> tuple[str, str]:
-    """Join continued lines, as the shell does before it looks at words; say when that cannot be told."""
+    """Join continued lines, as the shell does before it looks at words; return why not where that is uncertain."""
     if "\\\n" not in command:
         return command, ""
     if any(text in command for text in ("#", "'", "<<")):

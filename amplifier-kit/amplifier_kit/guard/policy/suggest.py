@@ -5,14 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from amplifier_kit.guard.policy.segment import HOLE
+from amplifier_kit.guard.policy.segments import HOLE
 
 if TYPE_CHECKING:
-    from amplifier_kit.guard.policy.facts import Facts
-    from amplifier_kit.guard.policy.part import Part
-    from amplifier_kit.guard.policy.rule import Rule
-    from amplifier_kit.guard.policy.rules import RuleSet
-    from amplifier_kit.guard.policy.segment import Segment
+    from amplifier_kit.guard.policy.facts import Facts, Part
+    from amplifier_kit.guard.policy.rules import Rule, RuleSet
+    from amplifier_kit.guard.policy.segments import Segment
 
 
 def suggest(facts: Facts, rules: RuleSet | None = None, project: Path | None = None) -> tuple[Rule, ...]:
@@ -21,7 +19,7 @@ def suggest(facts: Facts, rules: RuleSet | None = None, project: Path | None = N
     Empty when nothing is worth remembering: a part is not understood, depends on what runs, or is denied. What a
     person is shown is `str(rule)`, and exactly that is granted. Paths below `project` are written relative to it.
     """
-    from amplifier_kit.guard.policy.part import parts_of
+    from amplifier_kit.guard.policy.facts import parts_of
 
     found: dict[str, Rule] = {}
     if rules is not None and rules.decide(facts).verdict == "deny":
@@ -38,7 +36,7 @@ def suggest(facts: Facts, rules: RuleSet | None = None, project: Path | None = N
 
 def _rule(part: Part, project: Path | None) -> Rule | None:
     from amplifier_kit.guard.policy.glob import escaped
-    from amplifier_kit.guard.policy.rule import Rule, RuleError
+    from amplifier_kit.guard.policy.rules import Rule, RuleError
 
     try:
         if part.segment is not None:

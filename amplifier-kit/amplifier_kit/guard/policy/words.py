@@ -6,13 +6,13 @@ import re
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from amplifier_kit.guard.policy.segment import HOLE
+from amplifier_kit.guard.policy.segments import HOLE
 
 if TYPE_CHECKING:
     from tree_sitter import Node
 
 
-class NotKnown(Exception):
+class UnknownWordError(Exception):
     """A word that this reader does not take apart; the text says what it met."""
 
 
@@ -37,7 +37,7 @@ def word_text(node: Node, source: bytes) -> str:
     """Return a word's text; what the shell fills in when it runs is a hole.
 
     Raises:
-        NotKnown: When the word has a form whose value or effect cannot be told.
+        UnknownWordError: When the word has a form whose value or effect is unknown.
     """
     if node.type == "command_name" and node.child_count == 1:
         node = node.children[0]
@@ -57,7 +57,7 @@ def word_text(node: Node, source: bytes) -> str:
 def shell_words(node: Node, source: bytes) -> list[str]:
     """Return a word's text, and behind it a hole when more words may come of it: blanks in a variable part it.
 
-    Raises NotKnown as `word_text` does.
+    Raises UnknownWordError as `word_text` does.
     """
     text = word_text(node, source)
     is_parted = HOLE in text and text != HOLE and _is_parted(node, source)
@@ -65,7 +65,7 @@ def shell_words(node: Node, source: bytes) -> list[str]:
 
 
 def gap_problem(nodes: list[Node], source: bytes) -> str:
-    """Say when two words touch, which to the shell are one, or something else than blanks is between them."""
+    """Return why, when two words touch, which to the shell are one, or something else than blanks is between them."""
     for left, right in pairwise(nodes):
         gap = source[left.end_byte : right.start_byte]
         touching = not gap and not right.type.endswith("_redirect") and not left.type.endswith("_redirect")
@@ -90,7 +90,7 @@ def _is_parted(node: Node, source: bytes) -> bool:
 def _check_adjacent(node: Node) -> None:
     children = node.children
     if any(left.end_byte != right.start_byte for left, right in pairwise(children)):
-        raise NotKnown("a word with gaps")
+        raise UnknownWordError("a word with gaps")
 
 
 def _bare(node: Node, source: bytes) -> str:
@@ -106,7 +106,7 @@ def _piece(node: Node, source: bytes) -> str:
     match node.type:
         case "command_name":
             if len(node.children) != 1:
-                raise NotKnown(f"a name of an unknown form, {text!r}")
+                raise UnknownWordError(f"a name of an unknown form, {text!r}")
             return word_text(node.children[0], source)
         case "word" | "number" | "variable_name" | "test_operator":
             return _unescaped(text)
@@ -127,7 +127,7 @@ def _piece(node: Node, source: bytes) -> str:
         case "variable_assignment":
             return _assignment(node, source)
         case kind:
-            raise NotKnown(f"{kind.replace('_', ' ')} {text!r}")
+            raise UnknownWordError(f"{kind.replace('_', ' ')} {text!r}")
 
 
 def _unescaped(text: str) -> str:
@@ -140,7 +140,7 @@ def _unescaped(text: str) -> str:
             # File names take its place, and they may look like options.
             result.append(HOLE)
         elif character in "\"'`$;&|<>() \t\n":
-            raise NotKnown(f"the character {character!r} inside of a word")
+            raise UnknownWordError(f"the character {character!r} inside of a word")
         else:
             result.append(character)
     return "".join(result)
@@ -150,7 +150,7 @@ def _quoted(node: Node, source: bytes) -> str:
     pieces: list[str] = []
     *children, last = node.children
     if not children or children[0].type != '"' or last.type != '"':
-        raise NotKnown("a quote of an unknown form")
+        raise UnknownWordError("a quote of an unknown form")
     at = children[0].end_byte
     for child in children[1:]:
         # Blanks between the parts belong to the text, though the grammar leaves them out or to the next part.
@@ -177,7 +177,7 @@ def _in_quoted_part(node: Node, bare: str, source: bytes) -> str:
 
 def _in_quotes(text: str) -> str:
     if re.search(r"(?<!\\)(?:\\\\)*`", text):
-        raise NotKnown("a backtick inside of quotes")
+        raise UnknownWordError("a backtick inside of quotes")
     return re.sub(r"\\([$`\"\\\n])", lambda found: "" if found[1] == "\n" else found[1], text)
 
 
@@ -191,10 +191,10 @@ def _ansi(text: str) -> str:
         elif code in _ESCAPES:
             return _ESCAPES[code]
         else:
-            raise NotKnown(f"the escape \\{code}")
+            raise UnknownWordError(f"the escape \\{code}")
         # Above 127 an escape names a byte, which is a character only together with others.
         if not 0 < number < 0x80 and not (code[0] in "uU" and 0x80 <= number < 0xD800):
-            raise NotKnown(f"the escape \\{code}")
+            raise UnknownWordError(f"the escape \\{code}")
         return chr(number)
 
     return _ANSI.sub(value, text[2:-1])
@@ -203,5 +203,5 @@ def _ansi(text: str) -> str:
 def _assignment(node: Node, source: bytes) -> str:
     name, operator, *values = node.children
     if name.type != "variable_name" or operator.type not in ("=", "+=") or len(values) > 1:
-        raise NotKnown(f"the assignment {source_text(node, source)!r}")
+        raise UnknownWordError(f"the assignment {source_text(node, source)!r}")
     return f"{source_text(name, source)}{operator.type}{word_text(values[0], source) if values else ''}"

@@ -7,15 +7,15 @@ from typing import NamedTuple
 
 from amplifier_kit.guard.policy.programs import Program, find_program, is_hazardous_variable
 from amplifier_kit.guard.policy.scripts import printf_sets_variable
-from amplifier_kit.guard.policy.segment import HOLE
+from amplifier_kit.guard.policy.segments import HOLE
 
 
 class Wrapped(NamedTuple):
     """What a wrapper runs: words, or the text of a script in the shell's language.
 
-    With `is_transparent` the wrapper adds nothing of its own: only what it runs is judged. With a `reason` it could
+    With `is_transparent` the wrapper adds nothing: only what it runs is judged. With a `reason` it could
     not be taken apart; then any word after it may be a program. `assignments` are variables set for what it runs, where
-    they are the shell's own and no part of what the wrapper is told. With `is_bash` false the scripts are for a shell
+    the shell sets them and the wrapper does not see them. With `is_bash` false the scripts are for a shell
     that knows less than bash.
     """
 
@@ -191,7 +191,7 @@ def _find(words: tuple[str, ...]) -> Wrapped | None:
 
 
 def _ends_action(words: tuple[str, ...], index: int) -> bool:
-    """Tell whether an action of `find` ends at a word: a plus behind anything but {} is an argument."""
+    """Return whether an action of `find` ends at a word: a plus behind anything but {} is an argument."""
     return words[index] == ";" or (words[index] == "+" and words[index - 1] == "{}")
 
 

@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from amplifier_kit.guard.policy import Segment, ShellParse
-from amplifier_kit.guard.policy.segment import HOLE
+from amplifier_kit.guard.policy.segments import HOLE
 
 BASH = shutil.which("bash")
 pytestmark = pytest.mark.skipif(BASH is None, reason="no bash to compare with")

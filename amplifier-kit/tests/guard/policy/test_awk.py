@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from amplifier_kit.guard.policy.scripts import hazardous_awk
-from amplifier_kit.guard.policy.segment import HOLE
+from amplifier_kit.guard.policy.segments import HOLE
 
 HARMLESS = [
     "{print $1}", "NR==2", "/x/", "!/x/ {print NR}", "{n += $1} END {print n}", "$1 >= 2 || $2 == 3", "length($0) < 80",

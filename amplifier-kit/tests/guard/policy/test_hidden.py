@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amplifier_kit.guard.policy import Facts, Rule, RuleSet
-from amplifier_kit.guard.policy.hidden import hidden_places
+from amplifier_kit.guard.policy.paths import hidden_paths
 
 HOME = Path("/home/ada")
 TOOLS = ("grep", "glob", "read_file")
@@ -94,23 +94,23 @@ def test_hidden_is_what_rules_restrict(
     """A place is hidden exactly when the rules would ask for reading it by that tool, or deny it."""
     tool = data.draw(st.sampled_from(TOOLS))
     path = f"{root or project}/{names}"
-    is_hidden = hidden_places(rules, project, tool, home=HOME)
+    is_hidden = hidden_paths(rules, project, tool, home=HOME)
     assert (is_hidden is not None and is_hidden(path)) is is_restricted(rules, project, tool, path)
 
 
 @given(rules=_verdicts("allow"), tool=st.sampled_from(TOOLS))
 def test_rules_that_allow_hide_nothing(project: Path, rules: list[Rule], tool: str) -> None:
     """With nothing but rules that allow, nobody needs to be asked at all."""
-    assert hidden_places(rules, project, tool, home=HOME) is None
+    assert hidden_paths(rules, project, tool, home=HOME) is None
 
 
 @given(rules=_verdicts("ask", "deny"), names=st.lists(below, min_size=2, max_size=20))
 def test_what_was_asked_before_changes_nothing(project: Path, rules: list[Rule], names: list[str]) -> None:
     """The answer for one place does not depend on the places before it."""
-    is_hidden = hidden_places(rules, project, "grep", home=HOME)
+    is_hidden = hidden_paths(rules, project, "grep", home=HOME)
     if is_hidden is not None:
         for name in names:
-            fresh = hidden_places(rules, project, "grep", home=HOME)
+            fresh = hidden_paths(rules, project, "grep", home=HOME)
             assert fresh is not None
             assert is_hidden(f"{project}/{name}") is fresh(f"{project}/{name}")
 
@@ -124,7 +124,7 @@ def test_within_a_place_only_its_questions_are_answered(
     path = f"{top}/{names}"
     answered = [rule for rule in rules if rule.verdict == "ask" and is_restricted([rule], project, "grep", top)]
     left = [rule for rule in rules if rule not in answered]
-    is_hidden = hidden_places(rules, project, "grep", home=HOME)
+    is_hidden = hidden_paths(rules, project, "grep", home=HOME)
     within = None if is_hidden is None else is_hidden.within(top)
     assert (within is not None and within(path)) is is_restricted(left, project, "grep", path)
 
@@ -144,7 +144,7 @@ def test_within_a_place_only_its_questions_are_answered(
 @pytest.mark.parametrize("pattern", ["secrets/**", "alias/**", "secrets", "alias"])
 def test_a_folder_and_what_is_below(project: Path, pattern: str, path: str, hides: bool) -> None:
     """A rule about a folder, or everything in it, hides both, under each name that the folder is known by."""
-    is_hidden = hidden_places([Rule("deny", path=pattern)], project, "grep")
+    is_hidden = hidden_paths([Rule("deny", path=pattern)], project, "grep")
     assert is_hidden is not None
     assert is_hidden(f"{project}/{path}") is (hides and (not path.startswith("alias") or pattern.startswith("alias")))
 
@@ -152,12 +152,12 @@ def test_a_folder_and_what_is_below(project: Path, pattern: str, path: str, hide
 def test_a_rule_without_a_path_hides_nothing(project: Path) -> None:
     """What is about the tool or the action as a whole is decided with the call."""
     rules = [Rule("deny", tool="grep"), Rule("ask", action="filesystem.read"), Rule("ask")]
-    assert hidden_places(rules, project, "grep") is None
+    assert hidden_paths(rules, project, "grep") is None
 
 
 def test_very_deep_paths(project: Path) -> None:
     """Depth is no way out."""
-    is_hidden = hidden_places([Rule("deny", path="**/key")], project, "grep")
+    is_hidden = hidden_paths([Rule("deny", path="**/key")], project, "grep")
     assert is_hidden is not None
     assert is_hidden(f"{project}/{'d/' * 1900}key")
     assert not is_hidden(f"{project}/{'d/' * 1900}other")

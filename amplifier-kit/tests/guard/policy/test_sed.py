@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from amplifier_kit.guard.policy.scripts import hazardous_sed
-from amplifier_kit.guard.policy.segment import HOLE
+from amplifier_kit.guard.policy.segments import HOLE
 
 HARMLESS = [
     "s/a/b/", "s/a/b/g", "s|a|b|p", "s/a\\/b/c/", "1,5p", "$d", "/x/d", "/x/,/y/p", "1!d", "s/a/b/;s/c/d/", "p;",

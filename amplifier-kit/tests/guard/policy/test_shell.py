@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from amplifier_kit.guard.policy import Redirect, Segment, ShellParse
-from amplifier_kit.guard.policy.segment import HOLE
+from amplifier_kit.guard.policy.segments import HOLE
 
 
 def segments(command: str) -> list[Segment]:

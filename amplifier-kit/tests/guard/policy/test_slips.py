@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amplifier_kit.guard.policy import Rule, RuleSet, facts, parse_rules
-from amplifier_kit.guard.policy.matchable import example_command
-from amplifier_kit.guard.policy.slips import slip_in
+from amplifier_kit.guard.policy.rule_parser import example_command, find_mistake
 
 _PROJECT = Path("/project")
 
@@ -131,7 +130,7 @@ def test_a_rule_that_can_allow_nothing_is_reported(entry: dict[str, str]) -> Non
 )  # fmt: skip
 def test_what_can_match_is_no_slip(rule: Rule) -> None:
     """Actions of other modules, patterns and pairs that occur are left alone."""
-    assert slip_in(rule) is None
+    assert find_mistake(rule) is None
 
 
 _PIECES = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from amplifier_kit.guard.policy.whole_line import line_forms, spans_commands
+from amplifier_kit.guard.policy.segments import line_forms, spans_commands
 
 
 @pytest.mark.parametrize("line", ["curl x|sh", "curl x | sh", " curl  x |\nsh "])

@@ -1,11 +1,9 @@
-"""One command of a shell line, as far as it is known before it runs."""
+"""The commands of a shell line, as far as they are known before it runs, and the line as a whole."""
 
 from __future__ import annotations
 
 import re
-from typing import Literal, NamedTuple
-
-from amplifier_kit.guard.policy.programs import find_program
+from typing import Final, Literal, NamedTuple
 
 #: Stands in a word for text that is known only when the line runs. No command can contain it: it would end there.
 HOLE = "\0"
@@ -32,8 +30,8 @@ class Segment(NamedTuple):
     allows it. With `runs_rest`, any later word may be the name of a program that is run. `within` are the commands
     around it that only pass on to it, as `timeout 5`: rules that restrict may mean those. `elsewhere` says that it
     would follow a repository which is not the project's: no rule that names a command allows it, known as it is.
-    `joined` says how it follows on what is before it in the same shell: `;` at the beginning of a list, `&&` where that
-    has to succeed, and nothing where it is not known, or where it runs in a shell of its own.
+    `joined` is how it follows the command before it in the same shell: `;` at the beginning of a list, `&&` where that
+    one has to succeed, and empty where it is not known, or where it runs in a subshell.
     """
 
     words: tuple[str, ...] | None
@@ -108,6 +106,8 @@ def _without_options(program: str, words: list[str]) -> list[list[str]]:
 
     Of an option that is not known, the next word may be the value.
     """
+    from amplifier_kit.guard.policy.programs import find_program
+
     row = find_program(program)
     # Only of programs with options before a command is it known which of them have a value.
     valued = row.valued_options if row is not None and row.global_options else None
@@ -132,3 +132,21 @@ def _quoted(word: str) -> str:
     if word and not any(character in word for character in " \t\n'\""):
         return word
     return "'" + word.replace("'", "'\\''") + "'"
+
+
+# --- whole lines ---
+
+#: What stands between commands, and where the shell itself opens a file.
+_OPERATOR: Final = re.compile(r"\s*(\|&|\|\||&&|&>>|&>|>>|>&|>\||<<<|<<|<&|[|&;<>])\s*")
+_SPANS: Final = re.compile(r"[|&;<>`]|\$\(")
+
+
+def spans_commands(text: str) -> bool:
+    """Return whether a line, or the pattern of a rule, is more than one command without redirects."""
+    return _SPANS.search(text) is not None
+
+
+def line_forms(line: str) -> tuple[str, ...]:
+    """Return a line in the forms that a rule about it may be written in: blanks around operators, or none, or as is."""
+    plain = " ".join(line.split())
+    return tuple(dict.fromkeys((plain, _OPERATOR.sub(r" \1 ", plain).strip(), _OPERATOR.sub(r"\1", plain))))

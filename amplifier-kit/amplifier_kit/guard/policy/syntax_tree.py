@@ -5,18 +5,18 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Literal
 
-from amplifier_kit.guard.policy.heredoc import heredoc_problem
 from amplifier_kit.guard.policy.programs import folder_builtins, is_hazardous_variable
 from amplifier_kit.guard.policy.redirects import (
     ANY_FILE,
     descriptor_ends,
+    heredoc_problem,
     is_of_bash,
     late_words,
     opened,
     words_of_mark,
 )
-from amplifier_kit.guard.policy.segment import HOLE, Redirect, Segment, loose_words
-from amplifier_kit.guard.policy.words import WORDS, NotKnown, gap_problem, shell_words, source_text, word_text
+from amplifier_kit.guard.policy.segments import HOLE, Redirect, Segment, loose_words
+from amplifier_kit.guard.policy.words import WORDS, UnknownWordError, gap_problem, shell_words, source_text, word_text
 from amplifier_kit.guard.policy.wrappers import ASSIGNMENT, PLAIN_NAME
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ class Walk:
         return node.children
 
     def _is_whole(self, node: Node) -> bool:
-        """Tell whether a node is made of its children and blanks alone."""
+        """Return whether a node is made of its children and blanks alone."""
         at, children = node.start_byte, node.children
         if not children:
             return True
@@ -152,7 +152,7 @@ class Walk:
     def _loose_word(self, node: Node) -> None:
         try:
             word_text(node, self.source)
-        except NotKnown as error:
+        except UnknownWordError as error:
             self._add(None, node, reason=str(error))
 
     def _add(
@@ -213,7 +213,7 @@ class Walk:
                         assignments.append(word_text(child, self.source))
                     case _:
                         words += shell_words(child, self.source)
-            except NotKnown as error:
+            except UnknownWordError as error:
                 reason = reason or f"{error} is not understood"
                 words.append(HOLE)
         for assignment in assignments:
@@ -224,7 +224,7 @@ class Walk:
             self._add(tuple(words), node, redirects=tuple(redirects), reason=reason, assignments=tuple(assignments))
 
     def _is_descriptor(self, node: Node) -> bool:
-        """Tell whether a word is the number of the redirect that it touches: the grammar takes 0 for a word."""
+        """Return whether a word is the number of the redirect that it touches: the grammar takes 0 for a word."""
         return node.end_byte in self._opened and self.source[node.start_byte : node.end_byte].isdigit()
 
     def _on_variable_assignment(self, node: Node) -> None:
@@ -233,7 +233,7 @@ class Walk:
         name = source_text(node.children[0], self.source)
         try:
             text = word_text(node, self.source)
-        except NotKnown as error:
+        except UnknownWordError as error:
             self._add((), node, reason=str(error), assignments=(source_text(node, self.source),))
             self.taint = self.taint or f"{error} is not understood"
             return
@@ -332,7 +332,7 @@ class Walk:
 
 
 def _joined(command: Node) -> Literal["", ";", "&&"]:
-    """Tell how a command follows on what is before it, if it runs in the shell of the line itself."""
+    """Return how a command follows the one before it, if it runs in the shell of the line itself."""
     node, before = command, ""
     while (above := node.parent) is not None:
         after = node.next_sibling
@@ -347,7 +347,7 @@ def _joined(command: Node) -> Literal["", ";", "&&"]:
 
 
 def _calculates(test: str) -> bool:
-    """Tell whether a test compares something as a number that is none."""
+    """Return whether a test compares something as a number that is not one."""
     words = test.split() if test.startswith("[[") else []
     found = (pair for at, word in enumerate(words) if word in _COMPARES_NUMBERS for pair in words[at - 1 : at + 2 : 2])
     return any(not re.fullmatch(r"-?[0-9]+", word, re.ASCII) for word in found)

@@ -1,0 +1,268 @@
+"""Paths: where they lead, whether a rule's pattern means them, and which of them a search must leave out."""
+
+from __future__ import annotations
+
+import os
+import re
+import unicodedata
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from amplifier_kit.guard.policy.glob import compiled, escaped, literal_prefix
+
+if TYPE_CHECKING:
+    from amplifier_kit.guard.policy.rules import Rule
+
+MAX_LINKS = 40
+MAX_LENGTH = 4_096
+#: Names there lead elsewhere for each process that asks.
+REFUSED = ("/proc", "/dev/fd", "/dev/stdin", "/dev/stdout", "/dev/stderr", "/sys/fs/fuse")
+_TRAILING = re.compile(r"(?<=[^/. ])[. ]+(?=/|\Z)")
+
+
+class PathError(ValueError):
+    """A path that cannot be judged."""
+
+    code = "policy.path"
+
+
+def spelled(text: str, base: Path) -> Path:
+    """Return a path as it was written, absolute, without following anything.
+
+    Raises:
+        PathError: When it is empty, too long, or contains characters that no path has.
+    """
+    if not text or len(text) > MAX_LENGTH:
+        raise PathError("the path is empty or too long")
+    if "\0" in text or any(0xD800 <= ord(character) < 0xDC80 for character in text):
+        raise PathError(f"the path {text!r} contains characters that no path has")
+    if re.match(r"@[\w.-]+:", text):
+        raise PathError(f"{text!r} names a bundle's file: which one, only the tool knows")
+    if text == "~" or text.startswith("~/"):
+        text = os.path.expanduser(text)
+    elif text.startswith("~"):
+        raise PathError(f"{text!r} may mean another user's home")
+    return Path(os.path.normpath(base / text))
+
+
+def resolved(text: str, base: Path) -> Path:
+    """Return where a path leads, every link followed; what does not exist yet is taken as it is written.
+
+    Raises:
+        PathError: As `spelled`, and when it leads through /proc or /dev/fd, or in circles.
+    """
+    spelled(text, base)
+    text = os.path.expanduser(text) if text == "~" or text.startswith("~/") else text
+    waiting = [part for part in os.path.join(base, text).split("/") if part not in ("", ".")][::-1]
+    here, links = "/", 0
+    while waiting:
+        part = waiting.pop()
+        if part == "..":
+            here = os.path.dirname(here)
+            continue
+        there = os.path.join(here, part)
+        if any(there == refused or there.startswith(f"{refused}/") for refused in REFUSED):
+            raise PathError(f"{text!r} leads through {there}, which means something else to every process")
+        try:
+            target = os.readlink(there)
+        except (OSError, ValueError):
+            # No link, or nothing there: the name stands for itself.
+            here = there
+            continue
+        links += 1
+        if links > MAX_LINKS:
+            raise PathError(f"{text!r} leads through more than {MAX_LINKS} links")
+        if target.startswith("/"):
+            here = "/"
+        waiting += [step for step in target.split("/") if step not in ("", ".")][::-1]
+    return Path(here)
+
+
+def pattern_parts(pattern: str, project: Path, home: Path | None) -> tuple[str, ...]:
+    """Return a rule's pattern as absolute parts; the project and the home are taken as they really are."""
+    is_folder = pattern.endswith("/")
+    if pattern == "~" or pattern.startswith("~/"):
+        base = home if home is not None else Path(os.path.expanduser("~"))
+        pattern, root = pattern[2:], os.path.realpath(base)
+    else:
+        root = "/" if pattern.startswith("/") else os.path.realpath(project)
+    wanted = f"{pattern}/**" if is_folder else pattern
+    parts = [escaped(part) for part in root.split("/") if part]
+    for part in wanted.split("/"):
+        if part == "..":
+            parts = parts[:-1]
+        elif part not in ("", "."):
+            parts.append(part)
+    return tuple(parts)
+
+
+def followed(parts: tuple[str, ...]) -> tuple[str, ...]:
+    """Return a pattern with the links in its plain beginning followed, for rules that restrict."""
+    plain = 0
+    while plain < len(parts) and _plain(parts[plain]) is not None:
+        plain += 1
+    start = "/" + "/".join(_plain(part) or "" for part in parts[:plain])
+    return (*(escaped(part) for part in os.path.realpath(start).split("/") if part), *parts[plain:])
+
+
+def restricted_forms(parts: tuple[str, ...], *, is_exact: bool) -> set[tuple[str, ...]]:
+    """Return the folded patterns that a restricting rule stands for.
+
+    It restricts a place by every name, whether or not the place is a link, and, when it names a folder without
+    wildcards and is not exact, everything below it.
+    """
+    if not is_exact and parts and literal_prefix(parts[-1]) == parts[-1]:
+        parts = (*parts, "**")
+    return {tuple(map(folded, form)) for form in (parts, followed(parts))}
+
+
+def _plain(part: str) -> str | None:
+    """Return the text that a part of a pattern stands for, when it stands for one only."""
+    text = re.sub(r"\[([*?\[])\]", r"\1", part)
+    return text if escaped(text) == part else None
+
+
+def prefix_of(parts: tuple[str, ...]) -> str:
+    """Return what every path that matches starts with; ends before the first part with a wildcard."""
+    plain: list[str] = []
+    for part in parts:
+        if literal_prefix(part) != part:
+            break
+        plain.append(part)
+    return "/" + "/".join(plain)
+
+
+def folded(text: str) -> str:
+    """Return a path's text as the most forgiving file system reads it: for rules that restrict."""
+    visible = "".join(character for character in text if unicodedata.category(character) != "Cf")
+    # Some file systems take `.git.` and `.git ` for `.git`.
+    return _TRAILING.sub("", unicodedata.normalize("NFKC", visible).casefold())
+
+
+def path_matches(pattern: Sequence[str], path: Sequence[str]) -> bool:
+    """Return whether a path's parts are those of a pattern; `**` stands for any number of parts, also none."""
+    at = mark = 0
+    star: int | None = None
+    for _ in range((len(pattern) + 1) * (len(path) + 1) + 1):
+        if at == len(path):
+            break
+        if mark < len(pattern) and pattern[mark] == "**":
+            star, kept = mark, at
+            mark += 1
+        elif mark < len(pattern) and compiled(pattern[mark]).match(path[at]):
+            mark += 1
+            at += 1
+        elif star is not None:
+            kept += 1
+            mark, at = star + 1, kept
+        else:
+            return False
+    return at == len(path) and all(part == "**" for part in pattern[mark:])
+
+
+# --- paths that rules hide from a search ---
+
+_READ: Final = "filesystem.read"
+#: Folders whose state is kept: most paths that are asked for lie where the last ones did.
+_MOST_FOLDERS: Final = 10_000
+
+_Pattern = tuple[str, ...]
+#: How far each pattern has come that can still mean something below.
+_State = tuple[tuple[_Pattern, frozenset[int]], ...]
+
+
+class HiddenPaths:
+    """What rules of a tool ask for or deny, by the real path of a place."""
+
+    def __init__(self, rules: Iterable[Rule], project: Path, home: Path | None) -> None:
+        self._rules = tuple(rules)
+        self._project = project
+        self._home = home
+        patterns = {form for rule in self._rules for form in _forms(rule, project, home)}
+        self._start: _State = tuple((pattern, _closed(pattern, {0})) for pattern in patterns)
+        self._folders: dict[str, _State] = {}
+
+    def __call__(self, path: str) -> bool:
+        """Return whether a rule asks for reading this place, or denies it."""
+        folder, _, name = path.rpartition("/")
+        return any(len(pattern) in places for pattern, places in _advanced(self._at(folder), name))
+
+    def within(self, place: str) -> HiddenPaths | None:
+        """Return the hidden paths below a place that a call was allowed to look at; None when there are none.
+
+        A rule that asks for the place itself was answered with the call: it does not ask again for what lies there.
+        """
+        left = [rule for rule in self._rules if rule.verdict == "deny" or not self._means(rule, place)]
+        return HiddenPaths(left, self._project, self._home) if left else None
+
+    def _means(self, rule: Rule, place: str) -> bool:
+        return HiddenPaths([rule], self._project, self._home)(place)
+
+    def _at(self, folder: str) -> _State:
+        state = self._folders.get(folder)
+        if state is None:
+            state = self._start
+            for name in folder.split("/"):
+                state = _advanced(state, name)
+            if len(self._folders) >= _MOST_FOLDERS:
+                self._folders.clear()
+            self._folders[folder] = state
+        return state
+
+
+def hidden_paths(rules: Iterable[Rule], project: Path, tool: str, *, home: Path | None = None) -> HiddenPaths | None:
+    """Return a check whether a rule asks for reading a place by `tool`, or denies it; None when no rule does.
+
+    A search is allowed by the folder that it looks at. What lies below may be another matter: the caller checks
+    each path before it shows it, absolute and with all links followed. Rules that name no path are held against the
+    call as a whole, and hide nothing.
+    """
+    actions = (_READ, f"tool.{tool}")
+    known = [rule for rule in rules if rule.verdict != "allow" and _fits(rule, actions, tool)]
+    return HiddenPaths(known, project, home) if known else None
+
+
+def _fits(rule: Rule, actions: tuple[str, ...], tool: str) -> bool:
+    if rule.path is None or (rule.tool is not None and not compiled(rule.tool).match(tool)):
+        return False
+    return rule.action is None or any(compiled(rule.action).match(action) for action in actions)
+
+
+def _forms(rule: Rule, project: Path, home: Path | None) -> set[_Pattern]:
+    if rule.path is None:
+        return set()
+    return restricted_forms(pattern_parts(rule.path, project, home), is_exact=rule.is_exact)
+
+
+def _advanced(state: _State, name: str) -> _State:
+    """Return the state one name further down."""
+    if name in ("", "."):
+        return state
+    # A letter may stand for several, a slash among them.
+    for step in (name.lower() if name.isascii() else folded(name)).split("/"):
+        if step:
+            moved = ((pattern, _moved(pattern, places, step)) for pattern, places in state)
+            state = tuple((pattern, places) for pattern, places in moved if places)
+    return state
+
+
+def _moved(pattern: _Pattern, places: frozenset[int], step: str) -> frozenset[int]:
+    further: set[int] = set()
+    for place in places:
+        if place == len(pattern):
+            continue
+        if pattern[place] == "**":
+            further.add(place)
+        elif compiled(pattern[place]).match(step):
+            further.add(place + 1)
+    return _closed(pattern, further)
+
+
+def _closed(pattern: _Pattern, places: set[int]) -> frozenset[int]:
+    """Add where a `**` that stands for nothing leads."""
+    for place in sorted(places):
+        while place < len(pattern) and pattern[place] == "**":
+            place += 1
+            places.add(place)
+    return frozenset(places)

@@ -1,0 +1,491 @@
+"""Rules from the entries of a policy file, with what is wrong with them.
+
+An entry that cannot be read, contradicts its examples or can match nothing never makes the policy weaker: what
+restricts stays, or asks instead.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Final, NamedTuple, cast
+
+from amplifier_kit.guard.policy.glob import tokens
+from amplifier_kit.guard.policy.known_tools import ACTION_OF_MODULE, KNOWN_TOOLS, OF_OTHERS
+from amplifier_kit.guard.policy.paths import REFUSED
+from amplifier_kit.guard.policy.rules import Example, Rule, RuleError, Verdict
+from amplifier_kit.guard.policy.segments import spans_commands
+from amplifier_kit.guard.policy.shell import unreadable
+
+# --- entries ---
+
+_KEYS = ("action", "tool", "command", "path", "host", "verdict", "reason", "match", "not_match")
+_PATTERNS = ("action", "tool", "command", "path", "host")
+_BROKEN = "asks: a rule that should be here cannot be read"
+
+
+class Problem(NamedTuple):
+    """What is wrong with one entry, where, and what was done about it."""
+
+    where: str
+    message: str
+
+
+def parse_rules(data: object, where: Callable[[int, str | None], str]) -> tuple[list[Rule], list[Problem]]:
+    """Return the rules of a file's `rules:` list and what is wrong with it; never raises, never fails open.
+
+    `where(index, key)` names the file and line of an entry. A bad allow entry is left out; a bad deny or ask entry, or
+    one whose verdict cannot be read, asks for its whole action instead, or for everything when that cannot be read.
+    A rule that judges its own examples otherwise than it says is bad, too, and so is one that can match nothing: one
+    that restricts then stays besides.
+    """
+    if data is None:
+        return [], []
+    if not isinstance(data, list):
+        place = where(0, None)
+        floor = Rule("ask", reason=_BROKEN, where=place)
+        return [floor], [Problem(place, f"rules is {_kind(data)}, not a list of entries: everything is asked for")]
+    rules: list[Rule] = []
+    problems: list[Problem] = []
+    for index, entry in enumerate(data):
+        _read(entry, lambda key, index=index: where(index, key), rules, problems)  # type: ignore[misc]
+    return rules, problems
+
+
+def check_examples(rule: Rule, project: Path = Path("/project")) -> list[Problem]:
+    """Try a rule on its own examples; return one problem for each that it judges otherwise than it says.
+
+    An example matches when the rule alone gives its verdict on it.
+    """
+    from amplifier_kit.guard.policy.facts import facts
+    from amplifier_kit.guard.policy.rules import RuleSet
+
+    alone = RuleSet.from_rules([rule], project)
+    problems: list[Problem] = []
+    for examples, expected in ((rule.match, True), (rule.not_match, False)):
+        for example in examples:
+            action, details = _example_details(rule, example)
+            decision = alone.decide(facts(action, details, project))
+            if (decision.verdict == rule.verdict) is not expected:
+                shown = example.command or example.path or example.host or example.action or example.tool
+                word = "does not match" if expected else "matches"
+                problems.append(Problem(rule.where, f"`{rule}` {word} its example {shown!r}: {decision.reason}"))
+    return problems
+
+
+def _read(entry: object, where: Callable[[str | None], str], rules: list[Rule], problems: list[Problem]) -> None:
+    """Read one entry; whatever is wrong with it stays with it."""
+    try:
+        rule = _rule(entry, where(None))
+    except RuleError as error:
+        floor = _floor(entry, where(None))
+        fate = "it is left out" if floor is None else f"until it is fixed, `{floor}` takes its place"
+        problems.append(Problem(where(error.field), f"{error}; {fate}"))
+        rules.extend([] if floor is None else [floor])
+        return
+    if (mistake := find_mistake(rule)) is not None:
+        # It stays: it may be about an action that is unknown here.
+        floor = replace(mistake.meant, verdict="ask", reason=_BROKEN, match=(), not_match=())
+        is_allowing = rule.verdict == "allow"
+        fate = "it is left out" if is_allowing else f"the rule stays, and `{floor}` besides"
+        problems.append(Problem(where(mistake.field), f"{mistake.message}; {fate}"))
+        rules.extend([] if is_allowing else [rule, floor])
+        return
+    failed = check_examples(rule) if rule.match or rule.not_match else []
+    if not failed:
+        rules.append(rule)
+        return
+    floor = _floor(entry, where(None))
+    fate = "the rule is left out" if floor is None else f"the rule stays, and `{floor}` besides"
+    problems += [problem._replace(message=f"{problem.message}; {fate}") for problem in failed]
+    rules.extend([] if floor is None else [rule, floor])
+
+
+def _rule(entry: object, where: str) -> Rule:
+    if not isinstance(entry, Mapping):
+        raise RuleError(f"the entry is {_kind(entry)}, not a mapping with a verdict")
+    unknown = [key for key in entry if key not in _KEYS]
+    if unknown:
+        raise RuleError(f"the key {unknown[0]!r} is not known: use {', '.join(_KEYS)}", _text(unknown[0]))
+    verdict = entry.get("verdict")
+    if verdict not in ("allow", "ask", "deny"):
+        raise RuleError(f"the verdict is {verdict!r}: use allow, ask or deny", "verdict")
+    reason = entry.get("reason")
+    if reason is not None and not isinstance(reason, str):
+        raise RuleError(f"the reason is {_kind(reason)}, not a text", "reason")
+    for key in _PATTERNS:
+        # Written and left empty is not the same as left out: no author means "any" by it.
+        if key in entry and entry[key] is None:
+            raise RuleError(f"{key} is empty: leave it out to mean any", key)
+    patterns: dict[str, Any] = {key: entry.get(key) for key in _PATTERNS}
+    kind = next((key for key in ("command", "path", "host") if patterns[key] is not None), None)
+    return Rule(
+        cast(Verdict, verdict),
+        **patterns,
+        reason=reason or "",
+        match=_examples(entry.get("match"), "match", kind),
+        not_match=_examples(entry.get("not_match"), "not_match", kind),
+        where=where,
+    )
+
+
+def _examples(value: object, key: str, kind: str | None) -> tuple[Example, ...]:
+    if value is None:
+        return ()
+    if not isinstance(value, list):
+        raise RuleError(f"{key} is {_kind(value)}, not a list of examples", key)
+    return tuple(_example(example, key, kind) for example in value)
+
+
+def _example(value: object, key: str, kind: str | None) -> Example:
+    if isinstance(value, str) and value:
+        return Example(**{kind or "action": value})
+    if not isinstance(value, Mapping) or not value:
+        raise RuleError(f"the example {value!r} is neither a text nor a mapping", key)
+    for name, text in value.items():
+        if name not in Example._fields or not isinstance(text, str) or not text:
+            raise RuleError(f"the example {dict(value)!r} may have texts under {', '.join(Example._fields)}", key)
+    return Example(**value)
+
+
+def _example_details(rule: Rule, example: Example) -> tuple[str, dict[str, Any]]:
+    usual = "process.exec" if example.command else "filesystem.read" if example.path else "network.fetch"
+    action = example.action or (rule.action if rule.action and "*" not in rule.action else usual)
+    tool = example.tool or (rule.tool if rule.tool and "*" not in rule.tool else "")
+    details: dict[str, Any] = {"tool_name": tool}
+    if example.command is not None:
+        details["command"] = example.command
+    elif example.path is not None:
+        details["path"] = example.path
+    elif example.host is not None and "://" in example.host:
+        details["tool_input"] = {"url": example.host}
+    elif example.host is not None:
+        details["host"] = example.host
+    return action, details
+
+
+def _floor(entry: object, where: str) -> Rule | None:
+    """Return the rule that takes the place of a bad entry: none for one that would have allowed."""
+    if not isinstance(entry, Mapping):
+        return Rule("ask", reason=_BROKEN, where=where)
+    if entry.get("verdict") == "allow":
+        return None
+    try:
+        return Rule("ask", action=entry.get("action"), reason=_BROKEN, where=where)
+    except RuleError:
+        return Rule("ask", reason=_BROKEN, where=where)
+
+
+def _kind(value: object) -> str:
+    return {"NoneType": "empty", "str": "a text", "dict": "a mapping", "list": "a list"}.get(
+        type(value).__name__, f"of type {type(value).__name__}"
+    )
+
+
+def _text(key: object) -> str | None:
+    return key if isinstance(key, str) else None
+
+
+# --- rules that can match nothing ---
+
+ACTIONS: Final = ("filesystem.read", "filesystem.write", "process.exec", "network.fetch", "session.spawn", "mcp.call")
+#: What actions of these kinds do not have, unless a third-party tool has them.
+_NEVER: Final = {"command": ("filesystem", "network", "session"), "host": ("filesystem", "process", "session")}
+#: Between two commands. No program has such a word; of `|` and `;` that cannot be said.
+_JOINS: Final = re.compile(r" (&&|\|\|) ")
+_WILD: Final = re.compile(r"[*?\[]")
+_BRACES: Final = re.compile(r"\{[^{}]*,[^{}]*\}")
+_VARIABLE: Final = re.compile(r"\$(\w+|\{\w+\})(?=/|\Z)")
+_CALL: Final = re.compile(r"(\w+)\(.*\)")
+
+
+class Mistake(NamedTuple):
+    """What is wrong with a rule, at which key, and what its author may have meant."""
+
+    message: str
+    field: str
+    meant: Rule
+
+
+def find_mistake(rule: Rule) -> Mistake | None:
+    """Return why a rule can match nothing, None when it can, as far as is known here."""
+    checks = (_blanks, _command, _path, _path_of_others, _host, _action, _tool)
+    return next((mistake for check in checks if (mistake := check(rule)) is not None), None)
+
+
+def _blanks(rule: Rule) -> Mistake | None:
+    """Blanks at the ends, and two in a row in a command: it is compared with single blanks between its words."""
+    for field in ("action", "tool", "path"):
+        value = getattr(rule, field)
+        if value is not None and value != value.strip():
+            message = f"{field} {value!r} has a blank at its beginning or end (where it is meant, write '[ ]')"
+            return Mistake(message, field, _changed(rule, field, value.strip()))
+    bare = "" if rule.command is None else re.sub(r"'[^']*'", "'", rule.command)
+    if bare != " ".join(bare.split()):
+        what = "two blanks in a row" if bare == bare.strip() else "a blank at its beginning or end"
+        return _never(rule, f"command {rule.command!r} has {what}, which no command has")
+    return None
+
+
+def _command(rule: Rule) -> Mistake | None:
+    if rule.command is None:
+        return None
+    is_allowing = rule.verdict == "allow"
+    example = example_command(rule.command, is_allowing=is_allowing)
+    if example is None and re.search(r"[\"']", rule.command):
+        why = "the shell's quotes are taken away, and words with blanks or quotes are compared in single quotes"
+        return _never(rule, f"command {rule.command!r} matches nothing: {why}")
+    if example is None:
+        from amplifier_kit.guard.policy.shell import unreadable
+
+        why = unreadable(rule.command) or "no command has this form"
+        return _never(rule, f"command {rule.command!r} matches nothing: {why}")
+    if not is_allowing:
+        return None
+    if _JOINS.search(rule.command):
+        return _never(rule, f"command {rule.command!r} is more than one command: write a rule for each")
+    if not _WILD.search(rule.command) and (reason := _not_understood(rule, example)):
+        return _never(rule, f"command {rule.command!r} is allowed by no rule that names it: {reason}")
+    return None
+
+
+def _not_understood(rule: Rule, example: str) -> str:
+    """Return why the only command that a rule without wildcards means is not allowed by it."""
+    from amplifier_kit.guard.policy.facts import facts, parts_of
+
+    found = facts("process.exec", {"command": example}, Path("/project"))
+    return next((part.problem for part in parts_of(found) if part.problem), "")
+
+
+def _never(rule: Rule, message: str) -> Mistake:
+    """Return the mistake of a command, with what was meant: the command without its mistake, if that is known."""
+    meant = tidied(rule.command or "")
+    if example_command(meant, is_allowing=False) is None:
+        return Mistake(message, "command", replace(rule, command=None, match=(), not_match=()))
+    hint = "" if meant == rule.command else f" (did you mean {meant!r}?)"
+    return Mistake(message + hint, "command", _changed(rule, "command", meant))
+
+
+def _path(rule: Rule) -> Mistake | None:
+    pattern = rule.path or ""
+    if "://" in pattern:
+        message = f"path {pattern!r} is an address, which no path is: a rule about addresses has a host"
+        return Mistake(message, "path", replace(rule, path=None, match=(), not_match=()))
+    if "\\" in pattern:
+        message = f"path {pattern!r} has a backslash: folders are parted by '/', and '[*]' stands for a star itself"
+        return Mistake(message, "path", _changed(rule, "path", pattern.replace("\\", "/")))
+    refused = next((place for place in REFUSED if f"{pattern}/".startswith(f"{place}/")), None)
+    if refused is not None and rule.verdict == "allow":
+        message = f"path {pattern!r} is allowed by no rule: {refused} means something else to every process"
+        return Mistake(message, "path", rule)
+    return None
+
+
+def _path_of_others(rule: Rule) -> Mistake | None:
+    """What shells and other programs read in a pattern, and no rule does: it stands for itself, in names of files."""
+    pattern = rule.path or ""
+    if rule.path is None or rule.verdict == "allow":
+        return None  # such files may exist, and what it does not match stays asked for
+    if _BRACES.search(pattern):
+        meant = _BRACES.sub(lambda found: "**" if "/" in found[0] else "*", pattern)
+        message = f"path {pattern!r} has braces, which stand for themselves: write a rule for each of the names"
+        return Mistake(message, "path", _changed(rule, "path", meant))
+    if variable := _VARIABLE.match(pattern):
+        is_home = variable[1].strip("{}") == "HOME"
+        meant = ("~" if is_home else "/**") + pattern[variable.end() :]
+        hint = f" (did you mean {meant!r}?)" if is_home else ": write the folder itself"
+        message = f"path {pattern!r} begins with a variable, which is not replaced{hint}"
+        return Mistake(message, "path", _changed(rule, "path", meant))
+    if pattern.startswith("!"):
+        message = f"path {pattern!r} begins with '!', which takes nothing back: write what the rule is about"
+        return Mistake(message, "path", replace(rule, path=None, match=(), not_match=()))
+    if (rule.action or "").casefold() == "process.exec" and not pattern.strip("*/"):
+        message = f"path {pattern!r} means the files of redirects in commands: a rule about all commands has no path"
+        return Mistake(message, "path", replace(rule, path=None, match=(), not_match=()))
+    return None
+
+
+def _host(rule: Rule) -> Mistake | None:
+    from amplifier_kit.guard.policy.hosts import is_address
+
+    if rule.host is None or not rule.host.startswith("*.") or not is_address(rule.host[2:]):
+        return None
+    message = f"host {rule.host!r} matches nothing: nothing is below an address"
+    return Mistake(message, "host", replace(rule, host=rule.host[2:]))
+
+
+def _action(rule: Rule) -> Mistake | None:
+    """Actions of other modules are not known here: only what is one letter from a known one is taken for a mistake."""
+    if rule.action is None:
+        return None
+    action = rule.action.casefold()
+    tool = action.removeprefix("tool.") if action.startswith("tool.") else ""
+    if rule.verdict != "allow" and (known := KNOWN_TOOLS.get(tool, action)) != action:
+        message = f"the action {rule.action!r} is not that of the tool {tool!r} that ships, which is {known!r}"
+        return Mistake(message, "action", replace(rule, action=known, tool=rule.tool or tool))
+    # A rule that restricts takes upper and lower case for the same.
+    is_miscased = rule.verdict == "allow" and action in ACTIONS and rule.action not in ACTIONS
+    meant = action if is_miscased else next((each for each in ACTIONS if _is_one_off(action, each)), None)
+    if meant is not None:
+        message = f"the action {rule.action!r} is not known (did you mean {meant!r}?)"
+        return Mistake(message, "action", replace(rule, action=meant))
+    if rule.verdict == "allow":
+        return None  # it may be about a tool that is unknown here, and what it does not match stays asked for
+    for key, kinds in _NEVER.items():
+        kind, _, rest = action.partition(".")
+        if getattr(rule, key) is not None and kind in kinds and (action in ACTIONS or rest == "*"):
+            message = f"the action {rule.action!r} has no {key} in any tool that ships: leave the action out"
+            return Mistake(message, key, replace(rule, action=None))
+    return None
+
+
+def _tool(rule: Rule) -> Mistake | None:
+    """The id of a module, and what other agents call their tools: neither is the name of a tool here."""
+    name = rule.tool or ""
+    if name.startswith("tool-") and not _WILD.search(name):
+        own = name.removeprefix("tool-").replace("-", "_")
+        if (action := ACTION_OF_MODULE.get(name)) is not None:
+            message = f"tool {name!r} is a module, not a tool (did you mean the action {action!r}?)"
+            return Mistake(message, "tool", replace(rule, tool=None, action=rule.action or action))
+        message = f"tool {name!r} is a module, not a tool (did you mean {own!r}?)"
+        return Mistake(message, "tool", replace(rule, tool=own))
+    call = _CALL.fullmatch(name)
+    theirs = call[1] if call is not None else name
+    meant = OF_OTHERS.get(theirs)
+    if call is None and (meant is None or meant == name.casefold()):
+        return None  # upper case is forgiven where a rule restricts, and what it fails to allow is asked for
+    hint = "" if meant is None else f" (did you mean {meant!r}?)"
+    what = "is of another program's form: what a tool is called with stands under 'command' or 'path'"
+    message = f"tool {name!r} {what if call is not None else 'is the name in another program'}{hint}"
+    return Mistake(message, "tool", replace(rule, tool=meant))
+
+
+def _changed(rule: Rule, field: str, value: str) -> Rule:
+    """Return a rule with another pattern, or without it where the other one is invalid."""
+    try:
+        return replace(rule, **{field: value})  # type: ignore[arg-type]
+    except RuleError:
+        return replace(rule, **{field: None})  # type: ignore[arg-type]
+
+
+def _is_one_off(text: str, known: str) -> bool:
+    """Return whether one letter is missing, too many, another, or has changed places with the next."""
+    if text == known or abs(len(text) - len(known)) > 1 or "*" in text or "?" in text or "[" in text:
+        return False
+    start = next((at for at, (one, other) in enumerate(zip(text, known, strict=False)) if one != other), None)
+    if start is None:
+        return True
+    rest, wanted = text[start:], known[start:]
+    is_swapped = rest[:2] == wanted[1::-1] and rest[2:] == wanted[2:]
+    return is_swapped or rest[1:] == wanted[1:] or rest[1:] == wanted or rest == wanted[1:]
+
+
+# --- commands that a pattern matches ---
+
+#: One character of each kind that the forms below tell apart.
+_KINDS: Final = "x '\"\\"
+_PRINTABLE: Final = "".join(map(chr, range(32, 127)))
+_PLAIN, _BLANK, _SINGLE, _DOUBLE, _BACKSLASH = "p", "b", "s", "d", "k"
+_KIND_OF: Final = {" ": _BLANK, "'": _SINGLE, '"': _DOUBLE, "\\": _BACKSLASH}
+_QUOTED: Final = re.compile(r"\"([^\"]*)\"|'([^']*)'")
+
+#: The states of a form, each with the kinds of characters that lead on from it.
+_Form = Mapping[str, Mapping[str, str]]
+
+#: A line as an allowing rule sees it. A word is only quoted where it has to be, so that `'x'` never occurs; a quote
+#: inside of it is written `'\''`. The first word is not empty.
+_CANONICAL: Final[_Form] = {
+    "start": {_PLAIN: "plain", _BACKSLASH: "plain", _SINGLE: "opened first"},
+    "word": {_PLAIN: "plain", _BACKSLASH: "plain", _SINGLE: "opened"},
+    "plain": {_PLAIN: "plain", _BACKSLASH: "plain", _BLANK: "word"},
+    "opened first": {_PLAIN: "bare", _BACKSLASH: "bare", _BLANK: "needed", _DOUBLE: "needed", _SINGLE: "goes on"},
+    "opened": {_PLAIN: "bare", _BACKSLASH: "bare", _BLANK: "needed", _DOUBLE: "needed", _SINGLE: "closed"},
+    "bare": {_PLAIN: "bare", _BACKSLASH: "bare", _BLANK: "needed", _DOUBLE: "needed", _SINGLE: "goes on"},
+    "needed": {_PLAIN: "needed", _BACKSLASH: "needed", _BLANK: "needed", _DOUBLE: "needed", _SINGLE: "closed"},
+    "closed": {_BLANK: "word", _BACKSLASH: "escaped"},
+    "goes on": {_BACKSLASH: "escaped"},
+    "escaped": {_SINGLE: "escaped quote"},
+    "escaped quote": {_SINGLE: "needed"},
+}
+#: The same words without the quotes around them, which rules that restrict see as well.
+_BARE: Final[_Form] = {
+    "start": {_PLAIN: "plain", _BACKSLASH: "plain"},
+    "word": {_PLAIN: "plain", _BACKSLASH: "plain"},
+    "plain": {_PLAIN: "plain", _BACKSLASH: "plain", _BLANK: "word"},
+}
+#: A whole line, as it was written but for its blanks.
+_LINE: Final[_Form] = {
+    state: {**leads, _SINGLE: "plain", _DOUBLE: "plain"} for state, leads in _BARE.items()
+}  # fmt: skip
+_ENDS: Final = frozenset({"plain", "closed"})
+
+
+def example_command(pattern: str, *, is_allowing: bool) -> str | None:
+    """Return a shell line that a pattern for commands matches, None when no line can.
+
+    A rule that restricts is held against more forms of a line than one that allows. Words of odd forms, such as
+    `' rm'`, count for nothing: no rule is meant for them.
+    """
+    patterns = [pattern[:-2], pattern] if pattern.endswith(" *") and pattern[:-2].strip() else [pattern]
+    for each in patterns:
+        if (line := _line_of(each, _CANONICAL)) is not None:
+            return shlex.join(_words(line))
+        if not is_allowing and (line := _line_of(each, _BARE)) is not None:
+            return shlex.join(line.split(" "))
+        if not is_allowing and spans_commands(each) and (line := _line_of(each, _LINE)) is not None:
+            return line
+    return None
+
+
+def tidied(pattern: str) -> str:
+    """Return a pattern with single blanks, and quotes as they are in the lines that it is held against."""
+
+    def quoted(found: re.Match[str]) -> str:
+        text = found[1] if found[1] is not None else found[2]
+        return f"'{text}'" if not text or re.search(r"[ \"]", text) else text
+
+    return " ".join(_QUOTED.sub(quoted, pattern).split())
+
+
+def _line_of(pattern: str, form: _Form) -> str | None:
+    """Return the shortest text of a form that a pattern matches: a search over both at once."""
+    wanted = tokens(pattern)
+    begin = (0, "start")
+    texts = {begin: ""}
+    waiting = deque([begin])
+    while waiting:
+        at, state = here = waiting.popleft()
+        if at == len(wanted):
+            if state in _ENDS:
+                return texts[here]
+            continue
+        one = wanted[at]
+        if one is None and (at + 1, state) not in texts:  # nothing for the star
+            texts[at + 1, state] = texts[here]
+            waiting.appendleft((at + 1, state))
+        for character in _KINDS if one is None else _characters(one):
+            following = form[state].get(_KIND_OF.get(character, _PLAIN))
+            there = (at + (one is not None), following or "")
+            if following is not None and there not in texts:
+                texts[there] = texts[here] + character
+                waiting.append(there)
+    return None
+
+
+@lru_cache(maxsize=1024)
+def _characters(one: re.Pattern[str]) -> str:
+    """Return characters that a single one of a pattern may be, of those that a command can contain."""
+    found = _PRINTABLE + "".join(sorted(set(one.pattern) - set(_PRINTABLE)))
+    matching = [character for character in found if one.match(character) and not unreadable(character)]
+    return "".join({_KIND_OF.get(character, _PLAIN): character for character in reversed(matching)}.values())
+
+
+def _words(line: str) -> Iterator[str]:
+    """Yield the words of a line in the form of an allowing rule."""
+    for found in re.finditer(r"('(?:[^']|'\\'')*')(?= |\Z)|([^ ]+)", line):
+        yield found[1][1:-1].replace("'\\''", "'") if found[1] is not None else found[2]
