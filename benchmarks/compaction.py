@@ -20,7 +20,7 @@ from typing import Any
 
 from document import table
 
-from amplifier_kit.engine.context import BaseContext, ContextSettings
+from amplifier_kit.engine.context import BaseContext, ContextConfig
 
 TARGET_MS = 50.0
 #: What a request may take: a model with a small window, a usual one, and a large one.
@@ -64,7 +64,7 @@ def milliseconds(work: Any) -> float:
 def measure(count: int, rounds: int) -> list[dict[str, Any]]:
     """Return the rows: what was measured, how long it took and its target."""
     messages = history(count)
-    context = BaseContext(ContextSettings())
+    context = BaseContext(ContextConfig())
     added = milliseconds(_add_all(context, messages))
     rows = [row(f"adding a message to a history of {count:,}", added / count, None)]
     for budget in BUDGETS:

@@ -22,7 +22,7 @@ from typing import Any
 from measured import lower_quartile, measuring, show
 
 from amplifier_kit.guard.processes import Order, Output
-from amplifier_kit.guard.sandbox import Sandbox, SandboxSettings, run
+from amplifier_kit.guard.sandbox import Sandbox, SandboxConfig, run
 
 TARGET_MS = 30.0
 COMMAND = ("/bin/sh", "-c", "echo ran")
@@ -52,7 +52,7 @@ async def once(box: Sandbox, folder: Path) -> float:
 
 async def measure(rounds: int, folder: Path) -> list[dict[str, Any]]:
     """Return the rows: what was measured, how long it took and its target."""
-    box, free = Sandbox(SandboxSettings(), folder), Sandbox(SandboxSettings(mode="off"), folder)
+    box, free = Sandbox(SandboxConfig(), folder), Sandbox(SandboxConfig(mode="off"), folder)
     start = time.perf_counter()
     status = await box.ready()
     trial = (time.perf_counter() - start) * 1000

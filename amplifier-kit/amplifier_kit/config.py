@@ -18,12 +18,13 @@ is a warning at mount, where its origin is unknown; an app that knows the file c
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Any, ClassVar, Final, TypeVar, cast, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, Strict, ValidationError, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, Strict, ValidationError, model_validator
 
 __all__ = [
     "Config",
@@ -32,6 +33,7 @@ __all__ = [
     "ConfigProblem",
     "Count",
     "PathText",
+    "Paths",
     "Seconds",
     "Text",
     "Texts",
@@ -63,7 +65,14 @@ Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False), expects("a positive
 Text = Annotated[str, Field(pattern=r"\S"), expects("text that is not empty")]
 #: A list, which YAML and JSON have in place of a tuple.
 Texts = Annotated[tuple[Text, ...], Strict(False), expects("a list of texts that are not empty")]
-PathText = Annotated[str, Field(pattern=r"^[^\x00]+$"), expects("a path")]
+#: An app that makes plans itself may give a `Path`.
+PathText = Annotated[
+    str,
+    Field(pattern=r"^[^\x00]+$"),
+    BeforeValidator(lambda value: os.fspath(value) if isinstance(value, os.PathLike) else value),
+    expects("a path"),
+]
+Paths = Annotated[tuple[PathText, ...], Strict(False), expects("a list of paths")]
 
 
 class Config(BaseModel):
@@ -76,6 +85,8 @@ class Config(BaseModel):
 
     #: Keys that other readers of the same mapping use: not read, and not unknown.
     tolerated_keys: ClassVar[frozenset[str]] = frozenset()
+    #: Keys whose wrong value is a warning and leaves the default, because the published module does so.
+    forgiven_keys: ClassVar[frozenset[str]] = frozenset()
 
     @classmethod
     def is_unset(cls, key: str, value: Any) -> bool:
@@ -117,6 +128,8 @@ class ConfigProblem:
     #: What is wrong and what to do, without the module and the file.
     text: str
     is_unknown: bool = False
+    #: Whether the module runs without it: an unknown key, or one of `forgiven_keys`.
+    is_ignored: bool = False
 
 
 class ConfigError(ValueError):
@@ -137,9 +150,9 @@ def read_config(model: type[_Model], config: Any, *, module: str) -> _Model:
     Raises ConfigError, a ValueError, that names every wrong value.
     """
     read, problems = _read(model, config)
-    _warn_unknown(module, problems)
+    _warn(module, problems)
     if read is None:
-        raise ConfigError(module, [problem for problem in problems if not problem.is_unknown])
+        raise ConfigError(module, [problem for problem in problems if not problem.is_ignored])
     return read
 
 
@@ -149,8 +162,8 @@ def salvage_config(model: type[_Model], config: Any, *, module: str) -> tuple[_M
     For guards that must run whatever their config says: without them, nothing would be guarded. Never raises.
     """
     read, problems = _read(model, config)
-    _warn_unknown(module, problems)
-    wrong = [problem for problem in problems if not problem.is_unknown]
+    _warn(module, problems)
+    wrong = [problem for problem in problems if not problem.is_ignored]
     if read is not None:
         return read, wrong
     rest = config if isinstance(config, Mapping) else {}
@@ -165,10 +178,10 @@ def check_config(model: type[Config], config: Any) -> list[ConfigProblem]:
     return _read(model, config)[1]
 
 
-def _warn_unknown(module: str, problems: Collection[ConfigProblem]) -> None:
+def _warn(module: str, problems: Collection[ConfigProblem]) -> None:
     for problem in problems:
-        if problem.is_unknown:
-            logger.warning("%s: %s; it is ignored", module, problem.text)
+        if problem.is_ignored:
+            logger.warning("%s: %s (ignored)", module, problem.text)
 
 
 def _defaults(model: type[_Model]) -> _Model:
@@ -186,13 +199,17 @@ def _read(model: type[_Model], config: Any) -> tuple[_Model | None, list[ConfigP
         return model.model_validate(dict(given)), []
     except ValidationError as error:
         problems = _problems(model, given, error)
-    if not all(problem.is_unknown for problem in problems):
+    if not all(problem.is_ignored for problem in problems):
         return None, problems
+    for problem in problems:
+        if not problem.is_unknown:
+            given = _without(given, problem.keys)
     return model.model_validate(dict(given), extra="ignore"), problems
 
 
 def _problems(model: type[Config], given: Mapping[str, Any], error: ValidationError) -> list[ConfigProblem]:
     schema = config_schema(model)
+    forgiven = {(key,) for key in model.forgiven_keys}
     found: dict[tuple[str | int, ...], ConfigProblem] = {}
     for fault in error.errors(include_url=False, include_input=False):
         if fault["type"] == "extra_forbidden":
@@ -201,7 +218,7 @@ def _problems(model: type[Config], given: Mapping[str, Any], error: ValidationEr
         keys, value = _locate(given, fault["loc"])
         reason = str(fault["ctx"]["error"]) if fault["type"] == "value_error" else ""
         text = _text_of(model, schema, keys, value, reason, is_missing=fault["type"] == "missing", loc=fault["loc"])
-        found.setdefault(keys, ConfigProblem(keys, text))
+        found.setdefault(keys, ConfigProblem(keys, text, is_ignored=keys[:1] in forgiven))
     return list(found.values())
 
 
@@ -214,7 +231,7 @@ def _unknown(schema: Mapping[str, Any], keys: tuple[str | int, ...]) -> ConfigPr
         hint = f"did you mean {_dotted((*keys[:-1], close[0]))!r}?"
     else:
         hint = f"known keys are {', '.join(known)}" if known else "the module has no config keys"
-    return ConfigProblem(keys, f"unknown config key {_dotted(keys)!r}: {hint}", is_unknown=True)
+    return ConfigProblem(keys, f"unknown config key {_dotted(keys)!r}: {hint}", is_unknown=True, is_ignored=True)
 
 
 def _text_of(
@@ -344,8 +361,9 @@ def _resolve(schema: Mapping[str, Any], part: Mapping[str, Any]) -> Mapping[str,
 
 def _describe(schema: Mapping[str, Any], part: Mapping[str, Any]) -> str:
     """Return in words what a part of a schema accepts."""
-    if _EXPECTED in part:
-        return str(part[_EXPECTED])
+    for meant in (part, _resolve(schema, part)):
+        if _EXPECTED in meant:
+            return str(meant[_EXPECTED])
     part = _resolve(schema, part)
     if "anyOf" in part:
         texts = [_describe(schema, option) for option in part["anyOf"]]

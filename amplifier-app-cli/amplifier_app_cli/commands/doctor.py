@@ -360,9 +360,9 @@ def _programs(app: App) -> Iterator[Finding]:
 
 def _sandbox(app: App, program: str) -> Finding:
     """Try the sandbox: many systems have the program, and do not let it do its work."""
-    from amplifier_kit.guard.sandbox import Sandbox, SandboxSettings
+    from amplifier_kit.guard.sandbox import Sandbox, SandboxConfig
 
-    status = Sandbox(SandboxSettings(), app.project, hidden=[app.home.path]).status
+    status = Sandbox(SandboxConfig(), app.project, hidden=[app.home.path]).status
     if status.is_active:
         return Finding("bwrap", "ok", program)
     return Finding(

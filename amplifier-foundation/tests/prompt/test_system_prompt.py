@@ -13,7 +13,7 @@ import pytest
 
 from amplifier_core.testing import MockCoordinator
 from amplifier_foundation.prompt import MentionResolver, SystemPrompt, UserInput
-from amplifier_kit.engine.context import BaseContext, ContextSettings
+from amplifier_kit.engine.context import BaseContext, ContextConfig
 
 
 class Told:
@@ -242,7 +242,7 @@ async def test_calls_at_the_same_time_agree(places: Any, write: Any) -> None:
 async def test_a_context_asks_at_every_request(places: Any, write: Any) -> None:
     """A context of the kit sends the prompt first, and an edited AGENTS.md with the next request."""
     prompt = SystemPrompt("Be brief.", {}, places.resolver)
-    context = BaseContext(ContextSettings(), MockCoordinator())
+    context = BaseContext(ContextConfig(), MockCoordinator())
     context.set_system_prompt_factory(prompt.__call__)
     await context.add_message({"role": "user", "content": "hello"})
     before = (await context.get_messages_for_request())[0]
@@ -254,7 +254,7 @@ async def test_a_context_asks_at_every_request(places: Any, write: Any) -> None:
 
 async def test_a_context_may_be_given_the_object_itself(places: Any) -> None:
     """It need not look like a coroutine function to give the same prompt."""
-    context = BaseContext(ContextSettings(), MockCoordinator())
+    context = BaseContext(ContextConfig(), MockCoordinator())
     context.set_system_prompt_factory(SystemPrompt("Be brief.", {}, places.resolver))
     await context.add_message({"role": "user", "content": "hello"})
     assert (await context.get_messages_for_request())[0]["content"] == "Be brief."

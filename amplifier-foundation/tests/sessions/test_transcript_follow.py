@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amplifier_foundation.sessions.transcript import Transcript
-from amplifier_kit.engine.context import BaseContext, ContextSettings
+from amplifier_kit.engine.context import BaseContext, ContextConfig
 
 Message = dict[str, Any]
 
@@ -201,7 +201,7 @@ def test_the_file_holds_the_conversation_after_every_step(
 async def test_a_context_of_ours_is_followed(tmp_path: Path) -> None:
     """The real context tells what is new, and a cleared one starts the file over."""
     path = tmp_path / "transcript.jsonl"
-    context = BaseContext(ContextSettings())
+    context = BaseContext(ContextConfig())
     transcript = _transcript(path)
     for text in ("a", "b"):
         await context.add_message(_user(text))

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amplifier_foundation.spawn import child_plan
-from amplifier_kit.guard.sandbox import SandboxSettings
+from amplifier_kit.guard.sandbox import SandboxConfig
 
 _MODES = ("off", "auto", "required")
 _SANDBOXES = (
@@ -30,7 +30,7 @@ def _tool(sandbox: Any, **more: Any) -> dict[str, Any]:
     return {"module": "tool-bash", **more, **({} if sandbox is None else {"config": {"sandbox": sandbox}})}
 
 
-def _assert_no_looser(above: SandboxSettings, below: SandboxSettings) -> None:
+def _assert_no_looser(above: SandboxConfig, below: SandboxConfig) -> None:
     assert _MODES.index(below.mode) >= _MODES.index(above.mode)
     assert above.network or not below.network
     assert set(below.writable) <= set(above.writable)
@@ -44,9 +44,9 @@ def test_no_instance_of_a_tool_has_a_looser_sandbox(
     parent = {"session": {"sandbox": session}, "tools": [_tool(tool)]}
     agent = {"session": {"sandbox": own_session}, "tools": [_tool(own, **({"id": id_} if id_ else {}))]}
     plan = child_plan(parent, agent)
-    above = SandboxSettings.layered(session, tool)
+    above = SandboxConfig.layered(session, tool)
     for entry in plan["tools"]:
-        below = SandboxSettings.layered(plan["session"].get("sandbox"), entry.get("config", {}).get("sandbox"))
+        below = SandboxConfig.layered(plan["session"].get("sandbox"), entry.get("config", {}).get("sandbox"))
         _assert_no_looser(above, below)
 
 

@@ -14,7 +14,7 @@ from amplifier_foundation.bundles.layer import Layer
 from amplifier_foundation.documents import Document
 from amplifier_foundation.sessions import SessionRuntime, load_session
 from amplifier_foundation.spawn.plan import child_plan
-from amplifier_kit.guard.sandbox import SandboxSettings
+from amplifier_kit.guard.sandbox import SandboxConfig
 from amplifier_testing.loop.fakes import PlainTool
 
 _SHELL = {"module": "hook-shell", "config": {"hooks": {}}}
@@ -113,7 +113,7 @@ def test_a_child_never_loosens_the_sandbox(parent: dict[str, Any], agent: dict[s
 
     made = child_plan(plan(parent), {key: value for key, value in plan(agent).items() if key in ("session", "tools")})
     tools = [entry.get("config", {}).get("sandbox") for entry in made.get("tools", [])]
-    settings = SandboxSettings.layered(made["session"].get("sandbox"), tools[0] if tools else None)
+    settings = SandboxConfig.layered(made["session"].get("sandbox"), tools[0] if tools else None)
     assert (settings.mode, settings.network) == (expected, False)
 
 

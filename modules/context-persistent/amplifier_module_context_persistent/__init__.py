@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
-from amplifier_module_context_persistent.context import PersistentContextManager
-
-__all__ = ["PersistentContextManager", "mount"]
+from amplifier_module_context_persistent.context import PersistentConfig, PersistentContextManager
 
 __amplifier_module_type__ = "context"
+CONFIG: Final = PersistentConfig
+__all__ = ["CONFIG", "PersistentContextManager", "mount"]
 
 
 async def mount(coordinator: Any, config: dict[str, Any] | None = None) -> Callable[[], Any]:

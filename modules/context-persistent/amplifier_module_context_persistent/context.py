@@ -5,9 +5,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, ClassVar, Final, Self
+from typing import Annotated, Any, ClassVar, Self
 
-from amplifier_kit.engine.context import BaseContext, ContextSettings
+from pydantic import Field
+
+from amplifier_kit.config import Count, Paths, PathText, read_config
+from amplifier_kit.engine.context import BaseContext, ContextConfig
 from amplifier_kit.engine.context.transcript import Transcript
 from amplifier_kit.engine.tokens import estimate_all
 from amplifier_kit.guard.control_paths import refuse_control_file
@@ -16,15 +19,33 @@ from amplifier_module_context_persistent.masking import mask_for, masked_count
 from amplifier_module_context_persistent.memory import memory_messages
 from amplifier_module_context_persistent.places import transcript_path, working_dir
 
-__all__ = ["PersistentContextManager"]
+__all__ = ["PersistentConfig", "PersistentContextManager"]
 
 logger = logging.getLogger(__name__)
 
 Message = dict[str, Any]
 
-_DEFAULTS: Final = {"max_tokens": 200_000, "protected_recent": 0.10}
-#: Read elsewhere, or accepted for the sake of existing bundles without having a meaning.
-_ALSO_KNOWN: Final = frozenset({"transcript_path", "memory_files", "working_dir", "truncate_boundary"})
+
+class PersistentConfig(ContextConfig):
+    """The keys of all context managers, and where the files are."""
+
+    max_tokens: Count = Field(200_000, description="Tokens that a request may take, however much the model can.")
+    protected_recent: Annotated[float, Field(ge=0, le=1)] = Field(
+        0.10, description="Share of the newest messages that is removed last."
+    )
+    transcript_path: PathText | None = Field(
+        None, description="The file of the transcript; null for the one in the session's folder."
+    )
+    memory_files: Paths = Field((), description="Files that are part of every request.")
+    working_dir: PathText | None = Field(
+        None, description="Where relative paths begin; null for the session's working directory."
+    )
+    truncate_boundary: Any = Field(None, description="No effect; accepted because published bundles set it.")
+
+    @classmethod
+    def is_unset(cls, key: str, value: Any) -> bool:
+        """Tell whether a value leaves a key at its default."""
+        return value is None or (key == "working_dir" and value == "")
 
 
 class PersistentContextManager(BaseContext):
@@ -37,7 +58,7 @@ class PersistentContextManager(BaseContext):
 
     def __init__(
         self,
-        settings: ContextSettings,
+        settings: ContextConfig,
         coordinator: Any,
         path: Path,
         memory: Iterable[Message] = (),
@@ -69,12 +90,11 @@ class PersistentContextManager(BaseContext):
     @classmethod
     def from_config(cls, config: Mapping[str, Any] | None, coordinator: Any) -> Self:
         """Read a module's config; raise as `mount` says."""
-        given = dict(config or {})
-        settings = ContextSettings.from_config(given, defaults=_DEFAULTS, also_known=_ALSO_KNOWN, module=cls.name)
-        base = working_dir(given, coordinator)
-        memory = memory_messages(given.get("memory_files"), base, coordinator)
-        path, is_configured = transcript_path(given, coordinator, base), given.get("transcript_path") is not None
-        return cls(settings, coordinator, path, memory, is_configured=is_configured)
+        settings = read_config(PersistentConfig, config, module=cls.name)
+        base = working_dir(settings.working_dir, coordinator)
+        memory = memory_messages(settings.memory_files, base, coordinator)
+        path = transcript_path(settings.transcript_path, coordinator, base)
+        return cls(settings, coordinator, path, memory, is_configured=settings.transcript_path is not None)
 
     @property
     def path(self) -> Path:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -13,16 +14,12 @@ __all__ = ["memory_messages"]
 logger = logging.getLogger(__name__)
 
 
-def memory_messages(files: Any, base: Path, coordinator: Any) -> list[dict[str, Any]]:
+def memory_messages(files: Iterable[str], base: Path, coordinator: Any) -> list[dict[str, Any]]:
     """Return one system message per file, headed with its name; paths are relative to `base`.
 
     A file that cannot be read, or that the session's rules keep from the model, is left out with a warning that names
-    it. Raises ValueError for anything but a list of paths.
+    it.
     """
-    if files is None:
-        return []
-    if not isinstance(files, (list, tuple)) or not all(isinstance(file, (str, Path)) and str(file) for file in files):
-        raise ValueError(f"context-persistent: config memory_files must be a list of paths, got {files!r}")
     messages: list[dict[str, Any]] = []
     project, denied = project_of(coordinator), denied_to_model(coordinator)
     for file in files:

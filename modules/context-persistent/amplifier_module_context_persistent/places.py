@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -13,22 +12,19 @@ __all__ = ["transcript_path", "working_dir"]
 _FILE = "context-messages.jsonl"
 
 
-def working_dir(config: Mapping[str, Any], coordinator: Any) -> Path:
-    """Return what relative paths start from: config `working_dir`, the session's working directory, or ours."""
-    given = config.get("working_dir") or coordinator.get_capability("session.working_dir")
+def working_dir(configured: str | None, coordinator: Any) -> Path:
+    """Return what relative paths start from: the configured folder, the session's working directory, or ours."""
+    given = configured or coordinator.get_capability("session.working_dir")
     return Path(given).expanduser().absolute() if given else Path.cwd()
 
 
-def transcript_path(config: Mapping[str, Any], coordinator: Any, base: Path) -> Path:
-    """Return the transcript's path: config `transcript_path`, else in the session's folder, wherever that is.
+def transcript_path(configured: str | None, coordinator: Any, base: Path) -> Path:
+    """Return the transcript's path: the configured one, else in the session's folder, wherever that is.
 
-    Raises ValueError for a path that is no text and for a session without an id.
+    Raises ValueError for a session without an id.
     """
-    given = config.get("transcript_path")
-    if given is not None:
-        if not isinstance(given, (str, os.PathLike)) or not os.fspath(given):
-            raise ValueError(f"context-persistent: config transcript_path must be a path, got {given!r}")
-        return base / Path(given).expanduser()
+    if configured is not None:
+        return base / Path(configured).expanduser()
     folder = coordinator.get_capability("session.dir")
     if folder:
         return Path(folder) / _FILE

@@ -7,12 +7,14 @@ from typing import Any
 import pytest
 
 from amplifier_core.testing import MockCoordinator
-from amplifier_module_context_persistent.context import PersistentContextManager
+from amplifier_kit.config import read_config
+from amplifier_module_context_persistent.context import PersistentConfig, PersistentContextManager
 from amplifier_module_context_persistent.places import transcript_path, working_dir
 
 
 def place(coordinator: Any, **config: Any) -> Path:
-    return transcript_path(config, coordinator, working_dir(config, coordinator))
+    settings = read_config(PersistentConfig, config, module="context-persistent")
+    return transcript_path(settings.transcript_path, coordinator, working_dir(settings.working_dir, coordinator))
 
 
 def project_name(folder: Path) -> str:
@@ -59,7 +61,7 @@ def test_a_path_that_is_given_counts_most(
 @pytest.mark.parametrize("given", ["", 5, ["t.jsonl"]])
 def test_a_path_that_is_none_is_refused(coordinator: MockCoordinator, given: Any) -> None:
     """The error names the key and the value."""
-    with pytest.raises(ValueError, match="config transcript_path must be a path, got"):
+    with pytest.raises(ValueError, match="config key 'transcript_path' must be a path, or null, got"):
         place(coordinator, transcript_path=given)
 
 

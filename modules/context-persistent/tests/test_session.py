@@ -179,7 +179,7 @@ async def test_memory_beyond_the_budget_is_refused() -> None:
 @pytest.mark.parametrize("files", ["notes.md", [5], {"a": 1}])
 async def test_memory_files_are_a_list(files: Any) -> None:
     """Anything else is refused by name."""
-    with pytest.raises(ValueError, match="config memory_files must be a list of paths"):
+    with pytest.raises(ValueError, match="config key 'memory_files' must be a list of paths"):
         await mounted(memory_files=files)
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
-from amplifier_kit.engine.context import BaseContext, ContextSettings
-
-__all__ = ["SimpleContextManager", "mount"]
+from amplifier_kit.config import read_config
+from amplifier_kit.engine.context import BaseContext, ContextConfig
 
 __amplifier_module_type__ = "context"
+CONFIG: Final = ContextConfig
+__all__ = ["CONFIG", "SimpleContextManager", "mount"]
 
 
 class SimpleContextManager(BaseContext):
@@ -19,8 +20,8 @@ class SimpleContextManager(BaseContext):
 
 
 async def mount(coordinator: Any, config: dict[str, Any] | None = None) -> Callable[[], Any]:
-    """Mount the context manager and return its cleanup; raise ValueError for a config that makes no sense."""
-    settings = ContextSettings.from_config(config, module=SimpleContextManager.name)
+    """Mount the context manager and return its cleanup; raise ConfigError that names every wrong config key."""
+    settings = read_config(ContextConfig, config, module=SimpleContextManager.name)
     context = SimpleContextManager(settings, coordinator)
     await coordinator.mount("context", context)
     return context.attach()

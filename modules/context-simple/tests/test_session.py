@@ -3,7 +3,6 @@
 import asyncio
 import json
 import re
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,8 @@ import amplifier_module_context_simple as module
 from amplifier_core import AmplifierSession
 from amplifier_core.coordinator import set_context_fragment
 from amplifier_core.testing import MockCoordinator
-from amplifier_kit.engine.context import ContextSettings
+from amplifier_kit.config import config_keys
+from amplifier_kit.engine.context import ContextConfig
 
 README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
 
@@ -33,16 +33,16 @@ async def test_the_plan_of_the_readme_runs(counting_plan: dict[str, Any]) -> Non
         assert await session.execute("hello") == "1 messages"
         context = session.coordinator.get("context")
         assert isinstance(context, module.SimpleContextManager)
-        assert context.settings == ContextSettings(
+        assert context.settings == ContextConfig(
             max_tokens=150_000, compact_threshold=0.85, compaction_notice_verbosity="minimal"
         )
         assert [message["role"] for message in await context.get_messages()] == ["user", "assistant"]
 
 
 def test_the_readme_names_every_key_and_default() -> None:
-    """The table of the page is the dataclass: every key, with its default."""
+    """The table of the page is the model: every key, with its default."""
     rows = dict(re.findall(r"^\| `(\w+)` \| `(.+?)` \|", README, flags=re.MULTILINE))
-    defaults = {field.name: field.default for field in fields(ContextSettings)}
+    defaults = {key.key: key.default for key in config_keys(ContextConfig)}
     assert {key: json.loads(shown) for key, shown in rows.items() if key in defaults} == {
         key: list(value) if isinstance(value, tuple) else value for key, value in defaults.items()
     }
@@ -116,12 +116,12 @@ async def test_the_cleanup_takes_the_handler_back(coordinator: MockCoordinator) 
 async def test_mount_takes_no_config(coordinator: MockCoordinator) -> None:
     """None is an empty config."""
     await module.mount(coordinator)
-    assert coordinator.get("context").settings == ContextSettings()
+    assert coordinator.get("context").settings == ContextConfig()
 
 
 async def test_a_config_that_makes_no_sense_is_refused(counting_plan: dict[str, Any]) -> None:
     """The session does not start, and the error names module, key and range."""
-    with pytest.raises(RuntimeError, match=r"context-simple: config max_tool_result_bytes must be .* at least 256"):
+    with pytest.raises(RuntimeError, match=r"context-simple: .*'max_tool_result_bytes' must be .* at least 256"):
         async with AmplifierSession(with_context(counting_plan, max_tool_result_bytes=10)):
             pass
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from amplifier_kit.guard.sandbox import Sandbox, SandboxSettings
+from amplifier_kit.guard.sandbox import Sandbox, SandboxConfig
 
 Group = Callable[..., list[dict[str, Any]]]
 FILE = ".amplifier/hooks/hooks.json"
@@ -19,7 +19,7 @@ FILE = ".amplifier/hooks/hooks.json"
 @pytest.fixture
 def sandboxed(project: Path) -> None:
     """Skip where there is no sandbox."""
-    status = Sandbox(SandboxSettings(), project).status
+    status = Sandbox(SandboxConfig(), project).status
     if not status.is_active:
         pytest.skip(f"there is no sandbox on this machine: {status.reason}")
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from amplifier_core.testing import MockCoordinator
-from amplifier_kit.guard.sandbox import Sandbox, SandboxSettings
+from amplifier_kit.guard.sandbox import Sandbox, SandboxConfig
 from amplifier_module_hooks_status_context import mount
 from amplifier_module_hooks_status_context._command import Git
 from amplifier_module_hooks_status_context._repository import repository_lines
@@ -23,7 +23,7 @@ def described(request: pytest.FixtureRequest) -> Callable[..., Any]:
     """Give `described(path)`: the lines about a folder, read inside a sandbox around it and without one."""
 
     async def lines(path: Path, project: Path | None = None) -> list[str]:
-        sandbox = Sandbox(SandboxSettings("required" if request.param == "sandboxed" else "off"), project or path)
+        sandbox = Sandbox(SandboxConfig(mode="required" if request.param == "sandboxed" else "off"), project or path)
         if request.param == "sandboxed" and sandbox.status.status == "absent":
             pytest.skip(sandbox.status.reason)
         return await repository_lines(str(path), Settings(git_timeout=60), Git(sandbox))
@@ -260,7 +260,7 @@ async def test_an_empty_git_folder_is_passed_over(described: Callable[..., Any],
 
 async def test_what_stands_in_while_a_command_runs(described: Callable[..., Any], repository: Any) -> None:
     """What the sandbox puts into `.git` for as long as a command runs does not change the description."""
-    sandbox = Sandbox(SandboxSettings("auto"), repository.path)
+    sandbox = Sandbox(SandboxConfig(mode="auto"), repository.path)
     before = await described(repository.path)
     walls = sandbox.walls(str(repository.path))
     try:
@@ -292,7 +292,7 @@ async def test_nothing_is_left_behind(
 
 async def test_git_runs_in_the_sandbox(repository: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where there is a sandbox, git can neither write nor see what is elsewhere."""
-    sandbox = Sandbox(SandboxSettings("required"), repository.path)
+    sandbox = Sandbox(SandboxConfig(mode="required"), repository.path)
     if not sandbox.status.is_active:
         pytest.skip(sandbox.status.reason)
     folder = tmp_path.with_name(f"{tmp_path.name}-fake")

@@ -2,25 +2,39 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
-from amplifier_kit.guard.files import FileSettings, Workspace
-from amplifier_module_tool_apply_patch._tool import APPLIED, ENGINES, ApplyPatch
+from pydantic import Field
+
+from amplifier_kit.config import read_config
+from amplifier_kit.guard.files import FileAccess, FileConfig, Workspace
+from amplifier_module_tool_apply_patch._tool import APPLIED, ApplyPatch, Engine
 
 __amplifier_module_type__ = "tool"
-__all__ = ["mount"]
+__all__ = ["CONFIG", "PatchConfig", "mount"]
+
+
+class PatchConfig(FileConfig):
+    """The keys of all tools on files, and the form of patches."""
+
+    engine: Engine = Field("native", description="The form of patches that the tool takes.")
+
+    @classmethod
+    def is_unset(cls, key: str, value: Any) -> bool:
+        """Tell whether a value leaves a key at its default."""
+        return value is None or (key == "engine" and value == "")
+
+
+CONFIG: Final = PatchConfig
 
 
 async def mount(coordinator: Any, config: dict[str, Any] | None = None) -> None:
     """Mount `apply_patch` and say by capability `apply_patch.engine` in which form it takes patches.
 
-    Raises ValueError that names the config key that is wrong.
+    Raises ConfigError that names every wrong config key.
     """
-    engine = (config or {}).get("engine") or ENGINES[0]
-    if engine not in ENGINES:
-        raise ValueError(f"tool-apply-patch: config key 'engine' must be one of {', '.join(ENGINES)}, got {engine!r}")
-    settings = FileSettings.from_config("tool-apply-patch", config, coordinator, other_keys=["engine"])
-    tool = ApplyPatch(coordinator, Workspace(coordinator, settings), engine)
+    read = read_config(PatchConfig, config, module="tool-apply-patch")
+    tool = ApplyPatch(coordinator, Workspace(coordinator, FileAccess.of(read, coordinator)), read.engine)
     await coordinator.mount("tools", tool, name=tool.name)
-    coordinator.register_capability("apply_patch.engine", engine)
+    coordinator.register_capability("apply_patch.engine", read.engine)
     coordinator.register_contributor("observability.events", "tool-apply-patch", lambda: [APPLIED])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Collection, Mapping
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, Literal
 
 from amplifier_core import ToolResult
 from amplifier_kit.guard.files import (
@@ -22,10 +22,10 @@ from amplifier_kit.guard.files import (
 from amplifier_module_tool_apply_patch._draft import Draft, Effect, Note, Step
 from amplifier_module_tool_apply_patch._patch import Kind, Operation, parse_diff, parse_patch
 
-__all__ = ["APPLIED", "ENGINES", "ApplyPatch"]
+__all__ = ["APPLIED", "ApplyPatch", "Engine"]
 
 APPLIED: Final = "apply-patch:applied"
-ENGINES: Final = ("native", "function")
+Engine = Literal["native", "function"]
 _KINDS: Final[tuple[Kind, ...]] = ("create_file", "update_file", "delete_file")
 
 #: The lines of a patch that name a file, read as simply as can be.
@@ -67,7 +67,7 @@ class ApplyPatch:
         "function": "Create, update, move or delete files by a patch in the V4A format. ",
     }
 
-    def __init__(self, coordinator: Any, workspace: Workspace, engine: str) -> None:
+    def __init__(self, coordinator: Any, workspace: Workspace, engine: Engine) -> None:
         self._coordinator = coordinator
         self._workspace = workspace
         self.description = (

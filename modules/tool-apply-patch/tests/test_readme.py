@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from amplifier_kit.guard.files import settings
+from amplifier_module_tool_apply_patch import PatchConfig
 from amplifier_module_tool_apply_patch._current import MOST_LINES
 
 README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
@@ -55,5 +55,5 @@ async def test_the_envelope_works(desk: Any) -> None:
 def test_the_table_is_complete() -> None:
     """Every config key has its row, and the bound is that of the code."""
     keys = re.findall(r"^\| `(\w+)` \| [^|]+ \| [^|]+ \|$", README, flags=re.MULTILINE)
-    assert set(keys) == settings._KEYS | {"engine"}
+    assert set(keys) == PatchConfig.model_fields.keys()
     assert f"{MOST_LINES} lines at most" in README

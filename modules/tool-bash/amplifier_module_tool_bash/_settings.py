@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Final
 
-from amplifier_kit.guard.sandbox import SandboxSettings
+from amplifier_kit.guard.sandbox import SandboxConfig
 
 logger = logging.getLogger(__name__)
 
@@ -93,7 +93,7 @@ def _overrides(key: str, value: Any) -> Mapping[str, tuple[str, ...]]:
 
 def _sandbox(key: str, value: Any) -> Any:
     try:
-        SandboxSettings.from_config(value)
+        SandboxConfig.from_config(value)
     except ValueError as error:
         raise ValueError(f"tool-bash: {error}") from None
     return value

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from amplifier_core.testing import wait_for
-from amplifier_kit.guard.sandbox import Sandbox, SandboxSettings
+from amplifier_kit.guard.sandbox import Sandbox, SandboxConfig
 from amplifier_module_tool_bash import BashTool, mount, on_session_ready
 
 MakeTool = Callable[..., BashTool]
@@ -26,7 +26,7 @@ Events = list[tuple[str, dict[str, Any]]]
 @pytest.fixture(autouse=True)
 def bubblewrap() -> None:
     """Skip where there is no sandbox to test; the Makefile installs it where it can."""
-    status = Sandbox(SandboxSettings(), Path(__file__).parent).status
+    status = Sandbox(SandboxConfig(), Path(__file__).parent).status
     if not status.is_active:
         pytest.skip(f"there is no sandbox on this machine: {status.reason}")
 

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import logging
-from typing import Any
+from typing import Any, Final
 
-from amplifier_module_tool_delegate._features import read_config
+from amplifier_kit.config import read_config
+from amplifier_module_tool_delegate._config import DelegateConfig
 from amplifier_module_tool_delegate._tool import EVENTS, DelegateTool
 
 __amplifier_module_type__ = "tool"
-__all__ = ["mount"]
-
-logger = logging.getLogger(__name__)
+CONFIG: Final = DelegateConfig
+__all__ = ["CONFIG", "mount"]
 
 
 async def mount(coordinator: Any, config: dict[str, Any] | None = None) -> None:
-    """Mount the tool and announce its events; raises ValueError that names the config key that is wrong."""
-    features, settings, ignored = read_config(config or {})
-    for text in ignored:
-        logger.warning("tool-delegate: %s", text)
-    tool = DelegateTool(coordinator, settings, features)
+    """Mount the tool and announce its events; raises ConfigError that names every wrong config key."""
+    read = read_config(DelegateConfig, config, module="tool-delegate")
+    tool = DelegateTool(coordinator, read.settings, read.features)
     coordinator.register_contributor("observability.events", "tool-delegate", EVENTS.names)
     await coordinator.mount("tools", tool, name=tool.name)

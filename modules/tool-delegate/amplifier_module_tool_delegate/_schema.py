@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from amplifier_kit.engine.delegation.inherited import DEPTHS, SCOPES
-from amplifier_module_tool_delegate._features import Features
+from amplifier_module_tool_delegate._config import Features
 
 __all__ = ["schema"]
 

@@ -7,15 +7,15 @@ from typing import Any, Final, cast
 
 from amplifier_core.models import ToolResult
 from amplifier_kit.engine.delegation.child_run import ChildEvents
+from amplifier_kit.engine.delegation.config import DelegationConfig
 from amplifier_kit.engine.delegation.dispatch import Dispatch
 from amplifier_kit.engine.delegation.inherited import DEPTHS, SCOPES, Depth, Scope
 from amplifier_kit.engine.delegation.order import Order
 from amplifier_kit.engine.delegation.outcome import Outcome
 from amplifier_kit.engine.delegation.problem import Problem
 from amplifier_kit.engine.delegation.roster import SELF, Roster
-from amplifier_kit.engine.delegation.settings import DelegationSettings
 from amplifier_kit.engine.delegation.tool import DelegatingTool
-from amplifier_module_tool_delegate._features import Features
+from amplifier_module_tool_delegate._config import Features
 from amplifier_module_tool_delegate._routing import known_roles, preferences_of_role
 from amplifier_module_tool_delegate._schema import schema
 
@@ -45,7 +45,7 @@ class DelegateTool(DelegatingTool):
     name = "delegate"
     events = EVENTS
 
-    def __init__(self, coordinator: Any, settings: DelegationSettings, features: Features) -> None:
+    def __init__(self, coordinator: Any, settings: DelegationConfig, features: Features) -> None:
         super().__init__(coordinator, settings)
         self._features = features
 

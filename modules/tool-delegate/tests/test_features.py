@@ -97,7 +97,7 @@ async def test_agents_are_in_the_description(world: Any) -> None:
 )
 async def test_wrong_config_is_refused(world: Any, config: dict[str, Any], key: str) -> None:
     """A value that makes no sense stops the module, by the name of its key."""
-    with pytest.raises(ValueError, match=f"^{key} must be"):
+    with pytest.raises(ValueError, match=f"^tool-delegate: config key '{key}' must be"):
         await world.open(config)
 
 
@@ -106,4 +106,4 @@ async def test_unknown_config_is_told(world: Any, caplog: pytest.LogCaptureFixtu
     with caplog.at_level(logging.WARNING):
         await world.open({"setting": {}, "features": {"x": {}, "session_resume": {"on": 1}}, "settings": {"y": 1}})
     for key in ("setting", "features.x", "features.session_resume.on", "settings.y"):
-        assert f"unknown key '{key}' is ignored" in caplog.text
+        assert f"tool-delegate: unknown config key '{key}'" in caplog.text

@@ -8,7 +8,7 @@ from pathlib import Path
 import yaml
 
 from amplifier_core.testing import MockCoordinator
-from amplifier_kit.engine.delegation.settings import SETTING_KEYS, DelegationSettings
+from amplifier_kit.engine.delegation.config import DelegationConfig
 from amplifier_module_tool_delegate import mount
 
 README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
@@ -30,8 +30,8 @@ async def test_readme() -> None:
     tool = coordinator.get("tools")["delegate"]
     assert module["module"] == "tool-delegate"
     assert set(keys_of("Input")) == set(tool.input_schema["properties"])
-    assert set(keys_of("Key of `settings`")) == set(SETTING_KEYS) - {"inherit_tools", "inherit_hooks"}
-    defaults = DelegationSettings.from_config({}, exclude_tools=["tool-delegate"])
+    assert set(keys_of("Key of `settings`")) == set(DelegationConfig.model_fields) - {"inherit_tools", "inherit_hooks"}
+    defaults = DelegationConfig()
     for key in ("timeout", "heartbeat_interval", "max_parallel", "max_recursion_depth", "response_limit"):
         assert f"| `{key}` | `{getattr(defaults, key):g}` |".replace("1e+05", "100000") in README
     [events] = await coordinator.collect_contributions("observability.events")

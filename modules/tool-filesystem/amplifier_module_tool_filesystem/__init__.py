@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
-from amplifier_kit.guard.files import FileSettings, Workspace
+from amplifier_kit.config import read_config
+from amplifier_kit.guard.files import FileAccess, FileConfig, Workspace
 from amplifier_module_tool_filesystem._edit import EditFile
 from amplifier_module_tool_filesystem._read import ReadFile
 from amplifier_module_tool_filesystem._write import WriteFile
 
 __amplifier_module_type__ = "tool"
-__all__ = ["mount"]
+CONFIG: Final = FileConfig
+__all__ = ["CONFIG", "mount"]
 
 
 async def mount(coordinator: Any, config: dict[str, Any] | None = None) -> None:
     """Mount `read_file`, `write_file` and `edit_file`.
 
-    Raises ValueError that names the config key that is wrong.
+    Raises ConfigError that names every wrong config key.
     """
-    workspace = Workspace(coordinator, FileSettings.from_config("tool-filesystem", config, coordinator))
+    read = read_config(FileConfig, config, module="tool-filesystem")
+    workspace = Workspace(coordinator, FileAccess.of(read, coordinator))
     for tool in (ReadFile(workspace), WriteFile(workspace), EditFile(workspace)):
         await coordinator.mount("tools", tool, name=tool.name)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from amplifier_kit.guard.processes.programs import is_below
-from amplifier_kit.guard.sandbox import Sandbox, SandboxError, SandboxRequiredError, SandboxSettings, sandbox_of
+from amplifier_kit.guard.sandbox import Sandbox, SandboxConfig, SandboxError, SandboxRequiredError, sandbox_of
 from amplifier_module_tool_mcp._faults import ServerFault
 from amplifier_module_tool_mcp._spec import ServerSpec
 
@@ -56,7 +56,7 @@ class Confinement:
         """Refuse a folder that no setting of a session opens which requires the sandbox: the server could read it."""
         plan = getattr(self._coordinator, "config", None)
         session = (plan.get("session") or {}).get("sandbox") if isinstance(plan, Mapping) else None
-        if SandboxSettings.from_config(session).mode != "required":
+        if SandboxConfig.from_config(session).mode != "required":
             return
         real = os.path.realpath(cwd)
         if not any(is_below(real, root) for root in sandbox.readable_roots()):

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
-import logging
-from typing import Any
+from typing import Any, Final
 
-from amplifier_kit.engine.delegation.settings import SETTING_KEYS, DelegationSettings, unknown_keys
+from pydantic import Field
+
+from amplifier_kit.config import read_config
+from amplifier_kit.engine.delegation.config import EXCLUDE_TOOLS, DelegationConfig, ModuleNames
 from amplifier_module_tool_task._tool import EVENTS, TaskTool
 
 __amplifier_module_type__ = "tool"
-__all__ = ["mount"]
+__all__ = ["CONFIG", "TaskConfig", "mount"]
 
-logger = logging.getLogger(__name__)
+
+class TaskConfig(DelegationConfig):
+    """The limits of child sessions, which by default cannot use this tool."""
+
+    exclude_tools: ModuleNames | None = Field(("tool-task",), description=EXCLUDE_TOOLS)
+
+
+CONFIG: Final = TaskConfig
 
 
 async def mount(coordinator: Any, config: dict[str, Any] | None = None) -> None:
-    """Mount the tool and announce its events; raises ValueError that names the config key that is wrong."""
-    config = config or {}
-    for text in unknown_keys(config, SETTING_KEYS):
-        logger.warning("tool-task: %s", text)
-    tool = TaskTool(coordinator, DelegationSettings.from_config(config, exclude_tools=["tool-task"]))
+    """Mount the tool and announce its events; raises ConfigError that names every wrong config key."""
+    tool = TaskTool(coordinator, read_config(TaskConfig, config, module="tool-task"))
     coordinator.register_contributor("observability.events", "tool-task", EVENTS.names)
     await coordinator.mount("tools", tool, name=tool.name)

@@ -8,7 +8,7 @@ from pathlib import Path
 import yaml
 
 from amplifier_core.testing import MockCoordinator
-from amplifier_kit.engine.delegation.settings import SETTING_KEYS
+from amplifier_kit.engine.delegation.config import DelegationConfig
 from amplifier_module_tool_task import mount
 
 README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
@@ -29,6 +29,6 @@ async def test_readme() -> None:
     tool = coordinator.get("tools")["task"]
     assert module["module"] == "tool-task"
     assert all(f"`{key}`" in README for key in tool.input_schema["properties"])
-    assert set(keys_of("Key")) == set(SETTING_KEYS) - {"inherit_tools", "inherit_hooks"}
+    assert set(keys_of("Key")) == set(DelegationConfig.model_fields) - {"inherit_tools", "inherit_hooks"}
     [events] = await coordinator.collect_contributions("observability.events")
     assert set(keys_of("Event")) == set(events)

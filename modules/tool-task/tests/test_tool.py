@@ -169,5 +169,5 @@ async def test_mounting(caplog: pytest.LogCaptureFixture) -> None:
     assert (tool.action, "There are no agents." in tool.description) == ("session.spawn", True)
     coordinator.config["agents"] = {"explorer": {"description": "Finds things out."}}
     assert "- explorer: Finds things out." in tool.description
-    with pytest.raises(ValueError, match="timeout must be"):
+    with pytest.raises(ValueError, match="'timeout' must be"):
         await mount(MockCoordinator(), {"timeout": "long"})

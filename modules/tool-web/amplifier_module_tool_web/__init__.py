@@ -6,17 +6,19 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
+from amplifier_kit.config import read_config
 from amplifier_kit.guard.network import Guard
 from amplifier_module_tool_web.client import Client
+from amplifier_module_tool_web.config import WebConfig
 from amplifier_module_tool_web.domains import Domains
 from amplifier_module_tool_web.fetch import WebFetchTool
 from amplifier_module_tool_web.progress import EVENT
 from amplifier_module_tool_web.search import CAPABILITY, WebSearchTool
-from amplifier_module_tool_web.settings import Settings
 
-__all__ = ["WebFetchTool", "WebSearchTool", "mount", "on_session_ready"]
+__all__ = ["CONFIG", "WebFetchTool", "WebSearchTool", "mount", "on_session_ready"]
 
 __amplifier_module_type__ = "tool"
+CONFIG: Final = WebConfig
 
 logger = logging.getLogger(__name__)
 
@@ -27,9 +29,9 @@ _WAITING: Final = "tool-web._search"
 async def mount(coordinator: Any, config: dict[str, Any] | None = None) -> Callable[[], Awaitable[None]]:
     """Mount `web_fetch`, and `web_search` as soon as there is an engine; return what closes all connections.
 
-    Raises ValueError that names the config key that is wrong.
+    Raises ConfigError that names every wrong config key.
     """
-    settings = Settings.from_config(config)
+    settings = read_config(WebConfig, config, module="tool-web")
     domains = Domains(settings.allowed_domains, settings.blocked_domains)
     client = Client(Guard(settings.private_hosts, refuse=domains.is_refused))
     fetch = WebFetchTool(coordinator, settings, client, domains)

@@ -12,6 +12,7 @@ from amplifier_core import ToolResult
 from amplifier_module_tool_web.body import Body, announced_size, read_body
 from amplifier_module_tool_web.charset import decode, is_binary
 from amplifier_module_tool_web.client import Answer, Client
+from amplifier_module_tool_web.config import WebConfig
 from amplifier_module_tool_web.domains import Domains
 from amplifier_module_tool_web.failure import Failure
 from amplifier_module_tool_web.fetching import Fetching
@@ -20,7 +21,6 @@ from amplifier_module_tool_web.permission import Permission
 from amplifier_module_tool_web.progress import DownloadProgress
 from amplifier_module_tool_web.reading import read
 from amplifier_module_tool_web.saving import SavedFile, Saving
-from amplifier_module_tool_web.settings import Settings
 
 _NAME: Final = "web_fetch"
 _PREVIEW: Final = 1000
@@ -50,7 +50,7 @@ class WebFetchTool:
     name = _NAME
     action = "network.fetch"
 
-    def __init__(self, coordinator: Any, settings: Settings, client: Client, domains: Domains) -> None:
+    def __init__(self, coordinator: Any, settings: WebConfig, client: Client, domains: Domains) -> None:
         self._coordinator = coordinator
         self._settings = settings
         self._client = client

@@ -9,9 +9,10 @@ from typing import Any
 from amplifier_kit.guard.files import (
     WRITE,
     Change,
+    FileAccess,
     FileCall,
+    FileConfig,
     FileError,
-    FileSettings,
     Place,
     Snapshot,
     Workspace,
@@ -70,9 +71,7 @@ class Saving:
 
     def __init__(self, coordinator: Any, working_dir: str | None) -> None:
         """Raise ValueError for a working directory that is no path."""
-        self._workspace = Workspace(
-            coordinator, FileSettings.from_config("tool-web", {"working_dir": working_dir}, coordinator)
-        )
+        self._workspace = Workspace(coordinator, FileAccess.of(FileConfig(working_dir=working_dir), coordinator))
 
     async def file(self, name: str, tool_name: str, tool_input: Mapping[str, Any]) -> SavedFile:
         """Return the file of a name, which the session allows to be written; raise Failure."""

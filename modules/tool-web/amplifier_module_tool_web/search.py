@@ -8,8 +8,8 @@ from typing import Any, ClassVar, Final
 
 from amplifier_core import ToolResult
 from amplifier_kit.awaitable import maybe_await
+from amplifier_module_tool_web.config import WebConfig
 from amplifier_module_tool_web.failure import Failure
-from amplifier_module_tool_web.settings import Settings
 
 #: `await search(query, max_results)` returns mappings with `title`, `url` and `snippet`.
 CAPABILITY: Final = "web.search"
@@ -28,7 +28,7 @@ class WebSearchTool:
         "required": ["query"],
     }
 
-    def __init__(self, coordinator: Any, settings: Settings) -> None:
+    def __init__(self, coordinator: Any, settings: WebConfig) -> None:
         self._coordinator = coordinator
         self._settings = settings
 

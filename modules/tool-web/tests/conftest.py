@@ -17,12 +17,13 @@ from typing import Any, ClassVar
 import pytest
 
 from amplifier_core.testing import EventRecorder, MockCoordinator
+from amplifier_kit.config import read_config
 from amplifier_kit.guard.network import Guard
 from amplifier_module_tool_web import reading
 from amplifier_module_tool_web.client import Client
+from amplifier_module_tool_web.config import WebConfig
 from amplifier_module_tool_web.domains import Domains
 from amplifier_module_tool_web.fetch import WebFetchTool
-from amplifier_module_tool_web.settings import Settings
 
 Handle = Callable[[BaseHTTPRequestHandler], None]
 
@@ -245,7 +246,7 @@ class World:
 
     def tool(self, **config: Any) -> WebFetchTool:
         """Return the tool, with a guard for which this machine's address is one of the internet's."""
-        settings = Settings.from_config(config)
+        settings = read_config(WebConfig, config, module="tool-web")
         domains = Domains(settings.allowed_domains, settings.blocked_domains)
         guard = Guard(
             settings.private_hosts,

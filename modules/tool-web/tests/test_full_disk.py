@@ -12,10 +12,11 @@ SAVES = """
 import asyncio, json, pathlib, sys
 from amplifier_core.testing import MockCoordinator
 from amplifier_kit.guard.network import Guard
+from amplifier_kit.config import read_config
 from amplifier_module_tool_web.client import Client
 from amplifier_module_tool_web.domains import Domains
 from amplifier_module_tool_web.fetch import WebFetchTool
-from amplifier_module_tool_web.settings import Settings
+from amplifier_module_tool_web.config import WebConfig
 
 folder = pathlib.Path(sys.argv[1])
 
@@ -28,7 +29,7 @@ async def main():
     coordinator.register_capability("session.working_dir", str(folder))
     written = []
     coordinator.hooks.register("artifact:write", lambda name, data: written.append(data["path"]), name="test")
-    settings, domains = Settings.from_config({"timeout": 60}), Domains((), ())
+    settings, domains = read_config(WebConfig, {"timeout": 60}, module="tool-web"), Domains((), ())
     client = Client(Guard((), refuse=domains.is_refused, resolve=resolve, judge=lambda address: True), {})
     tool = WebFetchTool(coordinator, settings, client, domains)
     told = []

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from amplifier_core.testing import MockCoordinator
+from amplifier_kit.config import config_keys
 from amplifier_module_tool_web import mount, on_session_ready
-from amplifier_module_tool_web.settings import Settings
+from amplifier_module_tool_web.config import WebConfig
 
 README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
 
@@ -33,7 +33,7 @@ async def test_the_blocks_run() -> None:
 def test_the_table_lists_every_key() -> None:
     """Keys and defaults of the table are those of the code."""
     rows = dict(re.findall(r"^\| `(\w+)` \| `([^`]*)` \|", README, flags=re.MULTILINE))
-    assert rows == {field.name: _as_yaml(field.default) for field in fields(Settings)}
+    assert rows == {key.key: _as_yaml(key.default) for key in config_keys(WebConfig)}
 
 
 def test_every_code_is_listed() -> None:

@@ -9,9 +9,10 @@ import pytest
 
 from amplifier_core.models import ToolResult
 from amplifier_core.testing import MockCoordinator
+from amplifier_kit.config import read_config
 from amplifier_module_tool_web import mount, on_session_ready
+from amplifier_module_tool_web.config import WebConfig
 from amplifier_module_tool_web.search import WebSearchTool
-from amplifier_module_tool_web.settings import Settings
 
 
 async def found(query: str, max_results: int) -> list[dict[str, Any]]:
@@ -24,7 +25,7 @@ def tool_with(engine: Any, **config: Any) -> WebSearchTool:
     coordinator = MockCoordinator()
     if engine is not None:
         coordinator.register_capability("web.search", engine)
-    return WebSearchTool(coordinator, Settings.from_config(config))
+    return WebSearchTool(coordinator, read_config(WebConfig, config, module="tool-web"))
 
 
 def code_of(result: ToolResult) -> Any:

@@ -5,6 +5,6 @@ Files that hold messages are in `amplifier_kit.engine.context.transcript`, which
 
 from amplifier_kit.engine.context.base import BaseContext
 from amplifier_kit.engine.context.compaction import COMPACT_SKIPPED
-from amplifier_kit.engine.context.settings import ContextSettings
+from amplifier_kit.engine.context.config import ContextConfig
 
-__all__ = ["COMPACT_SKIPPED", "BaseContext", "ContextSettings"]
+__all__ = ["COMPACT_SKIPPED", "BaseContext", "ContextConfig"]

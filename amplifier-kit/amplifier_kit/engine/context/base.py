@@ -11,13 +11,13 @@ from amplifier_core.llm_errors import ContextLengthError
 from amplifier_kit.awaitable import DONE, Done
 from amplifier_kit.engine.context.budget import request_budget
 from amplifier_kit.engine.context.compaction import COMPACT_SKIPPED, Compacted
+from amplifier_kit.engine.context.config import ContextConfig
 from amplifier_kit.engine.context.instructions import Instructions, SystemPart
 from amplifier_kit.engine.context.intake import Message
 from amplifier_kit.engine.context.ledger import Ledger
 from amplifier_kit.engine.context.meter import Meter
 from amplifier_kit.engine.context.notice import notice_for, with_notice
 from amplifier_kit.engine.context.request import Request, Shown, compaction_facts, required_tokens
-from amplifier_kit.engine.context.settings import ContextSettings
 from amplifier_kit.engine.context.view import Room, Views
 from amplifier_kit.engine.tokens import estimate_tokens
 
@@ -41,8 +41,8 @@ class BaseContext:
     #: The module's id: events, capabilities and warnings name it.
     name: ClassVar[str] = "context"
 
-    def __init__(self, settings: ContextSettings | None = None, coordinator: Any = None) -> None:
-        self.settings = settings or ContextSettings()
+    def __init__(self, settings: ContextConfig | None = None, coordinator: Any = None) -> None:
+        self.settings = settings or ContextConfig()
         self._coordinator = coordinator
         self._hooks = getattr(coordinator, "hooks", None)
         self._ledger = Ledger(self.settings.max_tool_result_bytes)

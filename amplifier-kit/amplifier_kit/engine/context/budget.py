@@ -6,7 +6,7 @@ import logging
 from typing import Any, Final
 
 from amplifier_kit.awaitable import maybe_await
-from amplifier_kit.engine.context.settings import ContextSettings
+from amplifier_kit.engine.context.config import ContextConfig
 
 __all__ = ["SAFETY_MARGIN", "request_budget"]
 
@@ -18,7 +18,7 @@ SAFETY_MARGIN: Final = 4096
 _SMALLEST_SHARE: Final = 8
 
 
-async def request_budget(token_budget: int | None, provider: Any, settings: ContextSettings) -> int:
+async def request_budget(token_budget: int | None, provider: Any, settings: ContextConfig) -> int:
     """Return the budget of a request.
 
     What the caller says counts; else what the provider says of its model, capped by `max_tokens`; else `max_tokens`;
@@ -32,7 +32,7 @@ async def request_budget(token_budget: int | None, provider: Any, settings: Cont
     return model if settings.max_tokens is None else min(model, settings.max_tokens)
 
 
-async def _model_budget(provider: Any, settings: ContextSettings) -> int | None:
+async def _model_budget(provider: Any, settings: ContextConfig) -> int | None:
     for method, facts in (("get_model_info", None), ("get_info", "defaults")):
         said = await _ask(provider, method)
         if facts is not None:

@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterable, Iterator
 from math import ceil
 from typing import Final, NamedTuple
 
+from amplifier_kit.engine.context.config import ContextConfig
 from amplifier_kit.engine.context.conversation import SYSTEM, TOOL, USER, Conversation
 from amplifier_kit.engine.context.forms import fitted, stubbed, truncated
 from amplifier_kit.engine.context.intake import Message
-from amplifier_kit.engine.context.settings import ContextSettings
 from amplifier_kit.engine.tokens import estimate_tokens
 
 __all__ = ["COMPACT_SKIPPED", "LAST_RESORT", "Compacted", "compact"]
@@ -42,9 +42,7 @@ class Compacted(NamedTuple):
         return bool(self.removed or self.truncated or self.stubbed)
 
 
-def compact(
-    talk: Conversation, end: int, settings: ContextSettings, *, goal: int, window: int, limit: int
-) -> Compacted:
+def compact(talk: Conversation, end: int, settings: ContextConfig, *, goal: int, window: int, limit: int) -> Compacted:
     """Bring the messages before `end` down to `goal` tokens, by as few levels as it takes.
 
     `window` is the budget that the protection of recent messages is a share of. Levels 1 to 8 may miss the goal; what
@@ -61,7 +59,7 @@ def compact(
 class _Cutting:
     """Hold the state of one compaction."""
 
-    def __init__(self, talk: Conversation, end: int, settings: ContextSettings, goal: int, window: int) -> None:
+    def __init__(self, talk: Conversation, end: int, settings: ContextConfig, goal: int, window: int) -> None:
         self._talk = talk
         self._end = end
         self._settings = settings

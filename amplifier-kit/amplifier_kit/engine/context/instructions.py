@@ -10,8 +10,8 @@ from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from amplifier_kit.awaitable import maybe_await
+from amplifier_kit.engine.context.config import ContextConfig
 from amplifier_kit.engine.context.intake import Message
-from amplifier_kit.engine.context.settings import ContextSettings
 from amplifier_kit.engine.tokens import estimate_all
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class SystemPart(NamedTuple):
 class Instructions:
     """Bring together what the system part consists of: factory, standing texts, stored messages, fragments."""
 
-    def __init__(self, settings: ContextSettings, coordinator: Any) -> None:
+    def __init__(self, settings: ContextConfig, coordinator: Any) -> None:
         self._settings = settings
         self._coordinator = coordinator
         self._pool: ThreadPoolExecutor | None = None

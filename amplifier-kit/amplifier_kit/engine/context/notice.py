@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from amplifier_kit.engine.context.compaction import Compacted
+from amplifier_kit.engine.context.config import ContextConfig
 from amplifier_kit.engine.context.intake import Message
-from amplifier_kit.engine.context.settings import ContextSettings
 from amplifier_kit.engine.context.view import Room
 from amplifier_kit.engine.pairing import tool_call_ids
 
@@ -15,7 +15,7 @@ __all__ = ["notice_for", "with_notice"]
 SOURCE: Final = "context-compaction"
 
 
-def notice_for(made: Compacted, room: Room, settings: ContextSettings) -> Message | None:
+def notice_for(made: Compacted, room: Room, settings: ContextConfig) -> Message | None:
     """Return the message that explains a compacted view, or None when the settings want none.
 
     It says what was done to the compacted beginning only, so that it stays the same until the next compaction.

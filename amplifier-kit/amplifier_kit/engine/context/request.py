@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from amplifier_kit.engine.context.compaction import Compacted
+from amplifier_kit.engine.context.config import ContextConfig
 from amplifier_kit.engine.context.conversation import Conversation
 from amplifier_kit.engine.context.instructions import SystemPart
 from amplifier_kit.engine.context.intake import Message
-from amplifier_kit.engine.context.settings import ContextSettings
 from amplifier_kit.engine.context.view import Room
 
 __all__ = ["Request", "Shown", "compaction_facts", "required_tokens"]
@@ -58,7 +58,7 @@ class Request(NamedTuple):
         }
 
 
-def compaction_facts(shown: Shown, room: Room, system: SystemPart, settings: ContextSettings) -> dict[str, Any]:
+def compaction_facts(shown: Shown, room: Room, system: SystemPart, settings: ContextConfig) -> dict[str, Any]:
     """Return the payload of `context:compaction`: the whole ledger before, the view without its notice after."""
     talk, made = shown.talk, shown.made
     assert made is not None, "there is nothing to say about a view that is not compacted"

@@ -11,8 +11,8 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from amplifier_kit.engine.context.compaction import Compacted, compact
+from amplifier_kit.engine.context.config import ContextConfig
 from amplifier_kit.engine.context.conversation import Conversation
-from amplifier_kit.engine.context.settings import ContextSettings
 
 __all__ = ["Room", "Views"]
 
@@ -41,7 +41,7 @@ class Room(NamedTuple):
         return self.budget - self.system
 
     @classmethod
-    def within(cls, budget: int, system: int, settings: ContextSettings) -> Room:
+    def within(cls, budget: int, system: int, settings: ContextConfig) -> Room:
         """Divide a budget as the settings say.
 
         The target is a share of the budget, the system part included. When that part is large, the conversation still
@@ -57,7 +57,7 @@ class Room(NamedTuple):
 class Views:
     """Find the compacted beginning for a conversation, remembering the latest ones."""
 
-    def __init__(self, settings: ContextSettings) -> None:
+    def __init__(self, settings: ContextConfig) -> None:
         self._settings = settings
         self._known: dict[tuple[Room, int], Compacted] = {}
         self._epoch = -1

@@ -10,9 +10,9 @@ from typing import Any, Final
 
 from amplifier_kit.awaitable import maybe_await
 from amplifier_kit.engine.bounded import Contained, bounded, drop, run_to_end
+from amplifier_kit.engine.delegation.config import DelegationConfig
 from amplifier_kit.engine.delegation.order import Order
 from amplifier_kit.engine.delegation.outcome import Outcome
-from amplifier_kit.engine.delegation.settings import DelegationSettings
 
 __all__ = ["HEARTBEAT", "ChildEvents", "ChildRun"]
 
@@ -48,7 +48,7 @@ class ChildRun:
     tool_name: str
     order: Order
     events: ChildEvents
-    settings: DelegationSettings
+    settings: DelegationConfig
 
     async def to_end(self) -> Outcome:
         """Return how the child ended, whatever happened to it.

@@ -7,10 +7,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from amplifier_kit.engine.delegation.config import DelegationConfig
 from amplifier_kit.engine.delegation.dispatch import Dispatch
 from amplifier_kit.engine.delegation.lineage import DEPTH_KEY, delegation_depth
 from amplifier_kit.engine.delegation.problem import Problem
-from amplifier_kit.engine.delegation.settings import DelegationSettings
 
 __all__ = ["Order", "require_capability"]
 
@@ -30,7 +30,7 @@ class Order:
     #: What events say of it besides, such as how much context it got.
     details: Mapping[str, Any] = field(default_factory=dict)
 
-    def given_to(self, coordinator: Any, settings: DelegationSettings) -> Awaitable[Any]:
+    def given_to(self, coordinator: Any, settings: DelegationConfig) -> Awaitable[Any]:
         """Start the child, or let it go on; raises Problem when the app cannot do that."""
         if self.is_resumed:
             resume = require_capability(coordinator, "session.resume")
@@ -45,7 +45,7 @@ class Order:
         given = {"agent_name": self.agent, "task": self.instruction, "parent_session": coordinator.session}
         return {key: value for key, value in given.items() if key in known}
 
-    def _long(self, coordinator: Any, settings: DelegationSettings) -> dict[str, Any]:
+    def _long(self, coordinator: Any, settings: DelegationConfig) -> dict[str, Any]:
         config = coordinator.config
         agents = config.get("agents") if isinstance(config, Mapping) else None
         ids = {key: value for key, value in self.dispatch.fields().items() if value is not None}

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Final
 from amplifier_core.models import ToolResult
 from amplifier_kit.awaitable import maybe_await
 from amplifier_kit.engine.delegation.child_run import ChildEvents, ChildRun
+from amplifier_kit.engine.delegation.config import DelegationConfig
 from amplifier_kit.engine.delegation.dispatch import Dispatch
 from amplifier_kit.engine.delegation.inherited import Depth, Scope, inherited_text, with_context
 from amplifier_kit.engine.delegation.lineage import child_session_id, delegation_depth, is_session_id
@@ -17,7 +18,6 @@ from amplifier_kit.engine.delegation.order import Order
 from amplifier_kit.engine.delegation.outcome import Outcome
 from amplifier_kit.engine.delegation.problem import Problem, told
 from amplifier_kit.engine.delegation.roster import SELF, Roster
-from amplifier_kit.engine.delegation.settings import DelegationSettings
 
 __all__ = ["DelegatingTool", "agent_of"]
 
@@ -34,7 +34,7 @@ class DelegatingTool(ABC):
     #: The tool has a deadline of its own, which leaves the child time to end in order.
     deadline: ClassVar[float | None] = None
 
-    def __init__(self, coordinator: Any, settings: DelegationSettings) -> None:
+    def __init__(self, coordinator: Any, settings: DelegationConfig) -> None:
         self.coordinator = coordinator
         self.settings = settings
         self._working: set[str] = set()

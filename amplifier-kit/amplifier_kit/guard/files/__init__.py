@@ -1,11 +1,11 @@
 """Read and write files below allowed folders, without following links unchecked or leaving half-written files."""
 
 from amplifier_kit.guard.files.changes import Change, apply_changes, check_writable
+from amplifier_kit.guard.files.config import FileAccess, FileConfig
 from amplifier_kit.guard.files.errors import FileError, as_file_error, discloses, shown
 from amplifier_kit.guard.files.line_search import LineMatch, find_lines, nearest_line
 from amplifier_kit.guard.files.read import LARGEST_TEXT, Content, Snapshot, open_file, read_content
 from amplifier_kit.guard.files.roots import Roots
-from amplifier_kit.guard.files.settings import FileSettings
 from amplifier_kit.guard.files.staged_write import Staged, Stopped
 from amplifier_kit.guard.files.text_format import SAMPLE, Text, TextFormat, decode, encode, is_binary, newline_of, sniff
 from amplifier_kit.guard.files.threads import exclusive_access, in_thread
@@ -19,9 +19,10 @@ __all__ = [
     "WRITE",
     "Change",
     "Content",
+    "FileAccess",
     "FileCall",
+    "FileConfig",
     "FileError",
-    "FileSettings",
     "Identity",
     "LineMatch",
     "Place",

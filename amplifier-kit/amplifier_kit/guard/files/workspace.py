@@ -15,9 +15,9 @@ from typing import Any, Final, NamedTuple
 from amplifier_core.events import ARTIFACT_READ, ARTIFACT_WRITE
 from amplifier_kit.awaitable import plain_result
 from amplifier_kit.guard.files.changes import Change, apply_changes
+from amplifier_kit.guard.files.config import FileAccess
 from amplifier_kit.guard.files.errors import FileError, shown
 from amplifier_kit.guard.files.roots import Roots
-from amplifier_kit.guard.files.settings import FileSettings
 from amplifier_kit.guard.files.threads import in_thread
 from amplifier_kit.guard.files.walk import Place, reach
 from amplifier_kit.guard.hidden_paths import HidingError, IsHidden, hiding
@@ -53,7 +53,7 @@ class Written(NamedTuple):
 class Workspace:
     """The files that a session's tool may work on."""
 
-    def __init__(self, coordinator: Any, settings: FileSettings) -> None:
+    def __init__(self, coordinator: Any, settings: FileAccess) -> None:
         self._coordinator = coordinator
         self.settings = settings
         self._real_dir = Path(os.path.realpath(settings.working_dir))

@@ -15,7 +15,7 @@ from amplifier_kit.guard.git.command import (
 )
 from amplifier_kit.guard.git.private_dir import PrivateGitDir
 from amplifier_kit.guard.git.repository import Repository, UnsafeRepositoryError, bare_repository, find_repository
-from amplifier_kit.guard.git.settings import UserSettings, read_user_settings
+from amplifier_kit.guard.git.user_config import UserSettings, read_user_settings
 
 __all__ = [
     "GitMissingError",

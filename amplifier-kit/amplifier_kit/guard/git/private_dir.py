@@ -15,7 +15,7 @@ from typing import Final
 
 from amplifier_kit.guard.git.command import read_command, read_environment
 from amplifier_kit.guard.git.repository import Repository, UnsafeRepositoryError, read_small
-from amplifier_kit.guard.git.settings import RepositorySettings, UserSettings, read_repository_settings
+from amplifier_kit.guard.git.user_config import RepositorySettings, UserSettings, read_repository_settings
 from amplifier_kit.guard.processes.programs import is_below
 
 _HEAD: Final = re.compile(r"ref: (refs/[^\x00-\x20\x7f]+)|[0-9a-f]{40}|[0-9a-f]{64}")

@@ -5,6 +5,7 @@ caller starts with its own pipes; `run` and `start` run an `Order` of `amplifier
 same guarantees. Without bubblewrap, commands run unconfined with a warning, or are refused, as the plan says.
 """
 
+from amplifier_kit.guard.sandbox.config import SandboxConfig
 from amplifier_kit.guard.sandbox.errors import (
     FolderMissingError,
     FolderOutsideError,
@@ -23,7 +24,6 @@ from amplifier_kit.guard.sandbox.sandbox import (
     sandbox_of,
     settings_of,
 )
-from amplifier_kit.guard.sandbox.settings import SandboxSettings
 
 __all__ = [
     "EVENTS",
@@ -33,9 +33,9 @@ __all__ = [
     "FolderOutsideError",
     "LedOutError",
     "Sandbox",
+    "SandboxConfig",
     "SandboxError",
     "SandboxRequiredError",
-    "SandboxSettings",
     "Status",
     "Walls",
     "run",

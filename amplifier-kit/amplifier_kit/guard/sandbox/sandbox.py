@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from amplifier_kit.awaitable import plain_result
 from amplifier_kit.guard.processes import command_environment
 from amplifier_kit.guard.processes.programs import loader_variables
+from amplifier_kit.guard.sandbox.config import SandboxConfig
 from amplifier_kit.guard.sandbox.environment import inner_environment
 from amplifier_kit.guard.sandbox.errors import FolderMissingError, SandboxRequiredError
 from amplifier_kit.guard.sandbox.placeholders import Placeholders
-from amplifier_kit.guard.sandbox.settings import SandboxSettings
 from amplifier_kit.home import amplifier_home
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ class Sandbox:
 
     def __init__(
         self,
-        settings: SandboxSettings,
+        settings: SandboxConfig,
         project: str | os.PathLike[str],
         *,
         hidden: Iterable[str | os.PathLike[str]] = (),
@@ -312,7 +312,7 @@ def _home() -> str:
     return os.path.realpath(home) if os.path.isabs(home) else os.devnull
 
 
-def settings_of(coordinator: Any, config: Mapping[str, Any] | None = None) -> SandboxSettings:
+def settings_of(coordinator: Any, config: Mapping[str, Any] | None = None) -> SandboxConfig:
     """Return what holds for a module: its config key `sandbox` over the plan's `session.sandbox` over `auto`.
 
     Where the app's capability `plan.is_trusted` says that somebody untrusted may have had a say in it, nothing is
@@ -321,7 +321,7 @@ def settings_of(coordinator: Any, config: Mapping[str, Any] | None = None) -> Sa
     module = (config or {}).get("sandbox")
     plan = getattr(coordinator, "config", None)
     session = (plan.get("session") or {}).get("sandbox") if isinstance(plan, Mapping) else None
-    settings = SandboxSettings.layered(session, module)
+    settings = SandboxConfig.layered(session, module)
     if settings.is_looser(session, module):
         logger.warning("the session requires the sandbox: what a module's config opens in it is ignored")
     is_trusted = coordinator.get_capability("plan.is_trusted") if settings != settings.shut() else None

@@ -9,11 +9,11 @@ from typing import Final, NamedTuple
 
 from amplifier_kit.guard.control_files import GuardedPath, guarded_in
 from amplifier_kit.guard.processes.programs import is_below, is_led_out
+from amplifier_kit.guard.sandbox.config import SandboxConfig
 from amplifier_kit.guard.sandbox.errors import FolderOutsideError, LedOutError
 from amplifier_kit.guard.sandbox.mount_check import mount_points
 from amplifier_kit.guard.sandbox.placeholders import Placeholder, is_placeholder, is_unwanted
 from amplifier_kit.guard.sandbox.places import SECRETS, STARTED
-from amplifier_kit.guard.sandbox.settings import SandboxSettings
 from amplifier_kit.guard.sandbox.sockets import listening_sockets
 from amplifier_kit.guard.sandbox.system import (
     FOLDERS,
@@ -47,7 +47,7 @@ class Scene(NamedTuple):
     alias: str
     home: str
     path: str
-    settings: SandboxSettings
+    settings: SandboxConfig
     #: Folders of the host that hold secrets beyond those that everybody has.
     hidden: tuple[str, ...] = ()
     #: Without it there is only the system, which is enough to try things out.

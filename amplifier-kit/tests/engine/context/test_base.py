@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from amplifier_core.testing import MockCoordinator
-from amplifier_kit.engine.context import COMPACT_SKIPPED, BaseContext, ContextSettings
+from amplifier_kit.engine.context import COMPACT_SKIPPED, BaseContext, ContextConfig
 
 
 class Context(BaseContext):
@@ -18,7 +18,7 @@ class Context(BaseContext):
 @pytest.fixture
 def context(coordinator: MockCoordinator) -> Context:
     """An empty context on a real coordinator."""
-    return Context(ContextSettings(), coordinator)
+    return Context(ContextConfig(), coordinator)
 
 
 def user(text: str) -> dict[str, Any]:
@@ -88,7 +88,7 @@ async def test_compaction_needs_no_call(context: Context) -> None:
 
 async def test_tool_results_are_clipped_on_entry(coordinator: MockCoordinator) -> None:
     """A result beyond the limit is cut for good, with its original size in the text."""
-    context = Context(ContextSettings(max_tool_result_bytes=1000), coordinator)
+    context = Context(ContextConfig(max_tool_result_bytes=1000), coordinator)
     result = {"role": "tool", "tool_call_id": "1", "content": "é" * 5000}
     await context.add_message(result)
     await context.set_messages([*await context.get_messages(), result])
@@ -140,7 +140,7 @@ async def test_the_actual_meter_corrects_the_budget(coordinator: MockCoordinator
     provider = SimpleNamespace(name="p", get_model_info=lambda: {"context_window": 20_000, "max_output_tokens": 0})
     views = {}
     for mode in ("estimate", "actual"):
-        context = Context(ContextSettings(token_meter=mode), MockCoordinator())
+        context = Context(ContextConfig(token_meter=mode), MockCoordinator())
         context.attach()
         for _ in range(90):
             await context.add_message({"role": "assistant", "content": "x" * 400})
@@ -155,7 +155,7 @@ async def test_the_actual_meter_corrects_the_budget(coordinator: MockCoordinator
 
 async def test_the_measured_view_is_offered_in_actual_mode(coordinator: MockCoordinator) -> None:
     """It holds the messages of the latest answered request and what they took."""
-    context = Context(ContextSettings(token_meter="actual"), coordinator)
+    context = Context(ContextConfig(token_meter="actual"), coordinator)
     context.attach()
     await context.add_message(user("x" * 400))
     view = await context.get_messages_for_request()

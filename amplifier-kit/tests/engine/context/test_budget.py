@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from amplifier_core import ModelInfo, ProviderInfo
-from amplifier_kit.engine.context import ContextSettings
+from amplifier_kit.config import read_config
+from amplifier_kit.engine.context import ContextConfig
 from amplifier_kit.engine.context.budget import request_budget
 
 MODEL = ModelInfo(id="m", display_name="M", context_window=200_000, max_output_tokens=64_000)
@@ -18,7 +19,7 @@ def provider(**methods: Any) -> Any:
 
 
 async def budget(token_budget: int | None = None, source: Any = None, **config: Any) -> int:
-    return await request_budget(token_budget, source, ContextSettings.from_config(config))
+    return await request_budget(token_budget, source, read_config(ContextConfig, config, module="context-simple"))
 
 
 async def test_the_caller_comes_first() -> None:

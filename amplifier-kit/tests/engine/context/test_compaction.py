@@ -3,7 +3,8 @@
 from itertools import count
 from typing import Any
 
-from amplifier_kit.engine.context import ContextSettings
+from amplifier_kit.config import read_config
+from amplifier_kit.engine.context import ContextConfig
 from amplifier_kit.engine.context.compaction import LAST_RESORT, Compacted, compact
 from amplifier_kit.engine.context.conversation import Conversation
 from amplifier_kit.engine.pairing import check_pairing
@@ -35,7 +36,7 @@ def made_of(messages: list[Message], goal: int, *, limit: int = NEVER, window: i
     talk = Conversation()
     for message in messages:
         talk.append(message)
-    settings = ContextSettings.from_config(config)
+    settings = read_config(ContextConfig, config, module="context-simple")
     made = compact(talk, len(talk), settings, goal=goal, window=window, limit=limit)
     assert made.tokens == estimate_all(made.messages)
     assert check_pairing(made.messages) == []
@@ -282,7 +283,7 @@ def test_removing_at_once_changes_nothing() -> None:
         def doomed_until(self, goal: int, end: int) -> int:
             return 0
 
-    settings = ContextSettings()
+    settings = ContextConfig()
     for goal in range(200, 12_000, 700):
         quick, slow = Conversation(), Slow()
         for message in messages:

@@ -8,7 +8,7 @@ import pytest
 from amplifier_core import HookResult
 from amplifier_core.llm_errors import ContextLengthError
 from amplifier_core.testing import MockCoordinator
-from amplifier_kit.engine.context import BaseContext, ContextSettings
+from amplifier_kit.engine.context import BaseContext, ContextConfig
 from amplifier_kit.engine.tokens import estimate_all
 
 Events = list[tuple[str, dict[str, Any]]]
@@ -45,7 +45,7 @@ def events(coordinator: MockCoordinator) -> Events:
 @pytest.fixture
 def context(coordinator: MockCoordinator) -> Context:
     """A context on a real coordinator."""
-    return Context(ContextSettings(), coordinator)
+    return Context(ContextConfig(), coordinator)
 
 
 async def fill(context: BaseContext, count: int = 60, size: int = 400) -> None:

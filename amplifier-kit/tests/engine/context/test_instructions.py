@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from amplifier_core.testing import MockCoordinator
-from amplifier_kit.engine.context import BaseContext, ContextSettings
+from amplifier_kit.engine.context import BaseContext, ContextConfig
 
 HOOK = {"role": "system", "content": "from a hook", "metadata": {"source": "hook"}}
 STORED = {"role": "system", "content": "stored"}
@@ -17,7 +17,7 @@ STORED = {"role": "system", "content": "stored"}
 @pytest.fixture
 def context(coordinator: MockCoordinator) -> BaseContext:
     """A context with a stored system message, one a hook injected, and a prompt."""
-    return BaseContext(ContextSettings(), coordinator)
+    return BaseContext(ContextConfig(), coordinator)
 
 
 async def fill(context: BaseContext) -> None:
@@ -98,7 +98,7 @@ async def test_a_failing_factory_fails_the_request(context: BaseContext) -> None
 
 async def test_a_slow_factory_is_not_waited_for(coordinator: MockCoordinator) -> None:
     """After the deadline the request fails with words that say what to do, for coroutines and for threads."""
-    context = BaseContext(ContextSettings(instruction_callback_timeout_s=0.05), coordinator)
+    context = BaseContext(ContextConfig(instruction_callback_timeout_s=0.05), coordinator)
 
     async def slow() -> str:
         await asyncio.sleep(60)
@@ -148,7 +148,7 @@ async def test_filters_change_the_instructions(coordinator: MockCoordinator) -> 
 
     coordinator.register_capability("test.loud", loud)
     coordinator.register_capability("test.twice", lambda text: f"{text} {text}")
-    context = BaseContext(ContextSettings(instruction_filters=("test.loud", "test.twice")), coordinator)
+    context = BaseContext(ContextConfig(instruction_filters=("test.loud", "test.twice")), coordinator)
 
     async def factory() -> str:
         return "be kind"
@@ -160,7 +160,7 @@ async def test_filters_change_the_instructions(coordinator: MockCoordinator) -> 
 
 async def test_a_missing_filter_fails_the_request(coordinator: MockCoordinator) -> None:
     """Instructions that should have been filtered are not sent unfiltered."""
-    context = BaseContext(ContextSettings(instruction_filters=("policy.strip",)), coordinator)
+    context = BaseContext(ContextConfig(instruction_filters=("policy.strip",)), coordinator)
 
     async def factory() -> str:
         return "secret"

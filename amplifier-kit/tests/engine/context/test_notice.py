@@ -1,10 +1,10 @@
 """The notice says as much as it should, where it should."""
 
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
-from amplifier_kit.engine.context import ContextSettings
+from amplifier_kit.engine.context import ContextConfig
 from amplifier_kit.engine.context.compaction import Compacted
 from amplifier_kit.engine.context.notice import notice_for, with_notice
 from amplifier_kit.engine.context.view import Room
@@ -13,15 +13,15 @@ MADE = Compacted(end=90, messages=[], tokens=4000, level=3, removed=41, truncate
 ROOM = Room(10_000, 9_200, 700, 7_764, 3_900)
 
 
-def text(verbosity: str) -> str:
-    notice = notice_for(MADE, ROOM, ContextSettings(compaction_notice_verbosity=verbosity))
+def text(verbosity: Literal["minimal", "normal", "verbose"]) -> str:
+    notice = notice_for(MADE, ROOM, ContextConfig(compaction_notice_verbosity=verbosity))
     assert notice is not None
     return str(notice["content"])
 
 
 def test_a_notice_is_an_ephemeral_system_message() -> None:
     """It is marked as what it is, and wrapped as reminders are."""
-    notice = notice_for(MADE, ROOM, ContextSettings())
+    notice = notice_for(MADE, ROOM, ContextConfig())
     assert notice is not None
     assert notice["role"] == "system"
     assert notice["metadata"] == {"source": "context-compaction", "ephemeral": True}
@@ -49,7 +49,7 @@ def test_verbosity() -> None:
 )
 def test_a_notice_can_be_unwanted(config: dict[str, Any], wanted: bool) -> None:
     """There is none when it is switched off, or when less was done than is worth a word."""
-    assert (notice_for(MADE, ROOM, ContextSettings(**config)) is not None) is wanted
+    assert (notice_for(MADE, ROOM, ContextConfig(**config)) is not None) is wanted
 
 
 def test_the_notice_goes_in_at_index_1() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from amplifier_core.testing import MockCoordinator
-from amplifier_kit.engine.context import BaseContext, ContextSettings
+from amplifier_kit.engine.context import BaseContext, ContextConfig
 from amplifier_kit.engine.context.view import Room
 
 Message = dict[str, Any]
@@ -32,7 +32,7 @@ def compactions(coordinator: MockCoordinator) -> list[Any]:
 
 async def test_a_view_grows_at_its_end(coordinator: MockCoordinator, compactions: list[Any]) -> None:
     """Over 120 turns the beginning of the request changes only when a compaction is announced, and rarely."""
-    context = BaseContext(ContextSettings(), coordinator)
+    context = BaseContext(ContextConfig(), coordinator)
     before: list[Message] = []
     announced = requests = 0
     for number in range(120):
@@ -51,7 +51,7 @@ async def test_a_view_grows_at_its_end(coordinator: MockCoordinator, compactions
 
 async def test_a_compaction_is_announced_once(coordinator: MockCoordinator, compactions: list[Any]) -> None:
     """Asking again, and adding a little, repeats no event."""
-    context = BaseContext(ContextSettings(), coordinator)
+    context = BaseContext(ContextConfig(), coordinator)
     for number in range(40):
         for message in turn(number):
             await context.add_message(message)
@@ -63,7 +63,7 @@ async def test_a_compaction_is_announced_once(coordinator: MockCoordinator, comp
 
 async def test_budgets_in_turn_do_not_disturb_each_other(coordinator: MockCoordinator, compactions: list[Any]) -> None:
     """Two models that take turns in one session each see a steady view of their own, announced once."""
-    context = BaseContext(ContextSettings(), coordinator)
+    context = BaseContext(ContextConfig(), coordinator)
     for number in range(40):
         for message in turn(number):
             await context.add_message(message)
@@ -82,13 +82,13 @@ async def test_a_late_result_makes_the_view_anew() -> None:
     ]
     messages.append({"role": "tool", "tool_call_id": "a", "content": "done"})
     messages += [{"role": "assistant", "content": f"{number} " * 200} for number in range(40)]
-    context = BaseContext(ContextSettings())
+    context = BaseContext(ContextConfig())
     await context.set_messages(messages)
     before = await context.get_messages_for_request(token_budget=3000)
     assert all("tool_calls" not in message for message in before)
     late = {"role": "tool", "tool_call_id": "b", "content": "late", "metadata": {"timestamp": "now"}}
     await context.add_message(late)
-    fresh = BaseContext(ContextSettings())
+    fresh = BaseContext(ContextConfig())
     await fresh.set_messages([*messages, late])
     view = await context.get_messages_for_request(token_budget=3000)
     assert view == await fresh.get_messages_for_request(token_budget=3000)
@@ -97,21 +97,21 @@ async def test_a_late_result_makes_the_view_anew() -> None:
 
 def test_the_room_is_divided_as_configured() -> None:
     """The notice's reserve goes off the budget first; threshold and target are shares of the rest."""
-    room = Room.within(100_000, 1_000, ContextSettings())
+    room = Room.within(100_000, 1_000, ContextConfig())
     assert room == Room(100_000, 99_200, 1_000, int(99_200 * 0.92) - 1_000, 49_600 - 1_000)
     assert room.limit == 99_000
-    bare = Room.within(100_000, 0, ContextSettings(compaction_notice_enabled=False))
+    bare = Room.within(100_000, 0, ContextConfig(compaction_notice_enabled=False))
     assert (bare.effective, bare.threshold, bare.target) == (100_000, 92_000, 50_000)
 
 
 def test_a_small_budget_is_not_all_reserve() -> None:
     """The reserve takes at most half of a budget."""
-    assert Room.within(1_000, 0, ContextSettings()).effective == 500
+    assert Room.within(1_000, 0, ContextConfig()).effective == 500
 
 
 def test_long_instructions_leave_the_conversation_a_third() -> None:
     """When the system part takes most of the budget, compaction aims at a third of what is left, not at nothing."""
-    room = Room.within(100_800, 60_000, ContextSettings())
+    room = Room.within(100_800, 60_000, ContextConfig())
     assert (room.threshold, room.target) == (32_000, 10_666)
-    none = Room.within(100_800, 200_000, ContextSettings())
+    none = Room.within(100_800, 200_000, ContextConfig())
     assert (none.threshold, none.target, none.limit) == (0, 0, -99_200)

@@ -9,7 +9,8 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from amplifier_core.llm_errors import ContextLengthError
-from amplifier_kit.engine.context import BaseContext, ContextSettings
+from amplifier_kit.config import read_config
+from amplifier_kit.engine.context import BaseContext, ContextConfig
 from amplifier_kit.engine.pairing import check_pairing, tool_call_ids
 from amplifier_kit.engine.tokens import estimate_all
 
@@ -86,7 +87,7 @@ options = st.fixed_dictionaries(
 
 def view_of(history: list[Message], budget: int, config: dict[str, Any]) -> tuple[BaseContext, list[Message] | None]:
     """Give the context and its view, None when that cannot fit."""
-    context = BaseContext(ContextSettings.from_config(config))
+    context = BaseContext(read_config(ContextConfig, config, module="context-simple"))
 
     async def build() -> list[Message] | None:
         await context.set_messages(history)
@@ -144,7 +145,7 @@ def test_a_view_depends_on_ledger_and_budget_alone(
     history: list[Message], asked: list[int], config: dict[str, Any], data: st.DataObject
 ) -> None:
     """A context that lived through the history, with requests on the way, gives the view of one that just woke up."""
-    lived = BaseContext(ContextSettings.from_config(config))
+    lived = BaseContext(read_config(ContextConfig, config, module="context-simple"))
 
     async def live() -> list[Message] | None:
         view = None

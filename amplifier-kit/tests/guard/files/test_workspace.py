@@ -11,18 +11,25 @@ from typing import Any
 import pytest
 
 from amplifier_core.testing import MockCoordinator
+from amplifier_kit.config import read_config
 from amplifier_kit.guard.files import (
     READ,
     WRITE,
     Change,
+    FileAccess,
     FileCall,
+    FileConfig,
     FileError,
-    FileSettings,
     Snapshot,
     Workspace,
     Written,
     check_writable,
 )
+
+
+def access(config: Any, coordinator: Any) -> FileAccess:
+    """Return what a config of a tool on files means."""
+    return FileAccess.of(read_config(FileConfig, config, module="test"), coordinator)
 
 
 class Session:
@@ -41,7 +48,7 @@ class Session:
     def workspace(self, **config: Any) -> Workspace:
         """Return what a tool with this config works with; its working directory is the session's."""
         self.coordinator.register_capability("session.working_dir", config["working_dir"])
-        return Workspace(self.coordinator, FileSettings.from_config("test", config, self.coordinator))
+        return Workspace(self.coordinator, access(config, self.coordinator))
 
     @property
     def paths(self) -> list[str]:
@@ -71,7 +78,7 @@ async def test_a_working_directory_of_its_own(project: Path) -> None:
     session = Session()
     session.coordinator.register_capability("session.working_dir", str(project))
     config = {"working_dir": "sub", "allowed_write_paths": ["."]}
-    workspace = Workspace(session.coordinator, FileSettings.from_config("test", config, session.coordinator))
+    workspace = Workspace(session.coordinator, access(config, session.coordinator))
     assert await _reached(workspace, "file") == project / "sub" / "file"
     assert session.paths == [str(project / "sub" / "file")]
     assert await _reached(workspace, str(project / "file")) == project / "file"
@@ -106,7 +113,7 @@ async def test_a_question_that_fails_is_a_no(project: Path) -> None:
             raise RuntimeError("no connection")
 
     (project / "link").symlink_to("real")
-    workspace = Workspace(Broken(), FileSettings.from_config("test", {"working_dir": str(project)}, None))
+    workspace = Workspace(Broken(), access({"working_dir": str(project)}, None))
     with pytest.raises(FileError) as caught:
         await _reached(workspace, "link")
     assert caught.value.code == "denied"
@@ -117,7 +124,7 @@ async def test_a_kernel_without_authorization(project: Path) -> None:
     (project / "link").symlink_to("real")
     (project / "out").symlink_to("..")
     config = {"working_dir": str(project), "allowed_read_paths": ["."]}
-    workspace = Workspace(object(), FileSettings.from_config("test", config, None))
+    workspace = Workspace(object(), access(config, None))
     assert await _reached(workspace, "link") == project / "real"
     with pytest.raises(FileError):
         await _reached(workspace, "out/x")
@@ -258,20 +265,14 @@ async def test_a_failed_write_closes_its_checkpoint(project: Path) -> None:
 def test_wrong_settings_are_named(config: dict[str, Any]) -> None:
     """A config key that makes no sense is named in the error."""
     with pytest.raises(ValueError, match=next(iter(config))):
-        FileSettings.from_config("test", config, None)
-
-
-def test_unknown_settings_are_a_warning(caplog: pytest.LogCaptureFixture) -> None:
-    """A key that nobody knows is reported and ignored."""
-    FileSettings.from_config("test", {"colour": "red", "engine": "x"}, None, other_keys=["engine"])
-    assert "['colour']" in caplog.text
+        access(config, None)
 
 
 def test_the_working_directory(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Config beats the session's capability, which beats where the process is."""
     monkeypatch.chdir(project)
     coordinator: Any = MockCoordinator()
-    assert FileSettings.from_config("test", {}, coordinator).working_dir == Path(os.getcwd())
+    assert access({}, coordinator).working_dir == Path(os.getcwd())
     coordinator.register_capability("session.working_dir", "/somewhere")
-    assert FileSettings.from_config("test", None, coordinator).working_dir == Path("/somewhere")
-    assert FileSettings.from_config("test", {"working_dir": "/else"}, coordinator).working_dir == Path("/else")
+    assert access(None, coordinator).working_dir == Path("/somewhere")
+    assert access({"working_dir": "/else"}, coordinator).working_dir == Path("/else")

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from amplifier_kit.guard.sandbox import Sandbox, SandboxSettings
+from amplifier_kit.guard.sandbox import Sandbox, SandboxConfig
 
 MakeBox = Callable[..., Sandbox]
 Inside = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -39,7 +39,7 @@ def _command(pid: int) -> bytes:
 @pytest.fixture
 def bubblewrap() -> None:
     """Skip, with the reason, where there is no sandbox to test; the Makefile installs it where it can."""
-    status = Sandbox(SandboxSettings(), Path(__file__).parent).status
+    status = Sandbox(SandboxConfig(), Path(__file__).parent).status
     if not status.is_active:
         pytest.skip(f"there is no sandbox on this machine: {status.reason}")
 
@@ -67,7 +67,7 @@ def make_box(bubblewrap: None, project: Path) -> Iterator[MakeBox]:
     made: list[Sandbox] = []
 
     def make(folder: Path = project, hidden: tuple[Path, ...] = (), **settings: Any) -> Sandbox:
-        box = Sandbox(SandboxSettings.from_config(settings or None), folder, hidden=hidden)
+        box = Sandbox(SandboxConfig.from_config(settings or None), folder, hidden=hidden)
         made.append(box)
         return box
 

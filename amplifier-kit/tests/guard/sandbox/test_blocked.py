@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from amplifier_kit.guard.sandbox import Sandbox, SandboxSettings
+from amplifier_kit.guard.sandbox import Sandbox, SandboxConfig
 from amplifier_kit.guard.sandbox.blocked import blocked_by
 from amplifier_kit.guard.sandbox.environment import inner_environment
 
@@ -47,13 +47,13 @@ def test_what_is_allowed_is_not_stopped() -> None:
 
 def test_success_is_not_stopped(bubblewrap: None) -> None:
     """Nothing is said about a command that succeeded, nor where there is no sandbox."""
-    box = Sandbox(SandboxSettings(), __file__.rpartition("/")[0])
+    box = Sandbox(SandboxConfig(), __file__.rpartition("/")[0])
     assert box.blocked_by(1, "Read-only file system") is None
     assert box.status.is_active
     assert box.blocked_by(0, "Read-only file system") is None
     assert box.blocked_by(None, "Read-only file system") is None
     assert box.blocked_by(1, "Read-only file system") is not None
-    off = Sandbox(SandboxSettings(mode="off"), ".")
+    off = Sandbox(SandboxConfig(mode="off"), ".")
     assert (off.status.status, off.blocked_by(1, "Read-only file system")) == ("off", None)
 
 

@@ -152,8 +152,8 @@ def test_what_a_killed_program_left(make_box: MakeBox, project: Path) -> None:
     git = _repository(project) / ".git"
     before = sorted(path for path in git.rglob("*") if "objects" not in path.parts)
     code = (
-        "import os, signal, sys\nfrom amplifier_kit.guard.sandbox import Sandbox, SandboxSettings\n"
-        "Sandbox(SandboxSettings(), sys.argv[1]).wrap(['true'])\nos.kill(os.getpid(), signal.SIGKILL)"
+        "import os, signal, sys\nfrom amplifier_kit.guard.sandbox import Sandbox, SandboxConfig\n"
+        "Sandbox(SandboxConfig(), sys.argv[1]).wrap(['true'])\nos.kill(os.getpid(), signal.SIGKILL)"
     )
     done = subprocess.run([sys.executable, "-c", code, str(project)], check=False)
     assert done.returncode == -signal.SIGKILL

@@ -48,8 +48,8 @@ async def test_a_parent_that_is_killed(project: Path, make_box: MakeBox, nap: st
     program = f"""
 import asyncio, subprocess
 from amplifier_kit.guard.processes import Order, Output
-from amplifier_kit.guard.sandbox import Sandbox, SandboxSettings, run
-box = Sandbox(SandboxSettings(), {str(project)!r})
+from amplifier_kit.guard.sandbox import Sandbox, SandboxConfig, run
+box = Sandbox(SandboxConfig(), {str(project)!r})
 if {way!r} == "wrap":
     argv, environment = box.wrap(["/bin/bash", "-c", {command!r}])
     subprocess.run(argv, env=environment)

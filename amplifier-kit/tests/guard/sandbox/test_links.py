@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from amplifier_kit.guard.processes.programs import is_led_out
-from amplifier_kit.guard.sandbox import FolderOutsideError, LedOutError, Sandbox, SandboxSettings
+from amplifier_kit.guard.sandbox import FolderOutsideError, LedOutError, Sandbox, SandboxConfig
 
 Inside = Callable[..., "subprocess.CompletedProcess[str]"]
 MakeBox = Callable[..., Sandbox]
@@ -139,7 +139,7 @@ def test_a_bubblewrap_in_a_writable_folder(
     (project / "bin").symlink_to(private / "bin")
     for path in (f"{tmp_path}/tools/bin", f"{project}/bin"):
         monkeypatch.setenv("PATH", path)
-        status = Sandbox(SandboxSettings(writable=(str(tmp_path / "tools"),)), project).status
+        status = Sandbox(SandboxConfig(writable=(str(tmp_path / "tools"),)), project).status
         assert status.reason == "bubblewrap (bwrap) is not on PATH"
 
 

@@ -11,13 +11,13 @@ import pytest
 PROGRAM = """
 import json, os, subprocess
 from pathlib import Path
-from amplifier_kit.guard.sandbox import Sandbox, SandboxSettings
+from amplifier_kit.guard.sandbox import Sandbox, SandboxConfig
 
 home = Path.home()
 project = home / "project"
 project.mkdir()
 (home / "secret").write_text("of the user")
-box = Sandbox(SandboxSettings(), project)
+box = Sandbox(SandboxConfig(), project)
 if not box.status.is_active:
     print(json.dumps({"reason": box.status.reason}))
     raise SystemExit

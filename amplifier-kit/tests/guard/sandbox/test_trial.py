@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from amplifier_core.testing import MockCoordinator, wait_for
-from amplifier_kit.guard.sandbox import Sandbox, SandboxRequiredError, SandboxSettings, bubblewrap, sandbox_of
+from amplifier_kit.guard.sandbox import Sandbox, SandboxConfig, SandboxRequiredError, bubblewrap, sandbox_of
 
 Fake = Callable[[str], Path]
 
@@ -37,12 +37,12 @@ def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Fake:
 def test_none_on_path(project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without bubblewrap commands run as they are, and the summary shouts; `required` runs nothing."""
     monkeypatch.setenv("PATH", str(tmp_path))
-    box = Sandbox(SandboxSettings(), project)
+    box = Sandbox(SandboxConfig(), project)
     assert box.wrap(["true"], environment={"A": "b"}) == (["true"], {"A": "b"})
     assert box.summary() == (
         "sandbox: NOT AVAILABLE, commands can do whatever you can: bubblewrap (bwrap) is not on PATH"
     )
-    strict = Sandbox(SandboxSettings(mode="required"), project)
+    strict = Sandbox(SandboxConfig(mode="required"), project)
     assert strict.summary().startswith("sandbox: NOT AVAILABLE, commands are refused: ")
     with pytest.raises(SandboxRequiredError, match="apt install bubblewrap") as caught:
         strict.wrap(["true"])
@@ -63,11 +63,11 @@ def test_none_on_path(project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_one_that_does_not_work(fake: Fake, project: Path, script: str, reason: str) -> None:
     """A bubblewrap that fails, lies or only pretends is as good as none, with the reason."""
     fake(f"PATH=/usr/bin:/bin\n{script}")
-    status = Sandbox(SandboxSettings(), project).status
+    status = Sandbox(SandboxConfig(), project).status
     assert status.status == "absent"
     assert reason in status.reason
     with pytest.raises(SandboxRequiredError):
-        Sandbox(SandboxSettings(mode="required"), project).wrap(["true"])
+        Sandbox(SandboxConfig(mode="required"), project).wrap(["true"])
 
 
 async def test_one_that_hangs(
@@ -85,7 +85,7 @@ async def test_one_that_hangs(
             ticks += 1
 
     ticking = asyncio.create_task(tick())
-    status = await Sandbox(SandboxSettings(), project).ready()
+    status = await Sandbox(SandboxConfig(), project).ready()
     ticking.cancel()
     assert status.status == "absent"
     assert "did not start a command within 0.5 s" in status.reason
@@ -95,30 +95,30 @@ async def test_one_that_hangs(
 
 def test_without_a_home(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Somebody who has no home, and no account either, has the sandbox that everybody has."""
-    expected = Sandbox(SandboxSettings(), project).status
+    expected = Sandbox(SandboxConfig(), project).status
     monkeypatch.chdir(project)
     monkeypatch.delenv("HOME", raising=False)
     monkeypatch.setattr(os.path, "expanduser", lambda path: path)
-    assert Sandbox(SandboxSettings(), project).status == expected
+    assert Sandbox(SandboxConfig(), project).status == expected
 
 
 def test_tried_once_per_process(fake: Fake, project: Path, tmp_path: Path) -> None:
     """Whoever asks next has the answer already; another program is another matter."""
     program = fake(f"echo x >> '{tmp_path}/tries'; exit 1")
     for _ in range(3):
-        assert Sandbox(SandboxSettings(), project).status.status == "absent"
+        assert Sandbox(SandboxConfig(), project).status.status == "absent"
     assert (tmp_path / "tries").read_text(encoding="utf-8") == "x\n"
     program.unlink()
     fake(f"echo y >> '{tmp_path}/tries'; exit 1")
-    assert Sandbox(SandboxSettings(), project).status.status == "absent"
+    assert Sandbox(SandboxConfig(), project).status.status == "absent"
     assert (tmp_path / "tries").read_text(encoding="utf-8") == "x\ny\n"
 
 
 def test_nothing_is_tried_before_it_is_needed(fake: Fake, project: Path, tmp_path: Path) -> None:
     """Making a sandbox starts no process, and one that is off never does."""
     fake(f"echo x >> '{tmp_path}/tries'; exit 1")
-    Sandbox(SandboxSettings(), project)
-    off = Sandbox(SandboxSettings(mode="off"), project)
+    Sandbox(SandboxConfig(), project)
+    off = Sandbox(SandboxConfig(mode="off"), project)
     assert off.summary() == "sandbox: OFF: commands can do whatever you can"
     assert off.wrap(["true"], environment={})[0] == ["true"]
     assert not (tmp_path / "tries").exists()
@@ -132,7 +132,7 @@ async def test_what_is_said(bubblewrap: None, project: Path, caplog: pytest.LogC
         seen.append((event, data))
 
     listener = SimpleNamespace(hooks=SimpleNamespace(emit=emit))
-    await Sandbox(SandboxSettings(network=True), project).announce(listener, "some-tool")
+    await Sandbox(SandboxConfig(network=True), project).announce(listener, "some-tool")
     assert seen == [
         (
             "sandbox:status",
@@ -147,7 +147,7 @@ async def test_what_is_said(bubblewrap: None, project: Path, caplog: pytest.LogC
         )
     ]
     assert caplog.records == []
-    assert "the host's network" in Sandbox(SandboxSettings(network=True), project).summary()
+    assert "the host's network" in Sandbox(SandboxConfig(network=True), project).summary()
 
 
 def test_the_sandbox_of_a_module(project: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -155,11 +155,11 @@ def test_the_sandbox_of_a_module(project: Path, tmp_path: Path, caplog: pytest.L
     coordinator = MockCoordinator()
     coordinator.register_capability("session.working_dir", str(project))
     coordinator.register_capability("amplifier.home", tmp_path / "own")
-    assert sandbox_of(coordinator).settings == SandboxSettings()
-    assert sandbox_of(coordinator, {"sandbox": {"network": True}}).settings == SandboxSettings(network=True)
+    assert sandbox_of(coordinator).settings == SandboxConfig()
+    assert sandbox_of(coordinator, {"sandbox": {"network": True}}).settings == SandboxConfig(network=True)
     coordinator.config["session"]["sandbox"] = "required"
     with caplog.at_level(logging.WARNING):
-        assert sandbox_of(coordinator, {"sandbox": "off"}).settings == SandboxSettings(mode="required")
+        assert sandbox_of(coordinator, {"sandbox": "off"}).settings == SandboxConfig(mode="required")
     assert "the session requires the sandbox" in caplog.text
 
 
@@ -169,4 +169,4 @@ def test_a_folder_on_path_that_is_relative(project: Path, monkeypatch: pytest.Mo
     (project / "bwrap").write_text("#!/bin/sh\n", encoding="utf-8")
     (project / "bwrap").chmod(0o755)
     monkeypatch.setenv("PATH", f".{os.pathsep}{os.pathsep}")
-    assert Sandbox(SandboxSettings(), project.parent / "other").status.reason == "bubblewrap (bwrap) is not on PATH"
+    assert Sandbox(SandboxConfig(), project.parent / "other").status.reason == "bubblewrap (bwrap) is not on PATH"

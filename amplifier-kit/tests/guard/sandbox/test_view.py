@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from amplifier_kit.guard.sandbox import FolderMissingError, FolderOutsideError, Sandbox, SandboxSettings
+from amplifier_kit.guard.sandbox import FolderMissingError, FolderOutsideError, Sandbox, SandboxConfig
 from amplifier_kit.guard.sandbox.system import is_too_wide, tool_folders
 
 Inside = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -162,7 +162,7 @@ def test_folders_of_programs() -> None:
 def test_what_is_no_project(folder: str) -> None:
     """Half a machine is no project: a sandbox that lets it be written would be none."""
     assert is_too_wide(folder, "/home/ada")
-    status = Sandbox(SandboxSettings(mode="required"), folder).status
+    status = Sandbox(SandboxConfig(mode="required"), folder).status
     assert status.status == "absent"
 
 
@@ -268,12 +268,12 @@ def test_programs_are_not_taken_from_the_project(project: Path, monkeypatch: pyt
     fake.write_text(f"#!/bin/sh\ntouch '{project}/ran'\n", encoding="utf-8")
     fake.chmod(0o755)
     monkeypatch.setenv("PATH", str(fake.parent))
-    status = Sandbox(SandboxSettings(), project).status
+    status = Sandbox(SandboxConfig(), project).status
     assert (status.status, status.reason) == ("absent", "bubblewrap (bwrap) is not on PATH")
     linked = project.parent / "linked"
     linked.mkdir()
     (linked / "bwrap").symlink_to(fake)
     monkeypatch.setenv("PATH", str(linked))
-    assert Sandbox(SandboxSettings(), project).status.status == "absent"
+    assert Sandbox(SandboxConfig(), project).status.status == "absent"
     assert not (project / "ran").exists()
     assert shutil.which("bwrap") is not None

@@ -6,20 +6,23 @@ from typing import Any
 
 import pytest
 
-from amplifier_module_tool_web.settings import Settings
+from amplifier_kit.config import read_config
+from amplifier_module_tool_web.config import WebConfig
 
 
 def test_defaults_are_the_published_ones() -> None:
     """Without a config, and with null for everything, the defaults hold."""
-    settings = Settings.from_config(None)
-    assert settings == Settings.from_config({"timeout": None, "allowed_domains": None})
+    settings = read_config(WebConfig, None, module="tool-web")
+    assert settings == read_config(WebConfig, {"timeout": None, "allowed_domains": None}, module="tool-web")
     assert (settings.timeout, settings.default_limit, settings.max_results) == (10.0, 204800, 5)
     assert settings.extract_text is True
 
 
 def test_hosts_are_read_in_lower_case() -> None:
     """One host may stand without a list; case and blanks do not matter."""
-    assert Settings.from_config({"blocked_domains": " A.Example "}).blocked_domains == ("a.example",)
+    assert read_config(WebConfig, {"blocked_domains": " A.Example "}, module="tool-web").blocked_domains == (
+        "a.example",
+    )
 
 
 @pytest.mark.parametrize(
@@ -42,10 +45,10 @@ def test_hosts_are_read_in_lower_case() -> None:
 def test_values_that_make_no_sense(key: str, value: Any) -> None:
     """A wrong value is an error that names its key."""
     with pytest.raises(ValueError, match=key):
-        Settings.from_config({key: value})
+        read_config(WebConfig, {key: value}, module="tool-web")
 
 
 def test_unknown_keys_are_told(caplog: pytest.LogCaptureFixture) -> None:
     """A key that nobody knows is ignored with a warning."""
-    assert Settings.from_config({"timout": 3}) == Settings()
+    assert read_config(WebConfig, {"timout": 3}, module="tool-web") == WebConfig()
     assert "timout" in caplog.text

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from amplifier_kit.engine.context import ContextSettings
+from amplifier_kit.config import read_config
+from amplifier_kit.engine.context import ContextConfig
 
 DEFAULTS = {
     "max_tokens": None,
@@ -31,7 +32,7 @@ DEFAULTS = {
 @pytest.mark.parametrize("config", [None, {}, dict.fromkeys(DEFAULTS)])
 def test_defaults(config: dict[str, Any] | None) -> None:
     """No config, an empty one and one of nulls give the published defaults."""
-    read = ContextSettings.from_config(config)
+    read = read_config(ContextConfig, config, module="context-simple")
     assert {key: getattr(read, key) for key in DEFAULTS} == DEFAULTS
 
 
@@ -47,26 +48,19 @@ def test_every_key_can_be_set(caplog: pytest.LogCaptureFixture) -> None:
         "instruction_filters": ["policy.filter"],
         "truncate_chars": 0,
     }
-    read = ContextSettings.from_config(config)
+    read = read_config(ContextConfig, config, module="context-simple")
     assert {key: getattr(read, key) for key in config} == {**config, "instruction_filters": ("policy.filter",)}
     assert caplog.records == []
-
-
-def test_a_module_has_defaults_of_its_own() -> None:
-    """Defaults of a module stand between the general ones and the config."""
-    defaults = {"protected_recent": 0.1, "truncate_chars": 99}
-    read = ContextSettings.from_config({"truncate_chars": 7}, defaults=defaults)
-    assert (read.protected_recent, read.truncate_chars) == (0.1, 7)
 
 
 @pytest.mark.parametrize("value", [0, -5, "200000", 1.5, True, []])
 def test_an_invalid_cap_is_ignored_with_a_warning(value: Any, caplog: pytest.LogCaptureFixture) -> None:
     """A `max_tokens` that is no positive whole number leaves requests uncapped, and says so."""
-    assert ContextSettings.from_config({"max_tokens": value}, module="context-simple").max_tokens is None
+    assert read_config(ContextConfig, {"max_tokens": value}, module="context-simple").max_tokens is None
     [record] = caplog.records
     assert record.levelno == logging.WARNING
-    expected = f"context-simple: config max_tokens must be a positive whole number, got {value!r}; it is ignored"
-    assert record.getMessage() == expected
+    expected = f"config key 'max_tokens' must be a whole number of at least 1, or null, got {value!r}"
+    assert record.getMessage() == f"context-simple: {expected} (ignored)"
 
 
 @pytest.mark.parametrize(
@@ -93,12 +87,5 @@ def test_an_invalid_cap_is_ignored_with_a_warning(value: Any, caplog: pytest.Log
 def test_a_value_out_of_range_is_refused(key: str, value: Any, accepted: str) -> None:
     """The error names the module, the key, what is accepted and what was given."""
     with pytest.raises(ValueError, match="context-simple") as refused:
-        ContextSettings.from_config({key: value}, module="context-simple")
-    assert str(refused.value) == f"context-simple: config {key} must be {accepted}, got {value!r}"
-
-
-def test_an_unknown_key_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:
-    """A key nobody knows is named, with the key that was probably meant; one the module knows is not."""
-    ContextSettings.from_config({"compact_treshold": 0.5, "memory_files": []}, also_known=["memory_files"], module="m")
-    messages = [record.getMessage() for record in caplog.records]
-    assert messages == ["m: unknown config key 'compact_treshold' is ignored; did you mean 'compact_threshold'?"]
+        read_config(ContextConfig, {key: value}, module="context-simple")
+    assert str(refused.value) == f"context-simple: config key {key!r} must be {accepted}, got {value!r}"

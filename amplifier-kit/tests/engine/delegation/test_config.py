@@ -6,11 +6,18 @@ from typing import Any
 
 import pytest
 
-from amplifier_kit.engine.delegation.settings import SETTING_KEYS, DelegationSettings, unknown_keys
+from amplifier_kit.config import ConfigError, read_config
+from amplifier_kit.engine.delegation.config import DelegationConfig, ModuleNames
 
 
-def read(**config: Any) -> DelegationSettings:
-    return DelegationSettings.from_config(config, exclude_tools=["tool-x"], at="settings.")
+class Sample(DelegationConfig):
+    """The config of a tool that keeps itself from its children."""
+
+    exclude_tools: ModuleNames | None = ("tool-x",)
+
+
+def read(**config: Any) -> DelegationConfig:
+    return read_config(Sample, config, module="tool-x")
 
 
 def test_defaults() -> None:
@@ -54,12 +61,5 @@ def test_inheritance() -> None:
 )
 def test_wrong_values_are_named(key: str, value: Any) -> None:
     """A value that makes no sense is refused by the name of its key."""
-    with pytest.raises(ValueError, match=f"settings.{key} must be"):
+    with pytest.raises(ConfigError, match=f"tool-x: config key '{key}' must be"):
         read(**{key: value})
-
-
-def test_unknown_keys() -> None:
-    """A key that does not exist is told with the nearest one."""
-    assert unknown_keys({"time_out": 1, "timeout": 2}, SETTING_KEYS, "settings.") == [
-        "unknown key 'settings.time_out' is ignored: did you mean 'settings.timeout'?"
-    ]

@@ -1,0 +1,99 @@
+"""The config key `sandbox` of sessions and of modules."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Annotated, Any, Final, Literal, Self
+
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, model_validator
+
+from amplifier_kit.config import Config, ConfigError, Texts, check_config, expects
+
+__all__ = ["SandboxConfig"]
+
+_KEYS: Final = "mode, network, writable, readable, environment"
+#: YAML reads a bare `off` as false and `on` as true.
+_WORDS: Final = {False: "off", True: "auto"}
+
+
+def _not_root(paths: tuple[str, ...]) -> tuple[str, ...]:
+    if any("\0" in path or os.path.normpath(path) in ("/", "//") for path in paths):
+        raise ValueError("a path is the root folder, or has a NUL character in it")
+    return paths
+
+
+_Paths = Annotated[Texts, AfterValidator(_not_root), expects("a list of paths, none of them the root folder")]
+_Mode = Annotated[
+    Literal["required", "auto", "off"],
+    BeforeValidator(lambda value: _WORDS[value] if isinstance(value, bool) else value),
+]
+
+
+class SandboxConfig(Config):
+    """Whether commands run in a sandbox, and what it lets through. A mode alone stands for `{mode: ...}`."""
+
+    model_config = ConfigDict(json_schema_extra={"expected": f"one of required, auto, off, or a mapping with {_KEYS}"})
+
+    mode: _Mode = Field("auto", description="`required`: never without it; `auto`: where it works; `off`: never.")
+    network: bool = Field(False, description="Whether commands can reach the host's network.")
+    writable: _Paths = Field((), description="Folders that can be written besides the project; relative to it.")
+    readable: _Paths = Field((), description="Folders and files that can be read besides the system and the project.")
+    environment: Texts = Field(
+        (), description="Variables to pass on although they are named like secrets, or lead out of the sandbox."
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read_mode(cls, data: Any) -> Any:
+        if isinstance(data, bool | str):
+            return {"mode": data}
+        if isinstance(data, Mapping) and (unknown := sorted(map(str, data.keys() - cls.model_fields.keys()))):
+            # Not ignored as elsewhere: a misspelt key would leave something open, or shut, that was meant otherwise.
+            raise ValueError(f"unknown keys {', '.join(unknown)}")
+        return data
+
+    @classmethod
+    def from_config(cls, value: Any, base: SandboxConfig | None = None) -> SandboxConfig:
+        """Read a mode or a mapping; keys that it does not have are as in `base`.
+
+        Raises ConfigError, a ValueError, that names the key and what was expected.
+        """
+        base = base or cls.model_construct()
+        if value is None:
+            return base
+        if not isinstance(value, cls):
+            if problems := check_config(_SandboxKey, {"sandbox": value}):
+                raise ConfigError("sandbox", problems)
+            value = cls.model_validate(value)
+        return base.model_copy(update={key: getattr(value, key) for key in value.model_fields_set})
+
+    @classmethod
+    def layered(cls, session: Any, module: Any) -> SandboxConfig:
+        """Return what holds for a module: its own config over the session's, which may require the sandbox.
+
+        What a session requires, a module can only make stricter. Raises ConfigError.
+        """
+        outer = cls.from_config(session)
+        inner = cls.from_config(module, outer)
+        if outer.mode != "required":
+            return inner
+        return outer.model_copy(update={"network": outer.network and inner.network})
+
+    def shut(self) -> Self:
+        """Return these settings without anything that they open, for settings from an untrusted source."""
+        mode = "required" if self.mode == "required" else "auto"
+        return self.model_copy(update={**_CLOSED, "mode": mode})
+
+    def is_looser(self, session: Any, module: Any) -> bool:
+        """Tell whether the module's config asked for more than these settings, which were layered, grant."""
+        return self != SandboxConfig.from_config(module, SandboxConfig.from_config(session))
+
+
+_CLOSED: Final = {"network": False, "writable": (), "readable": (), "environment": ()}
+
+
+class _SandboxKey(Config):
+    """Where the key stands in a config, for messages."""
+
+    sandbox: SandboxConfig
