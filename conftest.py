@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import textwrap
+import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -384,3 +385,36 @@ def _processes_with(token: str) -> list[int]:
         if token.encode() in line and state != b"Z" and int(name) != os.getpid():
             found.append(int(name))
     return found
+
+
+def _is_gone(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0]
+    except (OSError, IndexError):
+        return False
+    return state in "ZX"  # ended, and not reaped yet
+
+
+@pytest.fixture
+def is_gone() -> Callable[[int], bool]:
+    """Return `is_gone(pid)`: whether a process has ended, or does so within a minute."""
+    return lambda pid: _until(lambda: _is_gone(pid), 60)
+
+
+@pytest.fixture
+def until() -> Callable[[Callable[[], bool]], bool]:
+    """Return `until(condition)`: wait for a condition; False when a minute has passed."""
+    return lambda is_true: _until(is_true, 60)
+
+
+def _until(is_true: Callable[[], bool], seconds: float) -> bool:
+    end = time.monotonic() + seconds
+    while not is_true():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.01)
+    return True

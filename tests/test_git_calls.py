@@ -27,6 +27,7 @@ _STARTERS = frozenset(
     {
         *("run", "call", "check_call", "check_output", "Popen", "getoutput", "getstatusoutput", "system", "popen"),
         *("create_subprocess_exec", "create_subprocess_shell", "subprocess_exec", "subprocess_shell", "run_command"),
+        *("run_program",),
         *("execv", "execve", "execvp", "execvpe", "execl", "execlp", "spawnv", "spawnvp", "posix_spawn"),
         *("posix_spawnp", "which", "find_program", "split", "Order"),
     }

@@ -103,7 +103,7 @@ async def _fill(
 ) -> None:
     """Have the first installer that can do it fill the folder; uv is asked first, as it is faster."""
     from amplifier_foundation.sources.installer import install_timeout
-    from amplifier_foundation.sources.processes import CommandTimeoutError, run_command
+    from amplifier_kit.guard.processes.command import CommandTimeoutError, run_command
 
     clean = {name: value for name, value in environ.items() if name not in _MISLEADING}
     timeout = install_timeout(environ)
@@ -154,7 +154,7 @@ async def _try(folder: Path, environ: Mapping[str, str]) -> None:
     """Import the engine in another process: a wheel that does not fit the machine is found out now."""
     import sys
 
-    from amplifier_foundation.sources.processes import CommandTimeoutError, run_command
+    from amplifier_kit.guard.processes.command import CommandTimeoutError, run_command
 
     code = f"import sys; sys.path.append({str(folder)!r}); import xllamacpp; xllamacpp.Server"
     try:

@@ -14,9 +14,9 @@ from typing import Final
 
 from amplifier_foundation.sources.fetched import SourceError, SourceNotFoundError
 from amplifier_foundation.sources.git_login import git_login
-from amplifier_foundation.sources.processes import CommandTimeoutError, run_command
 from amplifier_foundation.sources.uri import SourceUri, without_secrets
 from amplifier_kit.guard.git import GitMissingError, fetch_command, fetch_environment
+from amplifier_kit.guard.processes.command import CommandTimeoutError, run_command
 
 #: How many seconds one attempt may take, unless the variable of this name says otherwise.
 TIMEOUT: Final = 300.0

@@ -10,7 +10,6 @@ import socketserver
 import ssl
 import subprocess
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -93,39 +92,6 @@ def repository(tmp_path: Path, environ: dict[str, str]) -> Repository:
 def new_repository(environ: dict[str, str]) -> Callable[[Path], Repository]:
     """Return what makes a repository like that in a folder."""
     return lambda folder: Repository(folder, environ)
-
-
-def _is_gone(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return True
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0]
-    except (OSError, IndexError):
-        return False
-    return state in "ZX"  # ended; nobody has collected it yet
-
-
-@pytest.fixture
-def is_gone() -> Callable[[int], bool]:
-    """Return what tells whether a process has ended, given a moment to."""
-    return lambda pid: _until(lambda: _is_gone(pid), 60)
-
-
-@pytest.fixture
-def until() -> Callable[[Callable[[], bool]], bool]:
-    """Return what waits for something to become true, and gives up after a long while."""
-    return lambda is_true: _until(is_true, 60)
-
-
-def _until(is_true: Callable[[], bool], seconds: float) -> bool:
-    end = time.monotonic() + seconds
-    while not is_true():
-        if time.monotonic() > end:
-            return False
-        time.sleep(0.01)
-    return True
 
 
 @pytest.fixture

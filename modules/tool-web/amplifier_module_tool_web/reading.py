@@ -6,17 +6,14 @@ import asyncio
 import json
 import logging
 import os
-import subprocess
 import sys
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from amplifier_kit.guard.processes.launch import PIPE, open_process
+from amplifier_kit.guard.files import in_thread
+from amplifier_kit.guard.processes.command import CommandTimeoutError, run_program
 from amplifier_module_tool_web.plain import plain_text
-
-if TYPE_CHECKING:
-    from amplifier_kit.guard.processes.launch import Process
 
 logger = logging.getLogger(__name__)
 
@@ -43,86 +40,38 @@ async def read(page: str, url: str) -> str:
 
 
 async def _readable(page: str, url: str) -> str:
-    told = {
-        # Not the current folder, which is the project's: no page shall be read by what lies there.
+    request = {
+        # Without the current folder, which is the project's: its modules must not be imported.
         "packages": [path for path in sys.path if os.path.isabs(path)],
         "url": url,
         "memory": MEMORY,
         "seconds": int(DEADLINE) + 1,
         "most": 4 * LONGEST,
     }
-    source = json.dumps(told).encode() + b"\n" + page.encode("utf-8", "replace")
-    reader = _Reader(source)
+    data = json.dumps(request).encode() + b"\n" + page.encode("utf-8", "replace")
     try:
-        return (await reader.run()).decode("utf-8", "replace")
+        # A thread, which can be waited for when the caller is cancelled: the process is gone before this returns.
+        return (await in_thread(lambda stop: _run_reader(data, stop), grace=None)).decode("utf-8", "replace")
     except _UnreadableError as error:
-        logger.warning("tool-web: %s: the page is given without its tags only: %s", url, error)
+        logger.warning("tool-web: %s: returning the page's text without its tags only: %s", url, error)
         return ""
 
 
 class _UnreadableError(Exception):
-    """The reader did not come to an end."""
+    """The reader failed, or took too long."""
 
 
-class _Reader:
-    """One process that reads one page. It runs beside a thread, as a thread can be waited for when it is cancelled."""
-
-    def __init__(self, source: bytes) -> None:
-        self._source = source
-        self._lock = threading.Lock()
-        self._process: Process | None = None
-        self._is_stopped = False
-
-    async def run(self) -> bytes:
-        """Return what the process wrote; raise _UnreadableError. When cancelled, the process is gone before it ends."""
-        loop = asyncio.get_running_loop()
-        ended: asyncio.Future[bytes | _UnreadableError] = loop.create_future()
-
-        def work() -> None:
-            try:
-                result: bytes | _UnreadableError = self._work()
-            except Exception as error:
-                result = _UnreadableError(str(error))
-            try:
-                loop.call_soon_threadsafe(ended.set_result, result)
-            except RuntimeError:
-                pass  # the loop was closed: nobody waits for this any more
-
-        threading.Thread(target=work, name="amplifier-reader", daemon=True).start()
-        try:
-            result = await asyncio.shield(ended)
-        except asyncio.CancelledError:
-            self._stop()
-            while not ended.done():
-                try:
-                    await asyncio.wait([ended])
-                except asyncio.CancelledError:
-                    pass  # the one that is passed on below is enough
-            raise
-        if isinstance(result, _UnreadableError):
-            raise result
-        return result
-
-    def _work(self) -> bytes:
-        environ = {name: os.environ[name] for name in _PASSED if name in os.environ}
-        with self._lock:
-            if self._is_stopped:
-                return b""
-            command = [sys.executable, "-I", "-B", "-X", "utf8", str(_READER)]
-            self._process = process = open_process(command, environment=environ, stdin=PIPE, stdout=PIPE)
-        with process:
-            try:
-                written, _ = process.communicate(self._source, timeout=DEADLINE)
-            except subprocess.TimeoutExpired:
-                raise _UnreadableError(f"reading it takes longer than {DEADLINE:g} s") from None
-            finally:
-                process.kill()
-        if process.returncode:
-            raise _UnreadableError(f"reading it failed ({process.returncode})")
-        return written
-
-    def _stop(self) -> None:
-        with self._lock:
-            self._is_stopped = True
-            if self._process is not None:
-                self._process.kill()
+def _run_reader(data: bytes, stop: threading.Event) -> bytes:
+    environ = {name: os.environ[name] for name in _PASSED if name in os.environ}
+    command = [sys.executable, "-I", "-B", "-X", "utf8", str(_READER)]
+    try:
+        done = run_program(
+            command, timeout=DEADLINE, environment=environ, data=data, is_split=True, limit=16 * LONGEST, stop=stop
+        )
+    except CommandTimeoutError:
+        raise _UnreadableError(f"reading it takes longer than {DEADLINE:g} s") from None
+    except OSError as error:
+        raise _UnreadableError(str(error)) from error
+    if done.returncode:
+        raise _UnreadableError(f"reading it failed ({done.returncode})")
+    return done.stdout

@@ -86,9 +86,9 @@ async def _newest(source: SourceUri, project: Path, environ: Mapping[str, str]) 
     """Return the commit that the ref of a repository is now, or why it cannot be told."""
     from amplifier_foundation.sources.fetched import SourceError
     from amplifier_foundation.sources.git_login import git_login
-    from amplifier_foundation.sources.processes import CommandTimeoutError, run_command
     from amplifier_foundation.sources.uri import without_secrets
     from amplifier_kit.guard.git import fetch_command, fetch_environment
+    from amplifier_kit.guard.processes.command import CommandTimeoutError, run_command
 
     ref = source.ref
     names = ["HEAD"] if ref == "HEAD" else [f"refs/heads/{ref}", f"refs/tags/{ref}^{{}}", f"refs/tags/{ref}"]

@@ -15,7 +15,7 @@ __all__ = ["exclusive_access", "in_thread"]
 
 T = TypeVar("T")
 
-#: Seconds that stopped work gets to end before the cancellation goes on.
+#: Seconds for stopped work to end before the cancellation propagates.
 _GRACE: Final = 5.0
 
 
@@ -30,10 +30,11 @@ _locks: weakref.WeakValueDictionary[Path, _Lock] = weakref.WeakValueDictionary()
 _locks_lock = threading.Lock()
 
 
-async def in_thread(work: Callable[[threading.Event], T]) -> T:
+async def in_thread(work: Callable[[threading.Event], T], *, grace: float | None = _GRACE) -> T:
     """Run `work(stop)` in a daemon thread and return its result.
 
-    When the caller is cancelled, `stop` is set, and the work has a few seconds to end before the cancellation goes on.
+    When the caller is cancelled, `stop` is set, and the work has `grace` seconds to end before the cancellation
+    propagates; None means until it ends.
     """
     loop = asyncio.get_running_loop()
     stop = threading.Event()
@@ -63,7 +64,13 @@ async def in_thread(work: Callable[[threading.Event], T]) -> T:
         return await asyncio.shield(done)
     except asyncio.CancelledError:
         stop.set()
-        await asyncio.wait({done}, timeout=_GRACE)
+        if grace is not None:
+            await asyncio.wait({done}, timeout=grace)
+        while grace is None and not done.done():
+            try:
+                await asyncio.wait({done})
+            except asyncio.CancelledError:
+                pass  # the first one is raised below
         raise
 
 

@@ -12,8 +12,11 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from amplifier_kit.guard.processes.launch import DEVNULL, PIPE, open_process
+from amplifier_kit.guard.processes.command import CommandTimeoutError, run_program
 from amplifier_kit.guard.processes.programs import Folders, find_program, host_environment
+
+#: A longer list of settings is not used: only its end would be kept.
+_LARGEST_CONFIG: Final = 16 << 20
 
 _PROGRAM: Final = "git"
 
@@ -171,19 +174,13 @@ def fetch_environment(
 
 
 def _output(command: Sequence[str], environment: Mapping[str, str], data: bytes | None, seconds: float) -> bytes | None:
-    import subprocess
-
-    stdin = DEVNULL if data is None else PIPE
-    process = open_process(command, environment=environment, stdin=stdin, stdout=PIPE)
     try:
-        output, _ = process.communicate(data, timeout=seconds)
-    except subprocess.TimeoutExpired:
+        done = run_program(
+            command, timeout=seconds, environment=environment, data=data, is_split=True, limit=_LARGEST_CONFIG
+        )
+    except CommandTimeoutError:
         return None
-    finally:
-        if process.poll() is None:
-            process.kill()
-            process.communicate()
-    return bytes(output) if process.returncode == 0 else None
+    return done.stdout if done.returncode == 0 and len(done.stdout) < _LARGEST_CONFIG else None
 
 
 def _with_c(options: Iterable[str]) -> list[str]:

@@ -6,14 +6,11 @@ import os
 import sys
 import threading
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from amplifier_kit.guard.processes.launch import PIPE, open_process
+from amplifier_kit.guard.processes.command import CommandTimeoutError, run_program
 from amplifier_kit.guard.processes.programs import find_program
 from amplifier_kit.guard.sandbox.system import interpreter
-
-if TYPE_CHECKING:
-    from amplifier_kit.guard.processes.launch import Process
 
 #: Seconds that the trial may take; a program that hangs must not hold up a session.
 TRIAL_SECONDS: Final = 5.0
@@ -105,43 +102,24 @@ def unusable_reason(program: str, view: Sequence[str]) -> str:
 
 
 def _trial(program: str, view: Sequence[str]) -> str:
-    import subprocess
-
     if not sys.platform.startswith("linux"):
         return f"bubblewrap is for Linux, this is {sys.platform}"
     command = [*walls(program, network=False, view=view), interpreter(), "-I", "-S", "-c", _LOOK]
+    environment = {"PATH": "/usr/bin:/bin"}
     try:
-        done = open_process(command, environment={"PATH": "/usr/bin:/bin"}, stdout=PIPE, stderr=PIPE)
+        done = run_program(command, timeout=TRIAL_SECONDS, environment=environment, is_split=True)
     except OSError as error:
         return f"{program} cannot be started: {error.strerror}"
-    try:
-        stdout, stderr = done.communicate(timeout=TRIAL_SECONDS)
-    except subprocess.TimeoutExpired:
+    except CommandTimeoutError:
         return f"{program} did not start a command within {TRIAL_SECONDS:g} s"
-    finally:
-        _end(done)
     if done.returncode:
-        return f"{program} cannot start a command: {_first_line(stderr) or f'exit code {done.returncode}'}"
-    inside = stdout.decode("utf-8", "replace").split()
+        return f"{program} cannot start a command: {_first_line(done.stderr) or f'exit code {done.returncode}'}"
+    inside = done.stdout.decode("utf-8", "replace").split()
     outside = [os.readlink(f"/proc/self/ns/{name}") for name in _NAMESPACES]
     if len(inside) != len(outside):
         return f"{program} does not run what it is given"
     shared = [name for name, one, other in zip(_NAMESPACES, inside, outside, strict=True) if one == other]
     return f"{program} does not separate: {', '.join(shared)}" if shared else ""
-
-
-def _end(process: Process) -> None:
-    """End a trial with all it started and close its pipes."""
-    import signal
-
-    try:
-        os.killpg(process.pid, signal.SIGKILL)
-    except OSError:
-        pass  # all of it has ended
-    process.wait()
-    for stream in (process.stdout, process.stderr):
-        if stream is not None:
-            stream.close()
 
 
 def _first_line(text: bytes) -> str:

@@ -47,10 +47,9 @@ def test_a_dead_disk_does_not_hold_up_the_exit() -> None:
     """A process ends although work hangs for ever."""
     program = (
         "import asyncio, threading\n"
-        "from amplifier_kit.guard.files import in_thread, threads\n"
-        "threads._GRACE = 0.01\n"
+        "from amplifier_kit.guard.files import in_thread\n"
         "async def main():\n"
-        "    await asyncio.wait_for(in_thread(lambda stop: threading.Event().wait()), 0.05)\n"
+        "    await asyncio.wait_for(in_thread(lambda stop: threading.Event().wait(), grace=0.01), 0.05)\n"
         "asyncio.run(main())\n"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from amplifier_foundation.sources import processes
-from amplifier_foundation.sources.processes import CommandTimeoutError, run_command
+from amplifier_kit.guard.processes import command as processes
+from amplifier_kit.guard.processes.command import CommandTimeoutError, run_command
 
 #: A program with a child, which both would run for ever; their numbers are written to files.
 TREE = (
@@ -39,7 +39,7 @@ async def test_the_code_and_both_outputs_are_the_result(tmp_path: Path) -> None:
         env={"WORD": "hi", "PATH": os.defpath},
     )
 
-    assert (3, f"{tmp_path}\nhi\n") == result
+    assert (result.returncode, result.output) == (3, f"{tmp_path}\nhi\n")
 
 
 async def test_a_program_is_not_taken_from_the_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -63,7 +63,7 @@ def test_a_program_gets_no_input_and_no_terminal() -> None:
     """A program that asks gets the end of its input at once, whatever ours is, and is alone in its session."""
     code = (
         "import asyncio, os, sys\n"
-        "from amplifier_foundation.sources.processes import run_command\n"
+        "from amplifier_kit.guard.processes.command import run_command\n"
         "asks = 'import os, sys; print(repr(sys.stdin.read()), os.getsid(0) == os.getpid())'\n"
         "print(asyncio.run(run_command([sys.executable, '-c', asks], timeout=60, env=os.environ)).output)\n"
     )
@@ -189,7 +189,7 @@ def test_an_interrupt_ends_the_whole_tree(tmp_path: Path, is_gone: Gone, until: 
     # Tests that a shell runs in the background ignore SIGINT, and so would the program.
     code = (
         "import asyncio, os, signal, sys\n"
-        "from amplifier_foundation.sources.processes import run_command\n"
+        "from amplifier_kit.guard.processes.command import run_command\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "options = {'timeout': 1000, 'env': os.environ, 'cwd': os.getcwd(), 'because': 'it is ours'}\n"
         "asyncio.run(run_command(['sh', '-c', sys.argv[1]], **options))\n"
@@ -204,3 +204,25 @@ def test_an_interrupt_ends_the_whole_tree(tmp_path: Path, is_gone: Gone, until: 
 
     assert b"KeyboardInterrupt" in errors
     assert all(is_gone(pid) for pid in tree(tmp_path))
+
+
+def test_input_is_written_and_streams_can_be_split(tmp_path: Path) -> None:
+    """A program reads all of its input, however long, and stdout and stderr are apart when asked for."""
+    data = b"0123456789abcdef" * 65_536
+    result = processes.run_program(
+        ["sh", "-c", "cat; echo done >&2"],
+        timeout=60,
+        environment={"PATH": os.defpath},
+        data=data,
+        is_split=True,
+        limit=len(data),
+    )
+    assert (result.returncode, result.stdout == data, result.stderr) == (0, True, b"done\n")
+
+
+def test_a_program_may_leave_its_input_unread() -> None:
+    """A program that ends without reading its input has its own exit code."""
+    result = processes.run_program(
+        ["sh", "-c", "exec 0<&-; exit 4"], timeout=60, environment={"PATH": os.defpath}, data=b"x" * 1_000_000
+    )
+    assert result.returncode == 4
