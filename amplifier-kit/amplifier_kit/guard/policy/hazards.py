@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from amplifier_kit.guard.policy.programs import Program, Value, find_program, is_hazardous_variable
+from amplifier_kit.guard.policy.programs import Program, Value, is_hazardous_variable, program_row
 from amplifier_kit.guard.policy.scripts import hazardous_awk, hazardous_sed
 from amplifier_kit.guard.policy.segments import HOLE
 
@@ -28,7 +28,7 @@ def started(words: tuple[str, ...], depth: int = 0) -> Iterator[tuple[str, ...]]
     are yielded.
     """
     yield words
-    program = find_program(words[0].rpartition("/")[2]) if words else None
+    program = program_row(words[0].rpartition("/")[2]) if words else None
     if program is None or depth >= _MAX_STARTED:
         return
     if program.starts == "module" and (module := _module(words[1:], program)):
@@ -85,7 +85,7 @@ def _are_options(words: tuple[str, ...]) -> bool:
 
 
 def _hazard(words: tuple[str, ...]) -> str | None:
-    program = find_program(words[0].rpartition("/")[2]) if words else None
+    program = program_row(words[0].rpartition("/")[2]) if words else None
     return None if program is None else _hazard_of(program, words[1:])
 
 
@@ -143,7 +143,7 @@ def _hazard_in(row: Program, words: tuple[str, ...]) -> str | None:
             return _shown(odd)
     if row.output_operand and (output := _second_operand(words, row.valued_options)) is not None:
         return _shown(output)
-    if row.after_dashes and "--" in words and (builder := find_program(row.after_dashes)) is not None:
+    if row.after_dashes and "--" in words and (builder := program_row(row.after_dashes)) is not None:
         return _hazard_of(builder, words[words.index("--") + 1 :])
     return None
 

@@ -132,7 +132,7 @@ class Program:
 
 
 @lru_cache(maxsize=4096)
-def find_program(name: str) -> Program | None:
+def program_row(name: str) -> Program | None:
     """Return the row of a program by its name, without a folder; None when the table has none.
 
     Raises:
@@ -146,12 +146,12 @@ def find_program(name: str) -> Program | None:
 @cache
 def folder_builtins() -> tuple[str, ...]:
     """Return the names of the builtins after which the shell is in another folder."""
-    row = find_program("cd")
+    row = program_row("cd")
     return () if row is None else (row.name, *row.aliases)
 
 
 def every_program() -> Iterator[Program]:
-    """Yield all rows, in the order of the file. Raises ProgramError as `find_program` does."""
+    """Yield all rows, in the order of the file. Raises ProgramError as `program_row` does."""
     yield from map(_load_block, dict.fromkeys(_blocks()))
 
 

@@ -13,7 +13,7 @@ from typing import Final
 
 from amplifier_kit.guard.control_files import git_folders_of
 from amplifier_kit.guard.policy.hazards import started
-from amplifier_kit.guard.policy.programs import Program, find_program
+from amplifier_kit.guard.policy.programs import Program, program_row
 from amplifier_kit.guard.policy.segments import HOLE, Segment
 from amplifier_kit.guard.policy.wrappers import changes_folder
 
@@ -83,7 +83,7 @@ def _is_reader(segment: Segment) -> bool:
         return False
     for words in started(segment.words):
         name = words[0].rpartition("/")[2].casefold().removesuffix(".exe") if words else ""
-        row = find_program(name)
+        row = program_row(name)
         if row is not None and row.follows_repository:
             return True
     return False
@@ -291,6 +291,6 @@ def _with_value(row: Program, name: str) -> str:
 
 
 def _git() -> Program:
-    row = find_program("git")
+    row = program_row("git")
     assert row is not None, "the table of programs has a row for git"
     return row

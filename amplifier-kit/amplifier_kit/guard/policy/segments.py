@@ -106,9 +106,9 @@ def _without_options(program: str, words: list[str]) -> list[list[str]]:
 
     Of an option that is not known, the next word may be the value.
     """
-    from amplifier_kit.guard.policy.programs import find_program
+    from amplifier_kit.guard.policy.programs import program_row
 
-    row = find_program(program)
+    row = program_row(program)
     # Only of programs with options before a command is it known which of them have a value.
     valued = row.valued_options if row is not None and row.global_options else None
     found: list[list[str]] = []

@@ -66,9 +66,9 @@ def _command(segment: Segment) -> str | None:
 
 def _only_looks(words: tuple[str, ...]) -> str:
     """Return the command that only looks, whatever follows: the only kind that is remembered with any arguments."""
-    from amplifier_kit.guard.policy.programs import find_program
+    from amplifier_kit.guard.policy.programs import program_row
 
-    row = find_program(words[0])
+    row = program_row(words[0])
     if row is None or row.name != words[0]:
         return ""
     command = row.commands.get(words[1]) if len(words) > 1 else None

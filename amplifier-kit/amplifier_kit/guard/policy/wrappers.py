@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from amplifier_kit.guard.policy.programs import Program, find_program, is_hazardous_variable
+from amplifier_kit.guard.policy.programs import Program, is_hazardous_variable, program_row
 from amplifier_kit.guard.policy.scripts import printf_sets_variable
 from amplifier_kit.guard.policy.segments import HOLE
 
@@ -43,13 +43,13 @@ PLAIN_NAME = re.compile(r"[a-z][a-z0-9]{0,15}", re.ASCII)
 
 def runs_others(program: str) -> bool:
     """Return whether a program runs what follows somewhere in its words."""
-    row = find_program(program.rpartition("/")[2])
+    row = program_row(program.rpartition("/")[2])
     return row is not None and row.runs == "words"
 
 
 def changes_shell(words: tuple[str, ...]) -> bool:
     """Return whether a command changes what the commands after it mean."""
-    row = find_program(words[0])
+    row = program_row(words[0])
     if row is None or row.changes != "shell":
         return False
     if row.script == "printf":
@@ -59,13 +59,13 @@ def changes_shell(words: tuple[str, ...]) -> bool:
 
 def changes_folder(program: str) -> bool:
     """Return whether the shell is in another folder after a command."""
-    row = find_program(program)
+    row = program_row(program)
     return row is not None and row.changes == "folder"
 
 
 def unwrap(words: tuple[str, ...]) -> Wrapped | None:
     """Return what a command runs besides itself, or None when it is no wrapper. The first word is a known name."""
-    row = find_program(words[0].rpartition("/")[2].casefold())
+    row = program_row(words[0].rpartition("/")[2].casefold())
     if row is None:
         return None
     match row.runs:

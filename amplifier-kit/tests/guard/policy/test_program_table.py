@@ -16,8 +16,8 @@ from amplifier_kit.guard.policy.programs import (
     Program,
     ProgramError,
     every_program,
-    find_program,
     load_row,
+    program_row,
     variable_examples,
 )
 
@@ -77,12 +77,12 @@ def test_the_quick_search_finds_what_a_parser_of_toml_finds() -> None:
     assert len(names) == len(set(names))
     for row in ROWS:
         assert row == load_row(row.name, TABLE["programs"][row.name])
-        assert all(find_program(name) == row for name in (row.name, *row.aliases))
+        assert all(program_row(name) == row for name in (row.name, *row.aliases))
     for name, expected in {"python3.12": "python", "ld-musl.so.1": "ld.so", "git-absorb": "git-lfs"}.items():
-        found = find_program(name)
+        found = program_row(name)
         assert found is not None
         assert found.name == expected
-    assert find_program("a program that has no row") is None
+    assert program_row("a program that has no row") is None
 
 
 @pytest.mark.parametrize(
