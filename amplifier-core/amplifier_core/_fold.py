@@ -84,11 +84,13 @@ def _said(returned: Any) -> dict[str, Any]:
 class Fold:
     """Collect verdicts one by one; `outcome()` is the verdict of all, and its action does not depend on their order."""
 
-    __slots__ = ("_asked", "_event", "_injecting", "denied")
+    __slots__ = ("_asked", "_event", "_injecting", "decided_by", "denied")
 
     def __init__(self, event: str) -> None:
         self._event = event
         self.denied: HookResult | None = None
+        #: The name of the handler that denied, or that asked first.
+        self.decided_by: str | None = None
         self._asked: HookResult | None = None
         self._injecting: list[tuple[str, HookResult]] = []
 
@@ -99,10 +101,21 @@ class Fold:
         action = result.action
         if action == "deny":
             self.denied = result
+            self.decided_by = handler_name
         elif action == "ask_user":
-            self._asked = self._asked or result
+            if self._asked is None:
+                self._asked = result
+                self.decided_by = handler_name
         elif action == "inject_context" and (result.context_injection is not None or result.context_injections):
             self._injecting.append((handler_name, result))
+
+    def summary(self) -> tuple[str, str | None, str | None]:
+        """Return the action of the verdict of all, which handler denied or asked, and why."""
+        decided = self.denied or self._asked
+        if decided is not None:
+            why = decided.reason if decided.action == "deny" else decided.approval_prompt or decided.reason
+            return decided.action, self.decided_by, why
+        return ("inject_context" if self._injecting else "continue"), None, None
 
     def outcome(self, data: Any) -> HookResult:
         """Return the verdict of all; `data` is the payload after every modification."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import logging
 from asyncio import CancelledError
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Callable
 from typing import Any
 
 from amplifier_core._trace import timestamp as now
+from amplifier_core.bounded_call import require_plain
 from amplifier_core.data import clean, copier, describe
 
 logger = logging.getLogger(__name__)
@@ -48,7 +49,7 @@ class LogPipe:
         """
         for processor in list(self.processors):
             try:
-                processed = _now(processor(record))
+                processed = require_plain(processor(record))
                 if processed is None:
                     return
                 if not isinstance(processed, dict):
@@ -62,7 +63,7 @@ class LogPipe:
         fresh = copier(record) if len(sinks) > 1 else lambda: record
         for sink in sinks:
             try:
-                _now(sink(fresh()))
+                require_plain(sink(fresh()))
             except _FAULTS as error:
                 self._report(sink, "sink", error)
 
@@ -71,15 +72,6 @@ class LogPipe:
             self._reported[id(culprit)] = culprit
             reason = describe(error) or type(error).__name__
             logger.error("Log %s %r failed (reported once): %s", what, culprit, reason, exc_info=error)
-
-
-def _now(outcome: Any) -> Any:
-    """Return what a processor or sink gave; raise TypeError for an awaitable: nothing is awaited here."""
-    if outcome is None or type(outcome) is dict or not isinstance(outcome, Awaitable):
-        return outcome
-    if isinstance(outcome, Coroutine):
-        outcome.close()  # else the interpreter warns that it was never awaited
-    raise TypeError("it must be a plain function: nothing awaits an async one here")
 
 
 def build_record(level: str | int, message: str, event: str, identity: dict[str, Any], data: dict[str, Any]) -> Record:

@@ -17,6 +17,7 @@ from amplifier_core._mount import MountWave
 from amplifier_core._rollback import Attempt
 from amplifier_core._trace import open_module
 from amplifier_core.bounded_call import FATAL, call, maybe_await, running_task
+from amplifier_core.correlation import Emitter, acting
 from amplifier_core.data import copy_containers, describe
 from amplifier_core.events import MODULE_LOAD_FAILED, MODULE_ON_SESSION_READY_FAILED, SESSION_FORK
 from amplifier_core.loader import ModuleLoader
@@ -103,13 +104,16 @@ class _Starting:
         self.queue: Any = loader if hasattr(loader, "get_on_session_ready_queue") else ModuleLoader()
         self.wave = wave
         self.undisturbed = undisturbed
+        #: The modules mounted here, as those who emit.
+        self.emitters: dict[str, Emitter] = {}
 
     async def mount(self, kind: str, entry: dict[str, Any], remap: Any = None) -> None:
         """Load, mount and enqueue one module; on any failure take back all it did and raise."""
         module_id: str = entry["module"]
         self.wave.kind = kind
         attempt = Attempt(self.coordinator, module_id, undisturbed=self.undisturbed)
-        with open_module(self.coordinator, module_id, self.wave):
+        emitter = self.emitters[module_id] = Emitter(self.coordinator, kind, module_id)
+        with open_module(self.coordinator, module_id, self.wave), acting(emitter):
             try:
                 mount = await call(running_task(), None, self._load_and_mount, entry, remap)
             except BaseException:
@@ -202,7 +206,8 @@ class _Starting:
         deadline = _option(self.coordinator, "ready_timeout")
         failures: list[tuple[str, str]] = []
         for module_id, ready in queue if isinstance(queue, (list, tuple)) else ():
-            with open_module(self.coordinator, module_id, self.wave):
+            emitter = self.emitters.get(module_id) or Emitter(self.coordinator, "app", module_id)
+            with open_module(self.coordinator, module_id, self.wave), acting(emitter):
                 try:
                     await call(running_task(), deadline, ready, self.coordinator)
                 except (asyncio.CancelledError, *FATAL):
@@ -258,7 +263,8 @@ def _never_awaited(returned: Any) -> None:
 async def _emit_quietly(coordinator: Any, event: str, payload: dict[str, Any]) -> None:
     """Emit an event of the session's start; trouble in telling is no trouble in starting."""
     try:
-        await coordinator.hooks.emit(event, payload)
+        with acting(Emitter(coordinator, "kernel")):
+            await coordinator.hooks.emit(event, payload)
     except Exception as error:
         logger.debug("Could not emit %s: %s", event, describe(error))
 

@@ -12,7 +12,7 @@ import asyncio
 import logging
 import math
 import types
-from collections.abc import Callable, Coroutine, Generator, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator
 from contextlib import contextmanager
 from contextvars import Context, ContextVar, copy_context
 from inspect import isawaitable
@@ -54,6 +54,15 @@ class DeadlineExceeded(TimeoutError):
 async def maybe_await(value: Any) -> Any:
     """Return `value`, awaited first where it can be."""
     return await value if isawaitable(value) else value
+
+
+def require_plain(value: Any) -> Any:
+    """Return what a function returned; raise TypeError for an awaitable, where nothing can await it."""
+    if value is None or type(value) is dict or not isinstance(value, Awaitable):
+        return value
+    if isinstance(value, Coroutine):
+        value.close()  # else the interpreter warns that it was never awaited
+    raise TypeError("it must be a plain function: nothing awaits an async one here")
 
 
 def running_task() -> asyncio.Task[Any] | None:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Mapping
+from contextlib import AbstractContextManager
+from functools import partial
 from typing import Any, ClassVar, Self
 
 from amplifier_core import _injection, authorization
@@ -17,8 +19,9 @@ from amplifier_core._rollback import Ledger, append, remove_identical, run_all
 from amplifier_core._syscalls import Fragments, emit, get_context, mount, register_hook, set_context_fragment, unmount
 from amplifier_core._trace import Span, current_scope, identity_fields, open_module, scope_of
 from amplifier_core.authorization import Authorization, Policy, RegisteredPolicy, registered_policy
-from amplifier_core.bounded_call import FATAL, PLAIN, begin, finish, running_task
+from amplifier_core.bounded_call import FATAL, PLAIN, begin, finish, maybe_await, running_task
 from amplifier_core.cancellation import CancellationToken
+from amplifier_core.correlation import Emitter, acting, current_emitter
 from amplifier_core.data import describe
 from amplifier_core.hooks import HookRegistry
 from amplifier_core.models import HookResult
@@ -37,6 +40,8 @@ logger = logging.getLogger(__name__)
 
 _SINGLE = ("orchestrator", "context", "module-source-resolver")
 _NAMED = ("providers", "tools")
+#: What the log calls those who act at a mount point.
+_COMPONENTS = {"orchestrator": "orchestrator", "context": "context", "providers": "provider", "tools": "tool"}
 
 
 class ModuleCoordinator:
@@ -74,6 +79,9 @@ class ModuleCoordinator:
         self._channels: dict[str, list[dict[str, Any]]] = {}
         self._cleanups: list[Callable[[], Any]] = []
         self._policies: list[RegisteredPolicy] = []
+        self._kernel = Emitter(self, "kernel")
+        #: Who acts when what is mounted at a point, under a name, is called.
+        self._emitters: dict[tuple[str, str | None], Emitter] = {}
         self._log_pipe = LogPipe()
         self._ledger = Ledger(self)
         self._fragments = Fragments(self._hooks, self._ledger)
@@ -226,6 +234,7 @@ class ModuleCoordinator:
             raise ValueError("Hooks should be registered directly with the HookRegistry")
         if mount_point in _SINGLE:
             self._ledger.put(self.mount_points, mount_point, module)
+            self._note_emitter(mount_point, None)
         elif mount_point in _NAMED:
             key = name or getattr(module, "name", None)
             if not key:
@@ -233,7 +242,20 @@ class ModuleCoordinator:
             if not isinstance(key, str):
                 raise TypeError(f"Name for {mount_point} must be a string, got {type(key).__name__} from {module!r}")
             self._ledger.put(self.mount_points[mount_point], key, module)
+            self._note_emitter(mount_point, key)
         return _done()
+
+    def _note_emitter(self, mount_point: str, name: str | None) -> None:
+        if component := _COMPONENTS.get(mount_point):
+            self._emitters[mount_point, name] = Emitter(self, component, current_emitter(self).module)
+
+    def acting(self, mount_point: str, name: str | None = None) -> AbstractContextManager[None]:
+        """Attribute what is emitted in a `with` block to what is mounted there, for code that calls it directly.
+
+        Orchestrators open one around a tool or provider; the kernel does so around the orchestrator and every hook.
+        """
+        emitter = self._emitters.get((mount_point, name))
+        return acting(emitter or Emitter(self, _COMPONENTS.get(mount_point, "app")))
 
     def get(self, mount_point: str, name: str | None = None) -> Any:
         """Return what is mounted: one object, or for a named point the live dict, or one entry of it, or None."""
@@ -314,8 +336,10 @@ class ModuleCoordinator:
     def register_cleanup(self, cleanup_fn: Any) -> None:
         """Add a function to run when the session ends; anything that cannot be called is ignored."""
         if callable(cleanup_fn):
-            self._cleanups.append(cleanup_fn)
-            self._ledger.note(lambda: self._clean_up_early(cleanup_fn))
+            emitter = current_emitter(self)
+            cleanup = cleanup_fn if emitter.module is None else partial(_clean_up_as, emitter, cleanup_fn)
+            self._cleanups.append(cleanup)
+            self._ledger.note(lambda: self._clean_up_early(cleanup))
 
     async def _clean_up_early(self, cleanup: Callable[[], Any]) -> None:
         if remove_identical(self._cleanups, cleanup):
@@ -329,7 +353,7 @@ class ModuleCoordinator:
         functions = self._cleanups[::-1]
         self._cleanups.clear()
         self._ledger.clear()
-        with open_module(self, None):
+        with open_module(self, None), acting(self._kernel):
             await run_all([*self._fragments.announcements(), *functions])
 
     def reset_turn(self) -> None:
@@ -374,7 +398,7 @@ class ModuleCoordinator:
 
         Raises TypeError for an action that is no string and details that are no mapping.
         """
-        with open_module(self, None):
+        with open_module(self, None), acting(self._kernel):
             return await authorization.authorize(self, self._policies, action, details)
 
     def add_log_processor(self, fn: Processor) -> None:
@@ -402,8 +426,15 @@ class ModuleCoordinator:
             return
         if level is None:
             level, message = data.pop("level", "INFO"), message or data.pop("message", "")
-        ids = {"session_id": self._session_id or None, "parent_id": self._parent_id, **(identity_fields(self) or {})}
-        self._log_pipe.write(build_record(level, message, event, ids, data))
+        _, component, module = current_emitter(self)
+        known = {"session_id": self._session_id or None, "parent_id": self._parent_id, "component": component}
+        known |= {"module": module, **(identity_fields(self) or {})}
+        self._log_pipe.write(build_record(level, message, event, known, data))
+
+
+async def _clean_up_as(emitter: Emitter, cleanup: Callable[[], Any]) -> None:
+    with acting(emitter):
+        await maybe_await(cleanup())
 
 
 async def _done() -> None:

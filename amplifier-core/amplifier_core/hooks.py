@@ -11,22 +11,50 @@ import logging
 import operator
 import uuid
 from collections.abc import Callable
-from typing import Any, Literal
+from contextvars import ContextVar
+from typing import Any, Literal, NamedTuple
 
 from amplifier_core import events
 from amplifier_core._fold import INVALID, Fold, InvalidVerdict, plain_result, read_verdict
 from amplifier_core._trace import Scope, current_scope, identity_fields, open_module, timestamp
-from amplifier_core.bounded_call import FATAL, DeadlineExceeded, call, running_task
-from amplifier_core.correlation import CORRELATED_EVENTS, REQUEST_ID_FIELD, resolve_request_id
+from amplifier_core.bounded_call import FATAL, DeadlineExceeded, call, require_plain, running_task
+from amplifier_core.correlation import (
+    CORRELATED_EVENTS,
+    REQUEST_ID_FIELD,
+    attributed,
+    current_emitter,
+    resolve_request_id,
+)
 from amplifier_core.data import clean, cleaned, copier, describe
 from amplifier_core.models import ContextInjection, HookResult
 
-__all__ = ["ContextInjection", "HookRegistry", "HookResult"]
+__all__ = ["ContextInjection", "HookRegistry", "HookResult", "Outcome"]
 
 logger = logging.getLogger(__name__)
 
 #: A handler registered for this name hears every event, after the event's own handlers of the same priority.
 EVERY_EVENT = "*"
+
+
+#: The last verdict that denied an event in this task, and the name of the handler it came from.
+_denial: ContextVar[tuple[HookResult, str] | None] = ContextVar("amplifier_denial", default=None)
+
+
+class Outcome(NamedTuple):
+    """Describe to observers who emitted an event and what the handlers made of it."""
+
+    #: continue, deny, ask_user or inject_context; cancelled when the emit was stopped before all handlers had run
+    action: str
+    #: The name of the handler that denied or asked.
+    decided_by: str | None
+    reason: str | None
+    #: kernel, orchestrator, provider, tool, hook, context or app
+    component: str
+    #: The id of the module that emitted the event; None for the kernel and the app.
+    module: str | None
+
+
+Observer = Callable[[str, Any, Outcome], object]
 
 
 class _Registration:
@@ -75,6 +103,7 @@ class HookRegistry:
         self._registered: dict[str, list[_Registration]] = {}
         #: event → its handlers in calling order, `*` included; dropped whenever a registration changes
         self._arranged: dict[str, tuple[_Registration, ...]] = {}
+        self._observers: tuple[tuple[str, Observer], ...] = ()
         self._defaults: dict[str, Any] = {}
         self._count = 0
         #: Seconds each handler may take; None for no limit. The session sets it from `session.hook_timeout`.
@@ -104,9 +133,10 @@ class HookRegistry:
         if on_error not in ("continue", "deny"):
             raise ValueError(f"on_error must be 'continue' or 'deny', got {on_error!r}")
         self._count += 1
+        owner = self._owner
         registration = _Registration(
             event,
-            handler,
+            handler if owner is None else attributed(handler, current_emitter(owner)),
             operator.index(priority),
             name if name is not None else f"_auto_{event}_{uuid.uuid4()}",
             self._count,
@@ -117,11 +147,36 @@ class HookRegistry:
         handlers.sort(key=_own_order)
         self._forget_arrangement(event)
         unregister = _Unregister(self, registration)
-        if self._owner is not None:
-            self._owner._ledger.note(unregister)
+        if owner is not None:
+            owner._ledger.note(unregister)
         return unregister
 
     on = register
+
+    def observe(self, observer: Observer, name: str = "observer") -> Callable[[], None]:
+        """Call `observer(event, data, outcome)` after every event, denied ones too; return a function that removes it.
+
+        Handlers decide and a deny hides an event from those after it; an observer decides nothing and hears everything.
+        It gets its own copy of the data as the handlers left it, is called without being awaited, and must be quick.
+        What it raises is logged. Raises TypeError for an observer that cannot be called.
+        """
+        if not callable(observer):
+            raise TypeError(f"observe: the observer must be callable, got {type(observer).__name__}")
+        entry = (name, observer)
+        self._observers = (*self._observers, entry)
+
+        def remove() -> None:
+            self._observers = tuple(one for one in self._observers if one is not entry)
+
+        if self._owner is not None:
+            self._owner._ledger.note(remove)
+        return remove
+
+    @staticmethod
+    def denied_by(result: HookResult) -> str | None:
+        """Return the name of the handler that denied with `result`, None when it is not this task's latest denial."""
+        latest = _denial.get()
+        return latest[1] if latest is not None and latest[0] is result else None
 
     def unregister(self, name: str) -> None:
         """Remove the most recent registration of that name; an unknown name is ignored."""
@@ -154,12 +209,16 @@ class HookRegistry:
             data = _correlated(event, data)
         fields = data if type(data) is dict else _fields(data)
         if not handlers:
+            if self._observers:
+                heard = clean(data) if fields is None else self._stamped(fields)
+                self._show(event, copier(heard, len(self._observers)), None, is_complete=True)
             return plain_result({} if fields is None else clean(fields))
         task = running_task()
         current: Any = {} if fields is None else self._stamped(fields)
-        fresh = copier(clean(data) if fields is None else current, len(handlers))
+        fresh = copier(clean(data) if fields is None else current, len(handlers) + len(self._observers))
         entered = self._enter_own_scope() if self._owner is not None else None
         folding: Fold | None = None
+        is_complete = False
         try:
             for entry in handlers:
                 try:
@@ -178,14 +237,33 @@ class HookRegistry:
                 folding = folding or Fold(event)
                 folding.add(entry.name, verdict)
                 if folding.denied is not None:
-                    return folding.denied
+                    _denial.set((folding.denied, entry.name))
+                    break
                 if verdict.action == "modify" and verdict.data is not None:
                     current = verdict.data
                     fresh = copier(current)
+            is_complete = True
         finally:
             if entered is not None:
                 entered.__exit__(None, None, None)
+            if self._observers:
+                self._show(event, fresh, folding, is_complete=is_complete)
         return plain_result(current) if folding is None else folding.outcome(current)
+
+    def _show(self, event: str, fresh: Callable[[], Any], folding: Fold | None, *, is_complete: bool) -> None:
+        """Call the observers; nothing but KeyboardInterrupt and SystemExit of theirs gets through."""
+        emitter = current_emitter(self._owner)
+        action, decided_by, reason = folding.summary() if folding is not None else ("continue", None, None)
+        if not is_complete:
+            action, decided_by, reason = "cancelled", None, None
+        outcome = Outcome(action, decided_by, reason, emitter.component, emitter.module)
+        for name, observer in self._observers:
+            try:
+                require_plain(observer(event, fresh(), outcome))
+            except FATAL:
+                raise
+            except BaseException as error:
+                _log_failure(event, name, error)
 
     def _enter_own_scope(self) -> Scope | None:
         """Make the session that owns this registry the one at hand for its handlers, unless it already is."""

@@ -15,6 +15,7 @@ from amplifier_core._rollback import Attempt
 from amplifier_core._trace import open_turn, traced_scope
 from amplifier_core.bounded_call import FATAL, maybe_await
 from amplifier_core.coordinator import ModuleCoordinator
+from amplifier_core.correlation import acting
 from amplifier_core.data import deep_merge, describe
 from amplifier_core.events import CANCEL_COMPLETED, SESSION_END, SESSION_RESUME, SESSION_START
 from amplifier_core.loader import ModuleLoader
@@ -134,7 +135,7 @@ class AmplifierSession:
             raise RuntimeError("Session not initialized. Call initialize() first.")
         self.coordinator.reset_turn()
         self.status.status = "running"
-        with open_turn(self.coordinator, self._spawned_in):
+        with open_turn(self.coordinator, self._spawned_in), acting(self.coordinator._kernel):
             try:
                 await self._announce_start()
                 result = await self._run_orchestrator(prompt)
@@ -172,15 +173,16 @@ class AmplifierSession:
             raise RuntimeError("No context manager mounted")
         if not providers:
             raise RuntimeError("No providers mounted")
-        returned = orchestrator.execute(
-            prompt=prompt,
-            context=context,
-            providers=providers,
-            tools=coordinator.get("tools"),
-            hooks=coordinator.hooks,
-            coordinator=coordinator,
-        )
-        return await maybe_await(returned)
+        with coordinator.acting("orchestrator"):
+            returned = orchestrator.execute(
+                prompt=prompt,
+                context=context,
+                providers=providers,
+                tools=coordinator.get("tools"),
+                hooks=coordinator.hooks,
+                coordinator=coordinator,
+            )
+            return await maybe_await(returned)
 
     async def _close_failed_turn(self, error: BaseException) -> None:
         message = describe(error)
@@ -208,7 +210,8 @@ class AmplifierSession:
                 self.status.status = "completed"
             try:
                 payload = {"session_id": self.session_id, "status": self.status.status}
-                await self.coordinator.hooks.emit(SESSION_END, payload)
+                with acting(self.coordinator._kernel):
+                    await self.coordinator.hooks.emit(SESSION_END, payload)
             except (asyncio.CancelledError, *FATAL) as error:
                 fatal = error
             except Exception as error:

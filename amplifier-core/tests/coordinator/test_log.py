@@ -51,6 +51,7 @@ def test_a_record_says_what_when_and_who(log: Log) -> None:
         "event": "log:entry",
         "session_id": "s",
         "parent_id": "p",
+        "component": "app",
         "data": {"message": "hello", "count": 2},
     }
 
@@ -102,7 +103,7 @@ def test_unknown_ids_are_absent(log: Log) -> None:
     kernel.add_log_sink(records.append)
     kernel.log("INFO", "m")
 
-    assert set(records[-1]) == {"ts", "lvl", "schema", "event", "data"}
+    assert set(records[-1]) == {"ts", "lvl", "schema", "event", "component", "data"}
 
 
 @pytest.mark.parametrize(

@@ -87,4 +87,4 @@ def _record(event: str, data: dict[str, Any]) -> dict[str, Any]:
     is_error = "error" in data or "error" in event
     top = {key: value for key, value in data.items() if key in _TOP}
     rest = {key: value for key, value in data.items() if key not in _TOP}
-    return {"lvl": "ERROR" if is_error else "WARNING", "event": event, **top, "data": rest}
+    return {"lvl": "ERROR" if is_error else "WARNING", "event": event, "component": "app", **top, "data": rest}

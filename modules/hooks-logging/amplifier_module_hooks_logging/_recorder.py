@@ -5,13 +5,16 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from amplifier_core.events import ALL_EVENTS
 from amplifier_kit.log.unended import TELLING, Unended
 from amplifier_module_hooks_logging._kept import is_kept
 from amplifier_module_hooks_logging._own_log import OwnLog
 from amplifier_module_hooks_logging._settings import Settings
+
+if TYPE_CHECKING:
+    from amplifier_core.hooks import Outcome
 
 logger = logging.getLogger(__name__)
 
@@ -45,7 +48,11 @@ class Recorder:
             coordinator.register_cleanup(log.close)
         # After session:end, and before the log is closed: the newest goes first.
         coordinator.register_cleanup(self.end)
-        self._unregister = coordinator.hooks.register("*", self.record, priority=self._settings.priority, name=_NAME)
+        hooks = coordinator.hooks
+        if hasattr(hooks, "observe"):
+            self._unregister = hooks.observe(self.observe, name=_NAME)
+        else:  # a kernel without observers: an event that a hook denies is not heard
+            self._unregister = hooks.register("*", self.record, priority=self._settings.priority, name=_NAME)
 
     def end(self) -> None:
         """Write the end of everything that was begun and never heard to end."""
@@ -60,11 +67,27 @@ class Recorder:
         if self._own_log is not None:
             self._own_log.retire()
 
-    def record(self, event: str, data: Any) -> None:
-        """Log one event; answers nothing, so that it changes nothing."""
+    def observe(self, event: str, data: Any, outcome: Outcome) -> None:
+        """Log one event with who emitted it and, when a hook denied it, who did so and why."""
         if not self._is_wanted(event):
             return
-        fields = data if isinstance(data, dict) else {} if data is None else {"value": data}
+        fields = _fields(data)
+        if outcome.action == "deny":
+            fields |= {"status": "denied", "denied_by": outcome.decided_by, "denied_reason": outcome.reason}
+        elif outcome.action == "ask_user":
+            fields["asked_by"] = outcome.decided_by
+        elif outcome.action == "cancelled":
+            fields["interrupted"] = True
+        fields.setdefault("component", outcome.component)
+        fields.setdefault("module", outcome.module)
+        self._record(event, fields)
+
+    def record(self, event: str, data: Any) -> None:
+        """Log one event; answers nothing, so that it changes nothing."""
+        if self._is_wanted(event):
+            self._record(event, _fields(data))
+
+    def _record(self, event: str, fields: dict[str, Any]) -> None:
         if event in TELLING and not self._unended.note(event, fields):
             return
         if self._settings.strip_raw:
@@ -76,7 +99,7 @@ class Recorder:
 
     def _write_end(self, event: str, fields: dict[str, Any]) -> None:
         if self._is_wanted(event):
-            self._coordinator.log("WARNING", event=event, **fields)
+            self._coordinator.log("WARNING", event=event, component="hook", module=_NAME, **fields)
 
     def _status(self) -> str:
         """Return how the session stands."""
@@ -108,9 +131,13 @@ class Recorder:
             f"exclude_events {patterns} covers {event!r}, which is recorded nevertheless: the events are the audit; "
             "leave out others, such as 'content_block:*'"
         )
-        self._coordinator.log("WARNING", message, component=_NAME)
+        self._coordinator.log("WARNING", message, component="hook", module=_NAME)
         if not self._coordinator.parent_id:  # the config of a child is its parent's
             logger.warning("hooks-logging: %s", message)
+
+
+def _fields(data: Any) -> dict[str, Any]:
+    return data if isinstance(data, dict) else {} if data is None else {"value": data}
 
 
 def _app_writes(coordinator: Any) -> bool:

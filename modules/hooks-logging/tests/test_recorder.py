@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from amplifier_core import HookRegistry, HookResult
 from amplifier_core.events import ALL_EVENTS
 from amplifier_core.testing import MockCoordinator
 from amplifier_module_hooks_logging import mount, on_session_ready
@@ -31,15 +32,50 @@ async def test_every_canonical_event() -> None:
 
 
 async def test_one_handler_hears_everything() -> None:
-    """It is registered once, for every event, with the priority that was asked for."""
+    """It observes, so that no handler, whatever its priority, keeps an event from it."""
     coordinator, _ = await recording({"priority": 42})
-    assert coordinator.hooks.list_handlers() == {"*": ["hooks-logging"]}
+    assert coordinator.hooks.list_handlers() == {}
     order: list[str] = []
     coordinator.hooks.register("tool:pre", lambda e, d: order.append("early"), priority=41)
     coordinator.add_log_sink(lambda record: order.append("logged"))
     coordinator.hooks.register("tool:pre", lambda e, d: order.append("late"), priority=43)
     await coordinator.hooks.emit("tool:pre", {})
-    assert order == ["early", "logged", "late"]
+    assert order == ["early", "late", "logged"]
+
+
+async def test_a_kernel_without_observers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There it is a handler for every event, with the priority that was asked for."""
+    monkeypatch.delattr(HookRegistry, "observe")
+    coordinator, records = await recording({"priority": 42})
+    assert coordinator.hooks.list_handlers() == {"*": ["hooks-logging"]}
+    await coordinator.hooks.emit("tool:pre", {"tool_name": "bash"})
+    assert [record["event"] for record in records] == ["tool:pre"]
+
+
+async def test_an_event_that_a_hook_denies() -> None:
+    """It is one line: what was proposed, who denied it and why."""
+    coordinator, records = await recording()
+    verdict = HookResult(action="deny", reason="not on Fridays")
+    coordinator.hooks.register("tool:pre", lambda event, data: verdict, priority=-10, name="calendar")
+    await coordinator.hooks.emit("tool:pre", {"tool_name": "bash", "tool_input": {"command": "make deploy"}})
+    [record] = records
+    assert record["status"] == "denied"
+    assert record["data"] == {
+        "tool_name": "bash",
+        "tool_input": {"command": "make deploy"},
+        "denied_by": "calendar",
+        "denied_reason": "not on Fridays",
+    }
+
+
+async def test_an_event_that_a_hook_asks_about() -> None:
+    """Its line names the hook; the answer is in the approval event that follows."""
+    coordinator, records = await recording()
+    verdict = HookResult(action="ask_user", approval_prompt="Deploy?")
+    coordinator.hooks.register("tool:pre", lambda event, data: verdict, name="calendar")
+    await coordinator.hooks.emit("tool:pre", {"tool_name": "bash"})
+    assert records[0]["data"]["asked_by"] == "calendar"
+    assert "status" not in records[0]
 
 
 DELEGATE = [

@@ -128,7 +128,7 @@ class Asker:
             injected = self.host.injections.take()
             messages = with_injections(await self._view(choice), injected)
             try:
-                response = await self._complete(choice.provider, self._request(messages))
+                response = await self._complete_by(choice, messages)
             except ContextLengthError:
                 # The estimate was too low: once, with a view that is surely smaller. A request that cannot be made
                 # smaller is not sent again.
@@ -138,7 +138,7 @@ class Asker:
                 if estimate_all(smaller) >= estimate_all(messages):
                     raise
                 messages = smaller
-                response = await self._complete(choice.provider, self._request(messages))
+                response = await self._complete_by(choice, messages)
             taken = (call_id for message in messages for call_id in tool_call_ids(message))
             reply = await read_reply(choice.provider, response, taken, keep_thinking=self.keeps_thinking)
             return response, reply, checked_usage(response, choice.name)
@@ -166,12 +166,18 @@ class Asker:
 
     async def _view(self, choice: Choice, token_budget: int | None = None) -> list[dict[str, Any]]:
         """Return the messages of the request: the context's view, made sound."""
-        sound, repairs = repair_pairing(await view_of(self._context, choice.provider, token_budget))
+        with self.host.acting("context"):
+            view = await view_of(self._context, choice.provider, token_budget)
+        sound, repairs = repair_pairing(view)
         news = [repair for repair in repairs if repair not in self.memory.repaired]
         if news:
             self.memory.repaired.update(news)
             await self._report_repairs(choice, news)
         return sound
+
+    async def _complete_by(self, choice: Choice, messages: list[dict[str, Any]]) -> Any:
+        with self.host.acting("providers", choice.name):
+            return await self._complete(choice.provider, self._request(messages))
 
     async def _complete(self, provider: Any, request: ChatRequest) -> Any:
         """Call the provider; loops that stream override this."""

@@ -287,7 +287,7 @@ class CallRunner:
             token.register_tool_start(call_id, _display_name(target.name, payload["tool_input"]))
         try:
             with self._watch.running(call_id, target.name):
-                work = self._dispatched(target.tool, payload)
+                work = self._dispatched(target, payload)
                 returned = await bounded(work, timeout=timeout, stop=self._watch.at_once)
         except Expired:
             message = f"timeout: tool '{target.name}' was not done after {timeout:g} s and was stopped"
@@ -303,10 +303,11 @@ class CallRunner:
                 token.register_tool_complete(call_id)
         return returned if isinstance(returned, ToolResult) else _as_result(returned)
 
-    async def _dispatched(self, tool: Any, payload: dict[str, Any]) -> Any:
+    async def _dispatched(self, target: Target, payload: dict[str, Any]) -> Any:
         """Execute the tool in this task, known by its call to whoever looks the task up, or one that it started."""
-        with dispatched(self.host.coordinator, {key: payload[key] for key in ("tool_call_id", "parallel_group_id")}):
-            return await maybe_await(tool.execute(payload["tool_input"]))
+        call = {key: payload[key] for key in ("tool_call_id", "parallel_group_id")}
+        with self.host.acting("tools", target.name), dispatched(self.host.coordinator, call):
+            return await maybe_await(target.tool.execute(payload["tool_input"]))
 
     async def _posted(self, result: ToolResult, passage: Passage) -> Any:
         """Show a result to the hooks and return the content that the model reads."""

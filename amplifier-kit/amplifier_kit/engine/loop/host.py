@@ -137,6 +137,12 @@ class Host:
         span: AbstractContextManager[Any] = open_span(name) if open_span is not None else nullcontext()
         return span
 
+    def acting(self, mount_point: str, name: str | None = None) -> AbstractContextManager[Any]:
+        """Attribute what is emitted inside to the tool, provider or context that is called there."""
+        act = getattr(self.coordinator, "acting", None)
+        acting: AbstractContextManager[Any] = act(mount_point, name) if act is not None else nullcontext()
+        return acting
+
     async def authorize(self, action: str, details: dict[str, Any]) -> Permission:
         """Ask the session's policies; whatever goes wrong on the way is a refusal."""
         ask = getattr(self.coordinator, "authorize", None)
@@ -157,5 +163,6 @@ class Host:
 
     async def add(self, message: dict[str, Any]) -> None:
         """Add a message to the context, inside work that runs to its end anyway."""
-        await maybe_await(self._context.add_message(message))
+        with self.acting("context"):
+            await maybe_await(self._context.add_message(message))
         self.last_stored = message

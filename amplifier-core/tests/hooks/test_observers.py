@@ -1,0 +1,153 @@
+"""Observers hear every event, with who emitted it and what the handlers made of it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any
+
+import pytest
+
+from amplifier_core import HookRegistry, HookResult
+from amplifier_core.hooks import Outcome
+
+Heard = list[tuple[str, Any, Outcome]]
+
+
+@pytest.fixture
+def registry() -> HookRegistry:
+    """Give a registry without a session."""
+    return HookRegistry()
+
+
+@pytest.fixture
+def heard(registry: HookRegistry) -> Heard:
+    """Give what one observer hears."""
+    calls: Heard = []
+    registry.observe(lambda event, data, outcome: calls.append((event, data, outcome)))
+    return calls
+
+
+async def test_an_event_without_handlers(registry: HookRegistry, heard: Heard) -> None:
+    """It is observed with its timestamp, while the emitter gets its data back as it was."""
+    registry.set_default_fields(session_id="s")
+    result = await registry.emit("tool:pre", {"tool_name": "bash"})
+    [(event, data, outcome)] = heard
+    assert event == "tool:pre"
+    assert data.pop("timestamp").endswith("+00:00")
+    assert data == {"session_id": "s", "tool_name": "bash"}
+    assert outcome.action == "continue"
+    assert result.data == {"tool_name": "bash"}
+
+
+async def test_a_denied_event(registry: HookRegistry, heard: Heard) -> None:
+    """The deny stops the handlers behind it, and the observer hears who denied and why."""
+    late: list[str] = []
+    registry.register("tool:pre", lambda event, data: HookResult(action="deny", reason="no"), name="gate")
+    registry.register("tool:pre", lambda event, data: late.append(event), priority=1)
+    result = await registry.emit("tool:pre", {"tool_input": {"command": "ls"}})
+    [(_, data, outcome)] = heard
+    assert late == []
+    assert data["tool_input"] == {"command": "ls"}
+    assert (outcome.action, outcome.decided_by, outcome.reason) == ("deny", "gate", "no")
+    assert registry.denied_by(result) == "gate"
+    assert registry.denied_by(HookResult(action="deny")) is None
+
+
+async def test_a_gate_that_fails(registry: HookRegistry, heard: Heard) -> None:
+    """Its failure is a denial with its name."""
+
+    def fail(event: str, data: Any) -> None:
+        raise RuntimeError("broken")
+
+    registry.register("tool:pre", fail, name="gate", on_error="deny")
+    await registry.emit("tool:pre", {})
+    outcome = heard[0][2]
+    assert (outcome.action, outcome.decided_by) == ("deny", "gate")
+    assert "broken" in str(outcome.reason)
+
+
+async def test_the_first_who_asks(registry: HookRegistry, heard: Heard) -> None:
+    """A question names the handler whose question it is."""
+    for name in ("first", "second"):
+        verdict = HookResult(action="ask_user", approval_prompt=f"{name}?")
+        registry.register("tool:pre", lambda event, data, verdict=verdict: verdict, name=name)
+    await registry.emit("tool:pre", {})
+    assert heard[0][2][:3] == ("ask_user", "first", "first?")
+
+
+async def test_modified_data(registry: HookRegistry, heard: Heard) -> None:
+    """An observer sees the data as the handlers left it."""
+    registry.register("tool:pre", lambda event, data: HookResult(action="modify", data={"tool_name": "ls"}))
+    await registry.emit("tool:pre", {"tool_name": "bash"})
+    assert heard[0][1] == {"tool_name": "ls"}
+
+
+async def test_nothing_is_shared(registry: HookRegistry) -> None:
+    """Every observer has its own copy, and none reaches the result."""
+    copies: list[Any] = []
+
+    def spoil(event: str, data: Any, outcome: Outcome) -> None:
+        copies.append(data)
+        data["tool_input"]["command"] = "spoiled"
+
+    registry.observe(spoil)
+    registry.observe(spoil)
+    registry.register("tool:pre", lambda event, data: None)
+    sent = {"tool_input": {"command": "ls"}}
+    result = await registry.emit("tool:pre", sent)
+    assert copies[0] is not copies[1]
+    assert result.data is not None
+    assert result.data["tool_input"] == sent["tool_input"] == {"command": "ls"}
+
+
+async def test_a_cancelled_emit(registry: HookRegistry, heard: Heard) -> None:
+    """An event whose handler never returned is observed when the emit is cancelled."""
+    reached = asyncio.Event()
+
+    async def hang(event: str, data: Any) -> None:
+        reached.set()
+        await asyncio.Event().wait()
+
+    registry.register("tool:post", hang)
+    task = asyncio.create_task(registry.emit("tool:post", {}))
+    await reached.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert [(event, outcome.action) for event, _, outcome in heard] == [("tool:post", "cancelled")]
+
+
+async def test_a_failing_observer(registry: HookRegistry, heard: Heard, caplog: pytest.LogCaptureFixture) -> None:
+    """It is logged by name; the others and the emitter do not notice."""
+
+    def fail(event: str, data: Any, outcome: Outcome) -> None:
+        raise RuntimeError("broken")
+
+    async def wait(event: str, data: Any, outcome: Outcome) -> None:
+        """Never awaited."""
+
+    registry.observe(fail, name="broken-log")
+    registry.observe(wait, name="async-log")
+    with caplog.at_level(logging.ERROR):
+        result = await registry.emit("tool:pre", {})
+    assert result.action == "continue"
+    assert len(heard) == 1
+    assert "broken-log" in caplog.text
+    assert "async-log" in caplog.text
+
+
+async def test_removal(registry: HookRegistry) -> None:
+    """The function that `observe` returns removes the observer, once."""
+    calls: list[str] = []
+    remove = registry.observe(lambda event, data, outcome: calls.append(event))
+    remove()
+    remove()
+    await registry.emit("tool:pre", {})
+    assert calls == []
+
+
+def test_what_cannot_be_called(registry: HookRegistry) -> None:
+    """It is refused when it is given, not when something happens."""
+    with pytest.raises(TypeError, match="observe: the observer must be callable, got str"):
+        registry.observe("log")  # type: ignore[arg-type]
