@@ -44,7 +44,7 @@ class EventsRunner(CallRunner):
         asked = {"tool_name": wanted, "tool_input": passage.call.arguments, "available_tools": list(self.tools)}
         verdict = await self._heard(TOOL_SELECTING, asked, passage)
         if verdict.action == "deny":
-            raise denied_by_hook(verdict)
+            raise denied_by_hook(verdict, self.host.denied_by(verdict))
         swapped = (verdict.data or {}).get("tool")
         name = swapped if isinstance(swapped, str) and swapped else wanted
         target = self.target(name)

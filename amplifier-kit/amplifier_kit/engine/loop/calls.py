@@ -14,9 +14,18 @@ import logging
 import time
 import uuid
 from collections.abc import Mapping, Sequence
+from contextvars import ContextVar
 from typing import Any, Final, NamedTuple
 
-from amplifier_core.events import TOOL_ERROR, TOOL_POST, TOOL_PRE
+from amplifier_core.events import (
+    APPROVAL_DENIED,
+    APPROVAL_GRANTED,
+    APPROVAL_REQUIRED,
+    POLICY_VIOLATION,
+    TOOL_ERROR,
+    TOOL_POST,
+    TOOL_PRE,
+)
 from amplifier_core.models import HookResult, ToolResult
 from amplifier_kit.awaitable import maybe_await
 from amplifier_kit.engine.bounded import GRACE, Contained, Expired, Stopped, bounded, drop, run_to_end
@@ -34,6 +43,7 @@ __all__ = ["CallRunner", "Finished", "Passage", "Refused", "Target", "cancelled_
 logger = logging.getLogger(__name__)
 
 _CANCELLED: Final = "the call was cancelled before it was done; it may or may not have taken effect"
+_APPROVALS: Final = (APPROVAL_REQUIRED, APPROVAL_GRANTED, APPROVAL_DENIED)
 _NO_REASON: Final = "no reason given"
 _UNJUDGED: Final = "the input holds what JSON in UTF-8 has no word for, so that it cannot be judged as it would run"
 _NOT_STARTED: Final = "the session was asked to stop before the call started; nothing was done"
@@ -60,10 +70,44 @@ class Target(NamedTuple):
     tool: Any
 
 
+class Approvals:
+    """Follow the approval events of one call: how long a person was asked, and whether the answer was no."""
+
+    __slots__ = ("_asked_at", "is_denied", "waited_ms")
+
+    def __init__(self) -> None:
+        self._asked_at: float | None = None
+        self.is_denied = False
+        self.waited_ms = 0.0
+
+    def note(self, event: str, data: Any) -> None:
+        """Take in one event."""
+        if event == APPROVAL_REQUIRED:
+            self._asked_at = time.monotonic()
+            return
+        self.is_denied = event == APPROVAL_DENIED
+        asked_at, self._asked_at = self._asked_at, None
+        waited = data.get("waited_ms") if isinstance(data, dict) else None
+        if isinstance(waited, int | float):
+            self.waited_ms += waited
+        elif asked_at is not None:
+            self.waited_ms += (time.monotonic() - asked_at) * 1000
+
+
+#: The approvals of the call that runs here. Approval events name no call: those of a call are emitted in its context.
+_approvals: ContextVar[Approvals | None] = ContextVar("tool_call_approvals", default=None)
+
+
+def _note_approval(event: str, data: Any) -> None:
+    approvals = _approvals.get()
+    if approvals is not None:
+        approvals.note(event, data)
+
+
 class Passage:
     """Follow one call on its way: its place among the others, what its events say, and since when."""
 
-    __slots__ = ("call", "is_closed", "number", "payload", "started")
+    __slots__ = ("approvals", "call", "is_closed", "number", "payload", "started")
 
     def __init__(self, call: Call, group: str, number: int) -> None:
         self.call = call
@@ -71,6 +115,7 @@ class Passage:
         #: Whether its closing event, tool:post or tool:error, is out.
         self.is_closed = False
         self.started = time.monotonic()
+        self.approvals = Approvals()
         self.payload: dict[str, Any] = {
             "tool_name": call.name,
             "tool_input": call.arguments,
@@ -78,9 +123,11 @@ class Passage:
             "parallel_group_id": group,
         }
 
-    def duration_ms(self) -> float:
-        """Return how long the call has been on its way."""
-        return round((time.monotonic() - self.started) * 1000, 3)
+    def times(self) -> dict[str, float]:
+        """Return how long the call has taken and, apart from that, how long a person was asked about it."""
+        waited = self.approvals.waited_ms
+        took = max(0.0, (time.monotonic() - self.started) * 1000 - waited)
+        return {"duration_ms": round(took, 3)} | ({"waited_ms": round(waited, 3)} if waited else {})
 
     @property
     def edits(self) -> int:
@@ -94,18 +141,22 @@ class Passage:
 
 
 class Refused(Exception):
-    """Carry why a call did not bring its tool's own result: what the model reads, and what the log says of it."""
+    """Carry why a call did not bring its tool's own result: what the model reads, and what the log says of it.
 
-    def __init__(self, text: str, kind: str, message: str) -> None:
+    `source` names who refused when neither the kernel nor a person did, whose refusals are events already.
+    """
+
+    def __init__(self, text: str, kind: str, message: str, source: str | None = None) -> None:
         super().__init__(message)
         self.text = text
         self.kind = kind
+        self.source = source
 
 
-def denied_by_hook(verdict: HookResult) -> Refused:
+def denied_by_hook(verdict: HookResult, source: str | None = None) -> Refused:
     """Return the refusal that a hook's deny amounts to."""
     reason = verdict.reason or _NO_REASON
-    return Refused(f"Denied by hook: {reason}", "denied", reason)
+    return Refused(f"Denied by hook: {reason}", "denied", reason, source)
 
 
 def cancelled_text(tool_name: str, error: str = _CANCELLED) -> str:
@@ -136,11 +187,15 @@ class CallRunner:
         """
         group = str(uuid.uuid4())
         self.finished.clear()
-        if self.parallel:
-            await self._run_side_by_side(calls, group)
-        else:
-            for number, call in enumerate(calls):
-                await self._run_side_by_side([call], group, number)
+        stop_listening = self.host.listen(_APPROVALS, _note_approval, "tool-call-approvals")
+        try:
+            if self.parallel:
+                await self._run_side_by_side(calls, group)
+            else:
+                for number, call in enumerate(calls):
+                    await self._run_side_by_side([call], group, number)
+        finally:
+            stop_listening()
         return self.outcome(calls)
 
     def outcome(self, calls: Sequence[Call]) -> list[Finished]:
@@ -186,6 +241,7 @@ class CallRunner:
 
     async def _run_one(self, call: Call, group: str, number: int) -> Finished:
         passage = Passage(call, group, number)
+        _approvals.set(passage.approvals)  # the task of this call has a context of its own
         with self.host.span(f"tool:{call.name}"):
             try:
                 return Finished(call, await self._carry(passage))
@@ -208,7 +264,11 @@ class CallRunner:
             raise Refused(text, "invalid_call", call.problem)
         if self.host.is_cancelled:
             raise Refused(cancelled_text(call.name, _NOT_STARTED), "cancelled", _NOT_STARTED)
-        target = await self._select(passage)
+        try:
+            target = await self._select(passage)
+        except Refused as refused:
+            await self._report_violation(refused, Target(call.name, self.tools.get(call.name)), passage)
+            raise
         passage.payload["tool_name"] = target.name
         while not await self._allowed(target, passage):
             pass
@@ -234,6 +294,7 @@ class CallRunner:
             except EditError as error:
                 raise Refused(f"Denied: {error}", "denied", str(error)) from error
             if edited is None or self.host.is_cancelled:
+                await self._report_violation(refused, target, passage)
                 raise
             if passage.edits >= MOST_EDITS:
                 reason = f"the input was changed more than {MOST_EDITS} times"
@@ -259,11 +320,11 @@ class CallRunner:
         """Return the input as hooks leave it; raise Refused when they deny."""
         verdict = await self._heard(TOOL_PRE, passage.payload, passage)
         if verdict.action == "deny":
-            raise denied_by_hook(verdict)
+            raise denied_by_hook(verdict, self.host.denied_by(verdict))
         is_changed, tool_input = self.host.changed(passage.payload, verdict, "tool_input")
         if is_changed and not isinstance(tool_input, dict):
             reason = f"a hook changed the input to {type(tool_input).__name__}, which no tool takes"
-            raise denied_by_hook(HookResult(action="deny", reason=reason))
+            raise denied_by_hook(HookResult(action="deny", reason=reason), "orchestrator")
         checked: dict[str, Any] = tool_input
         return checked
 
@@ -272,10 +333,22 @@ class CallRunner:
         details = question_of(target.tool, payload)
         if not self.host.is_seen_as_it_is(details["tool_input"]):
             # A rule about `secret` must not be passed by a name that only a file system takes for it.
-            raise Refused(f"Denied: {_UNJUDGED}", "denied", _UNJUDGED)
+            raise Refused(f"Denied: {_UNJUDGED}", "denied", _UNJUDGED, "orchestrator")
         permission = await self.host.authorize(action, details)
         if not permission.granted:
             raise Refused(f"Denied: {permission.reason}", "denied", permission.reason)
+
+    async def _report_violation(self, refused: Refused, target: Target, passage: Passage) -> None:
+        """Emit policy:violation for a refusal that is in no event yet."""
+        if refused.source is None or passage.approvals.is_denied:
+            return
+        report = {
+            "action": action_of(target.tool, target.name, passage.payload["tool_input"]),
+            "details": question_of(target.tool, passage.payload),
+            "source": refused.source,
+            "reason": str(refused),
+        }
+        await self.host.emit(POLICY_VIOLATION, report)
 
     async def _executed(self, target: Target, passage: Passage) -> ToolResult:
         """Return what the tool returns; raise Refused when it does not, or must not start any more."""
@@ -311,7 +384,7 @@ class CallRunner:
 
     async def _posted(self, result: ToolResult, passage: Passage) -> Any:
         """Show a result to the hooks and return the content that the model reads."""
-        sent = {**passage.payload, "result": result.safe_hook_presentation(), "duration_ms": passage.duration_ms()}
+        sent = {**passage.payload, "result": result.safe_hook_presentation(), **passage.times()}
         passage.is_closed = True
         verdict = await self._heard(TOOL_POST, sent, passage)
         if verdict.action == "deny":
@@ -329,15 +402,25 @@ class CallRunner:
         told: dict[str, Any] = {key: passage.payload[key] for key in ("tool_name", "tool_call_id", "parallel_group_id")}
         told["error"] = {"type": kind, "msg": message}
         told["status"] = kind if kind in ("denied", "timeout", "cancelled") else "error"
-        await self._heard(TOOL_ERROR, {**told, "duration_ms": passage.duration_ms()}, passage)
+        await self._heard(TOOL_ERROR, {**told, **passage.times()}, passage)
 
     async def _heard(self, event: str, data: dict[str, Any], passage: Passage) -> HookResult:
         """Emit an event of a call; injections wait, everything else is carried out now."""
         verdict = await self.host.emit(event, data)
+        if verdict.action == "ask_user":
+            return await self._ask(verdict, event, passage)
         if verdict.action != "inject_context":
             return await self.host.carry_out(verdict, event)
         self._deferred.append((passage.number, verdict, event))
         return HookResult(action="continue", data=verdict.data)
+
+    async def _ask(self, verdict: HookResult, event: str, passage: Passage) -> HookResult:
+        """Carry out a hook's question; a kernel whose approval system emits no events is timed from here."""
+        waited, started = passage.approvals.waited_ms, time.monotonic()
+        answer = await self.host.carry_out(verdict, event)
+        if passage.approvals.waited_ms == waited:
+            passage.approvals.waited_ms += (time.monotonic() - started) * 1000
+        return answer
 
 
 def _display_name(tool_name: str, tool_input: Mapping[str, Any]) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Final, NamedTuple
 
@@ -22,6 +23,8 @@ __all__ = ["Host", "Permission"]
 logger = logging.getLogger(__name__)
 
 _SOURCE: Final = "orchestrator"
+#: Who denied, on a kernel that does not know which hook did.
+_HOOKS: Final = "hooks"
 
 
 class Permission(NamedTuple):
@@ -48,6 +51,23 @@ class Host:
         """Emit an event and return the verdict of all handlers, as it is."""
         result = await self._hooks.emit(event, data)
         return result if isinstance(result, HookResult) else HookResult()
+
+    def denied_by(self, verdict: HookResult) -> str | None:
+        """Return the name of the hook whose deny this is, None when a person or the kernel denied."""
+        find = getattr(self._hooks, "denied_by", None)
+        name = find(verdict) if find is not None else _HOOKS
+        return name if isinstance(name, str) else None
+
+    def listen(self, events: Iterable[str], handler: Callable[[str, Any], None], name: str) -> Callable[[], None]:
+        """Register a handler for several events; return a function that removes it."""
+        register = getattr(self._hooks, "register", None)  # a stand-in for hooks may only record what is emitted
+        removals = [register(event, handler, name=name) for event in events] if register is not None else []
+
+        def remove() -> None:
+            for removal in removals:
+                removal()
+
+        return remove
 
     async def ask(self, event: str, data: dict[str, Any]) -> HookResult:
         """Emit an event and carry out what the hooks want; ephemeral injections wait for the next request."""

@@ -100,6 +100,78 @@ async def test_a_denied_call(run: Any) -> None:
     assert (error["error"], error["status"]) == ({"type": "denied", "msg": "too risky"}, "denied")
 
 
+async def test_a_hook_that_denies_is_a_violation(run: Any) -> None:
+    """What a hook denies is reported as what a policy denies is: the input as proposed, who denied it and why."""
+    rig = rig_for(PlainTool("work"), {"command": "make deploy"})
+    denial = HookResult(action="deny", reason="too risky")
+    rig.coordinator.hooks.register("tool:pre", lambda event, data: denial, name="calendar")
+    await run(rig)
+    [violation] = rig.data("policy:violation")
+    assert (violation["action"], violation["source"], violation["reason"]) == ("tool.work", "calendar", "too risky")
+    assert violation["details"]["tool_input"] == {"command": "make deploy"}
+    assert violation["details"]["tool_call_id"] == "1"
+    assert rig.names("policy:violation", "approval:denied", "tool:error") == ["policy:violation", "tool:error"]
+
+
+async def test_a_policy_that_denies_is_one_violation(run: Any) -> None:
+    """The kernel reports it, and the loop does not report it again."""
+    rig = rig_for(PlainTool("work"), policy=lambda action, details: ("deny", "not here"))
+    await run(rig)
+    reported = ["policy:violation", "approval:denied", "tool:error"]
+    assert rig.names(*reported) == reported
+
+
+async def test_a_hook_that_asks_a_person_itself_is_no_violation(run: Any) -> None:
+    """A hook that reports the refusal of a person before it denies is not reported as a policy."""
+    rig = rig_for(PlainTool("work"))
+
+    async def ask(event: str, data: dict[str, Any]) -> HookResult:
+        await rig.coordinator.hooks.emit("approval:denied", {"tool_name": "work", "reason": "no, thanks"})
+        return HookResult(action="deny", reason="no, thanks")
+
+    rig.coordinator.hooks.register("tool:pre", ask)
+    await run(rig)
+    assert rig.names("policy:violation", "approval:denied") == ["approval:denied"]
+
+
+class Slow:
+    """A person who takes a while to say yes."""
+
+    seconds = 0.05
+
+    async def request_approval(self, *_: Any, **__: Any) -> str:
+        await asyncio.sleep(self.seconds)
+        return "Allow"
+
+
+async def test_the_time_a_person_takes_is_not_the_duration(run: Any) -> None:
+    """A policy that asks: the answer's time is in waited_ms, and the call took the rest."""
+    rig = rig_for(PlainTool("work"), policy="ask")
+    rig.coordinator.approval_system = Slow()
+    await run(rig)
+    [after] = rig.data("tool:post")
+    assert after["waited_ms"] >= 1000 * Slow.seconds * 0.9
+    assert after["duration_ms"] < after["waited_ms"]
+
+
+async def test_the_time_a_person_takes_over_the_question_of_a_hook(run: Any) -> None:
+    """A hook that asks: the same."""
+    rig = rig_for(PlainTool("work"))
+    rig.coordinator.approval_system = Slow()
+    rig.on("tool:pre", "ask_user", approval_prompt="Deploy?")
+    await run(rig)
+    [after] = rig.data("tool:post")
+    assert after["waited_ms"] >= 1000 * Slow.seconds * 0.9
+    assert after["duration_ms"] < after["waited_ms"]
+
+
+async def test_a_call_nobody_is_asked_about_has_not_waited(run: Any) -> None:
+    """Without a question there is no waiting time to report."""
+    rig = rig_for(PlainTool("work"))
+    await run(rig)
+    assert "waited_ms" not in rig.data("tool:post")[0]
+
+
 class Panic(BaseException):
     """What native code raises that has lost its way."""
 
