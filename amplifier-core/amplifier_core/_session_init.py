@@ -51,11 +51,11 @@ async def initialize_session(config: dict[str, Any], coordinator: Any, session_i
             await starting.mount_required("orchestrator", session_module(config, "orchestrator"))
             await starting.mount_required("context", session_module(config, "context"))
             check_instances(config)
-            for kind, _, entry in plan_modules(config):
-                if kind == "provider":
-                    await starting.mount_provider(entry)
-                elif kind not in SESSION_MODULES:
-                    await starting.mount_optional(kind, entry)
+            for module in plan_modules(config):
+                if module.kind == "provider":
+                    await starting.mount_provider(module.entry)
+                elif module.kind not in SESSION_MODULES:
+                    await starting.mount_optional(module.kind, module.entry)
             await starting.tell_everyone()
         finally:
             starting.drain()

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 __all__ = [
@@ -37,9 +37,12 @@ MODULE_SECTIONS: Final = {"providers": "provider", "tools": "tool", "hooks": "ho
 
 
 class PlannedModule(NamedTuple):
-    """A module as a plan names it: its kind, where in the plan it stands, and its entry."""
+    """A module as a plan names it."""
 
     kind: str
+    #: The section that names it: `session`, `providers`, `tools` or `hooks`.
+    section: str
+    #: Its place in the plan: `session.context`, `tools[2]`.
     path: str
     entry: dict[str, Any]
 
@@ -49,7 +52,7 @@ class PlannedModule(NamedTuple):
         return str(self.entry["module"])
 
 
-def plan_modules(plan: dict[str, Any]) -> Iterator[PlannedModule]:
+def plan_modules(plan: Mapping[str, Any]) -> Iterator[PlannedModule]:
     """Yield the modules that a plan names, in the order they are mounted.
 
     An entry that names no module, or is not an entry at all, is left out: `check_shape` reports what is wrong with it.
@@ -58,15 +61,15 @@ def plan_modules(plan: dict[str, Any]) -> Iterator[PlannedModule]:
     for kind in SESSION_MODULES:
         spec = session.get(kind) if isinstance(session, dict) else None
         if spec and isinstance(spec, (str, dict)):
-            yield PlannedModule(kind, f"session.{kind}", session_module(plan, kind))
+            yield PlannedModule(kind, "session", f"session.{kind}", session_module(plan, kind))
     for section, kind in MODULE_SECTIONS.items():
         entries = plan.get(section)
         for index, entry in enumerate(entries if isinstance(entries, (list, tuple)) else ()):
             if isinstance(entry, dict) and isinstance(entry.get("module"), str) and entry["module"]:
-                yield PlannedModule(kind, f"{section}[{index}]", entry)
+                yield PlannedModule(kind, section, f"{section}[{index}]", entry)
 
 
-def session_module(plan: dict[str, Any], kind: str) -> dict[str, Any]:
+def session_module(plan: Mapping[str, Any], kind: str) -> dict[str, Any]:
     """Return the entry of the orchestrator or the context, in the form of the entries of other modules.
 
     A plan may also give the id alone; source and config then stand elsewhere in it.

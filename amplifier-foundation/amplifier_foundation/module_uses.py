@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from amplifier_core.plan import plan_modules
 from amplifier_foundation.bundles.agents import agent_declared_by
 from amplifier_foundation.bundles.layer import Layer, Namer
 from amplifier_foundation.composed import PACKAGES, ModuleUse
@@ -15,9 +16,6 @@ from amplifier_foundation.settings import Settings
 from amplifier_foundation.settings.layers import override_origin
 from amplifier_foundation.sources.module_resolver import find_module_folder, module_variable
 from amplifier_foundation.trust import NamedBy, NamedModule
-
-_SECTIONS = ("providers", "tools", "hooks")
-_SINGLE = ("orchestrator", "context")
 
 
 class _Word(NamedTuple):
@@ -112,30 +110,17 @@ def module_entries(plan: Mapping[str, Any]) -> Iterator[ModuleEntry]:
     """Yield every module of a plan and of its agents."""
     yield from _entries_of(plan, "")
     spawn = plan.get("spawn")
-    yield from _listed(spawn.get("tools") if isinstance(spawn, Mapping) else None, "spawn.tools")
+    if isinstance(spawn, Mapping):
+        yield from _entries_of({"tools": spawn.get("tools")}, "spawn.")
     for name, agent in (plan.get("agents") or {}).items():
         if isinstance(agent, Mapping):
             yield from _entries_of(agent, f"agents.{name}.")
 
 
 def _entries_of(part: Mapping[str, Any], prefix: str) -> Iterator[ModuleEntry]:
-    session = part.get("session")
-    session = session if isinstance(session, Mapping) else {}
-    for kind in _SINGLE:
-        spec = session.get(kind)
-        if isinstance(spec, str):
-            yield ModuleEntry(f"{prefix}session", kind, spec, _text(session.get(f"{kind}_source")))
-        elif isinstance(spec, Mapping) and spec.get("module"):
-            yield ModuleEntry(f"{prefix}session", kind, str(spec["module"]), _text(spec.get("source")))
-    for section in _SECTIONS:
-        yield from _listed(part.get(section), f"{prefix}{section}")
-
-
-def _listed(entries: Any, section: str) -> Iterator[ModuleEntry]:
-    for entry in entries if isinstance(entries, list) else []:
-        if isinstance(entry, Mapping) and entry.get("module"):
-            key = module_key(entry) or str(entry["module"])
-            yield ModuleEntry(section, key, str(entry["module"]), _text(entry.get("source")))
+    for module in plan_modules(part):
+        key = module.kind if module.section == "session" else module_key(module.entry) or module.module_id
+        yield ModuleEntry(f"{prefix}{module.section}", key, module.module_id, _text(module.entry.get("source")))
 
 
 def _placed(entry: ModuleEntry, project: Path, home: Home, environ: Mapping[str, str]) -> ModuleUse | None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from amplifier_core.plan import MODULE_SECTIONS
 from amplifier_foundation.bundles.layer import Layer
 from amplifier_foundation.composed import ValueUse
 from amplifier_foundation.documents import Document
@@ -16,10 +17,9 @@ from amplifier_foundation.module_uses import AgentFiles
 from amplifier_foundation.settings import Settings
 from amplifier_foundation.settings.variables import VARIABLE
 
-_SECTIONS: Final = ("providers", "tools", "hooks")
 #: What of an agent configures modules; the rest is text for models.
-_AGENT_PARTS: Final = ("session", "orchestrator", "spawn", "provider_preferences", *_SECTIONS)
-_PLAN_PARTS: Final = ("session", "orchestrator", "spawn", *_SECTIONS)
+_AGENT_PARTS: Final = ("session", "orchestrator", "spawn", "provider_preferences", *MODULE_SECTIONS)
+_PLAN_PARTS: Final = ("session", "orchestrator", "spawn", *MODULE_SECTIONS)
 #: Places of settings that end up in a plan.
 _SETTINGS: Final = (("config", "providers"), ("modules",), ("overrides",))
 #: Names of settings that say where a module reads or writes.

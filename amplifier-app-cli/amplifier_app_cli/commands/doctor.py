@@ -256,19 +256,11 @@ async def _load_all(composition: Composition, options: Any) -> tuple[int, list[s
 
 def _module_entries(plan: dict[str, Any]) -> list[tuple[str, str | None]]:
     """Return id and source of every module of a plan and of its agents, each once."""
+    from amplifier_foundation.module_uses import module_entries
+
     found: dict[str, str | None] = {}
-    agents = [agent for agent in (plan.get("agents") or {}).values() if isinstance(agent, dict)]
-    for part in (plan, *agents):
-        session = part.get("session")
-        session = session if isinstance(session, dict) else {}
-        singles = [session.get("orchestrator"), session.get("context")]
-        lists = [part.get(section) or [] for section in ("providers", "tools", "hooks")]
-        entries = [*singles, *(entry for entries in lists if isinstance(entries, list) for entry in entries)]
-        for entry in entries:
-            if isinstance(entry, str):
-                found.setdefault(entry, None)
-            elif isinstance(entry, dict) and entry.get("module"):
-                found.setdefault(str(entry["module"]), entry.get("source"))
+    for entry in module_entries(plan):
+        found.setdefault(entry.module, entry.source)
     return list(found.items())
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from amplifier_app_cli.running.tally import Tally
+from amplifier_core.plan import plan_modules
 
 if TYPE_CHECKING:
     from amplifier_app_cli.app import App
@@ -28,8 +29,9 @@ def file_details(app: App, prepared: Prepared) -> Iterator[str]:
             continue  # told above
         yield f"bundle file: {layer.document.path} ({layer.owner})"
     yield f"home: {prepared.home.path}"
-    for section, entry in _modules(composed.plan):
-        module = str(entry["module"])
+    for planned in plan_modules(composed.plan):
+        module, entry = planned.module_id, planned.entry
+        section = planned.kind if planned.section == "session" else planned.section
         folder = prepared.modules.get(module)
         place = str(folder) if folder is not None else "installed with the program"
         source = f", source {entry['source']}" if entry.get("source") else ""
@@ -43,19 +45,3 @@ def timing_details(prepared_after: int | None, tally: Tally) -> Iterator[str]:
     if tally.first_words is not None:
         yield f"time: first words of the model after {tally.first_words} ms"
     yield f"time: done after {tally.milliseconds} ms"
-
-
-def _modules(plan: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield the modules of a plan with the section that names them."""
-    session = plan.get("session")
-    for role in ("orchestrator", "context"):
-        spec = session.get(role) if isinstance(session, Mapping) else None
-        if isinstance(spec, str):
-            spec = {"module": spec}
-        if isinstance(spec, Mapping) and spec.get("module"):
-            yield role, spec
-    for section in ("providers", "tools", "hooks"):
-        entries = plan.get(section)
-        for entry in entries if isinstance(entries, list) else []:
-            if isinstance(entry, Mapping) and entry.get("module"):
-                yield section, entry

@@ -6,16 +6,11 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from amplifier_core.data import describe
+from amplifier_core.plan import MODULE_SECTIONS, SESSION_MODULES
 from amplifier_core.utils.truncate import redact_secrets
 from amplifier_core.validation.base import CheckList, ValidationCheck, failing, passing
 
 __all__ = ["MountPlanValidationResult", "MountPlanValidator"]
-
-#: Sections that are lists of module specs, in the order they are mounted.
-_MODULE_LISTS = ("providers", "tools", "hooks")
-
-#: Sections that carry the config of the session's two modules; known, but not checked.
-_CONFIG_SECTIONS = frozenset({"orchestrator", "context"})
 
 
 @dataclass
@@ -37,8 +32,8 @@ class MountPlanValidator:
     """Check that a plan has the sections, and its module specs the fields, that a session needs."""
 
     REQUIRED_SECTIONS: ClassVar[frozenset[str]] = frozenset({"session"})
-    OPTIONAL_SECTIONS: ClassVar[frozenset[str]] = frozenset({"providers", "tools", "hooks", "agents"})
-    REQUIRED_SESSION_FIELDS: ClassVar[frozenset[str]] = frozenset({"orchestrator", "context"})
+    OPTIONAL_SECTIONS: ClassVar[frozenset[str]] = frozenset({*MODULE_SECTIONS, "agents"})
+    REQUIRED_SESSION_FIELDS: ClassVar[frozenset[str]] = frozenset(SESSION_MODULES)
     REQUIRED_MODULE_SPEC_FIELDS: ClassVar[frozenset[str]] = frozenset({"module"})
 
     def validate(self, plan: Any) -> MountPlanValidationResult:
@@ -51,7 +46,7 @@ class MountPlanValidator:
         self._check_sections(plan, result)
         if "session" in plan:
             self._check_session(plan["session"], result)
-        for section in _MODULE_LISTS:
+        for section in MODULE_SECTIONS:
             if section in plan:
                 self._check_modules(section, plan[section], result)
         return result
@@ -62,7 +57,8 @@ class MountPlanValidator:
                 result.add(passing(f"{section}_present", f"{section.title()} section present"))
             else:
                 result.add(failing(f"{section}_present", f"Mount plan missing required '{section}' section"))
-        known = self.REQUIRED_SECTIONS | self.OPTIONAL_SECTIONS | _CONFIG_SECTIONS
+        # Sections named after the session's two modules carry their config: known, but not checked.
+        known = self.REQUIRED_SECTIONS | self.OPTIONAL_SECTIONS | SESSION_MODULES.keys()
         unknown = sorted((section for section in plan if section not in known), key=str)
         if unknown:
             result.add(failing("unknown_sections", f"Unknown sections will be ignored: {unknown}", "warning"))

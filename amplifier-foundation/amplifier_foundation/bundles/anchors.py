@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from amplifier_foundation.bundles.bundle import MODULE_SECTIONS, BundleError
+from amplifier_core.plan import MODULE_SECTIONS, SESSION_MODULES
+from amplifier_foundation.bundles.bundle import BundleError
 from amplifier_foundation.documents import Document
 from amplifier_foundation.merge import copied
 
@@ -88,7 +89,7 @@ def module_entries(part: Mapping[str, Any]) -> Iterator[tuple[Keys, dict[str, An
     """Yield every module entry of a plan or of an agent's definition with the keys that lead to it."""
     session = part.get("session")
     if isinstance(session, Mapping):
-        for key in ("orchestrator", "context"):
+        for key in SESSION_MODULES:
             if isinstance(session.get(key), dict):
                 yield ("session", key), session[key]
     for section in MODULE_SECTIONS:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
+from amplifier_core.plan import MODULE_SECTIONS
 from amplifier_foundation.bundles.layer import Layer
 from amplifier_foundation.errors import FoundationError
 from amplifier_foundation.merge import copied
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
     from amplifier_foundation.sources.fetched import Fetched
 
 #: The keys of a bundle that list modules.
-MODULE_SECTIONS: Final = ("providers", "tools", "hooks")
 #: What a mount plan is made of; `orchestrator` and its configuration at the top belong to old bundles.
 PLAN_SECTIONS: Final = ("session", *MODULE_SECTIONS, "agents", "spawn", "orchestrator")
 

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from amplifier_foundation.bundles.bundle import MODULE_SECTIONS, Bundle, BundleError
+from amplifier_core.plan import MODULE_SECTIONS, SESSION_MODULES
+from amplifier_foundation.bundles.bundle import Bundle, BundleError
 from amplifier_foundation.bundles.layer import Owner
 from amplifier_foundation.documents import Document
 from amplifier_foundation.errors import did_you_mean
@@ -170,7 +171,7 @@ class _Check:
         self.agents(part.get("agents"), (*at, "agents"), in_agent=bool(at))
 
     def session_key(self, key: Any, value: Any, at: Keys) -> None:
-        if key in ("orchestrator", "context"):
+        if key in SESSION_MODULES:
             if isinstance(value, Mapping):
                 self.module(value, at)
             elif value is not None and not isinstance(value, str):
@@ -283,7 +284,7 @@ def validate(bundle: Bundle, *, strict: bool = False) -> Validation:
     for section in MODULE_SECTIONS:
         for index, entry in enumerate(getattr(bundle, section)):
             _validate_module(entry, f"{section}[{index}]", result.errors.append)
-    for key in ("orchestrator", "context"):
+    for key in SESSION_MODULES:
         spec = bundle.session.get(key)
         if isinstance(spec, Mapping):
             _validate_module(spec, f"session.{key}", result.errors.append)
@@ -304,7 +305,7 @@ def validate(bundle: Bundle, *, strict: bool = False) -> Validation:
 def validate_completeness(bundle: Bundle, *, strict: bool = False) -> Validation:
     """Return the faults of a bundle that is to be run as it is: a loop, a context and a provider are needed too."""
     result = validate(bundle, strict=strict)
-    for key in ("orchestrator", "context"):
+    for key in SESSION_MODULES:
         if not bundle.session.get(key):
             result.errors.append(f"session.{key} is not set: name a module, or include a bundle that does")
     if not bundle.providers:

@@ -20,7 +20,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from amplifier_foundation.bundles.bundle import MODULE_SECTIONS, Bundle
+from amplifier_core.plan import MODULE_SECTIONS, SESSION_MODULES
+from amplifier_foundation.bundles.bundle import Bundle
 from amplifier_foundation.bundles.layer import Layer
 from amplifier_foundation.merge import COMPOSE, copied, merge, merge_modules
 
@@ -101,7 +102,7 @@ def _lost_prompt(lost: Bundle, kept: Bundle) -> list[str]:
 def _borrowed_sources(base: Bundle, over: Bundle) -> list[str]:
     """Return a warning for each session module that gets the source of another one, by merging key by key."""
     warnings = []
-    for kind in ("orchestrator", "context"):
+    for kind in SESSION_MODULES:
         one, other = base.session.get(kind), over.session.get(kind)
         if not isinstance(one, Mapping) or not isinstance(other, Mapping) or not one.get("source"):
             continue

@@ -7,15 +7,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from amplifier_core.plan import MODULE_SECTIONS, SESSION_MODULES
 from amplifier_foundation.bundles.anchors import beside, is_relative, root_above
-from amplifier_foundation.bundles.bundle import MODULE_SECTIONS, Bundle
+from amplifier_foundation.bundles.bundle import Bundle
 from amplifier_foundation.bundles.layer import Layer
 from amplifier_foundation.merge import SETTINGS, join_lists, module_key
 
 Keys = tuple[str, ...]
 Place = tuple[str | int, ...]
-_SESSION_MODULES: Final = ("orchestrator", "context")
-_SOURCES: Final = ("source", *(f"{kind}_source" for kind in _SESSION_MODULES))
+_SOURCES: Final = ("source", *(f"{kind}_source" for kind in SESSION_MODULES))
 #: Lists that settings join instead of replacing them, as they are called inside a module.
 _UNITED: Final = frozenset(place[-2:] for place in SETTINGS.united)
 
@@ -242,7 +242,7 @@ def _mentions(layers: Sequence[Layer], section: str, key: str) -> Iterator[tuple
 def _session_mentions(
     layer: Layer, session: Mapping[str, Any], names: Keys, key: str
 ) -> Iterator[tuple[Layer, Place, Any]]:
-    for kind in _SESSION_MODULES:
+    for kind in SESSION_MODULES:
         spec = session.get(kind)
         module = spec.get("module") if isinstance(spec, Mapping) else spec
         if spec is None or key not in (kind, module):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from amplifier_core.plan import SESSION_MODULES
 from amplifier_foundation.prepared import Prepared
 
 #: The app's policy on hanging modules; a plan may say otherwise.
@@ -33,7 +34,7 @@ def _check_whole(prepared: Prepared) -> None:
     session = prepared.composed.plan.get("session") or {}
     if prepared.is_made_by_app or not isinstance(session, Mapping):
         return
-    lacking = [f"session.{key}" for key in ("orchestrator", "context") if not session.get(key)]
+    lacking = [f"session.{key}" for key in SESSION_MODULES if not session.get(key)]
     if lacking:
         from amplifier_foundation.bundles.bundle import BundleError
 

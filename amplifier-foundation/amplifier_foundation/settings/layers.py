@@ -7,8 +7,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from amplifier_core.plan import MODULE_SECTIONS, SESSION_MODULES
 from amplifier_foundation.documents import Document
-from amplifier_foundation.settings.plan import SECTIONS, SINGLE
 from amplifier_foundation.settings.settings import GIVEN, Settings
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class _Shaped:
 
     def put(self, section: str, entry: Mapping[str, Any], *origin: str | int) -> None:
         """Add a module entry that stands in the file under the keys `origin`."""
-        if section in SINGLE:
+        if section in SESSION_MODULES:
             self.data.setdefault("session", {})[section] = dict(entry)
             self._lines["session", section] = origin
         else:
@@ -97,7 +97,7 @@ def _providers(shaped: _Shaped, data: Mapping[str, Any], places: Places) -> None
 
 
 def _modules(shaped: _Shaped, data: Mapping[str, Any], places: Places) -> None:
-    for section in SECTIONS:
+    for section in MODULE_SECTIONS:
         for index, entry in enumerate((data.get("modules") or {}).get(section) or []):
             shaped.put(section, entry, "modules", section, index)
 
@@ -118,13 +118,13 @@ def _places_in(plan: Mapping[str, Any]) -> dict[str, list[_Place]]:
     """Return where in a plan each module stands; providers of agents count as providers."""
     found: dict[str, list[_Place]] = {}
     agents = [agent for agent in (plan.get("agents") or {}).values() if isinstance(agent, Mapping)]
-    for section in SECTIONS:
+    for section in MODULE_SECTIONS:
         for entry in plan.get(section) or []:
             _note(found, section, entry)
     for agent in agents:
         for entry in agent.get("providers") or []:
             _note(found, "providers", entry)
-    for kind in SINGLE:
+    for kind in SESSION_MODULES:
         spec = (plan.get("session") or {}).get(kind)
         _note(found, kind, {"module": spec} if isinstance(spec, str) else spec)
     return {module: list(dict.fromkeys(places)) for module, places in found.items()}

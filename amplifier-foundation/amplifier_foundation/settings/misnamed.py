@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from amplifier_foundation.settings.plan import SECTIONS, SINGLE
+from amplifier_core.plan import MODULE_SECTIONS, SESSION_MODULES
 from amplifier_foundation.settings.settings import Settings
 
 #: How near a name must be to count as a slip: modules of other bundles have names of their own.
@@ -61,8 +61,8 @@ def _modules(plan: Mapping[str, Any]) -> Iterator[str]:
     agents = [agent for agent in (plan.get("agents") or {}).values() if isinstance(agent, Mapping)]
     for part in (plan, *agents):
         session = part.get("session")
-        single = [session.get(kind) for kind in SINGLE] if isinstance(session, Mapping) else []
-        for entry in (*single, *(entry for section in SECTIONS for entry in part.get(section) or [])):
+        single = [session.get(kind) for kind in SESSION_MODULES] if isinstance(session, Mapping) else []
+        for entry in (*single, *(entry for section in MODULE_SECTIONS for entry in part.get(section) or [])):
             module = entry.get("module") if isinstance(entry, Mapping) else entry
             if isinstance(module, str):
                 yield module

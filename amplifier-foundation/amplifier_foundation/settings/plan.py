@@ -17,11 +17,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from amplifier_core.plan import MODULE_SECTIONS, SESSION_MODULES
 from amplifier_foundation.merge import ANY, OVERLAY, MergePolicy, copied, join_lists, merge, merge_modules
 from amplifier_foundation.settings.variables import Expanded, MissingVariable, expand
 
-SECTIONS: Final = ("providers", "tools", "hooks")
-SINGLE: Final = ("orchestrator", "context")
 _FILESYSTEM: Final = "tool-filesystem"
 _PATH_LISTS: Final = ("allowed_read_paths", "allowed_write_paths", "denied_write_paths")
 #: As an agent is laid over its parent, but for the path lists.
@@ -31,7 +30,7 @@ PLAN: Final = MergePolicy(
 #: The same for one module by itself.
 _ENTRY: Final = MergePolicy("plan entry", "replace", united=tuple(("config", name) for name in _PATH_LISTS))
 #: What of an agent configures modules; the rest is text for models, which variables of this process must not reach.
-_AGENT_PARTS: Final = ("session", "provider_preferences", *SECTIONS)
+_AGENT_PARTS: Final = ("session", "provider_preferences", *MODULE_SECTIONS)
 
 
 def apply_settings(plan: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -68,7 +67,7 @@ def expand_plan(plan: Mapping[str, Any], environ: Mapping[str, str]) -> Expanded
 def _added(settings: Mapping[str, Any]) -> dict[str, list[Any]]:
     """Return the module entries of settings by section, those of `config.providers` on top."""
     modules = settings.get("modules") or {}
-    found = {section: list(modules.get(section) or []) for section in SECTIONS}
+    found = {section: list(modules.get(section) or []) for section in MODULE_SECTIONS}
     providers = (settings.get("config") or {}).get("providers") or []
     found["providers"] = merge_modules(found["providers"], providers, PLAN, ("providers",))
     return {section: entries for section, entries in found.items() if entries}
@@ -78,9 +77,9 @@ def _override(part: dict[str, Any], settings: Mapping[str, Any]) -> None:
     """Lay sources and overrides over every module of a plan, or of an agent."""
     session = part.get("session")
     if isinstance(session, dict):
-        for kind in SINGLE:
+        for kind in SESSION_MODULES:
             _override_single(part, session, kind, settings)
-    for section in SECTIONS:
+    for section in MODULE_SECTIONS:
         if isinstance(part.get(section), list):
             part[section] = [_overridden(entry, settings) for entry in part[section]]
 

@@ -16,13 +16,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from amplifier_core.plan import MODULE_SECTIONS
 from amplifier_foundation.merge import OVERLAY, copied, merge, module_key
 from amplifier_foundation.spawn.errors import AgentUnusableError, SpawnError
 from amplifier_foundation.spawn.guards import GUARDS, keep_guards, set_apart
 from amplifier_foundation.spawn.tight_sandbox import tighten_sandbox
 
 #: The parts of an agent that are laid over its parent's plan; the rest says who it is.
-_PLANNED: Final = ("session", "providers", "tools", "hooks", "spawn", "orchestrator")
+_PLANNED: Final = ("session", *MODULE_SECTIONS, "spawn", "orchestrator")
 #: What says who a session is, and so never who its child is.
 _IDENTITY: Final = ("agent_name", "parent_id", "tool_call_id", "parallel_group_id")
 
@@ -98,7 +99,7 @@ def _check_agent(agent: Mapping[str, Any]) -> None:
     for key in ("session", "spawn"):
         if agent.get(key) is not None and not isinstance(agent[key], Mapping):
             raise AgentUnusableError(f"the agent's {key!r} must be a mapping, got {agent[key]!r}")
-    for key in ("providers", "tools", "hooks"):
+    for key in MODULE_SECTIONS:
         entries = agent.get(key)
         if entries is not None and (not isinstance(entries, list) or not all(map(module_key, entries))):
             raise AgentUnusableError(f"the agent's {key!r} must be a list of modules, got {entries!r}")

@@ -11,9 +11,7 @@ from amplifier_foundation.errors import FoundationError
 if TYPE_CHECKING:
     from amplifier_foundation.prepare import Composition
 
-#: The types of modules by the section of a plan that lists them.
-SECTIONS: Final = {"providers": "provider", "tools": "tool", "hooks": "hook"}
-_SINGLE: Final = ("orchestrator", "context")
+#: The types of modules in the order they are listed.
 TYPES: Final = ("provider", "tool", "hook", "orchestrator", "context")
 
 
@@ -142,18 +140,11 @@ def _placed(composition: Composition) -> Iterator[tuple[str, str, Placed]]:
 
 
 def _entries(plan: Mapping[str, Any]) -> Iterator[tuple[str, str, str, Mapping[str, Any]]]:
+    from amplifier_core.plan import plan_modules
+
     parts: list[tuple[str, Any]] = [("", plan)]
     parts += [(f"agents.{name}.", agent) for name, agent in (plan.get("agents") or {}).items()]
     for prefix, part in parts:
-        if not isinstance(part, Mapping):
-            continue
-        session = part.get("session") or {}
-        for kind in _SINGLE:
-            spec = session.get(kind)
-            entry = {"module": spec, "source": session.get(f"{kind}_source")} if isinstance(spec, str) else spec
-            if isinstance(entry, Mapping) and entry.get("module"):
-                yield f"{prefix}session", kind, kind, entry
-        for section, kind in SECTIONS.items():
-            for entry in part.get(section) or []:
-                if isinstance(entry, Mapping) and entry.get("module"):
-                    yield f"{prefix}{section}", str(entry.get("id") or entry["module"]), kind, entry
+        for module in plan_modules(part) if isinstance(part, Mapping) else ():
+            key = module.kind if module.section == "session" else str(module.entry.get("id") or module.module_id)
+            yield f"{prefix}{module.section}", key, module.kind, module.entry
