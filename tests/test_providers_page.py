@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import importlib.util
 import re
 import sys
@@ -12,7 +11,7 @@ from types import ModuleType
 import pytest
 
 from amplifier_app_cli.known_providers import KNOWN
-from amplifier_kit.llm.settings import CommonSettings
+from amplifier_kit.llm import ProviderConfig
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "providers.md"
@@ -93,10 +92,13 @@ def test_default_models_are_those_of_the_modules() -> None:
 
 def test_settings_are_those_that_all_providers_have() -> None:
     """Names and defaults in the table of settings are those of the code, and nothing about failures is left out."""
-    defaults = {field.name: field.default for field in dataclasses.fields(CommonSettings)}
+    defaults = {name: field.default for name, field in ProviderConfig.model_fields.items()}
     told: dict[str, str] = {}
     for names, values, _ in _rows("Setting"):
         told.update(zip(re.findall(r"`([a-z_]+)`", names), values.split(", "), strict=True))
     known = {name: f"{value:g}" if isinstance(value, float) else str(value).lower() for name, value in defaults.items()}
     assert told == {name: known[name] for name in told}
-    assert set(known) - set(told) == {"priority", "use_streaming", "filtered"}
+    assert set(known) - set(told) == {
+        *("default_model", "model", "priority", "use_streaming", "filtered"),
+        *("context_window", "max_output_tokens"),
+    }

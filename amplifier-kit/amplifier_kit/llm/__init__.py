@@ -7,21 +7,13 @@ conformance tests that every provider inherits.
 from amplifier_kit.engine.budget import BudgetExhaustedError, require_allowance
 from amplifier_kit.llm.answer import Answer, FinishReason, LLMResponse
 from amplifier_kit.llm.call import LLMCall
+from amplifier_kit.llm.config import ProviderConfig, env_or_config
 from amplifier_kit.llm.conversation import as_reminder, native_spec, read_conversation, safe_id
 from amplifier_kit.llm.errors import ANTHROPIC, GEMINI, OLLAMA, OPENAI, Endpoint, Wire, to_llm_error
 from amplifier_kit.llm.exchange import Exchange, hear_response, overhear
 from amplifier_kit.llm.imports import http_client, http_options, imported, proxy_faults
 from amplifier_kit.llm.parts import Call, Conversation, Image, Part, Redacted, Result, Text, Thinking, Turn
 from amplifier_kit.llm.provider import PROVIDER_EVENTS, LLMProvider, mount_provider
-from amplifier_kit.llm.settings import (
-    COMMON_KEYS,
-    CommonSettings,
-    env_or_config,
-    read_bool,
-    read_choice,
-    read_float,
-    read_int,
-)
 from amplifier_kit.llm.structured import ANSWER_TOOL, Mode, OutputMismatchError, Shape, closed_schema
 from amplifier_kit.llm.usage import CostLedger, Tokens, price_of
 from amplifier_kit.llm.waiting import alive, within
@@ -29,7 +21,6 @@ from amplifier_kit.llm.waiting import alive, within
 __all__ = [
     "ANSWER_TOOL",
     "ANTHROPIC",
-    "COMMON_KEYS",
     "GEMINI",
     "OLLAMA",
     "OPENAI",
@@ -37,7 +28,6 @@ __all__ = [
     "Answer",
     "BudgetExhaustedError",
     "Call",
-    "CommonSettings",
     "Conversation",
     "CostLedger",
     "Endpoint",
@@ -50,6 +40,7 @@ __all__ = [
     "Mode",
     "OutputMismatchError",
     "Part",
+    "ProviderConfig",
     "Redacted",
     "Result",
     "Shape",
@@ -71,11 +62,7 @@ __all__ = [
     "overhear",
     "price_of",
     "proxy_faults",
-    "read_bool",
-    "read_choice",
     "read_conversation",
-    "read_float",
-    "read_int",
     "require_allowance",
     "safe_id",
     "to_llm_error",

@@ -18,10 +18,10 @@ from amplifier_kit.engine.streaming import StreamEmitter
 from amplifier_kit.engine.usage import InvalidUsageError
 from amplifier_kit.llm.answer import Answer
 from amplifier_kit.llm.breaker import breaker_of
+from amplifier_kit.llm.config import ProviderConfig
 from amplifier_kit.llm.errors import Endpoint, to_llm_error
 from amplifier_kit.llm.gate import gate_of
 from amplifier_kit.llm.parts import Conversation
-from amplifier_kit.llm.settings import CommonSettings
 from amplifier_kit.llm.structured import Shape
 from amplifier_kit.llm.throttle import throttle_of
 
@@ -54,7 +54,7 @@ class Line(Protocol):
     """What the attempts of a call need to know of their provider."""
 
     name: str
-    settings: CommonSettings
+    settings: ProviderConfig
     endpoint: Endpoint
     account: tuple[Any, ...]
     coordinator: Any

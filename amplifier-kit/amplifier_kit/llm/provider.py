@@ -19,13 +19,14 @@ from amplifier_core.correlation import new_request_id
 from amplifier_core.events import LLM_REQUEST, LLM_RESPONSE, PROVIDER_RETRY, PROVIDER_TOOL_SEQUENCE_REPAIRED
 from amplifier_core.llm_errors import InvalidToolCallError, LLMError, StreamError
 from amplifier_core.message_models import ChatResponse, ToolCall, Usage
+from amplifier_kit.config import read_config
 from amplifier_kit.engine.streaming import STREAM_EVENTS
 from amplifier_kit.llm.answer import Answer, LLMResponse
 from amplifier_kit.llm.call import CIRCUIT_EVENT, CONCURRENCY_EVENT, Attempts, LLMCall
+from amplifier_kit.llm.config import ProviderConfig, name_of_key
 from amplifier_kit.llm.conversation import read_conversation
 from amplifier_kit.llm.errors import Endpoint, Wire, to_llm_error
 from amplifier_kit.llm.secrets import Scrubber
-from amplifier_kit.llm.settings import CommonSettings, name_of_key
 from amplifier_kit.llm.structured import Mode, OutputMismatchError, Shape, shape_of
 from amplifier_kit.llm.throttle import throttle_of
 from amplifier_kit.llm.usage import CostLedger, added, priced_usage
@@ -55,28 +56,30 @@ class LLMProvider(ABC):
     key_names: ClassVar[tuple[str, ...]] = ()
     #: The setting that holds the address of the service.
     url_name: ClassVar[str] = "base_url"
-    #: Own values for fields of CommonSettings.
-    defaults: ClassVar[Mapping[str, Any]] = {}
+    #: The config keys: a subclass of ProviderConfig for a provider with keys of its own, which `settings` is of then.
+    config_model: ClassVar[type[ProviderConfig]] = ProviderConfig
+    settings: ProviderConfig
 
     def __init__(
         self,
         config: Mapping[str, Any],
         coordinator: Any = None,
         *,
-        model: str,
+        model: str | None = None,
         api_key: str | None = None,
         base_url: str | None = None,
         name: str | None = None,
     ) -> None:
-        """Take a config; no SDK is imported and nothing is sent. Raises ValueError for a value that cannot be used.
+        """Read the config; no SDK is imported and nothing is sent. Raises ConfigError, which names each wrong value.
 
-        `name` is for services that a session may have several of.
+        `model` is for providers that find it in other ways than by `default_model` and `model`; `name` is for services
+        that a session may have several of.
         """
         self.name = name or self.id
         self.config = dict(config)
-        self.settings = CommonSettings.read(config, **self.defaults)
+        self.settings = read_config(self.config_model, config, module=f"provider-{self.id}")
         self.priority = self.settings.priority
-        self.model = model
+        self.model = model or self.settings.chosen_model
         self.api_key = api_key
         self.base_url = base_url
         self.coordinator = coordinator
@@ -332,8 +335,11 @@ class LLMProvider(ABC):
 
     def _limited(self, model: ModelInfo) -> ModelInfo:
         """Let the config's own limits win over what is known of a model."""
-        own = {key: self.config[key] for key in ("context_window", "max_output_tokens") if self.config.get(key)}
-        return model.model_copy(update={key: int(value) for key, value in own.items()}) if own else model
+        given = {
+            "context_window": self.settings.context_window,
+            "max_output_tokens": self.settings.max_output_tokens,
+        }
+        return model.model_copy(update={key: value for key, value in given.items() if value})
 
     async def _tell_repairs(self, call: LLMCall) -> None:
         news = [repair for repair in call.conversation.repairs if repair not in self._repaired]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from amplifier_core.testing import EventRecorder
-from amplifier_kit.llm import OPENAI, Answer, CommonSettings, Conversation, Endpoint, LLMCall
+from amplifier_kit.llm import OPENAI, Answer, Conversation, Endpoint, LLMCall, ProviderConfig
 from amplifier_kit.llm.call import Attempts
 from amplifier_testing.llm.rig import ask
 
@@ -20,7 +20,7 @@ class Line:
 
     def __init__(self, coordinator: Any = None, **settings: Any) -> None:
         self.coordinator = coordinator
-        self.settings = CommonSettings(**settings)
+        self.settings = ProviderConfig(**settings)
         self.endpoint = Endpoint("p", OPENAI)
         self.account = ("p", id(self), object())
         self.hooks = EventRecorder()

@@ -6,11 +6,14 @@ import logging
 from typing import Any
 
 from amplifier_kit.llm import env_or_config, mount_provider
+from amplifier_module_provider_anthropic.config import AnthropicConfig
 from amplifier_module_provider_anthropic.provider import EVENTS, AnthropicProvider
 
-__all__ = ["AnthropicProvider", "mount"]
+__all__ = ["CONFIG", "AnthropicProvider", "mount"]
 
 __amplifier_module_type__ = "provider"
+
+CONFIG = AnthropicConfig
 
 logger = logging.getLogger(__name__)
 

@@ -6,9 +6,9 @@ from typing import Any, Final
 
 from amplifier_core.message_models import ChatRequest, ToolSpec
 from amplifier_kit.llm import LLMCall, closed_schema, native_spec
+from amplifier_module_provider_anthropic.config import AnthropicConfig
 from amplifier_module_provider_anthropic.messages import mark_for_cache, messages_of, system_of
 from amplifier_module_provider_anthropic.models import Abilities, abilities_of
-from amplifier_module_provider_anthropic.settings import AnthropicSettings
 
 __all__ = ["build_payload"]
 
@@ -22,7 +22,7 @@ _CHOICES: Final = {"auto": {"type": "auto"}, "none": {"type": "none"}}
 _ANY: Final = {"required": {"type": "any"}, "any": {"type": "any"}}
 
 
-def build_payload(call: LLMCall, settings: AnthropicSettings) -> dict[str, Any]:
+def build_payload(call: LLMCall, settings: AnthropicConfig) -> dict[str, Any]:
     """Return the arguments, in the order in which the service caches them: tools, system prompt, messages."""
     able = abilities_of(call.model)
     payload: dict[str, Any] = {"model": call.model}
@@ -56,7 +56,7 @@ def build_payload(call: LLMCall, settings: AnthropicSettings) -> dict[str, Any]:
     return payload
 
 
-def _tools(request: ChatRequest, settings: AnthropicSettings) -> list[dict[str, Any]]:
+def _tools(request: ChatRequest, settings: AnthropicConfig) -> list[dict[str, Any]]:
     tools = [native_spec(tool) or _function(tool) for tool in request.tools or ()]
     if settings.enable_web_search and not any(tool.get("name") == "web_search" for tool in tools):
         search: dict[str, Any] = {"type": "web_search_20250305", "name": "web_search"}
@@ -73,7 +73,7 @@ def _function(tool: ToolSpec) -> dict[str, Any]:
     return {"name": tool.name, "description": tool.description or "", "input_schema": schema}
 
 
-def _thinking(call: LLMCall, settings: AnthropicSettings, able: Abilities) -> dict[str, Any] | None:
+def _thinking(call: LLMCall, settings: AnthropicConfig, able: Abilities) -> dict[str, Any] | None:
     """Return how to think, None for not at all: only when the loop or the request asks for it."""
     effort = call.request.reasoning_effort
     wanted = bool(call.options.get("extended_thinking")) or effort not in (None, "none")
@@ -93,7 +93,7 @@ def _forces_tool(request: ChatRequest) -> bool:
     return choice in _ANY or isinstance(choice, dict)
 
 
-def _max_tokens(call: LLMCall, settings: AnthropicSettings, able: Abilities, thinking: dict[str, Any] | None) -> int:
+def _max_tokens(call: LLMCall, settings: AnthropicConfig, able: Abilities, thinking: dict[str, Any] | None) -> int:
     wanted = call.request.max_output_tokens or settings.max_tokens or able.max_output
     budget = thinking.get("budget_tokens") if thinking else None
     if budget is not None and wanted <= budget:
@@ -102,7 +102,7 @@ def _max_tokens(call: LLMCall, settings: AnthropicSettings, able: Abilities, thi
     return min(wanted, able.max_output)
 
 
-def _sampling(request: ChatRequest, settings: AnthropicSettings, able: Abilities) -> dict[str, Any]:
+def _sampling(request: ChatRequest, settings: AnthropicConfig, able: Abilities) -> dict[str, Any]:
     if not able.takes_temperature:
         return {}
     if request.temperature is None and request.top_p is not None:
@@ -111,7 +111,7 @@ def _sampling(request: ChatRequest, settings: AnthropicSettings, able: Abilities
     return {"temperature": min(temperature, 1.0)} if temperature is not None else {}
 
 
-def _output_config(call: LLMCall, settings: AnthropicSettings, able: Abilities) -> dict[str, Any]:
+def _output_config(call: LLMCall, settings: AnthropicConfig, able: Abilities) -> dict[str, Any]:
     output: dict[str, Any] = {}
     effort = call.request.reasoning_effort or settings.effort
     if able.takes_effort and effort and effort != "none":
@@ -138,7 +138,7 @@ def _tool_choice(request: ChatRequest) -> dict[str, Any] | None:
     return chosen
 
 
-def _betas(settings: AnthropicSettings, able: Abilities, *, is_thinking: bool) -> list[str]:
+def _betas(settings: AnthropicConfig, able: Abilities, *, is_thinking: bool) -> list[str]:
     betas = list(settings.beta_headers)
     if settings.enable_1m_context and able.has_long_context_beta:
         betas.append(_LONG_CONTEXT)

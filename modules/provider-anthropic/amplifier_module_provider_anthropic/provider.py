@@ -23,17 +23,16 @@ from amplifier_kit.llm import (
     http_client,
     imported,
 )
+from amplifier_module_provider_anthropic.config import AnthropicConfig
 from amplifier_module_provider_anthropic.messages import RAW_CONTENT
 from amplifier_module_provider_anthropic.models import abilities_of, model_info
 from amplifier_module_provider_anthropic.payload import build_payload
-from amplifier_module_provider_anthropic.settings import AnthropicSettings
 from amplifier_module_provider_anthropic.stream import OWN_BLOCKS, Reading
 
 __all__ = ["EVENTS", "AnthropicProvider"]
 
 logger = logging.getLogger(__name__)
 
-DEFAULT_MODEL: Final = "claude-sonnet-4-6"
 FALLBACK_EVENT: Final = "provider:fallback"
 CLOUDFLARE_EVENT: Final = "provider:cloudflare_challenge"
 EVENTS: Final = (FALLBACK_EVENT, CLOUDFLARE_EVENT)
@@ -52,13 +51,13 @@ class AnthropicProvider(LLMProvider):
     vendor = "anthropic"
     structured: ClassVar[Mode] = "native"
     key_names = ("ANTHROPIC_API_KEY",)
+    config_model = AnthropicConfig
+    settings: AnthropicConfig
 
     def __init__(self, config: Mapping[str, Any], coordinator: Any = None, *, api_key: str) -> None:
-        """Take a config; raises ValueError for a value that cannot be used."""
+        """Read the config; raises ConfigError, which names each wrong value."""
         base_url = env_or_config(config, "base_url", ("ANTHROPIC_BASE_URL",)) or _BASE_URL
-        model = str(config.get("default_model") or config.get("model") or DEFAULT_MODEL)
-        super().__init__(config, coordinator, model=model, api_key=api_key, base_url=base_url)
-        self.own = AnthropicSettings.read(config)
+        super().__init__(config, coordinator, api_key=api_key, base_url=base_url)
         #: Overloaded models, and until when another one answers in their place.
         self._replaced: dict[str, float] = {}
 
@@ -84,7 +83,7 @@ class AnthropicProvider(LLMProvider):
 
     def payload(self, call: LLMCall) -> dict[str, Any]:
         """Return the arguments of `messages.create`."""
-        return build_payload(call, self.own)
+        return build_payload(call, self.settings)
 
     async def attempt(self, client: Any, payload: dict[str, Any], answer: Answer, call: LLMCall) -> None:
         """Stream one answer; a message that Anthropic's own tools paused is gone on with."""
@@ -112,7 +111,7 @@ class AnthropicProvider(LLMProvider):
 
     def model_info(self, model: str) -> ModelInfo:
         """Describe a model by its name."""
-        return model_info(model, long_context=self.own.enable_1m_context)
+        return model_info(model, long_context=self.settings.enable_1m_context)
 
     async def fetch_models(self, client: Any) -> list[ModelInfo]:
         """Ask for the models; what the service says of their limits wins over what is known."""
@@ -120,7 +119,7 @@ class AnthropicProvider(LLMProvider):
         async for listed in client.models.list(limit=100):
             if getattr(listed, "lifecycle", "active") == "retired":
                 continue
-            info = model_info(listed.id, long_context=self.own.enable_1m_context, display_name=listed.display_name)
+            info = model_info(listed.id, long_context=self.settings.enable_1m_context, display_name=listed.display_name)
             told = {
                 "context_window": getattr(listed, "max_input_tokens", None),
                 "max_output_tokens": getattr(listed, "max_tokens", None),
@@ -141,8 +140,8 @@ class AnthropicProvider(LLMProvider):
 
     def retries_for(self, error: LLMError) -> int:
         """Try an overloaded model less often when another one can answer in its place."""
-        if self.own.fallback_on_overload and error.status_code == _OVERLOADED:
-            return min(self.own.fallback_retry_count, self.settings.max_retries)
+        if self.settings.fallback_on_overload and error.status_code == _OVERLOADED:
+            return min(self.settings.fallback_retry_count, self.settings.max_retries)
         return super().retries_for(error)
 
     def config_fields(self) -> list[ConfigField]:
@@ -179,17 +178,17 @@ class AnthropicProvider(LLMProvider):
         try:
             return await super().complete(request, **options)
         except ContentFilterError as error:
-            other = self.own.refusal_fallback_model
-            if not self.own.refusal_fallback_enabled or other is None or other == model:
+            other = self.settings.refusal_fallback_model
+            if not self.settings.refusal_fallback_enabled or other is None or other == model:
                 raise
             logger.warning("%s refused (%s); %s is asked instead", model, error, other)
             return await self._in_place_of(model, other, "refusal", request, options)
         except ProviderUnavailableError as error:
             await self._tell_challenge(error, model)
             smaller = self._smaller(model)
-            if not self.own.fallback_on_overload or error.status_code != _OVERLOADED or smaller == model:
+            if not self.settings.fallback_on_overload or error.status_code != _OVERLOADED or smaller == model:
                 raise
-            self._replaced[model] = time.monotonic() + self.own.fallback_cooldown_seconds
+            self._replaced[model] = time.monotonic() + self.settings.fallback_cooldown_seconds
             return await self._in_place_of(model, smaller, "overloaded", request, options)
 
     async def _in_place_of(
@@ -204,7 +203,7 @@ class AnthropicProvider(LLMProvider):
     def _smaller(self, model: str) -> str:
         if "haiku" in model:
             return model
-        return self.own.fallback_haiku_model if "sonnet" in model else self.own.fallback_sonnet_model
+        return self.settings.fallback_haiku_model if "sonnet" in model else self.settings.fallback_sonnet_model
 
     async def _tell_challenge(self, error: LLMError, model: str) -> None:
         if error.status_code == 403:

@@ -10,8 +10,7 @@ import pytest
 
 from amplifier_core.testing import MockCoordinator
 from amplifier_module_provider_anthropic import mount
-from amplifier_module_provider_anthropic.provider import DEFAULT_MODEL
-from amplifier_module_provider_anthropic.settings import AnthropicSettings
+from amplifier_module_provider_anthropic.config import DEFAULT_MODEL, AnthropicConfig
 from amplifier_testing.llm import AnthropicWire, ModelServer, Said
 
 WIRE = AnthropicWire()
@@ -70,7 +69,7 @@ async def test_a_session(server: ModelServer, todo_session: Callable[..., Awaita
     assert first["model"] == "claude-haiku-4-5"
 
 
-@pytest.mark.parametrize("model", [DEFAULT_MODEL, AnthropicSettings().fallback_sonnet_model])
+@pytest.mark.parametrize("model", [DEFAULT_MODEL, AnthropicConfig().fallback_sonnet_model])
 def test_what_is_chosen_by_default_has_a_future(model: str) -> None:
     """No model that the SDK knows to be retired is used unless somebody names it."""
     from anthropic.resources.messages.messages import DEPRECATED_MODELS

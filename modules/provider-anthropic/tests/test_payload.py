@@ -8,9 +8,10 @@ import pytest
 
 from amplifier_core import ChatRequest, ToolSpec
 from amplifier_core.message_models import ResponseFormatJsonSchema
+from amplifier_kit.config import read_config
 from amplifier_kit.llm import LLMCall, Shape, read_conversation
+from amplifier_module_provider_anthropic.config import AnthropicConfig
 from amplifier_module_provider_anthropic.payload import build_payload
-from amplifier_module_provider_anthropic.settings import AnthropicSettings
 from amplifier_testing.llm.rig import ask
 
 MARK = {"type": "ephemeral"}
@@ -27,7 +28,7 @@ def _payload(request: ChatRequest, *, model: str = "claude-sonnet-4-5", **config
         options=options,
         session_id=config.pop("session_id", None),
     )
-    return build_payload(call, AnthropicSettings.read(config))
+    return build_payload(call, read_config(AnthropicConfig, config, module="provider-anthropic"))
 
 
 def _texts(payload: dict[str, Any]) -> list[tuple[str, list[str]]]:

@@ -8,12 +8,14 @@ from typing import Any, Final
 from amplifier_core.events import CONTEXT_COMPACTION, CONTEXT_POST_COMPACT, CONTEXT_PRE_COMPACT
 from amplifier_kit.llm import mount_provider
 from amplifier_kit.llm.responses import RESPONSES_EVENTS
+from amplifier_module_provider_azure_openai.config import AzureConfig, AzureResource
 from amplifier_module_provider_azure_openai.provider import AzureOpenAIProvider
-from amplifier_module_provider_azure_openai.settings import AzureSettings
 
-__all__ = ["AzureOpenAIProvider", "mount"]
+__all__ = ["CONFIG", "AzureOpenAIProvider", "mount"]
 
 __amplifier_module_type__ = "provider"
+
+CONFIG = AzureConfig
 
 logger = logging.getLogger(__name__)
 
@@ -26,7 +28,7 @@ async def mount(coordinator: Any, config: dict[str, Any] | None = None) -> Any:
     Raises ValueError for a config value that cannot be used.
     """
     config = dict(config or {})
-    azure = AzureSettings.read(config)
+    azure = AzureResource.find(config)
     if azure.missing:
         logger.warning("provider-azure-openai: %s, then it can be mounted", azure.missing)
         return None

@@ -8,14 +8,14 @@ from typing import Any, Final
 
 from amplifier_core.llm_errors import AuthenticationError
 from amplifier_kit.llm import imported
-from amplifier_module_provider_azure_openai.settings import AzureSettings
+from amplifier_module_provider_azure_openai.config import AzureResource
 
 __all__ = ["token_source"]
 
 _SCOPE: Final = "https://cognitiveservices.azure.com/.default"
 
 
-async def token_source(settings: AzureSettings, keep_secret: Callable[[str], None]) -> Callable[[], Awaitable[str]]:
+async def token_source(resource: AzureResource, keep_secret: Callable[[str], None]) -> Callable[[], Awaitable[str]]:
     """Return what gives a token for each request; `keep_secret` hears every token that is given.
 
     Raises ConfigurationError when azure-identity is not installed. Tokens are renewed by Azure's own library, in a
@@ -23,17 +23,17 @@ async def token_source(settings: AzureSettings, keep_secret: Callable[[str], Non
     """
     library = await imported("azure.identity", needs="azure-identity")
     credential: Any
-    if settings.identity == "managed":
-        credential = library.ManagedIdentityCredential(client_id=settings.client_id)
+    if resource.identity == "managed":
+        credential = library.ManagedIdentityCredential(client_id=resource.client_id)
     else:
-        credential = library.DefaultAzureCredential(managed_identity_client_id=settings.client_id)
+        credential = library.DefaultAzureCredential(managed_identity_client_id=resource.client_id)
 
     async def token() -> str:
         try:
             given = await asyncio.to_thread(credential.get_token, _SCOPE)
         except Exception as error:
             why = " ".join(str(error).split())
-            raise AuthenticationError(f"Azure gives no token for {settings.identity} identity: {why}") from error
+            raise AuthenticationError(f"Azure gives no token for {resource.identity} identity: {why}") from error
         text = str(given.token)
         keep_secret(text)
         return text

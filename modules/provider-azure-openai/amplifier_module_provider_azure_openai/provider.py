@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar
 
 from amplifier_core import ConfigField
 from amplifier_kit.llm import Answer, LLMCall, Wire, http_client, imported
 from amplifier_kit.llm.responses import RESPONSES, Abilities, ResponsesProvider, abilities_of
+from amplifier_module_provider_azure_openai.config import (
+    DEFAULT_DEPLOYMENT,
+    KEY_NAMES,
+    AzureConfig,
+    AzureResource,
+)
 from amplifier_module_provider_azure_openai.identity import token_source
-from amplifier_module_provider_azure_openai.settings import KEY_NAMES, AzureSettings
 
 __all__ = ["AzureOpenAIProvider"]
-
-DEFAULT_DEPLOYMENT: Final = "gpt-5.4"
 
 
 class AzureOpenAIProvider(ResponsesProvider):
@@ -25,24 +28,19 @@ class AzureOpenAIProvider(ResponsesProvider):
     vendor = "azure"
     key_names = KEY_NAMES
     url_name = "azure_endpoint"
+    config_model = AzureConfig
+    settings: AzureConfig
     #: A wire of its own, since neither OpenAI nor another cloud can read reasoning that was encrypted here.
     wire: ClassVar[Wire] = replace(RESPONSES, name="azure-openai")
 
     def __init__(
-        self, config: Mapping[str, Any], coordinator: Any = None, *, azure: AzureSettings | None = None
+        self, config: Mapping[str, Any], coordinator: Any = None, *, azure: AzureResource | None = None
     ) -> None:
-        """Take a config; raises ValueError for a value that cannot be used."""
-        self.azure = azure or AzureSettings.read(config)
+        """Read the config; raises ValueError for a wrong value, or when something has to be set first."""
+        self.azure = azure or AzureResource.find(config)
         if self.azure.missing:
             raise ValueError(self.azure.missing)
-        model = config.get("default_deployment") or config.get("default_model") or config.get("model")
-        super().__init__(
-            config,
-            coordinator,
-            model=str(model or DEFAULT_DEPLOYMENT),
-            api_key=self.azure.api_key,
-            base_url=self.azure.address,
-        )
+        super().__init__(config, coordinator, api_key=self.azure.api_key, base_url=self.azure.address)
         #: The models that deployments turned out to be of.
         self._models: dict[str, str] = {}
 

@@ -13,7 +13,7 @@ import pytest
 from amplifier_core.llm_errors import AuthenticationError, ConfigurationError, ContentFilterError
 from amplifier_core.testing import MockCoordinator
 from amplifier_module_provider_azure_openai import AzureOpenAIProvider, mount
-from amplifier_module_provider_azure_openai.settings import AzureSettings
+from amplifier_module_provider_azure_openai.config import AzureResource
 from amplifier_testing.llm import ModelServer, Reply, ResponsesWire, Said
 from amplifier_testing.llm.rig import KEY, Rig, ask
 
@@ -55,8 +55,8 @@ async def test_addresses(server: ModelServer, path: str, config: dict[str, Any],
 
 def test_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     """Everything can come from the environment, under the published names; the config wins."""
-    settings = AzureSettings.read({})
-    assert (settings.address, settings.api_key) == (
+    resource = AzureResource.find({})
+    assert (resource.address, resource.api_key) == (
         "https://resource.openai.azure.com/openai",
         "azure-environment-0123456789",
     )
@@ -65,21 +65,21 @@ def test_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AZURE_OPENAI_BASE_URL", "https://other.openai.azure.com/openai/v1")
     monkeypatch.setenv("AZURE_OPENAI_KEY", "older")
     monkeypatch.setenv("AZURE_OPENAI_API_VERSION", "v")
-    settings = AzureSettings.read({})
-    assert (settings.address, settings.api_key, settings.api_version) == (
+    resource = AzureResource.find({})
+    assert (resource.address, resource.api_key, resource.api_version) == (
         "https://other.openai.azure.com/openai/v1",
         "older",
         "v",
     )
     monkeypatch.setenv("AZURE_USE_MANAGED_IDENTITY", "true")
     monkeypatch.setenv("AZURE_MANAGED_IDENTITY_CLIENT_ID", "me")
-    settings = AzureSettings.read({"base_url": "https://x", "api_version": "w"})
-    assert (settings.address, settings.api_version, settings.api_key) == ("https://x/openai", "w", None)
-    assert (settings.identity, settings.client_id) == ("managed", "me")
+    resource = AzureResource.find({"base_url": "https://x", "api_version": "w"})
+    assert (resource.address, resource.api_version, resource.api_key) == ("https://x/openai", "w", None)
+    assert (resource.identity, resource.client_id) == ("managed", "me")
     monkeypatch.delenv("AZURE_USE_MANAGED_IDENTITY")
     monkeypatch.setenv("AZURE_USE_DEFAULT_CREDENTIAL", "1")
-    assert AzureSettings.read({}).identity == "default"
-    assert AzureSettings.read({"use_default_credential": False}).identity is None
+    assert AzureResource.find({}).identity == "default"
+    assert AzureResource.find({"use_default_credential": False}).identity is None
 
 
 @pytest.mark.parametrize("name", ["AZURE_OPENAI_ENDPOINT", "AZURE_OPENAI_API_KEY"])

@@ -6,11 +6,14 @@ import logging
 from typing import Any
 
 from amplifier_kit.llm import mount_provider
-from amplifier_module_provider_chat_completions.provider import ChatCompletionsProvider, find_server
+from amplifier_module_provider_chat_completions.config import ChatCompletionsConfig, find_server
+from amplifier_module_provider_chat_completions.provider import ChatCompletionsProvider
 
-__all__ = ["ChatCompletionsProvider", "mount"]
+__all__ = ["CONFIG", "ChatCompletionsProvider", "mount"]
 
 __amplifier_module_type__ = "provider"
+
+CONFIG = ChatCompletionsConfig
 
 logger = logging.getLogger(__name__)
 

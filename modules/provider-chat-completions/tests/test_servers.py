@@ -183,7 +183,7 @@ async def test_no_usage(rig: MakeRig) -> None:
     one = await rig(Reply.stream([WIRE.chunk({"content": "Hi"}, "stop"), DONE]), include_usage=False)
     assert (await one.provider.complete(ask())).usage is None
     assert "stream_options" not in one.server.bodies[-1]
-    assert (await rig(Said())).provider.chat.include_usage  # type: ignore[attr-defined]
+    assert (await rig(Said())).provider.settings.include_usage  # type: ignore[attr-defined]
 
 
 async def test_free(rig: MakeRig) -> None:

@@ -6,11 +6,14 @@ import logging
 from typing import Any
 
 from amplifier_kit.llm import env_or_config, mount_provider
+from amplifier_module_provider_gemini.config import GeminiConfig
 from amplifier_module_provider_gemini.provider import EVENTS, GeminiProvider
 
-__all__ = ["GeminiProvider", "mount"]
+__all__ = ["CONFIG", "GeminiProvider", "mount"]
 
 __amplifier_module_type__ = "provider"
+
+CONFIG = GeminiConfig
 
 logger = logging.getLogger(__name__)
 

@@ -6,9 +6,9 @@ from typing import Any, Final
 
 from amplifier_core.message_models import ChatRequest, ToolSpec
 from amplifier_kit.llm import LLMCall, native_spec
+from amplifier_module_provider_gemini.config import GeminiConfig
 from amplifier_module_provider_gemini.contents import contents_of, system_of
 from amplifier_module_provider_gemini.models import Abilities, abilities_of
-from amplifier_module_provider_gemini.settings import GeminiSettings
 
 __all__ = ["build_payload"]
 
@@ -20,7 +20,7 @@ _MODES: Final = {"auto": "AUTO", "none": "NONE", "required": "ANY", "any": "ANY"
 Json = dict[str, Any]
 
 
-def build_payload(call: LLMCall, settings: GeminiSettings) -> Json:
+def build_payload(call: LLMCall, settings: GeminiConfig) -> Json:
     """Return model, contents and config, in the JSON of the service."""
     able = abilities_of(call.model)
     request = call.request
@@ -110,7 +110,7 @@ def _level(effort: str | None, able: Abilities) -> str | None:
     return "LOW" if effort == "low" else "HIGH"
 
 
-def _max_tokens(request: ChatRequest, settings: GeminiSettings, able: Abilities, thinking: Json | None) -> int:
+def _max_tokens(request: ChatRequest, settings: GeminiConfig, able: Abilities, thinking: Json | None) -> int:
     """Return the limit of the whole answer: the service counts thoughts in, and a model thinks unless told not to.
 
     What a request asks for is meant as it is, except that a budget for thinking must leave room behind it.
@@ -123,11 +123,11 @@ def _max_tokens(request: ChatRequest, settings: GeminiSettings, able: Abilities,
     return min(settings.max_tokens + room, able.max_output)
 
 
-def _sampling(request: ChatRequest, settings: GeminiSettings, able: Abilities) -> Json:
+def _sampling(request: ChatRequest, settings: GeminiConfig, able: Abilities) -> Json:
     sampling: Json = {}
     if request.temperature is not None:
         sampling["temperature"] = request.temperature
-    elif settings.temperature is not None and (settings.is_temperature_given or not able.is_third):
+    elif settings.temperature is not None and (settings.is_given("temperature") or not able.is_third):
         # Models of the third generation go in circles below their own temperature, as Google says.
         sampling["temperature"] = settings.temperature
     return sampling | ({"topP": request.top_p} if request.top_p is not None else {})

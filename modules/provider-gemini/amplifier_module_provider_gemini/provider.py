@@ -25,17 +25,16 @@ from amplifier_kit.llm import (
     imported,
     overhear,
 )
+from amplifier_module_provider_gemini.config import GeminiConfig
 from amplifier_module_provider_gemini.models import abilities_of, model_info
 from amplifier_module_provider_gemini.payload import build_payload
 from amplifier_module_provider_gemini.quota import refused
-from amplifier_module_provider_gemini.settings import GeminiSettings
 from amplifier_module_provider_gemini.stream import Reading
 
 __all__ = ["EVENTS", "GeminiProvider"]
 
 logger = logging.getLogger(__name__)
 
-DEFAULT_MODEL: Final = "gemini-2.5-flash"
 THINKING_EVENT: Final = "thinking:final"
 EVENTS: Final = (THINKING_EVENT,)
 
@@ -62,13 +61,13 @@ class GeminiProvider(LLMProvider):
     structured: ClassVar[Mode] = "native"
     has_json_mode = True
     key_names = ("GOOGLE_API_KEY", "GEMINI_API_KEY")
+    config_model = GeminiConfig
+    settings: GeminiConfig
 
     def __init__(self, config: Mapping[str, Any], coordinator: Any = None, *, api_key: str) -> None:
-        """Take a config; raises ValueError for a value that cannot be used."""
+        """Read the config; raises ConfigError, which names each wrong value."""
         base_url = env_or_config(config, "base_url", ("GOOGLE_GEMINI_BASE_URL",)) or _BASE_URL
-        model = str(config.get("default_model") or config.get("model") or DEFAULT_MODEL)
-        super().__init__(config, coordinator, model=model, api_key=api_key, base_url=base_url)
-        self.own = GeminiSettings.read(config)
+        super().__init__(config, coordinator, api_key=api_key, base_url=base_url)
         if self.settings.send_session_id:
             logger.warning("gemini: send_session_id does nothing, since the service has no field for it")
 
@@ -119,7 +118,7 @@ class GeminiProvider(LLMProvider):
 
     def payload(self, call: LLMCall) -> dict[str, Any]:
         """Return model, contents and config, in the JSON of the service."""
-        return build_payload(call, self.own)
+        return build_payload(call, self.settings)
 
     async def attempt(self, client: _Client, payload: dict[str, Any], answer: Answer, call: LLMCall) -> None:
         """Stream one answer."""

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from amplifier_core import ChatRequest, ToolSpec
+from amplifier_kit.config import read_config
 from amplifier_kit.llm import LLMCall, Shape, read_conversation
+from amplifier_module_provider_gemini.config import GeminiConfig
 from amplifier_module_provider_gemini.payload import build_payload
-from amplifier_module_provider_gemini.settings import GeminiSettings
 from amplifier_testing.llm.rig import ask
 
 IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "QQ=="}}
@@ -20,7 +21,7 @@ def _payload(request: ChatRequest, *, model: str = "gemini-2.5-flash", **config:
     options = config.pop("options", {})
     shape = config.pop("shape", None)
     call = LLMCall(request, read_conversation(request.messages), model, True, shape=shape, options=options)
-    return build_payload(call, GeminiSettings.read(config))
+    return build_payload(call, read_config(GeminiConfig, config, module="provider-gemini"))
 
 
 def _config(request: ChatRequest, **given: Any) -> dict[str, Any]:

@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from amplifier_kit.llm import mount_provider
+from amplifier_module_provider_local.config import LocalConfig
 from amplifier_module_provider_local.provider import EVENTS, LocalProvider
 
-__all__ = ["LocalProvider", "mount"]
+__all__ = ["CONFIG", "LocalProvider", "mount"]
 
 __amplifier_module_type__ = "provider"
+
+CONFIG = LocalConfig
 
 
 async def mount(coordinator: Any, config: dict[str, Any] | None = None) -> Any:

@@ -16,12 +16,12 @@ from amplifier_kit.engine.usage import Counts
 from amplifier_kit.home import amplifier_home
 from amplifier_kit.llm import OPENAI, Answer, FinishReason, LLMCall, LLMProvider, LLMResponse, Mode, Tokens, Wire
 from amplifier_kit.local_model import INSTALL_COMMAND, find_local_model
+from amplifier_module_provider_local.config import SMALL_MODEL, LocalConfig
 from amplifier_module_provider_local.gguf import ModelFile, NotGGUFError, read_model_file
 from amplifier_module_provider_local.grammar import choice_of, grammar_of, offered, readable_schema
 from amplifier_module_provider_local.host import Lease, Load
 from amplifier_module_provider_local.prompt import LONGEST_LEAN_SYSTEM, messages_of
 from amplifier_module_provider_local.reading import CallReader, EngineError, chunks_of
-from amplifier_module_provider_local.settings import LocalSettings
 
 __all__ = ["EVENTS", "SMALL_MODEL", "LocalProvider"]
 
@@ -31,8 +31,6 @@ PROGRESS_EVENT: Final = "provider:progress"
 LEAN_EVENT: Final = "provider:lean"
 EVENTS: Final = (PROGRESS_EVENT, LEAN_EVENT)
 
-#: The model that `amplifier provider install local` brings.
-SMALL_MODEL: Final = "smollm2-135m"
 _SMALL_CONTEXT: Final = 4096
 _SMALL_ANSWER: Final = 512
 #: Keeps a small model from saying the same for ever.
@@ -53,21 +51,20 @@ class LocalProvider(LLMProvider):
     is_free = True
     structured: ClassVar[Mode] = "native"
     has_json_mode = True
-    defaults: ClassVar[Mapping[str, Any]] = {
-        "timeout": 300.0,
-        "max_retries": 2,
-        "min_retry_delay": 0.1,
-        "max_concurrent_requests": 1,
-    }
+    config_model = LocalConfig
+    settings: LocalConfig
 
     def __init__(self, config: Mapping[str, Any], coordinator: Any = None) -> None:
-        """Take a config; nothing is loaded. Raises ValueError for a value that cannot be used."""
-        folder = config.get("working_dir") or _capability(coordinator, "session.working_dir") or Path.cwd()
-        self.own = LocalSettings.read(config, Path(folder))
-        path = self.own.model_path
-        named = config.get("default_model") or config.get("model")
-        name = str(named) if named and not str(named).endswith(".gguf") else path.stem if path else SMALL_MODEL
-        super().__init__(config, coordinator, model=name)
+        """Read the config; nothing is loaded. Raises ConfigError, which names each wrong value."""
+        super().__init__(config, coordinator)
+        settings, name = self.settings, self.settings.chosen_model
+        folder = settings.working_dir or _capability(coordinator, "session.working_dir") or Path.cwd()
+        is_file = name.endswith(".gguf")
+        path = settings.model_path or (name if is_file else None)
+        #: None for the model that comes with `amplifier provider install local`.
+        self.model_path = Path(folder) / Path(path).expanduser() if path else None
+        if self.model_path is not None and (is_file or not (settings.is_given("default_model") or settings.model)):
+            self.model = self.model_path.stem
         home = _capability(coordinator, "amplifier.home")
         self._home = Path(home) if home else amplifier_home()
         self._told_lean = False
@@ -118,18 +115,18 @@ class LocalProvider(LLMProvider):
             raise ConfigurationError(
                 f"{self.name}: {path} cannot be read ({error.strerror}): set `model_path` to a GGUF file"
             ) from error
-        own, settings = self.own, self.settings
+        settings = self.settings
         load = Load(
             engine=found.engine,
             model=path,
             name=model,
             context=self._context(file),
-            threads=own.threads,
-            batch=own.batch_size,
-            cache_mib=own.prompt_cache_mib,
-            gpu_layers=own.gpu_layers,
-            chat_template=own.chat_template,
-            keep_alive=own.keep_alive,
+            threads=settings.threads,
+            batch=settings.batch_size,
+            cache_mib=settings.prompt_cache_mib,
+            gpu_layers=settings.gpu_layers,
+            chat_template=settings.chat_template,
+            keep_alive=settings.unload_after,
             timeout=settings.timeout,
             idle=settings.stream_idle_timeout,
         )
@@ -140,7 +137,7 @@ class LocalProvider(LLMProvider):
         if model.endswith(".gguf"):
             return Path(model).expanduser()
         if model == self.model:
-            return self.own.model_path
+            return self.model_path
         if model == SMALL_MODEL:
             return None
         raise NotFoundError(
@@ -150,11 +147,11 @@ class LocalProvider(LLMProvider):
         )
 
     def _is_small(self, model: str) -> bool:
-        return not model.endswith(".gguf") and (model != self.model or self.own.model_path is None)
+        return not model.endswith(".gguf") and (model != self.model or self.model_path is None)
 
     def _context(self, file: ModelFile) -> int:
-        usual = _SMALL_CONTEXT if self.own.model_path is None else _USUAL_CONTEXT
-        return self.own.context_window or min(file.context_length or usual, usual)
+        usual = _SMALL_CONTEXT if self.model_path is None else _USUAL_CONTEXT
+        return self.settings.context_window or min(file.context_length or usual, usual)
 
     # -- one call --
 
@@ -165,21 +162,23 @@ class LocalProvider(LLMProvider):
 
     def payload(self, call: LLMCall) -> dict[str, Any]:
         """Return the body of the request."""
-        request, own = call.request, self.own
+        request, settings = call.request, self.settings
         tools = self._tools(request, call.model)
-        temperature = request.temperature if request.temperature is not None else own.temperature
+        temperature = request.temperature if request.temperature is not None else settings.temperature
         wishes = {
             "temperature": temperature,
             "top_p": request.top_p,
             "stop": request.stop or None,
-            "seed": own.seed,
+            "seed": settings.seed,
             "user": call.session_id,
             **self._form(call, tools),
         }
         return {
             "model": call.model,
             "messages": messages_of(call.conversation, tools, lean=self._is_lean(call.model)),
-            "max_tokens": request.max_output_tokens or own.max_tokens or self.model_info(call.model).max_output_tokens,
+            "max_tokens": request.max_output_tokens
+            or settings.max_tokens
+            or self.model_info(call.model).max_output_tokens,
             "stream": True,
             "stream_options": {"include_usage": True},
             "return_progress": True,
@@ -245,7 +244,7 @@ class LocalProvider(LLMProvider):
     # -- a small model --
 
     def _is_lean(self, model: str) -> bool:
-        return self.own.lean if self.own.lean is not None else self._is_small(model)
+        return self.settings.lean if self.settings.lean is not None else self._is_small(model)
 
     def _tools(self, request: ChatRequest, model: str) -> list[Any]:
         """Return the tools to offer: a small model gets those only that it must call."""
@@ -294,7 +293,7 @@ class LocalProvider(LLMProvider):
             _, file = self._load(model)
         except (ConfigurationError, NotFoundError):
             usual = _SMALL_CONTEXT if self._is_small(model) else _USUAL_CONTEXT
-            context = self.own.context_window or usual
+            context = self.settings.context_window or usual
         else:
             context = self._context(file)
         is_small = self._is_small(model)
@@ -310,7 +309,7 @@ class LocalProvider(LLMProvider):
 
     async def fetch_models(self, client: Any) -> list[ModelInfo]:
         """Return the model that is configured, and the small one if it is installed; nothing is loaded."""
-        models = [self.model] if self.own.model_path is not None else []
+        models = [self.model] if self.model_path is not None else []
         if find_local_model(self._home).weights is not None and SMALL_MODEL not in models:
             models.append(SMALL_MODEL)
         return [self.model_info(model) for model in models]

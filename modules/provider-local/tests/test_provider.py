@@ -106,15 +106,15 @@ async def test_wrong_values_do_not_mount() -> None:
 def test_keep_alive() -> None:
     """`keep_alive` is a number of seconds or a time with a unit; below zero is for ever."""
     for given, seconds in {"10m": 600.0, 30: 30.0, "2h": 7200.0, 0: 0.0, "": 300.0, "1.5s": 1.5}.items():
-        assert LocalProvider({"keep_alive": given}).own.keep_alive == seconds
-    assert LocalProvider({"keep_alive": -1}).own.keep_alive is None
+        assert LocalProvider({"keep_alive": given}).settings.unload_after == seconds
+    assert LocalProvider({"keep_alive": -1}).settings.unload_after is None
 
 
 def test_paths_are_relative_to_the_session() -> None:
     """A relative path is meant from the session's folder."""
     coordinator: MockCoordinator = MockCoordinator()
     coordinator.register_capability("session.working_dir", "/projects/one")
-    assert LocalProvider({"model_path": "m/x.gguf"}, coordinator).own.model_path == Path("/projects/one/m/x.gguf")
+    assert LocalProvider({"model_path": "m/x.gguf"}, coordinator).model_path == Path("/projects/one/m/x.gguf")
 
 
 async def test_nothing_of_the_project_is_loaded(

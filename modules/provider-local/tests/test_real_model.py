@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -180,7 +179,7 @@ async def test_cancelling_stops_the_engine(make: Make, pid_of: Pid) -> None:
             break
     else:
         pytest.fail("the engine went on computing")
-    provider.own = replace(provider.own, max_tokens=24)
+    provider.settings = provider.settings.model_copy(update={"max_tokens": 24})
     assert (await provider.complete(ask("Say hello."))).text
     assert await pid_of(provider) == pid
 

@@ -9,13 +9,17 @@ import logging
 from pathlib import Path
 from typing import Any
 
+from amplifier_kit.config import read_config
 from amplifier_kit.engine.streaming import STREAM_EVENTS
+from amplifier_module_provider_mock.config import MockConfig
 from amplifier_module_provider_mock.provider import MockProvider
 from amplifier_module_provider_mock.replies import CannedReplies, Replies
 
-__all__ = ["MockProvider", "mount", "on_session_ready"]
+__all__ = ["CONFIG", "MockProvider", "mount", "on_session_ready"]
 
 __amplifier_module_type__ = "provider"
+
+CONFIG = MockConfig
 
 logger = logging.getLogger(__name__)
 
@@ -24,14 +28,14 @@ _RECORDING = "provider-mock._recording"
 
 
 async def mount(coordinator: Any, config: dict[str, Any] | None = None) -> None:
-    """Mount the provider `mock`; raise ValueError for responses or a scenario file that cannot be used."""
-    config = dict(config or {})
-    provider = MockProvider(config, _replies(coordinator, config), coordinator)
+    """Mount the provider `mock`; raises ValueError for an invalid config, response or scenario file."""
+    settings = read_config(MockConfig, config, module="provider-mock")
+    provider = MockProvider(dict(config or {}), settings, _replies(coordinator, settings), coordinator)
     await coordinator.mount("providers", provider, name="mock")
     coordinator.register_contributor("observability.events", "provider-mock", lambda: list(STREAM_EVENTS))
     coordinator.register_contributor("session.cost", "provider-mock", provider.cost)
-    if config.get("record"):
-        coordinator.register_capability(_RECORDING, config)
+    if settings.record:
+        coordinator.register_capability(_RECORDING, settings)
 
 
 async def on_session_ready(coordinator: Any) -> None:
@@ -39,15 +43,15 @@ async def on_session_ready(coordinator: Any) -> None:
 
     Raises ValueError when there is no such provider.
     """
-    config = coordinator.get_capability(_RECORDING)
-    if config is None:
+    settings = coordinator.get_capability(_RECORDING)
+    if settings is None:
         return
     coordinator.register_capability(_RECORDING, None)
     providers = coordinator.get("providers")
-    name = config.get("record_provider") or next((known for known in providers if known != "mock"), "mock")
+    name = settings.record_provider or next((known for known in providers if known != "mock"), "mock")
     if name not in providers:
         raise ValueError(f"record_provider: no provider {name!r} is mounted; there are {sorted(providers)}")
-    await _record(coordinator, name, _path(coordinator, config, config["record"]))
+    await _record(coordinator, name, _path(coordinator, settings, settings.record))
 
 
 async def _record(coordinator: Any, name: str, path: Path) -> None:
@@ -73,24 +77,24 @@ async def _record(coordinator: Any, name: str, path: Path) -> None:
     await coordinator.mount("providers", RecordingProvider(coordinator.get("providers", name), recording), name=name)
 
 
-def _replies(coordinator: Any, config: dict[str, Any]) -> Replies:
-    if not config.get("scenario"):
-        return CannedReplies(config.get("responses"))
+def _replies(coordinator: Any, settings: MockConfig) -> Replies:
+    if settings.scenario is None:
+        return CannedReplies(settings.responses)
     from amplifier_kit.guard.files.configured_file import project_of
     from amplifier_module_provider_mock.scenario import load_scenario
     from amplifier_module_provider_mock.script import Script
 
-    scenario = load_scenario(_path(coordinator, config, config["scenario"]), project_of(coordinator))
+    scenario = load_scenario(_path(coordinator, settings, settings.scenario), project_of(coordinator))
     agent = _agent_name(coordinator)
     if agent is not None and not coordinator.parent_id and scenario.entries_for(agent) is None:
         agent = None  # a root that goes by a name, not a child
     return Script(scenario, agent)
 
 
-def _path(coordinator: Any, config: dict[str, Any], given: Any) -> Path:
-    """Return a path of the config: absolute as it is, else against the working directory."""
-    base = config.get("working_dir") or coordinator.get_capability("session.working_dir") or "."
-    return Path(base) / Path(str(given)).expanduser()
+def _path(coordinator: Any, settings: MockConfig, given: str) -> Path:
+    """Return a path of the config; a relative one is relative to the working directory."""
+    base = settings.working_dir or coordinator.get_capability("session.working_dir") or "."
+    return Path(base) / Path(given).expanduser()
 
 
 def _agent_name(coordinator: Any) -> str | None:

@@ -13,12 +13,10 @@ from amplifier_core.events import LLM_REQUEST, LLM_RESPONSE
 from amplifier_core.message_models import ChatResponse, ToolCall
 from amplifier_kit.engine.budget import require_allowance
 from amplifier_kit.engine.streaming import StreamEmitter
+from amplifier_module_provider_mock.config import MockConfig
 from amplifier_module_provider_mock.replies import Replies, Reply
 from amplifier_module_provider_mock.response import MockResponse, build_response
 
-MODEL = "mock-model"
-_WINDOW = 200_000
-_OUTPUT = 8_192
 _ABILITIES = [capabilities.STREAMING, capabilities.TOOLS, capabilities.THINKING, capabilities.LOCAL]
 _WORDS = re.compile(r"\S+\s*|\s+")
 
@@ -28,15 +26,15 @@ class MockProvider:
 
     name = "mock"
 
-    def __init__(self, config: dict[str, Any], replies: Replies, coordinator: Any = None) -> None:
+    def __init__(self, config: dict[str, Any], settings: MockConfig, replies: Replies, coordinator: Any = None) -> None:
         self.config = config
-        # One that is there to record another lets that one answer.
-        self.priority = config.get("priority", 1000 if config.get("record_provider") else 100)
-        self.model = str(config.get("default_model") or MODEL)
+        self.settings = settings
+        self.priority = settings.chosen_priority
+        self.model = settings.default_model
         self._replies = replies
         self._coordinator = coordinator
-        self._streams = config.get("use_streaming", True) is not False
-        self._raw = bool(config.get("raw") or config.get("raw_debug"))
+        self._streams = settings.use_streaming
+        self._raw = settings.raw or settings.raw_debug
         self._calls = 0
         self._cost = Decimal(0)
 
@@ -60,8 +58,8 @@ class MockProvider:
         return ModelInfo(
             id=self.model,
             display_name="Mock",
-            context_window=self.config.get("context_window") or _WINDOW,
-            max_output_tokens=self.config.get("max_output_tokens") or _OUTPUT,
+            context_window=self.settings.context_window,
+            max_output_tokens=self.settings.max_output_tokens,
             capabilities=list(_ABILITIES),
         )
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from amplifier_kit.llm import mount_provider
+from amplifier_module_provider_ollama.config import OllamaConfig
 from amplifier_module_provider_ollama.provider import EVENTS, OllamaProvider
 
-__all__ = ["OllamaProvider", "mount"]
+__all__ = ["CONFIG", "OllamaProvider", "mount"]
 
 __amplifier_module_type__ = "provider"
+
+CONFIG = OllamaConfig
 
 
 async def mount(coordinator: Any, config: dict[str, Any] | None = None) -> Any:

@@ -6,15 +6,15 @@ from typing import Any
 
 from amplifier_core.message_models import ChatRequest, ToolSpec
 from amplifier_kit.llm import LLMCall, native_spec
+from amplifier_module_provider_ollama.config import OllamaConfig
 from amplifier_module_provider_ollama.messages import messages_of
-from amplifier_module_provider_ollama.settings import OllamaSettings
 
 __all__ = ["build_payload"]
 
 Json = dict[str, Any]
 
 
-def build_payload(call: LLMCall, settings: OllamaSettings) -> Json:
+def build_payload(call: LLMCall, settings: OllamaConfig) -> Json:
     """Return the body of `POST /api/chat`.
 
     The server is told to refuse what does not fit its window: else it drops the beginning without a word.
@@ -51,7 +51,7 @@ def _function(tool: ToolSpec) -> Json:
     return {"type": "function", "function": function}
 
 
-def _options(request: ChatRequest, settings: OllamaSettings) -> Json:
+def _options(request: ChatRequest, settings: OllamaConfig) -> Json:
     options: Json = {"num_predict": request.max_output_tokens or settings.max_tokens}
     options |= {"num_ctx": settings.num_ctx} if settings.num_ctx else {}
     temperature = request.temperature if request.temperature is not None else settings.temperature
@@ -60,7 +60,7 @@ def _options(request: ChatRequest, settings: OllamaSettings) -> Json:
     return options | ({"stop": request.stop} if request.stop else {})
 
 
-def _think(call: LLMCall, settings: OllamaSettings) -> bool | str | None:
+def _think(call: LLMCall, settings: OllamaConfig) -> bool | str | None:
     """Return whether to think; None leaves it to the model."""
     effort = call.request.reasoning_effort
     if not settings.enable_thinking or effort == "none":

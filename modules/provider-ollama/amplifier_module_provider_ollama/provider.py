@@ -21,20 +21,18 @@ from amplifier_kit.llm import (
     imported,
     overhear,
     proxy_faults,
-    read_bool,
 )
+from amplifier_module_provider_ollama.config import OllamaConfig, host_of
 from amplifier_module_provider_ollama.models import GUESSED_WINDOW, describe, length_of
 from amplifier_module_provider_ollama.payload import build_payload
 from amplifier_module_provider_ollama.refusal import Refusal
 from amplifier_module_provider_ollama.sdk import imported_sdk
-from amplifier_module_provider_ollama.settings import OllamaSettings, host_of
 from amplifier_module_provider_ollama.stream import read_lines
 
 __all__ = ["EVENTS", "OllamaProvider"]
 
 logger = logging.getLogger(__name__)
 
-DEFAULT_MODEL: Final = "llama3.2:3b"
 PULL_EVENT: Final = "provider:pull"
 EVENTS: Final = (PULL_EVENT,)
 
@@ -49,17 +47,15 @@ class OllamaProvider(LLMProvider):
     is_free = True
     structured: ClassVar[Mode] = "native"
     has_json_mode = True
-    defaults: ClassVar[Mapping[str, Any]] = {"timeout": 300.0}
+    config_model = OllamaConfig
+    settings: OllamaConfig
 
     def __init__(self, config: Mapping[str, Any], coordinator: Any = None, *, api_key: str | None = None) -> None:
-        """Take a config; raises ValueError for a value that cannot be used."""
-        model = str(config.get("default_model") or config.get("model") or DEFAULT_MODEL)
+        """Read the config; raises ConfigError, which names each wrong value."""
         key = api_key or env_or_config(config, "api_key", ("OLLAMA_API_KEY",))
-        if read_bool(config, "raw_debug", False):
-            config = {**config, "raw": True}
-        super().__init__(config, coordinator, model=model, api_key=key, base_url=host_of(config))
-        self.own = OllamaSettings.read(config)
-        read_bool(config, "debug", False)  # of the published module: the events say all that it did
+        super().__init__(config, coordinator, api_key=key, base_url=host_of(config))
+        if self.settings.raw_debug:
+            self.settings = self.settings.model_copy(update={"raw": True})
         #: The windows that models were loaded with, None for one that the server does not say.
         self._windows: dict[str, int | None] = {}
         self._thoughtless: set[str] = set()
@@ -90,7 +86,7 @@ class OllamaProvider(LLMProvider):
 
     def payload(self, call: LLMCall) -> dict[str, Any]:
         """Return the body of `POST /api/chat`."""
-        return build_payload(call, self.own)
+        return build_payload(call, self.settings)
 
     async def attempt(self, client: Any, payload: dict[str, Any], answer: Answer, call: LLMCall) -> None:
         """Stream one answer; without thinking from a model that cannot, and after a pull where that is wanted."""
@@ -102,7 +98,7 @@ class OllamaProvider(LLMProvider):
             if refusal.is_about_thinking and payload.get("think"):
                 self._thoughtless.add(call.model)
                 await self._stream(client, _without_thinking(payload), answer)
-            elif refusal.is_unknown_model and self.own.auto_pull:
+            elif refusal.is_unknown_model and self.settings.auto_pull:
                 await self._pull(client, call.model)
                 await self._stream(client, payload, answer)
             else:
@@ -129,8 +125,8 @@ class OllamaProvider(LLMProvider):
 
     def model_info(self, model: str) -> ModelInfo:
         """Describe a model by its name; its window is the one asked for, else the one it was loaded with."""
-        window = self.own.num_ctx or self._windows.get(model) or GUESSED_WINDOW
-        return describe(model, window=window, output=self.own.max_tokens)
+        window = self.settings.num_ctx or self._windows.get(model) or GUESSED_WINDOW
+        return describe(model, window=window, output=self.settings.max_tokens)
 
     async def fetch_models(self, client: Any) -> list[ModelInfo]:
         """Ask for the models that are there, and for what each can do."""
@@ -144,12 +140,12 @@ class OllamaProvider(LLMProvider):
             logger.warning("ollama: it is not known what %s can do: %s", model, error)
             return self.model_info(model)
         longest = length_of(shown.modelinfo or {})
-        window = self.own.num_ctx or self._windows.get(model) or longest or GUESSED_WINDOW
-        return describe(model, window=window, output=self.own.max_tokens, able=shown.capabilities)
+        window = self.settings.num_ctx or self._windows.get(model) or longest or GUESSED_WINDOW
+        return describe(model, window=window, output=self.settings.max_tokens, able=shown.capabilities)
 
     async def _learn_window(self, client: Any, model: str) -> None:
         """Ask once with what window the server loaded a model, unless the config says which to use."""
-        if self.own.num_ctx or self.config.get("context_window") or model in self._windows:
+        if self.settings.num_ctx or self.settings.context_window or model in self._windows:
             return
         self._windows[model] = None
         try:

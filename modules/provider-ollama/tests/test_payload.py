@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from amplifier_core import ChatRequest, ToolSpec
+from amplifier_kit.config import read_config
 from amplifier_kit.llm import LLMCall, Shape, read_conversation
+from amplifier_module_provider_ollama.config import OllamaConfig, host_of
 from amplifier_module_provider_ollama.payload import build_payload
-from amplifier_module_provider_ollama.settings import OllamaSettings, host_of
 from amplifier_testing.llm.rig import ask
 
 IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "QQ=="}}
@@ -20,7 +21,7 @@ def _payload(request: ChatRequest, *, model: str = "llama3.2:3b", **config: Any)
     options = config.pop("options", {})
     shape = config.pop("shape", None)
     call = LLMCall(request, read_conversation(request.messages), model, True, shape=shape, options=options)
-    return build_payload(call, OllamaSettings.read(config))
+    return build_payload(call, read_config(OllamaConfig, config, module="provider-ollama"))
 
 
 def test_roles() -> None:

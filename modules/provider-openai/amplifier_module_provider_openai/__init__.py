@@ -7,11 +7,14 @@ from typing import Any
 
 from amplifier_kit.llm import env_or_config, mount_provider
 from amplifier_kit.llm.responses import RESPONSES_EVENTS
+from amplifier_module_provider_openai.config import OpenAIConfig
 from amplifier_module_provider_openai.provider import OpenAIProvider
 
-__all__ = ["OpenAIProvider", "mount"]
+__all__ = ["CONFIG", "OpenAIProvider", "mount"]
 
 __amplifier_module_type__ = "provider"
+
+CONFIG = OpenAIConfig
 
 logger = logging.getLogger(__name__)
 

@@ -8,10 +8,9 @@ from typing import Any, Final
 from amplifier_core import ConfigField
 from amplifier_kit.llm import env_or_config, http_client, imported
 from amplifier_kit.llm.responses import ResponsesProvider
+from amplifier_module_provider_openai.config import OpenAIConfig
 
 __all__ = ["OpenAIProvider"]
-
-DEFAULT_MODEL: Final = "gpt-5.5"
 
 _BASE_URL: Final = "https://api.openai.com/v1"
 
@@ -23,13 +22,13 @@ class OpenAIProvider(ResponsesProvider):
     display_name = "OpenAI"
     vendor = "openai"
     key_names = ("OPENAI_API_KEY",)
-    cache_retention = "24h"
+    config_model = OpenAIConfig
+    settings: OpenAIConfig
 
     def __init__(self, config: Mapping[str, Any], coordinator: Any = None, *, api_key: str) -> None:
-        """Take a config; raises ValueError for a value that cannot be used."""
+        """Read the config; raises ConfigError, which names each wrong value."""
         base_url = env_or_config(config, "base_url", ("OPENAI_BASE_URL",)) or _BASE_URL
-        model = str(config.get("default_model") or config.get("model") or DEFAULT_MODEL)
-        super().__init__(config, coordinator, model=model, api_key=api_key, base_url=base_url)
+        super().__init__(config, coordinator, api_key=api_key, base_url=base_url)
 
     async def connect(self) -> Any:
         """Return an SDK client that does not retry by itself."""

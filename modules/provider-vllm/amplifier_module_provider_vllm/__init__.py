@@ -5,14 +5,17 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from amplifier_kit.llm import LLMProvider, env_or_config, mount_provider, read_choice
+from amplifier_kit.llm import LLMProvider, env_or_config, mount_provider
 from amplifier_kit.llm.chat import NO_KEY
 from amplifier_module_provider_vllm.chat import VLLMChatProvider
-from amplifier_module_provider_vllm.provider import KEY_NAMES, URL_NAMES, VLLMProvider
+from amplifier_module_provider_vllm.config import KEY_NAMES, URL_NAMES, VLLMConfig
+from amplifier_module_provider_vllm.provider import VLLMProvider
 
-__all__ = ["VLLMChatProvider", "VLLMProvider", "mount"]
+__all__ = ["CONFIG", "VLLMChatProvider", "VLLMProvider", "mount"]
 
 __amplifier_module_type__ = "provider"
+
+CONFIG = VLLMConfig
 
 logger = logging.getLogger(__name__)
 
@@ -28,6 +31,6 @@ async def mount(coordinator: Any, config: dict[str, Any] | None = None) -> Any:
         logger.warning("provider-vllm: no server; set VLLM_BASE_URL or `base_url`, then it can be mounted")
         return None
     key = env_or_config(config, "api_key", KEY_NAMES)
-    kind = VLLMChatProvider if read_choice(config, "api", ("responses", "chat"), None) == "chat" else VLLMProvider
+    kind = VLLMChatProvider if env_or_config(config, "api") == "chat" else VLLMProvider
     provider: LLMProvider = kind(config, coordinator, base_url=base_url, api_key=None if key == NO_KEY else key)
     return await mount_provider(coordinator, provider)

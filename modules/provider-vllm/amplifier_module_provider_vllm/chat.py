@@ -9,13 +9,8 @@ from typing import Any, ClassVar
 from amplifier_core import ConfigField
 from amplifier_kit.llm import Wire
 from amplifier_kit.llm.chat import CHAT, ChatProvider
-from amplifier_module_provider_vllm.provider import (
-    CONTEXT_WINDOW,
-    DEFAULT_MODEL,
-    KEY_NAMES,
-    MAX_OUTPUT_TOKENS,
-    wizard_fields,
-)
+from amplifier_module_provider_vllm.config import KEY_NAMES, VLLMConfig
+from amplifier_module_provider_vllm.provider import CONTEXT_WINDOW, MAX_OUTPUT_TOKENS, wizard_fields
 
 __all__ = ["VLLMChatProvider"]
 
@@ -29,20 +24,18 @@ class VLLMChatProvider(ChatProvider):
     wire: ClassVar[Wire] = replace(CHAT, name="vllm-chat")
     prefix: ClassVar[str] = "vllm"
     key_names = KEY_NAMES
-    defaults: ClassVar[Mapping[str, Any]] = {}
-    chat_defaults: ClassVar[Mapping[str, Any]] = {"temperature": None}
+    config_model = VLLMConfig
+    settings: VLLMConfig
     context_window = CONTEXT_WINDOW
     max_output_tokens = MAX_OUTPUT_TOKENS
 
     def __init__(
         self, config: Mapping[str, Any], coordinator: Any = None, *, base_url: str, api_key: str | None = None
     ) -> None:
-        """Take a config; raises ValueError for a value that cannot be used."""
-        reasoning = config.get("reasoning")
-        effort = reasoning.get("effort") if isinstance(reasoning, Mapping) else reasoning
-        own = {"reasoning_effort": effort, **config} if effort else dict(config)
-        model = str(config.get("default_model") or config.get("model") or DEFAULT_MODEL)
-        super().__init__(own, coordinator, base_url=base_url, model=model, api_key=api_key)
+        """Read the config; raises ConfigError, which names each wrong value."""
+        super().__init__(config, coordinator, base_url=base_url, api_key=api_key)
+        effort = self.settings.reasoning_effort or self.settings.reasoning.get("effort")
+        self.settings = self.settings.model_copy(update={"reasoning_effort": effort})
 
     def config_fields(self) -> list[ConfigField]:
         """Return what a wizard asks for."""

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Final
 
 from amplifier_core import ChatRequest, ConfigField, ModelInfo
 from amplifier_core.llm_errors import LLMError, NotFoundError
-from amplifier_kit.llm import Answer, LLMCall, Mode, Wire, read_bool, read_int
+from amplifier_kit.llm import Answer, LLMCall, Mode, Wire
 from amplifier_kit.llm.chat import (
     WarmingUpError,
     chat_client,
@@ -21,13 +21,11 @@ from amplifier_kit.llm.chat import (
 from amplifier_kit.llm.failure import read_failure
 from amplifier_kit.llm.responses import RESPONSES, Abilities, ResponsesProvider
 from amplifier_kit.llm.responses.reading import Reading
+from amplifier_module_provider_vllm.config import DEFAULT_MODEL, KEY_NAMES, URL_NAMES, VLLMConfig
 from amplifier_module_provider_vllm.plain import plain_items, plain_turns
 
-__all__ = ["DEFAULT_MODEL", "KEY_NAMES", "URL_NAMES", "VLLMProvider", "wizard_fields"]
+__all__ = ["VLLMProvider", "wizard_fields"]
 
-DEFAULT_MODEL: Final = "openai/gpt-oss-20b"
-URL_NAMES: Final = ("VLLM_BASE_URL",)
-KEY_NAMES: Final = ("VLLM_API_KEY",)
 #: Limits of models, unless the server or the config tells others.
 CONTEXT_WINDOW: Final = 128_000
 MAX_OUTPUT_TOKENS: Final = 32_768
@@ -46,17 +44,15 @@ class VLLMProvider(ResponsesProvider):
     wire: ClassVar[Wire] = replace(RESPONSES, name="vllm")
     prefix: ClassVar[str] = "vllm"
     key_names = KEY_NAMES
+    config_model = VLLMConfig
+    settings: VLLMConfig
 
     def __init__(
         self, config: Mapping[str, Any], coordinator: Any = None, *, base_url: str, api_key: str | None = None
     ) -> None:
-        """Take a config; raises ValueError for a value that cannot be used."""
-        # A vLLM server keeps no responses unless it was started so.
-        own = {"enable_response_chaining": False, "truncation": "disabled", **config}
-        model = str(config.get("default_model") or config.get("model") or DEFAULT_MODEL)
-        super().__init__(own, coordinator, model=model, api_key=api_key, base_url=server_url(base_url))
-        self.is_free = read_bool(config, "free", False)
-        self.warmup_retries = read_int(config, "warmup_retries", 10)
+        """Read the config; raises ConfigError, which names each wrong value."""
+        super().__init__(config, coordinator, api_key=api_key, base_url=server_url(base_url))
+        self.is_free = self.settings.free
         self._known: dict[str, ModelInfo] = {}
 
     async def connect(self) -> Any:
@@ -72,7 +68,7 @@ class VLLMProvider(ResponsesProvider):
     def abilities(self, model: str) -> Abilities:
         """Return what a model can do: what is known of its name, within the limits of the server."""
         able = super().abilities(model)
-        longest = read_int(self.config, "max_output_tokens", MAX_OUTPUT_TOKENS, least=1)
+        longest = self.settings.max_output_tokens or MAX_OUTPUT_TOKENS
         return replace(able, context_window=CONTEXT_WINDOW, max_output=longest, patches=False, caches_long=False)
 
     def payload(self, call: LLMCall) -> dict[str, Any]:
@@ -81,7 +77,7 @@ class VLLMProvider(ResponsesProvider):
         payload = super().payload(replace(call, conversation=turns))
         payload["input"] = plain_items(payload["input"])
         # Unlike OpenAI's own service, vLLM takes these for models that think.
-        temperature = call.request.temperature if call.request.temperature is not None else self.own.temperature
+        temperature = call.request.temperature if call.request.temperature is not None else self.settings.temperature
         sampling = {"temperature": temperature, "top_p": call.request.top_p}
         return payload | {name: value for name, value in sampling.items() if value is not None}
 
@@ -111,7 +107,7 @@ class VLLMProvider(ResponsesProvider):
     def retries_for(self, error: LLMError) -> int:
         """Be patient with a server that says it is still starting."""
         if isinstance(error, WarmingUpError):
-            return max(self.warmup_retries, self.settings.max_retries)
+            return max(self.settings.warmup_retries, self.settings.max_retries)
         return super().retries_for(error)
 
     def shape_mode(self, request: ChatRequest) -> Mode:

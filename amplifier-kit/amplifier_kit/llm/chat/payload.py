@@ -6,8 +6,8 @@ from typing import Any, Final
 
 from amplifier_core.message_models import ChatRequest, ToolSpec
 from amplifier_kit.llm.call import LLMCall
+from amplifier_kit.llm.chat.config import ChatConfig
 from amplifier_kit.llm.chat.messages import ORIGIN, messages_of
-from amplifier_kit.llm.chat.settings import ChatSettings
 from amplifier_kit.llm.conversation import native_spec
 from amplifier_kit.llm.structured import Shape
 
@@ -17,7 +17,7 @@ _CHOICES: Final = {"auto": "auto", "none": "none", "required": "required", "any"
 
 
 def chat_payload(
-    call: LLMCall, settings: ChatSettings, *, origin: str = ORIGIN, json_mode: bool = False
+    call: LLMCall, settings: ChatConfig, *, origin: str = ORIGIN, json_mode: bool = False
 ) -> dict[str, Any]:
     """Return the arguments, without those that say whether to stream; thinking of that `origin` goes back with them.
 
@@ -33,7 +33,7 @@ def chat_payload(
     if tools:
         payload |= _tool_choice(request, settings)
     wished = {
-        "max_tokens": request.max_output_tokens or settings.max_tokens,
+        "max_tokens": request.max_output_tokens or settings.max_tokens or None,
         "temperature": _first(request.temperature, settings.temperature),
         "top_p": _first(request.top_p, settings.top_p),
         "stop": list(request.stop or settings.stop) or None,
@@ -60,7 +60,7 @@ def _function(tool: ToolSpec) -> dict[str, Any]:
     return {"type": "function", "function": described}
 
 
-def _tool_choice(request: ChatRequest, settings: ChatSettings) -> dict[str, Any]:
+def _tool_choice(request: ChatRequest, settings: ChatConfig) -> dict[str, Any]:
     parallel = (request.metadata or {}).get("parallel_tool_calls", settings.parallel_tool_calls)
     chosen: dict[str, Any] = {"parallel_tool_calls": bool(parallel)}
     choice = request.tool_choice

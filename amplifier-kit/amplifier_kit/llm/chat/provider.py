@@ -13,11 +13,11 @@ from amplifier_core.message_models import ResponseFormatJsonSchema
 from amplifier_kit.llm.answer import Answer, LLMResponse
 from amplifier_kit.llm.call import LLMCall
 from amplifier_kit.llm.chat.client import chat_client, server_url
+from amplifier_kit.llm.chat.config import ChatConfig
 from amplifier_kit.llm.chat.messages import ORIGIN
 from amplifier_kit.llm.chat.models import describe, is_for_chat, listed_models
 from amplifier_kit.llm.chat.payload import chat_payload
 from amplifier_kit.llm.chat.refusals import WarmingUpError, is_about_format, sharpened
-from amplifier_kit.llm.chat.settings import ChatSettings
 from amplifier_kit.llm.chat.stream import read_chat
 from amplifier_kit.llm.errors import OPENAI, Wire
 from amplifier_kit.llm.provider import LLMProvider
@@ -46,9 +46,8 @@ class ChatProvider(LLMProvider):
     wire: ClassVar[Wire] = CHAT
     structured: ClassVar[Mode] = "native"
     has_json_mode = True
-    defaults: ClassVar[Mapping[str, Any]] = {"timeout": 300.0, "max_retries": 3, "max_retry_delay": 30.0}
-    #: Own values for fields of ChatSettings.
-    chat_defaults: ClassVar[Mapping[str, Any]] = {}
+    config_model: ClassVar[type[ChatConfig]] = ChatConfig
+    settings: ChatConfig
     #: What the keys of the metadata begin with.
     prefix: ClassVar[str] = "chat"
     #: Limits of models that nothing is known of.
@@ -61,17 +60,16 @@ class ChatProvider(LLMProvider):
         coordinator: Any = None,
         *,
         base_url: str,
-        model: str,
+        model: str | None = None,
         api_key: str | None = None,
         name: str | None = None,
     ) -> None:
         """Take a config and where the server is; raises ValueError for a value that cannot be used."""
         url = server_url(base_url)
         super().__init__(config, coordinator, model=model, api_key=api_key, base_url=url, name=name)
-        self.chat = ChatSettings.read(config, **self.chat_defaults)
-        self.is_free = self.chat.free
-        self.vendor = self.chat.price_list
-        for value in self.chat.extra_headers.values():
+        self.is_free = self.settings.free
+        self.vendor = self.settings.price_list
+        for value in self.settings.extra_headers.values():
             self.scrubber.add(value)
         #: How each model is asked for a form, once it refused another way.
         self._forms: dict[str, str] = {}
@@ -87,7 +85,7 @@ class ChatProvider(LLMProvider):
             api_key=self.api_key,
             timeout=settings.timeout,
             idle=idle,
-            headers=self.chat.extra_headers,
+            headers=self.settings.extra_headers,
         )
 
     async def disconnect(self, client: Any) -> None:
@@ -98,7 +96,7 @@ class ChatProvider(LLMProvider):
         """Return the arguments of `chat.completions.create`."""
         in_words = call.shape is not None and call.shape.mode == "prompt" and not call.request.tools
         json_mode = in_words and self._form(call.model) == "json_object"
-        return chat_payload(call, self.chat, origin=self.wire.name, json_mode=json_mode)
+        return chat_payload(call, self.settings, origin=self.wire.name, json_mode=json_mode)
 
     async def attempt(self, client: Any, payload: dict[str, Any], answer: Answer, call: LLMCall) -> None:
         """Read one answer; with `use_streaming` false it is asked for in one piece."""
@@ -108,8 +106,8 @@ class ChatProvider(LLMProvider):
                 payload,
                 answer,
                 streamed=self.settings.use_streaming,
-                include_usage=self.chat.include_usage,
-                think_tags=self.chat.think_tags,
+                include_usage=self.settings.include_usage,
+                think_tags=self.settings.think_tags,
                 prefix=self.prefix,
             )
         except Exception as error:
@@ -121,7 +119,7 @@ class ChatProvider(LLMProvider):
     def retries_for(self, error: LLMError) -> int:
         """Be patient with a server that says it is still starting."""
         if isinstance(error, WarmingUpError):
-            return max(self.chat.warmup_retries, self.settings.max_retries)
+            return max(self.settings.warmup_retries, self.settings.max_retries)
         return super().retries_for(error)
 
     # -- models --
@@ -148,7 +146,7 @@ class ChatProvider(LLMProvider):
     def shape_mode(self, request: ChatRequest) -> Mode:
         """Give the schema to servers that take one; next to tools, a tool for the answer, since a schema bars calls."""
         form = self._form(request.model or self.model)
-        if form == "json_schema" and self.chat.structured_output == "auto" and request.tools:
+        if form == "json_schema" and self.settings.structured_output == "auto" and request.tools:
             return "tool"
         if form == "json_object" and not isinstance(request.response_format, ResponseFormatJsonSchema):
             return "native"
@@ -167,13 +165,13 @@ class ChatProvider(LLMProvider):
                 return await super().complete(request, **options)
             except InvalidRequestError as error:
                 wanted = request.response_format is not None and request.response_format.type != "text"
-                is_settled = self.chat.structured_output != "auto" or form not in _NEXT or not error.status_code
+                is_settled = self.settings.structured_output != "auto" or form not in _NEXT or not error.status_code
                 if not wanted or is_settled or not is_about_format(error):
                     raise
                 self._forms[model] = _NEXT[form]
                 logger.info("%s: %s does not take %s (%s); %s is tried", self.name, model, form, error, _NEXT[form])
 
     def _form(self, model: str) -> str:
-        if self.chat.structured_output != "auto":
-            return self.chat.structured_output
+        if self.settings.structured_output != "auto":
+            return self.settings.structured_output
         return self._forms.get(model, "json_schema")

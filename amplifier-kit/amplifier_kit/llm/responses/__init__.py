@@ -4,16 +4,16 @@
 """
 
 from amplifier_kit.llm.responses.abilities import EFFORTS, Abilities, abilities_of, describe
+from amplifier_kit.llm.responses.config import ResponsesConfig
 from amplifier_kit.llm.responses.provider import RESPONSES, RESPONSES_EVENTS, ResponsesProvider
-from amplifier_kit.llm.responses.settings import ResponsesSettings
 
 __all__ = [
     "EFFORTS",
     "RESPONSES",
     "RESPONSES_EVENTS",
     "Abilities",
+    "ResponsesConfig",
     "ResponsesProvider",
-    "ResponsesSettings",
     "abilities_of",
     "describe",
 ]

@@ -10,8 +10,8 @@ from amplifier_core.message_models import ChatRequest, ToolSpec
 from amplifier_kit.llm.call import LLMCall
 from amplifier_kit.llm.conversation import native_spec
 from amplifier_kit.llm.responses.abilities import Abilities
+from amplifier_kit.llm.responses.config import ResponsesConfig
 from amplifier_kit.llm.responses.items import PATCH_TOOL, Item
-from amplifier_kit.llm.responses.settings import ResponsesSettings
 from amplifier_kit.llm.structured import Shape, closed_schema
 
 __all__ = ["Plan", "build_payload", "is_plain_object"]
@@ -27,7 +27,7 @@ _told: Final[set[str]] = set()
 class Plan:
     """What a payload is made from besides the call."""
 
-    settings: ResponsesSettings
+    settings: ResponsesConfig
     able: Abilities
     #: Whether the service is to keep the response.
     stores: bool
@@ -64,11 +64,11 @@ def build_payload(call: LLMCall, plan: Plan, items: list[Item], previous: str | 
 def _whole_session(call: LLMCall, plan: Plan) -> dict[str, Any]:
     """Return what is the same for every call of a session."""
     settings = plan.settings
-    retention = settings.prompt_cache_retention
+    retention, is_given = settings.prompt_cache_retention, settings.is_given("prompt_cache_retention")
     same = {
         "truncation": settings.truncation,
         "prompt_cache_key": settings.prompt_cache_key,
-        "prompt_cache_retention": retention if plan.able.caches_long or settings.insists_on_retention else None,
+        "prompt_cache_retention": retention if plan.able.caches_long or is_given else None,
         "safety_identifier": settings.safety_identifier,
         "metadata": {"session_id": call.session_id} if call.session_id else None,
     }
@@ -116,7 +116,7 @@ def _reasoning(call: LLMCall, plan: Plan) -> dict[str, Any]:
 
 
 def _sampling(
-    request: ChatRequest, settings: ResponsesSettings, reasoning: dict[str, Any], able: Abilities
+    request: ChatRequest, settings: ResponsesConfig, reasoning: dict[str, Any], able: Abilities
 ) -> dict[str, Any]:
     if able.thinks and reasoning.get("effort") != "none":
         return {}  # models that think refuse both

@@ -20,10 +20,10 @@ from amplifier_kit.llm.provider import LLMProvider
 from amplifier_kit.llm.responses.abilities import Abilities, abilities_of, describe
 from amplifier_kit.llm.responses.background import wait_for_response
 from amplifier_kit.llm.responses.chain import chain_key, find_link, mark_of, said_in, tail_of
+from amplifier_kit.llm.responses.config import ResponsesConfig
 from amplifier_kit.llm.responses.items import Item, items_of, output_key, reasoning_ids
 from amplifier_kit.llm.responses.payload import Plan, build_payload, is_plain_object
 from amplifier_kit.llm.responses.reading import Reading
-from amplifier_kit.llm.responses.settings import ResponsesSettings
 from amplifier_kit.llm.structured import Mode, shape_of
 from amplifier_kit.llm.usage import Tokens
 
@@ -83,22 +83,21 @@ class ResponsesProvider(LLMProvider):
     has_json_mode = True
     #: What the keys of a response's metadata begin with.
     prefix: ClassVar[str] = "openai"
-    #: How long the service keeps caches, unless the config says otherwise.
-    cache_retention: ClassVar[str | None] = None
+    config_model: ClassVar[type[ResponsesConfig]] = ResponsesConfig
+    settings: ResponsesConfig
 
     def __init__(
         self,
         config: Mapping[str, Any],
         coordinator: Any = None,
         *,
-        model: str,
+        model: str | None = None,
         api_key: str | None = None,
         base_url: str | None = None,
         name: str | None = None,
     ) -> None:
         """Take a config; raises ValueError for a value that cannot be used."""
         super().__init__(config, coordinator, model=model, api_key=api_key, base_url=base_url, name=name)
-        self.own = ResponsesSettings.read(config, retention=self.cache_retention)
         #: Responses that the service has lost, and reasoning that it cannot read.
         self._lost: set[str] = set()
         self._unreadable: set[str] = set()
@@ -117,7 +116,9 @@ class ResponsesProvider(LLMProvider):
     def abilities(self, model: str) -> Abilities:
         """Return what a model can do; one of an unknown name thinks when the config says how."""
         able = abilities_of(model)
-        return replace(able, efforts=("low", "medium", "high")) if not able.is_known and self.own.reasoning else able
+        if able.is_known or not self.settings.reasoning:
+            return able
+        return replace(able, efforts=("low", "medium", "high"))
 
     def payload(self, call: LLMCall) -> dict[str, Any]:
         """Return the arguments of `responses.create`."""
@@ -128,9 +129,9 @@ class ResponsesProvider(LLMProvider):
             link = find_link(call.conversation, items, self._place(call), self.prefix, self._lost)
         capability = getattr(self.coordinator, "get_capability", None)
         plan = Plan(
-            settings=self.own,
+            settings=self.settings,
             able=able,
-            stores=self.own.enable_state or self._chains(able) or able.runs_in_background,
+            stores=self.settings.enable_state or self._chains(able) or able.runs_in_background,
             patches_natively=capability is not None and capability("apply_patch.engine") == "native",
         )
         return build_payload(call, plan, tail_of(items, link), link.response_id if link else None)
@@ -140,7 +141,7 @@ class ResponsesProvider(LLMProvider):
         self._sends_everything = True
 
     def _chains(self, able: Abilities) -> bool:
-        wanted = self.own.enable_response_chaining
+        wanted = self.settings.enable_response_chaining
         return able.thinks if wanted == "auto" else wanted
 
     def _place(self, call: LLMCall) -> str:
@@ -206,8 +207,8 @@ class ResponsesProvider(LLMProvider):
         ended = await wait_for_response(
             client,
             response,
-            interval=self.own.poll_interval,
-            timeout=self.own.background_timeout,
+            interval=self.settings.poll_interval,
+            timeout=self.settings.background_timeout,
             tell=tell,
             read_error=lambda error: to_llm_error(error, self.endpoint, call.model),
             tolerance=self.settings.max_retries,
@@ -279,7 +280,7 @@ class ResponsesProvider(LLMProvider):
 
     def model_info(self, model: str) -> ModelInfo:
         """Describe a model by its name."""
-        return describe(model, self.abilities(model), long_context=self.own.enable_long_context)
+        return describe(model, self.abilities(model), long_context=self.settings.enable_long_context)
 
     async def fetch_models(self, client: Any) -> list[ModelInfo]:
         """Ask for the models; with `filtered`, those that do something else than talk are left out."""
