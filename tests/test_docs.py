@@ -422,3 +422,27 @@ def test_the_five_adoption_steps_are_there() -> None:
     assert text.startswith("# Module Lifecycle: on_session_ready()\n")
     steps = re.findall(r"^(\d)\. \*\*", text, flags=re.MULTILINE)
     assert steps == ["1", "2", "3", "4", "5"]
+
+
+@pytest.mark.parametrize("page", ["docs/architecture.md", "amplifier-core/README.md"])
+def test_maps_name_files_that_exist(page: str) -> None:
+    """Every file and folder that a map of the code names is there."""
+    named = re.findall(
+        r"`([\w./-]+(?:\.py|/))`|`((?:amplifier_\w+|modules)/[\w./-]+)`", (ROOT / page).read_text("utf-8")
+    )
+    names = {one or other for one, other in named}
+    sources = [*ROOT.glob("amplifier-*/amplifier_*"), *ROOT.glob("modules/*/amplifier_module_*"), ROOT]
+    assert len(names) > 20
+    for name in names:
+        rooted = any((package.parent / name).exists() for package in sources)
+        inside = any(found for package in sources[:-1] for found in package.rglob(name.rstrip("/")))
+        assert rooted or inside or (ROOT / name).exists(), name
+
+
+def test_the_kernel_map_names_every_file() -> None:
+    """The README of the kernel says what each of its files is for."""
+    text = (ROOT / "amplifier-core" / "README.md").read_text(encoding="utf-8")
+    files = [path.name for path in (ROOT / "amplifier-core" / "amplifier_core").glob("*.py")]
+    assert [
+        name for name in files if f"`{name}`" not in text and name not in ("__init__.py", "_approval_models.py")
+    ] == []

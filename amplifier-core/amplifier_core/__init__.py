@@ -50,9 +50,9 @@ _HOMES: dict[str, str] = {
 _SUBMODULES = frozenset(
     name
     for line in (
-        "approval authorization cancellation capabilities cli content_models coordinator correlation display events",
-        "hooks interfaces llm_errors loader message_models models module_sources pytest_plugin session testing utils",
-        "validation",
+        "approval authorization bounded_call cancellation capabilities cli content_models coordinator correlation data",
+        "display events hooks interfaces llm_errors loader message_models models module_sources plan pytest_plugin",
+        "session testing trace utils validation",
     )
     for name in line.split()
 )

@@ -5,11 +5,11 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from amplifier_core._fold import own_injections, projected
-from amplifier_core._trace import timestamp
+from amplifier_core._verdicts import own_injections, projected
 from amplifier_core.approval import ApprovalTimeoutError
 from amplifier_core.bounded_call import DeadlineExceeded, call, maybe_await, running_task
 from amplifier_core.models import ContextInjection, HookResult, _sanitize_for_llm
+from amplifier_core.trace import timestamp
 
 logger = logging.getLogger(__name__)
 

@@ -7,9 +7,9 @@ from asyncio import CancelledError
 from collections.abc import Callable
 from typing import Any
 
-from amplifier_core._trace import timestamp as now
 from amplifier_core.bounded_call import require_plain
 from amplifier_core.data import clean, copier, describe
+from amplifier_core.trace import timestamp as now
 
 logger = logging.getLogger(__name__)
 

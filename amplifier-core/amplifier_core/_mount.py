@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from amplifier_core._discovery import validation_error
 from amplifier_core._rollback import Ledger, mount_points_copy, remove_identical, same
-from amplifier_core._trace import current_scope
 from amplifier_core.plan import TYPE_TO_MOUNT_POINT
+from amplifier_core.trace import current_scope
 
 if TYPE_CHECKING:
     from amplifier_core.validation.base import ModuleValidator, ValidationResult

@@ -10,9 +10,9 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
-from amplifier_core._trace import current_scope
 from amplifier_core.bounded_call import maybe_await, running_task
 from amplifier_core.data import describe
+from amplifier_core.trace import current_scope
 
 logger = logging.getLogger(__name__)
 

@@ -15,7 +15,6 @@ from typing import Any
 from amplifier_core._discovery import module_failure_reason
 from amplifier_core._mount import MountWave
 from amplifier_core._rollback import Attempt
-from amplifier_core._trace import open_module
 from amplifier_core.bounded_call import FATAL, call, maybe_await, running_task
 from amplifier_core.correlation import Emitter, acting
 from amplifier_core.data import copy_containers, describe
@@ -29,6 +28,7 @@ from amplifier_core.plan import (
     plan_modules,
     session_module,
 )
+from amplifier_core.trace import open_module
 from amplifier_core.utils.truncate import redact_secrets
 
 logger = logging.getLogger(__name__)

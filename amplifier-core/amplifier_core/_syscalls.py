@@ -14,9 +14,9 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from amplifier_core._rollback import Ledger
-from amplifier_core._trace import current_scope
 from amplifier_core.data import clean, copier
 from amplifier_core.events import CONTEXT_INCLUDE
+from amplifier_core.trace import current_scope
 
 if TYPE_CHECKING:
     from amplifier_core.coordinator import ModuleCoordinator

@@ -17,7 +17,6 @@ from amplifier_core import _injection, authorization
 from amplifier_core._log import LogPipe, Processor, Sink, build_record
 from amplifier_core._rollback import Ledger, append, remove_identical, run_all
 from amplifier_core._syscalls import Fragments, emit, get_context, mount, register_hook, set_context_fragment, unmount
-from amplifier_core._trace import Span, current_scope, identity_fields, open_module, scope_of
 from amplifier_core.authorization import Authorization, Policy, RegisteredPolicy, registered_policy
 from amplifier_core.bounded_call import FATAL, PLAIN, begin, finish, maybe_await, running_task
 from amplifier_core.cancellation import CancellationToken
@@ -25,6 +24,7 @@ from amplifier_core.correlation import Emitter, acting, current_emitter
 from amplifier_core.data import describe
 from amplifier_core.hooks import HookRegistry
 from amplifier_core.models import HookResult
+from amplifier_core.trace import Span, current_scope, identity_fields, open_module, scope_of
 
 __all__ = [
     "ModuleCoordinator",

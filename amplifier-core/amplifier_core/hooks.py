@@ -15,8 +15,7 @@ from contextvars import ContextVar
 from typing import Any, Literal, NamedTuple
 
 from amplifier_core import events
-from amplifier_core._fold import INVALID, Fold, InvalidVerdict, plain_result, read_verdict
-from amplifier_core._trace import Scope, current_scope, identity_fields, open_module, timestamp
+from amplifier_core._verdicts import INVALID, Fold, InvalidVerdict, plain_result, read_verdict
 from amplifier_core.bounded_call import FATAL, DeadlineExceeded, call, require_plain, running_task
 from amplifier_core.correlation import (
     CORRELATED_EVENTS,
@@ -27,6 +26,7 @@ from amplifier_core.correlation import (
 )
 from amplifier_core.data import clean, cleaned, copier, describe
 from amplifier_core.models import ContextInjection, HookResult
+from amplifier_core.trace import Scope, current_scope, identity_fields, open_module, timestamp
 
 __all__ = ["ContextInjection", "HookRegistry", "HookResult", "Outcome"]
 

@@ -31,11 +31,11 @@ from amplifier_core._discovery import (
     validation_error,
 )
 from amplifier_core._mount import MountWave, Ready, SkippedReady, current_wave, separate_deferred_lists
-from amplifier_core._trace import current_scope
 from amplifier_core.bounded_call import maybe_await
 from amplifier_core.data import describe
 from amplifier_core.module_sources import ModuleNotFoundError as SourceNotFoundError
 from amplifier_core.plan import TYPE_TO_MOUNT_POINT
+from amplifier_core.trace import current_scope
 
 if TYPE_CHECKING:
     from amplifier_core.models import ModuleInfo

@@ -12,7 +12,6 @@ from weakref import WeakValueDictionary
 
 from amplifier_core import _session_init
 from amplifier_core._rollback import Attempt
-from amplifier_core._trace import open_turn, traced_scope
 from amplifier_core.bounded_call import FATAL, maybe_await
 from amplifier_core.coordinator import ModuleCoordinator
 from amplifier_core.correlation import acting
@@ -21,6 +20,7 @@ from amplifier_core.events import CANCEL_COMPLETED, SESSION_END, SESSION_RESUME,
 from amplifier_core.loader import ModuleLoader
 from amplifier_core.models import SessionStatus
 from amplifier_core.plan import check_outline
+from amplifier_core.trace import open_turn, traced_scope
 
 __all__ = ["AmplifierSession", "fork_session", "get_session", "session_create"]
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from amplifier_core import ModuleCoordinator
 from amplifier_core._mount import SessionList, separate_deferred_lists
-from amplifier_core._trace import open_module
+from amplifier_core.trace import open_module
 
 STEPS = st.one_of(
     st.tuples(st.just("append"), st.integers()),

@@ -6,13 +6,13 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from amplifier_core import _trace
+from amplifier_core import trace
 
 
 def test_timestamp_is_utc_iso() -> None:
     """It is now, in UTC, with microseconds, and Python can read it back."""
     before = datetime.now(UTC)
-    text = _trace.timestamp()
+    text = trace.timestamp()
     after = datetime.now(UTC)
     assert text.endswith("+00:00")
     assert len(text) == len("2024-01-01T00:00:00.000000+00:00")
@@ -21,7 +21,7 @@ def test_timestamp_is_utc_iso() -> None:
 
 def test_timestamps_sort_as_text() -> None:
     """Later ones are never smaller, so that logs sort by them."""
-    taken = [_trace.timestamp() for _ in range(2_000)]
+    taken = [trace.timestamp() for _ in range(2_000)]
     assert taken == sorted(taken)
 
 
@@ -36,6 +36,6 @@ def test_timestamps_sort_as_text() -> None:
 )
 def test_timestamp_of_a_moment(monkeypatch: pytest.MonkeyPatch, nanoseconds: int, text: str) -> None:
     """Seconds, days and years roll over where they should, whatever was asked before."""
-    monkeypatch.setattr(_trace, "time_ns", lambda: nanoseconds)
-    assert _trace.timestamp() == text
-    assert _trace.timestamp() == text
+    monkeypatch.setattr(trace, "time_ns", lambda: nanoseconds)
+    assert trace.timestamp() == text
+    assert trace.timestamp() == text

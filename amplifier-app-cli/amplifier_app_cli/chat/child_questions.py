@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from amplifier_app_cli.chat.question import Asked
-from amplifier_core._trace import current_scope
+from amplifier_core.trace import current_scope
 
 if TYPE_CHECKING:
     from amplifier_foundation.spawn import ChildFacts

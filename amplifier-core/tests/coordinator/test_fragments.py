@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from amplifier_core import ModuleCoordinator
-from amplifier_core._trace import open_module
 from amplifier_core.coordinator import get_context, set_context_fragment
+from amplifier_core.trace import open_module
 
 
 class Listening:

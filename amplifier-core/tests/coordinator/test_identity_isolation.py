@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amplifier_core import ModuleCoordinator
-from amplifier_core._trace import Scope, open_turn
+from amplifier_core.trace import Scope, open_turn
 
 OWNERS = 3
 

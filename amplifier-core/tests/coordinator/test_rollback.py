@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from amplifier_core import ModuleCoordinator
 from amplifier_core._rollback import Ledger
-from amplifier_core._trace import open_module, open_turn
+from amplifier_core.trace import open_module, open_turn
 
 KEYS = st.sampled_from(["x", "y"])
 STEPS = st.lists(

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from amplifier_core import ModuleCoordinator
-from amplifier_core._trace import current_scope
+from amplifier_core.trace import current_scope
 
 IDS = ("trace_id", "turn_id", "span_id", "parent_span_id")
 

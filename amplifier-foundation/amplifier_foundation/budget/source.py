@@ -6,8 +6,8 @@ import sys
 from types import FrameType
 from typing import Any, Final
 
-from amplifier_core._trace import current_scope
 from amplifier_core.hooks import HookRegistry
+from amplifier_core.trace import current_scope
 
 LOOP: Final = "loop"
 _EMIT: Final = HookRegistry.emit.__code__

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from amplifier_core._trace import scope_of
 from amplifier_core.events import (
     LLM_REQUEST,
     LLM_RESPONSE,
@@ -14,6 +13,7 @@ from amplifier_core.events import (
     TOOL_PRE,
 )
 from amplifier_core.models import HookResult
+from amplifier_core.trace import scope_of
 from amplifier_foundation.budget.session_budget import SessionBudget
 from amplifier_foundation.budget.spending import Spent, broken_off, price_of
 

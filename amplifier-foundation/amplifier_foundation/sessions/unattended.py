@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import Any, Final, Literal
 
-from amplifier_core._trace import current_scope
 from amplifier_core.events import APPROVAL_REQUIRED, PROVIDER_REQUEST, TOOL_PRE
 from amplifier_core.models import HookResult
+from amplifier_core.trace import current_scope
 from amplifier_foundation.errors import FoundationError
 from amplifier_foundation.permissions.answered_by import note_answer, person_at
 from amplifier_foundation.sessions.answered_calls import RecordedAnswers, more_details, waiting_call

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from amplifier_core._fold import InvalidVerdict, fold, plain_result, read_verdict
+from amplifier_core._verdicts import InvalidVerdict, fold, plain_result, read_verdict
 from amplifier_core.hooks import HookRegistry
 from amplifier_core.models import ContextInjection, HookResult
 
