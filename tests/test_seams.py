@@ -36,7 +36,6 @@ TAKERS = frozenset({"maybe_await", "plain_result", "await_soon"})
 OWN = {
     ("sessions/checkpoints.py", "complete"),  # a log of checkpoints
     ("validation/provider.py", "get_info"),  # a validator, which says that it must be sync
-    ("running/own_questions.py", "request_approval"),  # an approval system of ours
 }
 #: They stand in for modules, or check that one keeps the documented form.
 STAND_INS = {"testing.py", "testing", "conformance.py", "behavioral"}

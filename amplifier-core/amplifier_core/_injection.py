@@ -5,9 +5,10 @@ from __future__ import annotations
 import logging
 from typing import Any
 
+from amplifier_core._approval_models import ApprovalRequest
 from amplifier_core._verdicts import own_injections, projected
-from amplifier_core.approval import ApprovalTimeoutError
-from amplifier_core.bounded_call import DeadlineExceeded, call, maybe_await, running_task
+from amplifier_core.authorization import Authorization, Decision, ask, report
+from amplifier_core.bounded_call import maybe_await
 from amplifier_core.models import ContextInjection, HookResult, _sanitize_for_llm
 from amplifier_core.trace import timestamp
 
@@ -15,8 +16,9 @@ logger = logging.getLogger(__name__)
 
 _PROMPT = "Allow this operation?"
 _OPTIONS = ["Allow", "Deny"]
-_CONSENT = frozenset({"allow", "allow once", "allow always"})
-_REFUSAL = frozenset({"deny", "deny once", "deny always"})
+_REFUSAL = "deny"
+#: What a hook's question is called where policies name an action.
+_ACTION = "hook.ask"
 _PROMPT_LIMIT = 200
 
 
@@ -27,7 +29,7 @@ async def process(coordinator: Any, result: Any, event: str, hook_name: str) -> 
     system answers with no string, and whatever the context or the approval system raises.
     """
     if result.action == "ask_user":
-        return await _ask(coordinator, result, hook_name)
+        return await _ask(coordinator, result, event, hook_name)
     remaining: HookResult = result
     if result.action == "inject_context":
         remaining = await _inject(coordinator, result, event, hook_name)
@@ -107,33 +109,60 @@ async def _show(coordinator: Any, result: HookResult, hook_name: str) -> None:
         logger.exception("Display system failed to show a message of hook '%s'", hook_name)
 
 
-async def _ask(coordinator: Any, result: HookResult, hook_name: str) -> HookResult:
+async def _ask(coordinator: Any, result: HookResult, event: str, hook_name: str) -> HookResult:
+    """Have a person decide, and return the verdict; raise what the approval system raised, as published."""
     prompt = _PROMPT if result.approval_prompt is None else result.approval_prompt
-    options = list(_OPTIONS) if result.approval_options is None else result.approval_options
     shown = prompt if len(prompt) <= _PROMPT_LIMIT else f"{prompt[:_PROMPT_LIMIT]}...[truncated]"
     logger.info("Approval requested (hook=%s, prompt=%s)", hook_name, shown)
-    if coordinator.approval_system is None:
+    # A hook names no action: what is consented to is the prompt, so it is in the details.
+    details = {"event": event, "prompt": prompt}
+    request = ApprovalRequest.model_construct(
+        tool_name="",
+        action=_ACTION,
+        details=dict(details),
+        risk_level="unknown",
+        origin="hook",
+        source=hook_name,
+        sources=(hook_name,),
+        reason=result.reason or prompt,
+        prompt=prompt,
+        options=list(_OPTIONS if result.approval_options is None else result.approval_options),
+        timeout=result.approval_timeout,
+        default=result.approval_default,
+    )
+    decision = await ask(coordinator, request)
+    verdict, source = _verdict(decision, result.approval_default, shown, hook_name)
+    await report(
+        coordinator,
+        Authorization(
+            decision.granted,
+            verdict.reason or f"approved: {decision.text}",
+            source,
+            decision.approval_id,
+            decision.waited_ms,
+            decision.by,
+        ),
+        {"origin": "hook", "action": _ACTION, "details": details},
+    )
+    if decision.error is not None:
+        raise decision.error
+    return verdict
+
+
+def _verdict(decision: Decision, default: str, shown: str, hook_name: str) -> tuple[HookResult, str]:
+    """Return a decision in the published words, and who is the source of it."""
+    if decision.kind == "answer":
+        logger.info("Approval decision (hook=%s, decision=%s)", hook_name, decision.text)
+        if not decision.granted and not decision.text.strip().lower().startswith(_REFUSAL):
+            logger.warning("Unexpected approval answer %r for hook '%s' counts as a refusal", decision.text, hook_name)
+        reason, source = f"User denied: {shown}", "approval_system"
+    elif decision.kind == "timeout":
+        logger.warning("Approval timeout (hook=%s, default=%s)", hook_name, default)
+        reason, source = f"Approval timeout - denied by default: {shown}", "kernel"
+    elif decision.kind == "nobody":
         logger.error("Approval requested but no approval system provided (hook=%s)", hook_name)
-        return HookResult(action="deny", reason="No approval system available")
-    try:
-        request, timeout = coordinator.approval_system.request_approval, result.approval_timeout
-        # Whoever is asked keeps the time; one that does not is not waited for either.
-        answer = await call(running_task(), timeout, request, prompt, options, timeout, result.approval_default)
-    except (ApprovalTimeoutError, DeadlineExceeded):
-        logger.warning("Approval timeout (hook=%s, default=%s)", hook_name, result.approval_default)
-        if result.approval_default == "allow":
-            return HookResult(action="continue")
-        return HookResult(action="deny", reason=f"Approval timeout - denied by default: {shown}")
-    if not isinstance(answer, str):
-        raise TypeError(f"The approval system must answer with a string, got {type(answer).__name__}")
-    logger.info("Approval decision (hook=%s, decision=%s)", hook_name, answer)
-    if is_consent(answer):
-        return HookResult(action="continue")
-    if answer.strip().lower() not in _REFUSAL:
-        logger.warning("Unexpected approval answer %r for hook '%s' counts as a refusal", answer, hook_name)
-    return HookResult(action="deny", reason=f"User denied: {shown}")
-
-
-def is_consent(answer: object) -> bool:
-    """Tell whether an approval system's answer means yes; everything unknown means no."""
-    return isinstance(answer, str) and answer.lower() in _CONSENT
+        reason, source = "No approval system available", "kernel"
+    else:
+        reason, source = decision.text, "hooks" if decision.kind == "hook" else "kernel"
+    verdict = HookResult(action="continue") if decision.granted else HookResult(action="deny", reason=reason)
+    return verdict, source

@@ -1,6 +1,7 @@
 """Decide whether an action may happen: policies speak, a person may be asked, and silence means no.
 
-The kernel knows no action names and has no opinion of its own. See `docs/contracts/authorization.md`.
+`authorize` asks the policies. `ask` is the one way to a person, for policies that want one asked and for hooks that
+answer `ask_user`. The kernel knows no action names and has no opinion. See `docs/contracts/authorization.md`.
 """
 
 from __future__ import annotations
@@ -8,12 +9,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final, Literal, NamedTuple
+from uuid import uuid4
 
-from amplifier_core._injection import is_consent
-from amplifier_core.approval import ApprovalTimeoutError
-from amplifier_core.bounded_call import FATAL, call, running_task, unhurried
+from amplifier_core._approval_models import ApprovalRequest
+from amplifier_core.approval import AnsweredBy, ApprovalTimeoutError, measure_waits, put
+from amplifier_core.bounded_call import FATAL, DeadlineExceeded, call, running_task, unhurried
 from amplifier_core.data import clean, copier, describe
 from amplifier_core.events import APPROVAL_DENIED, APPROVAL_GRANTED, APPROVAL_REQUIRED, POLICY_VIOLATION
 
@@ -25,6 +28,9 @@ _VERDICTS: Final = ("allow", "deny", "ask")
 _NOBODY: Final = "kernel"
 _PERSON: Final = "approval_system"
 _HOOK: Final = "hooks"
+_OPTIONS: Final = ("Allow", "Deny")
+#: The longest wait that a date can express.
+_LONGEST: Final = timedelta(days=36500).total_seconds()
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +40,10 @@ class Authorization:
     granted: bool
     reason: str
     source: str
+    #: The request that a person was asked with, and how long the answer took; None and 0 when policies decided alone.
+    approval_id: str | None = field(default=None, compare=False)
+    waited_ms: int = field(default=0, compare=False)
+    answered_by: AnsweredBy = field(default_factory=dict, compare=False)
 
     def __bool__(self) -> bool:
         return self.granted
@@ -45,6 +55,7 @@ class Opinion(NamedTuple):
     verdict: str
     reason: str
     source: str
+    answered_by: AnsweredBy
 
 
 class RegisteredPolicy(NamedTuple):
@@ -76,7 +87,7 @@ def decide(opinions: Iterable[Opinion]) -> Opinion:
     for verdict in ("deny", "ask", "allow"):
         if verdict in first:
             return first[verdict]
-    return Opinion("deny", "no policy allows it", _NOBODY)
+    return Opinion("deny", "no policy allows it", _NOBODY, {"kind": "nobody"})
 
 
 async def authorize(
@@ -98,19 +109,13 @@ async def authorize(
             if opinion.verdict == "deny":
                 break
     verdict = decide(opinions)
-    report = {"action": action, "details": cleaned}
     if verdict.verdict == "ask":
-        asking = [opinion.source for opinion in opinions if opinion.verdict == "ask"]
-        outcome = await _ask(coordinator, verdict, asking, report)
+        outcome = await _ask_for_policies(coordinator, verdict, opinions, action, fresh())
     else:
-        outcome = Authorization(verdict.verdict == "allow", verdict.reason, verdict.source)
-    report |= {"reason": outcome.reason, "source": outcome.source}
-    if outcome.granted:
-        await coordinator.hooks.emit(APPROVAL_GRANTED, report)
-        return outcome
-    if outcome.source not in (_NOBODY, _PERSON):
-        await coordinator.hooks.emit(POLICY_VIOLATION, report)
-    await coordinator.hooks.emit(APPROVAL_DENIED, report)
+        outcome = Authorization(
+            verdict.verdict == "allow", verdict.reason, verdict.source, answered_by=verdict.answered_by
+        )
+    await report(coordinator, outcome, {"origin": "policy", "action": action, "details": cleaned})
     return outcome
 
 
@@ -123,44 +128,148 @@ async def _opinion(policy: RegisteredPolicy, action: str, details: Any, deadline
         raise
     except BaseException as error:
         logger.error("Policy '%s' failed on %s: %s", policy.name, action, describe(error), exc_info=error)
-        return Opinion("deny", f"policy failed: {describe(error) or type(error).__name__}", policy.name)
+        reason = f"policy failed: {describe(error) or type(error).__name__}"
+        return Opinion("deny", reason, policy.name, {"kind": "policy", "policy": policy.name})
 
 
 def _understood(name: str, said: Any) -> Opinion:
-    """Read the answer of a policy, a verdict or a verdict with a reason; raise ValueError when it is neither."""
-    verdict, reason = said if isinstance(said, tuple) and len(said) == 2 else (said, None)
+    """Read the answer of a policy: a verdict, alone, with a reason, or with a reason and who decided.
+
+    Raises ValueError for anything else.
+    """
+    verdict, reason, by = said, None, None
+    if isinstance(said, tuple) and len(said) == 2:
+        verdict, reason = said
+    elif isinstance(said, tuple) and len(said) == 3 and isinstance(said[2], Mapping):
+        verdict, reason, by = said
     verdict = str.__str__(verdict) if isinstance(verdict, str) else None
     if verdict not in _VERDICTS:
         raise ValueError(f"it must answer allow, deny, ask or None, not {describe(said)}")
-    return Opinion(verdict, describe(reason) if reason else f"{verdict} by policy '{name}'", name)
+    decider = clean(dict(by)) if by else {"kind": "policy", "policy": name}
+    return Opinion(verdict, describe(reason) if reason else f"{verdict} by policy '{name}'", name, decider)
 
 
-async def _ask(coordinator: Any, opinion: Opinion, sources: list[str], report: dict[str, Any]) -> Authorization:
-    """Ask the approval system; whatever is not a clear yes is a no.
+async def _ask_for_policies(
+    coordinator: Any, opinion: Opinion, opinions: Iterable[Opinion], action: str, details: dict[str, Any]
+) -> Authorization:
+    """Have a person decide; whatever is not a clear yes is a no.
 
-    The question is that of one policy, but all that ask are named: an answer that one of them would do without may be
-    one that another insists on.
+    The reason shown is that of one policy, but all that ask are named: one of them may accept an answer that another
+    does not.
     """
-    asking = {**report, "reason": opinion.reason, "source": opinion.source, "sources": sources}
-    verdict = await coordinator.hooks.emit(APPROVAL_REQUIRED, asking)
-    if verdict.action == "deny":
-        return Authorization(False, verdict.reason or f"a hook denied {APPROVAL_REQUIRED}", _HOOK)
-    if coordinator.approval_system is None:
-        return Authorization(False, "approval needed, but no approval system is there to ask", _NOBODY)
-    prompt = f"Allow {report['action']}? {opinion.reason}"
+    tool_name = details.get("tool_name")
+    request = ApprovalRequest.model_construct(
+        tool_name=tool_name if isinstance(tool_name, str) else "",
+        action=action,
+        details=details,
+        risk_level="unknown",
+        origin="policy",
+        source=opinion.source,
+        sources=tuple(one.source for one in opinions if one.verdict == "ask"),
+        reason=opinion.reason,
+        prompt=f"Allow {action}? {opinion.reason}",
+        options=list(_OPTIONS),
+        default="deny",
+    )
+    decision = await ask(coordinator, request)
+    reason, source = decision.text, _NOBODY
+    if decision.kind == "answer":
+        reason, source = f"{'approved' if decision.granted else 'not approved'}: {decision.text}", _PERSON
+    elif decision.kind == "hook":
+        source = _HOOK
+    elif decision.kind == "failure":
+        reason = f"the approval system failed: {decision.text}"
+    return Authorization(decision.granted, reason, source, decision.approval_id, decision.waited_ms, decision.by)
+
+
+# -- the one way to a person --
+
+
+class Decision(NamedTuple):
+    """What came of asking a person."""
+
+    approval_id: str
+    granted: bool
+    #: An answer was given, a hook denied the asking, no approval system is there, no answer came in time, or it failed.
+    kind: Literal["answer", "hook", "nobody", "timeout", "failure"]
+    #: The answer, or why there is none.
+    text: str
+    by: AnsweredBy
+    waited_ms: int = 0
+    error: BaseException | None = None
+
+
+async def ask(coordinator: Any, request: ApprovalRequest) -> Decision:
+    """Give a request its identity, announce it by `approval:required`, and put it to the approval system.
+
+    The wait is bounded by the shorter of `request.timeout` and `session.approval_timeout`; when it passes, the default
+    of the request decides. An approval system that fails, or answers with the wrong type, denies, and its error is in
+    the decision. Raises only what no isolation may hold back. The caller reports the outcome.
+    """
+    identity = uuid4().hex
     try:
-        timeout = coordinator._seconds("approval_timeout")
-        limit = float("inf") if timeout is None else timeout
-        request = coordinator.approval_system.request_approval
-        with unhurried(running_task()):  # a gate that asks from inside of a hook has no deadline meanwhile
-            answer = await call(running_task(), timeout, request, prompt, ["Allow", "Deny"], limit, "deny")
-    except (asyncio.CancelledError, *FATAL):
-        raise
-    except (ApprovalTimeoutError, TimeoutError):
-        return Authorization(False, "approval timeout: nobody answered in time", _NOBODY)
-    except BaseException as error:
-        logger.error("The approval system failed on %s: %s", report["action"], describe(error), exc_info=error)
-        return Authorization(False, f"the approval system failed: {describe(error)}", _NOBODY)
-    if is_consent(answer):
-        return Authorization(True, f"approved: {answer}", _PERSON)
-    return Authorization(False, f"not approved: {describe(answer)}", _PERSON)
+        timeouts = (request.timeout, coordinator._seconds("approval_timeout"))
+    except ValueError as error:
+        return Decision(identity, False, "failure", describe(error), {"kind": "failure"}, error=error)
+    timeout = min((seconds for seconds in timeouts if seconds is not None), default=None)
+    request = request.model_copy(
+        update={
+            "id": identity,
+            "session_id": coordinator.session_id,
+            "span_id": coordinator.span_id,
+            "timeout": timeout,
+            "deadline": _deadline(timeout),
+        }
+    )
+    heard = await coordinator.hooks.emit(APPROVAL_REQUIRED, announcement(request))
+    if heard.action == "deny":
+        reason = heard.reason or f"a hook denied {APPROVAL_REQUIRED}"
+        return Decision(identity, False, "hook", reason, {"kind": "hook"})
+    if coordinator.approval_system is None:
+        reason = "approval needed, but no approval system is there to ask"
+        return Decision(identity, False, "nobody", reason, {"kind": "nobody"})
+    with measure_waits() as clock:
+        try:
+            with unhurried(running_task()):  # a gate that asks from inside of a hook has no deadline meanwhile
+                response = await call(running_task(), timeout, put, coordinator.approval_system, request)
+        except (asyncio.CancelledError, *FATAL):
+            raise
+        except (ApprovalTimeoutError, DeadlineExceeded):
+            is_granted, reason = request.default == "allow", "approval timeout: nobody answered in time"
+            return Decision(identity, is_granted, "timeout", reason, {"kind": "timeout"}, clock.ms)
+        except TimeoutError as error:  # of the approval system itself: nobody's answer, but not the published timeout
+            reason = "approval timeout: nobody answered in time"
+            return Decision(identity, False, "timeout", reason, {"kind": "timeout"}, clock.ms, error)
+        except BaseException as error:
+            logger.error("The approval system failed on %s: %s", request.action, describe(error), exc_info=error)
+            return Decision(identity, False, "failure", describe(error), {"kind": "failure"}, clock.ms, error)
+    by = clean(dict(response.answered_by)) if response.answered_by else {"kind": "app"}
+    return Decision(identity, response.approved, "answer", response.text, by, clock.ms)
+
+
+def announcement(request: ApprovalRequest) -> dict[str, Any]:
+    """Return a request as the data of `approval:required`; its id is called `approval_id`, as in all other events."""
+    # The registry adds the session and the span; how risky it is, only policies and apps know.
+    data = request.model_dump(exclude={"id", "details", "session_id", "span_id", "risk_level", "timeout"})
+    data |= {"approval_id": request.id, "details": request.details, "sources": list(request.sources or ())}
+    if request.deadline is not None:
+        data |= {"timeout": request.timeout, "deadline": request.deadline.isoformat(timespec="milliseconds")}
+    return data
+
+
+def _deadline(timeout: float | None) -> datetime | None:
+    is_finite = timeout is not None and 0 < timeout < _LONGEST
+    return datetime.now(UTC) + timedelta(seconds=timeout) if is_finite and timeout is not None else None
+
+
+async def report(coordinator: Any, outcome: Authorization, about: Mapping[str, Any]) -> None:
+    """Emit the outcome of an authorization or of a hook's question; only a policy's denial is a violation."""
+    report = {**about, "reason": outcome.reason, "source": outcome.source, "answered_by": dict(outcome.answered_by)}
+    if outcome.approval_id is not None:
+        report |= {"approval_id": outcome.approval_id, "waited_ms": outcome.waited_ms}
+    if outcome.granted:
+        await coordinator.hooks.emit(APPROVAL_GRANTED, report)
+        return
+    if outcome.source not in (_NOBODY, _PERSON):
+        await coordinator.hooks.emit(POLICY_VIOLATION, report)
+    await coordinator.hooks.emit(APPROVAL_DENIED, report)

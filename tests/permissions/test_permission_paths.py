@@ -209,8 +209,8 @@ class _Oracle:
         if not self.people:
             self.denied("kernel", command)
         answer = self.answer()
-        if any(_is(answer, trouble) for trouble in TROUBLE):
-            self.denied("kernel", command)
+        if any(_is(answer, trouble) for trouble in TROUBLE) or not isinstance(answer, str | Edit):
+            self.denied("kernel", command)  # an approval system that answers no text is broken
         if not _is_yes(answer):
             self.denied("approval_system", command)
         self.decisions.append(("approval:granted", "approval_system", command))

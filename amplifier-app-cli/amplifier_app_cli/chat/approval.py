@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final
 
 from amplifier_app_cli.chat.choices import WORDS_FOR_HELP, Choices, explanation, keys
 from amplifier_app_cli.chat.editor import EditorError, edited, editor_of
@@ -33,12 +32,15 @@ from amplifier_app_cli.chat.question import (
     lets_nothing_run,
     refusal,
 )
-from amplifier_app_cli.chat.sparing import can_be_spared, unless_denied
+from amplifier_app_cli.chat.sparing import can_be_spared, denied_by_now
 from amplifier_app_cli.ui.plain import on_one_line, plain, visible
-from amplifier_foundation.permissions.answered_by import KEY, SOMEBODY, AnsweredBy, note_answer, person_at
+from amplifier_core.approval import ApprovalHandler
+from amplifier_foundation.permissions.answered_by import KEY, SOMEBODY, AnsweredBy, person_at
+from amplifier_foundation.sessions.open_calls import OpenCalls
 
 if TYPE_CHECKING:
     from amplifier_app_cli.chat.child_questions import ChildQuestions
+    from amplifier_core import ApprovalRequest, ApprovalResponse
     from amplifier_foundation.permissions.session_permissions import SessionPermissions
     from amplifier_foundation.sessions.answered_calls import RecordedAnswers
     from amplifier_foundation.sessions.waiting_calls import WaitingCall, WaitingQuestion
@@ -54,7 +56,6 @@ _NEXT_PAGE: Final = ("", "space", "more")
 _LARGE: Final = 50_000
 #: A text that is longer is not broken between words.
 _LONG_TEXT: Final = 10_000
-_CALLS_KNOWN: Final = 100
 #: Before hooks that mask secrets in what they pass on: a rule is about the input as it will run.
 _FIRST: Final = -1000
 _HOW_LONG: Final = {"session": "for this session", "local": "for this project", "user": "for all your projects"}
@@ -64,11 +65,10 @@ EDITED_INPUT: Final = "approval.edited_input"
 REMEMBERED: Final = "policy:remembered"
 
 
-class TerminalApproval:
+class TerminalApproval(ApprovalHandler):
     """Be the approval system of a session.
 
-    The kernel asks with a sentence; what it is about is in the event before. So `connect()` it to the coordinator of
-    every session whose questions it answers.
+    A hook that asks names no call. So `connect()` it to the coordinator of every session whose requests it answers.
     """
 
     def __init__(
@@ -106,27 +106,17 @@ class TerminalApproval:
         self._lock = asyncio.Lock()
         self._coordinators: list[Any] = []
         self._choices = Choices()
-        #: What is being asked, by span and question.
-        self._asked: dict[tuple[str, str], Asked] = {}
-        #: The latest calls of tools, by span.
-        self._calls: dict[str, dict[str, Any]] = {}
-        #: Spans whose call is heard by hooks just now: what is asked in them may be asked of another input.
-        self._in_hooks: set[str] = set()
+        self._calls = OpenCalls()
         #: What was answered while calls waited.
         self._answers: RecordedAnswers | None = None
         #: What the person wants instead, by call; each is taken once.
         self._edits: dict[str, dict[str, Any]] = {}
 
     def connect(self, coordinator: Any) -> None:
-        """Hear what the questions of a session are about."""
+        """Hear the calls of a session."""
         self._coordinators.append(coordinator)
-        hooks = coordinator.hooks
-        hooks.register("approval:required", self._on_required, priority=_FIRST, name="app-approval")
-        hooks.register("tool:pre", self._on_call, priority=_FIRST, name="app-approval")
-        for event in ("approval:granted", "approval:denied"):
-            hooks.register(event, self._on_decided, priority=_FIRST, name="app-approval")
-        for event in ("tool:post", "tool:error"):
-            hooks.register(event, self._on_closed, priority=_FIRST, name="app-approval")
+        self._calls.connect(coordinator)
+        coordinator.hooks.register("tool:pre", self._on_call, priority=_FIRST, name="app-approval")
         coordinator.register_capability(EDITED_INPUT, self.edited_input)
         coordinator.register_contributor("observability.events", "app-approval", lambda: [REMEMBERED])
 
@@ -141,90 +131,80 @@ class TerminalApproval:
         """Return what the person wants a call to be run with instead, once; None when it was not changed."""
         return self._edits.pop(tool_call_id, None)
 
-    async def request_approval(
-        self, prompt: str, options: list[str], timeout: float, default: Literal["allow", "deny"]
-    ) -> str:
-        """Return the answer; raise ApprovalTimeoutError after `timeout` seconds without one."""
-        from amplifier_core.approval import ApprovalTimeoutError
+    async def decide(self, request: ApprovalRequest) -> ApprovalResponse:
+        """Return the answer of the person; raise ApprovalTimeoutError when none comes in time."""
+        from amplifier_core import ApprovalResponse
+        from amplifier_core.approval import ApprovalTimeoutError, is_consent
 
-        asked = self._about(prompt)
+        asked, options = self._about(request), request.options or []
         async with self._lock:
-            if (said := self._answered_before(asked, prompt)) is not None:
-                note_answer(person_at("approval", said.by, said.at))
-                return consent(options) if said.answer == "allow" else DENY
-            if (by := self._allowed_by_now(asked)) is not None:
-                note_answer(by)
+            if (said := self._answered_before(asked, request)) is not None:
+                answer = consent(options) if said.answer == "allow" else DENY
+                by = person_at("approval", said.by, said.at)
+                return ApprovalResponse(approved=is_consent(answer), answer=answer, answered_by=by)
+            if (rule := self._allowed_by_now(asked)) is not None:
                 self._person.show(self._person.ink("dim", "allowed by the rule of an earlier answer"))
-                return ALLOW_ALWAYS
+                return ApprovalResponse(approved=True, answer=ALLOW_ALWAYS, answered_by=rule)
             question = Question(
-                prompt,
+                request.prompt or "",
                 options,
                 asked,
                 self._suggested(asked),
-                is_editable=self._is_editable(asked, options),
+                is_editable=self._is_editable(request, asked),
                 can_wait=self._can_escalate and self._can_be_written(asked),
             )
             # A task of its own: a deadline that cancels this one would look like the session being cancelled.
             answering = asyncio.ensure_future(self._answer(question))
             try:
-                done, _ = await asyncio.wait({answering}, timeout=timeout if math.isfinite(timeout) else None)
+                done, _ = await asyncio.wait({answering}, timeout=request.timeout)
             finally:
                 # Also when the deadline of the session is the first to pass, or the session is stopped.
                 if not answering.done():
                     self._say("bad", "not answered, so not allowed")
                 answering.cancel()
             if done:
-                return unless_denied(asked, answering.result(), self._permissions)
+                answer, by = answering.result(), self.answered_by
+                if is_consent(answer) and (rule := denied_by_now(asked, self._permissions)) is not None:
+                    answer, by = f"{DENY}: a rule denies it by now", rule
+                return ApprovalResponse(approved=is_consent(answer), answer=answer, answered_by=by)
             await asyncio.wait({answering})
-            raise ApprovalTimeoutError(f"nobody answered within {timeout:g} s")
+            raise ApprovalTimeoutError(f"nobody answered within {request.timeout:g} s")
 
     # -- what it is about --
-
-    def _on_required(self, event: str, data: dict[str, Any]) -> None:
-        details = data.get("details")
-        if not isinstance(details, dict):
-            return  # not the kernel: a module tells of a question that it will put itself, about a call in its hooks
-        prompt = f"Allow {data.get('action')}? {data.get('reason')}"
-        action = str(data.get("action"))
-        verdict = self._permissions.verdict(action, details) if self._permissions is not None else ""
-        asked = Asked(action, details, verdict, sources=_sources(data))
-        self._asked[str(data.get("span_id")), prompt] = asked
-        self._in_hooks.discard(str(data.get("span_id")))
 
     def _on_call(self, event: str, data: dict[str, Any]) -> None:
         # Of a call that was stopped in between, nothing is left for another one with its id.
         self._edits.pop(str(data.get("tool_call_id")), None)
-        self._in_hooks.add(str(data.get("span_id")))
-        details = {key: data.get(key) for key in ("tool_name", "tool_input", "tool_call_id")}
-        self._calls = {**dict(list(self._calls.items())[-_CALLS_KNOWN:]), str(data.get("span_id")): details}
 
-    def _on_decided(self, event: str, data: dict[str, Any]) -> None:
-        span = str(data.get("span_id"))
-        self._in_hooks.discard(span)
-        for key in [key for key in self._asked if key[0] == span]:
-            del self._asked[key]
+    def _about(self, request: ApprovalRequest) -> Asked | None:
+        """Return what a request is about: what a policy asks, or the call that a hook asks about; None for neither."""
+        asker = self._asker(request)
+        if request.origin == "policy":
+            action, details = request.action, request.details
+            if asker:
+                return Asked(action, details, asker=asker)
+            verdict = self._permissions.verdict(action, details) if self._permissions is not None else ""
+            return Asked(action, details, verdict, sources=request.sources or ())
+        call = self._calls.latest(request) if not asker else self._children.call(request) if self._children else None
+        if call is None and not asker and not request.details.get("tool_name"):
+            return None
+        return Asked("", call or (request.details if request.origin == "module" else {}), asker=asker)
 
-    def _on_closed(self, event: str, data: dict[str, Any]) -> None:
-        self._in_hooks.discard(str(data.get("span_id")))
+    def _asker(self, request: ApprovalRequest) -> str:
+        """Return the agent that asks; empty when the session itself does."""
+        own = [coordinator.session_id for coordinator in self._coordinators]
+        if request.session_id is None or request.session_id in own:
+            return ""
+        return self._children.asker(request) if self._children is not None else "an agent"
 
-    def _about(self, prompt: str) -> Asked | None:
-        spans = [str(coordinator.span_id) for coordinator in self._coordinators]
-        asked = next((found for span in spans if (found := self._asked.get((span, prompt)))), None)
-        if asked is not None:
-            return asked
-        if self._children is not None and (asked := self._children.about(prompt)) is not None:
-            return asked
-        # A hook asks by itself, about a call or about something else.
-        return next((Asked("", self._calls[span]) for span in spans if span in self._calls), None)
-
-    def _answered_before(self, asked: Asked | None, prompt: str) -> WaitingQuestion | None:
+    def _answered_before(self, asked: Asked | None, request: ApprovalRequest) -> WaitingQuestion | None:
         if self._answers is None or asked is None or not isinstance(asked.details.get("tool_call_id"), str):
             return None
         if asked.asker:  # calls of children do not wait
             return None
-        from amplifier_foundation.sessions.answered_calls import more_details
+        from amplifier_foundation.sessions.answered_calls import question_of
 
-        return self._answers.take(asked.details, prompt, more_details(asked.details) if asked.action else "")
+        return self._answers.take(asked.details, question_of(request))
 
     def _allowed_by_now(self, asked: Asked | None) -> AnsweredBy | None:
         """Return the rule of an earlier answer that allows this: it was not there when it was asked."""
@@ -317,15 +297,14 @@ class TerminalApproval:
 
     # -- another input --
 
-    def _is_editable(self, asked: Asked | None, options: Sequence[str]) -> bool:
+    def _is_editable(self, request: ApprovalRequest, asked: Asked | None) -> bool:
         """Tell whether the answer may be another input: of a call that has not run, whose input holds no secret.
 
         A secret would be written to a file for the editor, or be lost where it is masked.
         """
-        if asked is None or {"e", "edit"} & {option.strip().lower() for option in options}:
+        if asked is None or {"e", "edit"} & {option.strip().lower() for option in request.options or ()}:
             return False
-        is_in_time = asked.action or any(str(one.span_id) in self._in_hooks for one in self._coordinators)
-        return bool(is_in_time) and self._can_be_written(asked)
+        return bool(asked.action or self._calls.is_in_hooks(request)) and self._can_be_written(asked)
 
     def _can_be_written(self, asked: Asked | None) -> bool:
         """Tell whether a question is about a call of the session itself whose input can be written down as it is."""
@@ -380,7 +359,7 @@ class TerminalApproval:
         asked = question.asked
         if asked is not None:
             if asked.asker:
-                lines += map(Line, self._laid_out(visible(f"asked by the agent {asked.asker}")))
+                lines += map(Line, self._laid_out(visible(f"asked by {asked.asker}")))
             if tool := asked.details.get("tool_name"):
                 lines.append(Line(on_one_line(f"tool: {tool}")))
             lines += [Line(on_one_line(self._safe(text))) for text in self._surroundings(asked.details)]
@@ -471,9 +450,3 @@ def _tone(line: str) -> Tone | None:
     if line.startswith("-"):
         return "bad"
     return "note" if line.startswith("@@") else None
-
-
-def _sources(data: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return who wants to have it asked; a module that puts a question by itself names only itself."""
-    named = data.get("sources")
-    return tuple(map(str, named)) if isinstance(named, list) and named else (str(data.get("source")),)

@@ -63,8 +63,9 @@ class Person(Protocol):
 
 
 class Asked(NamedTuple):
-    """What the kernel wants to know, with what the question itself does not say."""
+    """What a request is about: the action of a policy, else the call that a hook asks about."""
 
+    #: Empty when a hook or a module asks, not a policy.
     action: str
     details: dict[str, Any]
     #: What the rules said of it when it was asked.
@@ -126,11 +127,6 @@ def later(reason: str) -> str:
 def consent(options: Sequence[str]) -> str:
     """Return the option that means yes."""
     return next((option for option in options if option.strip().lower() in _CONSENT), ALLOW)
-
-
-def is_consent(answer: str) -> bool:
-    """Tell whether the kernel takes an answer for a yes."""
-    return answer.strip().lower() in _CONSENT
 
 
 def lets_nothing_run(answer: str) -> bool:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
-from amplifier_app_cli.chat.question import DENY, Asked, is_consent
-from amplifier_foundation.permissions.answered_by import note_answer
+from amplifier_app_cli.chat.question import Asked
 from amplifier_kit.awaitable import plain_result
 
 if TYPE_CHECKING:
+    from amplifier_foundation.permissions.answered_by import AnsweredBy
     from amplifier_foundation.permissions.session_permissions import SessionPermissions
 
 #: The policies of the app itself: of the session, and of the agents above it.
@@ -35,12 +35,8 @@ def can_be_spared(asked: Asked, coordinators: Iterable[Any]) -> bool:
     return bool(wanted) and all(wants is False for wants in wanted)
 
 
-def unless_denied(asked: Asked | None, answer: str, permissions: SessionPermissions | None) -> str:
-    """Return an answer, or a no in place of a yes to what a rule denies by now: questions may stand for hours."""
-    if asked is None or not asked.action or asked.asker or permissions is None or not is_consent(answer):
-        return answer
-    by = permissions.denying_rule(asked.action, asked.details)
-    if by is None:
-        return answer
-    note_answer(by)
-    return f"{DENY}: a rule denies it by now"
+def denied_by_now(asked: Asked | None, permissions: SessionPermissions | None) -> AnsweredBy | None:
+    """Return the rule that denies by now what a person has allowed: questions may stand for hours. None for none."""
+    if asked is None or not asked.action or asked.asker or permissions is None:
+        return None
+    return permissions.denying_rule(asked.action, asked.details)

@@ -174,7 +174,6 @@ class _Talk:
             own_values=OwnValues.of_user(self._prepared.home),
         )
         approval.connect(coordinator)
-        self._questions.connect(coordinator)
         later.connect(approval)
         conversation.later = later
 

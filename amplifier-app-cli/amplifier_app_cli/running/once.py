@@ -15,7 +15,6 @@ from amplifier_app_cli.running.absent_servers import AbsentServers
 from amplifier_app_cli.running.details import file_details, timing_details
 from amplifier_app_cli.running.display import RunDisplay
 from amplifier_app_cli.running.outcome import Facts, Outcome
-from amplifier_app_cli.running.own_questions import OwnQuestions
 from amplifier_app_cli.running.printers import Printer, printer_for
 from amplifier_app_cli.running.request import Parts, RunRequest, make_parts, with_files
 from amplifier_app_cli.running.tally import Tally
@@ -198,10 +197,9 @@ class _Run:
 
         waiting = runtime.waiting.list() if self._request.resume is not None else ()
         why = "the user leaves it to somebody else" if self._app.can_ask else "nobody is here to allow it"
-        unattended = self._unattended = Unattended(runtime.waiting, scrub, why)
+        unattended = self._unattended = Unattended(runtime.waiting, scrub, why, self._questions.asker)
         unattended.connect(runtime.session.coordinator)
-        self._questions.connect(runtime.session.coordinator)
-        approvers = [Approver("waiting", OwnQuestions(unattended, self._questions), NOBODY)]
+        approvers = [Approver("waiting", unattended, NOBODY)]
         if self._app.can_ask:
             from amplifier_app_cli.chat.approval import TerminalApproval
             from amplifier_app_cli.chat.own_values import OwnValues

@@ -12,7 +12,7 @@ import pytest
 from amplifier_app_cli.chat.approval import TerminalApproval
 from amplifier_app_cli.chat.ink import Ink
 from amplifier_core import AmplifierSession
-from amplifier_foundation.permissions.answered_by import tell_who_answered
+from amplifier_foundation.permissions.answered_by import name_modules_that_decide
 from amplifier_foundation.permissions.session_permissions import SessionPermissions
 from amplifier_foundation.prepared import Prepared
 from amplifier_module_hooks_approval import mount
@@ -110,7 +110,7 @@ async def test_no_yes_lifts_a_rule_that_was_written_while_the_question_stood(tmp
     """Deny is absolute, and the log says that it was the rule."""
     person = _Person(answer)
     coordinator = await _asking(person, tmp_path, None)
-    tell_who_answered(coordinator)
+    name_modules_that_decide(coordinator)
     denied: list[dict[str, Any]] = []
     coordinator.hooks.register("approval:denied", lambda event, data: denied.append(data), name="test")
     (tmp_path / "home").mkdir(exist_ok=True)

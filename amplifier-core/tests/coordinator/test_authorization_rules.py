@@ -72,13 +72,13 @@ def test_the_outcome_does_not_depend_on_order(
 @given(st.lists(st.sampled_from(["allow", "deny", "ask"]), max_size=6))
 def test_the_fold_is_a_pure_function(verdicts: list[str]) -> None:
     """Folding opinions names the first policy of the winning verdict."""
-    opinions = [Opinion(verdict, f"r{number}", f"p{number}") for number, verdict in enumerate(verdicts)]
+    opinions = [Opinion(verdict, f"r{number}", f"p{number}", {}) for number, verdict in enumerate(verdicts)]
     winner = next((verdict for verdict in ("deny", "ask", "allow") if verdict in verdicts), None)
 
     folded = decide(opinions)
 
     if winner is None:
-        assert folded == Opinion("deny", "no policy allows it", "kernel")
+        assert folded == Opinion("deny", "no policy allows it", "kernel", {"kind": "nobody"})
     else:
         assert folded == opinions[verdicts.index(winner)]
 

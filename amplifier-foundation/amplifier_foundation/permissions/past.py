@@ -131,13 +131,15 @@ class _Reading:
         except LookupError:
             self.unreadable += 1
             return
+        if data.get("origin") == "hook":
+            return  # a hook's own question: rules do not judge it
         if line.event == _BEFORE:
             self._inputs[str(data.get("tool_name"))] = data.get("tool_input")
         elif line.event == _AFTER:
             self._ran(data, line.ts)
         elif line.event == _REQUIRED:
             asked = self._action(data, line.ts, "asked", None)
-            self._waiting.append((_key(asked), asked))
+            self._waiting.append((_key(data, asked), asked))
         else:
             self._decided(data, line)
 
@@ -148,7 +150,7 @@ class _Reading:
     def _decided(self, data: Mapping[str, Any], line: LogLine) -> None:
         is_granted = line.event == _GRANTED
         done = self._action(data, line.ts, "allowed" if is_granted else "denied", is_granted)
-        key = _key(done)
+        key = _key(data, done)
         index = next((index for index, (other, _) in enumerate(self._waiting) if other == key), None)
         if index is not None:
             asked = self._waiting.pop(index)[1]
@@ -199,9 +201,9 @@ def _call(details: Mapping[str, Any]) -> str:
     return _text(details.get("tool_call_id") or [details.get("tool_name"), details.get("tool_input")])
 
 
-def _key(done: PastAction) -> str:
-    """Return what makes it the same question."""
-    return _text(done.details)
+def _key(data: Mapping[str, Any], done: PastAction) -> str:
+    """Return what makes it the same request: its id; modules and older logs have only what it is about."""
+    return str(data.get("approval_id") or _text(done.details))
 
 
 def _text(value: Any) -> str:

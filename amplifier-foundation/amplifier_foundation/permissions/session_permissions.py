@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from amplifier_foundation.permissions.answered_by import AnsweredBy, note_rule, of_rule
+from amplifier_foundation.permissions.answered_by import AnsweredBy, of_rule
 from amplifier_foundation.permissions.permissions import Permissions
 from amplifier_foundation.permissions.remembered import MemoryScope, RememberedRule, RememberedRules
 
@@ -90,14 +90,13 @@ class SessionPermissions:
         """Return what is wrong with the rules."""
         return self.current.problems
 
-    def policy(self, action: str, details: dict[str, Any]) -> tuple[str, str]:
-        """Be the policy of the session: a verdict and its reason, with what to do about a denial."""
+    def policy(self, action: str, details: dict[str, Any]) -> tuple[str, str, AnsweredBy]:
+        """Be the policy of the session: a verdict, its reason with what to do about a denial, and its rule."""
         judged = self.current.judge(action, self._located(details))
         reason = judged.reason
         if judged.verdict == "deny" and judged.rule is None:
             reason = f"{reason}: `amplifier policy explain` says what would allow {action}"
-        note_rule(judged, reason)
-        return judged.verdict, reason
+        return judged.verdict, reason, of_rule(judged)
 
     def allowing_rule(self, action: str, details: Mapping[str, Any]) -> AnsweredBy | None:
         """Return the rule that allows an action as the rules are now, as the log tells it; None when none does."""

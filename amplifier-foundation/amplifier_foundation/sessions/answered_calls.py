@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from amplifier_foundation.errors import FoundationError
 from amplifier_foundation.sessions.waiting_calls import WaitingCall, WaitingCalls, WaitingQuestion
+
+if TYPE_CHECKING:
+    from amplifier_core import ApprovalRequest
 
 #: Said of every answer that somebody gave while the call waited.
 APPROVAL_ANSWERED: Final = "approval:answered"
@@ -18,21 +21,21 @@ class RecordedAnswers:
 
     def __init__(self) -> None:
         self._calls: dict[str, WaitingCall] = {}
-        self._used: set[tuple[str, str, str]] = set()
+        self._used: set[tuple[str, tuple[str, ...]]] = set()
 
     def expect(self, calls: Iterable[WaitingCall]) -> None:
         """Know the answers of these calls."""
         self._calls |= {call.key: call for call in calls}
 
-    def take(self, call: dict[str, Any], prompt: str, about: str = "") -> WaitingQuestion | None:
+    def take(self, call: dict[str, Any], question: WaitingQuestion) -> WaitingQuestion | None:
         """Return the answer to a question on a call, once; None when there is none."""
         known = self._known(call)
-        if known is None or (known.key, prompt, about) in self._used:
+        if known is None or (known.key, question.key) in self._used:
             return None
-        said = next((one for one in known.questions if (one.prompt, one.about) == (prompt, about)), None)
+        said = next((one for one in known.questions if one.key == question.key), None)
         if said is None or said.answer is None:
             return None
-        self._used.add((known.key, prompt, about))
+        self._used.add((known.key, question.key))
         return said
 
     def questions(self, call: dict[str, Any]) -> tuple[WaitingQuestion, ...]:
@@ -55,6 +58,13 @@ def more_details(details: Any) -> str:
     known = ("tool_name", "tool_input", "tool_call_id", "working_dir")
     more = {key: value for key, value in details.items() if key not in known} if isinstance(details, dict) else {}
     return json.dumps(more, ensure_ascii=False, sort_keys=True, default=str) if more else ""
+
+
+def question_of(request: ApprovalRequest) -> WaitingQuestion:
+    """Return a request as what waits for an answer: the next one with the same key takes that answer."""
+    action = request.action if request.origin == "policy" else ""
+    about = "" if request.origin == "hook" else more_details(request.details)
+    return WaitingQuestion(request.prompt or "", action, about=about, approval_id=request.id or "")
 
 
 def waiting_call(call: dict[str, Any], asked: str = "", questions: tuple[WaitingQuestion, ...] = ()) -> WaitingCall:
@@ -107,6 +117,7 @@ async def _tell_answers(coordinator: Any, call: WaitingCall) -> None:
     for one in call.questions:
         if one.answer is not None:
             said = {"question": one.prompt, "action": one.action, "answer": one.answer, "reason": one.note}
+            said |= {"approval_id": one.approval_id} if one.approval_id else {}
             said |= {"about": one.about} if one.about else {}
             await coordinator.hooks.emit(APPROVAL_ANSWERED, {**about, **said, "by": one.by, "at": one.at})
 

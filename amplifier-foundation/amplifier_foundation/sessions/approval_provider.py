@@ -12,23 +12,15 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, NamedTuple
+from uuid import uuid4
 from weakref import WeakKeyDictionary
 
 from amplifier_core import ApprovalRequest, ApprovalResponse
-from amplifier_core._injection import is_consent
-from amplifier_core.approval import ApprovalTimeoutError
+from amplifier_core.approval import ApprovalHandler, ApprovalSystem, ApprovalTimeoutError, put
 from amplifier_core.bounded_call import running_task, unhurried
-from amplifier_core.events import (
-    APPROVAL_DENIED,
-    APPROVAL_GRANTED,
-    APPROVAL_REQUIRED,
-    TOOL_ERROR,
-    TOOL_POST,
-    TOOL_PRE,
-)
+from amplifier_core.events import APPROVAL_DENIED, APPROVAL_GRANTED, TOOL_ERROR, TOOL_POST, TOOL_PRE
 from amplifier_core.models import HookResult
-from amplifier_foundation.permissions.answered_by import APP, KEY, AnsweredBy, note_answer, take_answer
-from amplifier_foundation.sessions.approvers import ApprovalSystem
+from amplifier_foundation.permissions.answered_by import APP, KEY, AnsweredBy
 from amplifier_kit.awaitable import maybe_await
 
 _OPTIONS: Final = ("Allow", "Deny")
@@ -95,7 +87,7 @@ class ApprovalProvider:
         return await self._desk.answer(request)
 
 
-class AskedOnce:
+class AskedOnce(ApprovalHandler):
     """Be the approval system of a session in place of the one it has, and answer its provider's questions too.
 
     A call whose provider was not given a yes does not run, whatever the module makes of that: one that fails over it
@@ -106,15 +98,12 @@ class AskedOnce:
         self._coordinator, self._system = coordinator, system
         #: The calls that hooks and policies hear of, by the task that runs them.
         self._calls: WeakKeyDictionary[asyncio.Task[Any], _Call] = WeakKeyDictionary()
-        #: What the kernel is about to ask, by task: the question, and the call it is about.
-        self._asking: WeakKeyDictionary[asyncio.Task[Any], tuple[str, str | None]] = WeakKeyDictionary()
 
     async def connect(self, register_provider: Callable[[Any], object]) -> None:
         """Be asked by the kernel, and by the module that takes a provider."""
         hooks = self._coordinator.hooks
         hooks.register(TOOL_PRE, self._on_call, priority=_FIRST, name="app-approval-provider")
         hooks.register(TOOL_PRE, self._before_run, priority=_LAST, name="app-approval-provider", on_error="deny")
-        hooks.register(APPROVAL_REQUIRED, self._on_required, priority=_FIRST, name="app-approval-provider")
         for event in (APPROVAL_GRANTED, APPROVAL_DENIED):
             hooks.register(event, self._on_decided, priority=_SECOND, name="app-approval-provider")
         for event in (TOOL_POST, TOOL_ERROR):
@@ -124,24 +113,20 @@ class AskedOnce:
 
     # -- who asks --
 
-    async def request_approval(
-        self, prompt: str, options: list[str], timeout: float, default: Literal["allow", "deny"]
-    ) -> str:
+    async def decide(self, request: ApprovalRequest) -> ApprovalResponse:
         """Answer the kernel: as the provider was answered about the same call, else as the approval system does."""
         task = running_task()
-        asking = self._asking.pop(task, None) if task is not None else None
         call = self._calls.get(task) if task is not None else None
-        if call is None or call.key is None or asking != (prompt, call.key):
-            answer: str = await self._of_system(prompt, options, timeout, default)
-            return answer
+        # What only the tool can see is another question.
+        is_about_call = request.origin == "policy" and request.details.keys() == set(_CALL)
+        if call is None or call.key is None or not is_about_call or _key(request.details) != call.key:
+            return await put(self._system, request)
         if (said := call.refused or call.granted.pop("provider", None)) is not None:
-            note_answer(said.by)
-            return _OPTIONS[0] if said.is_yes else said.words
-        answer = await self._of_system(prompt, options, timeout, default)
-        if (by := take_answer()) is not None:
-            note_answer(by)
-        _keep(call, "kernel", _Said(is_consent(answer), str(answer), by or APP))
-        return answer
+            words = _OPTIONS[0] if said.is_yes else said.words
+            return ApprovalResponse(approved=said.is_yes, answer=words, answered_by=said.by)
+        response = await put(self._system, request)
+        _keep(call, "kernel", _said(response))
+        return response
 
     async def answer(self, request: ApprovalRequest) -> ApprovalResponse:
         """Answer the provider: as the kernel was answered about the same call, else as the approval system does."""
@@ -171,12 +156,12 @@ class AskedOnce:
         return _response(said)
 
     async def _put(self, request: ApprovalRequest, known: Mapping[str, Any], task: asyncio.Task[Any] | None) -> _Said:
-        """Put a question of the provider to the approval system, in a task of its own, for as long as there is time.
+        """Put a request of a module to the approval system, in a task of its own, for as long as there is time.
 
-        The deadline of hooks is none for a person: it waits in `task`.
+        Meanwhile the deadline of hooks does not run in `task`: a person may think longer.
         """
         limit = self._limit(request)
-        asking = asyncio.ensure_future(self._asked(self._prompt(request, known), limit))
+        asking = asyncio.ensure_future(self._asked(self._identified(request, known, limit)))
         try:
             with unhurried(task):
                 await asyncio.wait({asking}, timeout=limit if math.isfinite(limit) else None)
@@ -190,30 +175,38 @@ class AskedOnce:
             raise RuntimeError("the question was taken back")
         return asking.result()
 
-    async def _asked(self, prompt: str, limit: float) -> _Said:
+    async def _asked(self, request: ApprovalRequest) -> _Said:
         try:
-            answer = await self._of_system(prompt, list(_OPTIONS), limit, "deny")
+            return _said(await put(self._system, request))
         except (ApprovalTimeoutError, TimeoutError) as error:
             raise LateError(str(error)) from error
-        return _Said(is_consent(answer), str(answer), take_answer() or APP)
 
-    async def _of_system(self, *question: Any) -> Any:
-        return await maybe_await(self._system.request_approval(*question))
+    def _identified(self, request: ApprovalRequest, known: Mapping[str, Any], limit: float) -> ApprovalRequest:
+        """Return a module's request with what the kernel would have set, and with the call as far as it is known.
 
-    def _prompt(self, request: ApprovalRequest, known: Mapping[str, Any]) -> str:
-        """Return the question, with what the module says of it that the call does not show.
-
-        Where a child asks, who answers does not know the call yet: then all of it.
+        What the module says of it that the call does not show is shown beside it.
         """
         shown = {"tool_name": request.tool_name, "tool_input": dict(known), **known}
-        more = {"tool_input": dict(known)} if known and self._coordinator.parent_id is not None else {}
-        more |= {
+        more = {
             key: value
             for key, value in request.details.items()
             if key != "tool_call_id" and (key not in shown or shown[key] != value)
         }
         told = f" {json.dumps(more, sort_keys=True, ensure_ascii=False, default=str)}" if more else ""
-        return f"Allow {request.action}? {request.tool_name} needs approval, risk: {request.risk_level}{told}"
+        asked = f"Allow {request.action}? {request.tool_name} needs approval, risk: {request.risk_level}{told}"
+        return request.model_copy(
+            update={
+                "id": request.id or uuid4().hex,
+                "session_id": self._coordinator.session_id,
+                "span_id": self._coordinator.span_id,
+                "origin": "module",
+                "details": {"tool_name": request.tool_name, "tool_input": dict(known)} if known else {},
+                "prompt": asked,
+                "options": list(_OPTIONS),
+                "default": "deny",
+                "timeout": limit if math.isfinite(limit) else None,
+            }
+        )
 
     def _limit(self, request: ApprovalRequest) -> float:
         """Return how long there is to answer: as long as the module says, and the session."""
@@ -254,16 +247,9 @@ class AskedOnce:
         if (task := running_task()) is not None:
             self._calls.pop(task, None)
 
-    def _on_required(self, event: str, data: dict[str, Any]) -> None:
-        details, task = data.get("details"), running_task()
-        if task is not None and isinstance(details, dict):
-            # What only the tool can see is another question.
-            key = _key(details) if details.keys() == set(_CALL) else None
-            self._asking[task] = (f"Allow {data.get('action')}? {data.get('reason')}", key)
-
     def _on_decided(self, event: str, data: dict[str, Any]) -> HookResult | None:
-        """Let what a module tells of its decision say who has made it."""
-        if data.get("source") is not None:
+        """Let what a module reports of its decision say who has made it."""
+        if data.get("origin") is not None:  # the kernel has said it
             return None
         _, call = self._call_of(data.get("tool_name"))
         if call is None or call.by is None:
@@ -277,6 +263,10 @@ def _keep(call: _Call, side: _Side, said: _Said) -> None:
         call.granted[side] = said
     else:
         call.refused = said
+
+
+def _said(response: ApprovalResponse) -> _Said:
+    return _Said(response.approved, response.text, response.answered_by or APP)
 
 
 def _response(said: _Said) -> ApprovalResponse:

@@ -1,42 +1,35 @@
-"""Who is asked for permission, one after the other: who cannot decide leaves it to the next."""
+"""Who is asked for permission, one after the other: an approver that cannot decide leaves it to the next."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from amplifier_foundation.permissions.answered_by import APP, KEY, NOBODY, AnsweredBy, note_answer, take_answer
-from amplifier_kit.awaitable import maybe_await
+from amplifier_core.approval import ApprovalHandler, ApprovalSystem, put
+from amplifier_foundation.permissions.answered_by import APP, KEY, NOBODY, AnsweredBy
+
+if TYPE_CHECKING:
+    from amplifier_core import ApprovalRequest, ApprovalResponse
 
 #: The answer of an approver that leaves the decision to the next one; words behind a colon say why.
 ESCALATE: Final = "Escalate"
-#: Said when one approver leaves a decision to another.
+#: Emitted when one approver leaves a decision to another.
 APPROVAL_ESCALATED: Final = "approval:escalated"
 
 
-class ApprovalSystem(Protocol):
-    """Whatever can be asked as the kernel asks."""
-
-    async def request_approval(
-        self, prompt: str, options: list[str], timeout: float, default: Literal["allow", "deny"]
-    ) -> str:
-        """Return the answer."""
-        ...
-
-
 class Approver(NamedTuple):
-    """One who is asked, by the name that the log calls it."""
+    """An approval system, by the name that the log calls it."""
 
     name: str
     system: ApprovalSystem
-    #: Who answers, for the log; an approval system that knows better notes it when it answers.
+    #: Who answers, for the log, unless the answer of the system says it.
     by: AnsweredBy = APP
 
 
-class Approvers:
+class Approvers(ApprovalHandler):
     """Be the approval system of a session that has several: the first who decides has decided.
 
-    A decision that everybody leaves to the next is a no. What an approver raises is raised, which is a no as well:
+    A decision that every approver leaves to the next is a no. What an approver raises is raised, which is a no as well:
     silence of one is not an invitation to the others.
     """
 
@@ -50,27 +43,24 @@ class Approvers:
         coordinator.register_contributor("observability.events", "app-approvers", lambda: [APPROVAL_ESCALATED])
         coordinator.approval_system = self
 
-    async def request_approval(
-        self, prompt: str, options: list[str], timeout: float, default: Literal["allow", "deny"]
-    ) -> str:
-        """Return what the first approver says that decides; the deadline of the session is for all of them together."""
+    async def decide(self, request: ApprovalRequest) -> ApprovalResponse:
+        """Return what the first approver says that decides; the deadline of the request is for all of them together."""
+        from amplifier_core import ApprovalResponse
+
         for number, approver in enumerate(self._approvers, 1):
-            take_answer()  # who left it to this one has not decided
-            answer: str = await maybe_await(approver.system.request_approval(prompt, options, timeout, default))
-            reason = escalation(answer)
+            response = await put(approver.system, request)
+            reason = escalation(response.text)
             if reason is None:
-                note_answer(approver.by)
-                return answer
+                return response.model_copy(update={KEY: response.answered_by or approver.by})
             rest = self._approvers[number:]
-            told = {"question": prompt, "from": approver.name, "to": rest[0].name if rest else None, "reason": reason}
-            await self._coordinator.hooks.emit(APPROVAL_ESCALATED, {**told, KEY: dict(approver.by)})
-        take_answer()
-        note_answer(NOBODY)
-        return "Deny: nobody decided"
+            passed = {"from": approver.name, "to": rest[0].name if rest else None, "reason": reason}
+            about = {"approval_id": request.id, "question": request.prompt}
+            await self._coordinator.hooks.emit(APPROVAL_ESCALATED, {**about, **passed, KEY: dict(approver.by)})
+        return ApprovalResponse(approved=False, reason="nobody decided", answered_by=NOBODY)
 
 
 async def offer_provider(coordinator: Any) -> None:
-    """Let who answers the kernel answer a module too that wants an approval provider, when there is one."""
+    """Let the approval system of a session be the provider of a module that wants one, when there is one."""
     system, register = coordinator.approval_system, coordinator.get_capability("approval.register_provider")
     if system is None or not callable(register):
         return

@@ -18,7 +18,7 @@ from amplifier_foundation.control_files import code_in_project
 from amplifier_foundation.files import make_private
 from amplifier_foundation.given_trust import GivenTrust
 from amplifier_foundation.import_path import hold, of_other_session, was_used
-from amplifier_foundation.permissions.answered_by import tell_who_answered
+from amplifier_foundation.permissions.answered_by import name_modules_that_decide
 from amplifier_foundation.permissions.places import policy_files
 from amplifier_foundation.prepared import Prepared
 from amplifier_foundation.prompt.delivery import PromptDelivery
@@ -331,7 +331,7 @@ class SessionRuntime:
         coordinator.register_policy("rules", lambda action, details: self.permissions.policy(action, details))
         for number, permissions in enumerate(self.more_permissions, 1):
             coordinator.register_policy(f"agent-rules-{number}", permissions.policy)
-        tell_who_answered(coordinator)
+        name_modules_that_decide(coordinator)
         coordinator.hooks.register(MODULE_LOAD_FAILED, self._on_load_failed, name="app-strict")
         if self.origin is not None and self.on_child_event is not None:
             coordinator.hooks.register("*", self._on_own_event, priority=_LAST, name="app-child-events")

@@ -28,7 +28,7 @@ class WaitingCallsError(FoundationError):
 class WaitingQuestion:
     """One thing that somebody must say yes or no to."""
 
-    #: The sentence, as it was asked and will be asked again.
+    #: The sentence that is shown.
     prompt: str
     #: What is to be done; empty when a hook asks for a reason of its own.
     action: str
@@ -42,6 +42,16 @@ class WaitingQuestion:
     about: str = ""
     #: What the answer is for: the call and the question as they were when it was given.
     answered_digest: str = ""
+    #: The request that was asked with.
+    approval_id: str = ""
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """Return what makes it the same question on the same call when that is asked again, with another id.
+
+        A policy asks about an action. A hook names none: there the prompt is all that was consented to.
+        """
+        return (self.action, self.about) if self.action else ("", self.about, self.prompt)
 
 
 @dataclass(frozen=True)
@@ -233,7 +243,7 @@ def _call(data: dict[str, Any]) -> WaitingCall:
     call = WaitingCall(**{**data, "questions": questions})
     texts = [call.tool_call_id, call.tool_name, call.asked]
     texts += [text for one in questions for text in (one.prompt, one.action, one.note, one.by, one.at, one.about)]
-    texts += [one.answered_digest for one in questions]
+    texts += [text for one in questions for text in (one.answered_digest, one.approval_id)]
     is_call = isinstance(call.tool_input, dict) and all(isinstance(text, str) for text in texts) and questions
     if not is_call or any(one.answer not in (None, "allow", "deny") for one in questions):
         raise ValueError("not a call")

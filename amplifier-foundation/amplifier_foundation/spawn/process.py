@@ -10,22 +10,25 @@ import signal
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from amplifier_core.approval import ApprovalHandler
 from amplifier_core.events import LLM_RESPONSE, TOOL_POST
 from amplifier_foundation.budget import HomeLine, SessionBudget
 from amplifier_foundation.budget.home_line import Asked
 from amplifier_foundation.errors import FoundationError
 from amplifier_foundation.import_path import hold
-from amplifier_foundation.permissions.answered_by import note_answer
 from amplifier_foundation.spawn.child import Child, Surroundings
 from amplifier_foundation.spawn.errors import ChildError
 from amplifier_foundation.spawn.frames import Frame, read_frame, write_frame
 from amplifier_foundation.spawn.job import given_trust, read_job
 from amplifier_foundation.spawn.origin import ChildFacts
 
+if TYPE_CHECKING:
+    from amplifier_core import ApprovalRequest, ApprovalResponse
 
-class Line:
+
+class Line(ApprovalHandler):
     """The line to the parent's process: who asks, shows and tells here is answered, shown and told there."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -46,13 +49,12 @@ class Line:
         except ConnectionError:
             pass  # there is nobody to tell
 
-    async def request_approval(self, prompt: str, options: list[str], timeout: float, default: str) -> str:
-        """Ask as the kernel asks, over there."""
-        said = await self._asked_there(
-            {"kind": "ask", "prompt": prompt, "options": options, "timeout": timeout, "default": default}
-        )
-        note_answer(said["by"])
-        return str(said.get("answer"))
+    async def decide(self, request: ApprovalRequest) -> ApprovalResponse:
+        """Put a request to the approval system of the parent's process."""
+        from amplifier_core import ApprovalResponse
+
+        said = await self._asked_there({"kind": "ask", "request": request.model_dump(mode="json")})
+        return ApprovalResponse.model_validate(said["response"])
 
     async def reserve(self, name: str, report: Mapping[str, Any]) -> str:
         """Tell what was used; return why the budget over there allows no other call, empty when it does."""

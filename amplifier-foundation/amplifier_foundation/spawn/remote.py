@@ -12,9 +12,8 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from amplifier_core.approval import ApprovalTimeoutError
+from amplifier_core.approval import ApprovalTimeoutError, put
 from amplifier_core.cancellation import CancellationToken
-from amplifier_foundation.permissions.answered_by import APP, note_answer, take_answer
 from amplifier_foundation.spawn.child import Surroundings, Task
 from amplifier_foundation.spawn.errors import ChildBusyError, ChildError, ChildFailedError, ChildRefusedError
 from amplifier_foundation.spawn.frames import Frame, read_frame, write_frame
@@ -22,7 +21,7 @@ from amplifier_foundation.spawn.job import environment_for, write_job
 from amplifier_foundation.spawn.left_log import end_left_log
 from amplifier_foundation.spawn.origin import ChildFacts, Origin
 from amplifier_foundation.spawn.stored import Result
-from amplifier_kit.awaitable import await_soon, maybe_await
+from amplifier_kit.awaitable import await_soon
 from amplifier_kit.engine.bounded import drop, run_to_end
 from amplifier_kit.guard.processes import Order, Output, Running, StartError, start
 from amplifier_kit.guard.processes.socket_folder import make_socket_folder
@@ -258,14 +257,19 @@ class RemoteChild:
         self.tell({"kind": "answer", "id": frame["id"], "answer": reason or ""})
 
     async def _answer(self, frame: Frame) -> None:
-        """Put a question of the child to whom this session asks; whatever goes wrong is a no."""
+        """Put a request of the child, or of one below it, to the approval system here; whatever goes wrong is a no."""
+        from amplifier_core import ApprovalRequest, ApprovalResponse
+
+        facts = self._origin.facts
         try:
-            question = frame["prompt"], frame["options"], frame["timeout"], frame["default"]
-            answer = await maybe_await(self._surroundings.approval_system.request_approval(*question))
+            request = ApprovalRequest.model_validate(frame["request"])
+            if request.session_id in (None, facts.parent_id):  # a child does not ask in the name of its parent
+                request.session_id = facts.session_id
+            response = await put(self._surroundings.approval_system, request)
         except Exception as error:  # an approval system may fail in any way
-            answer = f"Deny: {type(error).__name__}: {error}"
-            note_answer({"kind": "timeout" if isinstance(error, TimeoutError | ApprovalTimeoutError) else "failure"})
-        self.tell({"kind": "answer", "id": frame["id"], "answer": answer, "by": dict(take_answer() or APP)})
+            by = {"kind": "timeout" if isinstance(error, TimeoutError | ApprovalTimeoutError) else "failure"}
+            response = ApprovalResponse(approved=False, reason=f"{type(error).__name__}: {error}", answered_by=by)
+        self.tell({"kind": "answer", "id": frame["id"], "response": response.model_dump(mode="json")})
 
     def _interrupted(self) -> BaseException:
         """Return what it means that the child was stopped: a failure, unless somebody here wanted that."""

@@ -13,15 +13,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amplifier_core import AmplifierSession, HookResult
-from amplifier_core.approval import ApprovalTimeoutError
+from amplifier_core import AmplifierSession, ApprovalRequest, ApprovalResponse, HookResult
+from amplifier_core.approval import ApprovalHandler, ApprovalTimeoutError, is_consent
 from amplifier_foundation.paths import Home
 from amplifier_foundation.permissions.answered_by import (
     NOBODY,
     account_name,
-    note_answer,
+    name_modules_that_decide,
     person_at,
-    tell_who_answered,
 )
 from amplifier_foundation.permissions.session_permissions import SessionPermissions
 from amplifier_foundation.prepared import Prepared
@@ -35,19 +34,18 @@ _ADA = person_at("chat", "ada")
 _DECIDED = ("approval:granted", "approval:denied")
 
 
-class _Saying:
+class _Saying(ApprovalHandler):
     """Answer as told, in one of the ways there are."""
 
-    def __init__(self, answer: Any, note: Any = None) -> None:
-        self._answer, self._note = answer, note
+    def __init__(self, answer: Any, by: Any = None) -> None:
+        self._answer, self._by = answer, by
 
-    async def request_approval(self, prompt: str, options: list[str], timeout: float, default: Any) -> str:
+    async def decide(self, request: ApprovalRequest) -> ApprovalResponse:
         await asyncio.sleep(0)
-        if self._note is not None:
-            note_answer(self._note)
         if isinstance(self._answer, BaseException):
             raise self._answer
-        return str(self._answer)
+        answer = str(self._answer)
+        return ApprovalResponse(approved=is_consent(answer), answer=answer, answered_by=self._by)
 
 
 class _Session:
@@ -57,7 +55,7 @@ class _Session:
         plan = {"session": {"orchestrator": "loop-basic", "context": "context-simple", **session}}
         self.coordinator: Any = AmplifierSession(plan, approval_system=system).coordinator
         self.told: list[dict[str, Any]] = []
-        tell_who_answered(self.coordinator)
+        name_modules_that_decide(self.coordinator)
         for event in (*_DECIDED, "approval:escalated"):
             self.coordinator.hooks.register(event, self._hear, priority=100)
 
@@ -136,7 +134,6 @@ async def test_the_deadline_of_the_session() -> None:
 
     class Thinking:
         async def request_approval(self, *given: Any) -> str:
-            note_answer(_ADA)
             await asyncio.Event().wait()
             return "Allow"
 
@@ -158,13 +155,17 @@ async def test_policies_by_name() -> None:
 
 async def test_the_answer_to_a_hook_is_not_the_answer_to_a_rule() -> None:
     """What somebody said to a question that a hook put does not count as their word on the next."""
-    session = _Session(_Saying("Allow")).say("ask")
+    session = _Session(_Saying("Allow", _ADA)).say("allow", "office-hours")
+    await session.coordinator.process_hook_result(HookResult(action="ask_user"), "tool:pre", "gate")
+    assert [one["answered_by"] for one in session.told] == [_ADA]
+    assert await session.who() == {"kind": "policy", "policy": "office-hours"}
 
-    def before(event: str, data: dict[str, Any]) -> None:
-        note_answer(_ADA)
 
-    session.coordinator.hooks.register("approval:required", before, priority=-2000)
-    assert await session.who() == {"kind": "app"}
+async def test_a_module_that_decides_by_itself() -> None:
+    """What a module reports of a decision of its own is told as a hook's."""
+    session = _Session()
+    await session.coordinator.hooks.emit("approval:granted", {"tool_name": "run", "reason": "mine"})
+    assert [one["answered_by"] for one in session.told] == [{"kind": "hook"}]
 
 
 _CHAIN = st.lists(st.sampled_from(["Allow", "Deny", "Escalate", "escalate: you", "perhaps", OSError("x")]), max_size=5)

@@ -63,6 +63,24 @@ async def test_the_kernels_own_events_are_understood(home: Home, project: Path, 
     ]
 
 
+def test_an_answer_is_found_by_the_id_of_its_request(session: Session, home: Home, project: Path) -> None:
+    """Two requests about the same thing, answered in the other order, keep their own answers."""
+    pairs = [("required", "a"), ("required", "b"), ("denied", "b"), ("granted", "a")]
+    events = [(name, data | {"approval_id": key}) for outcome, key in pairs for name, data in [_event(outcome, "make")]]
+    session(*events)
+    assert [(each.then, each.is_granted) for each in read_past(home, project).actions] == [
+        ("asked", False),
+        ("asked", True),
+    ]
+
+
+def test_what_a_hook_asks_by_itself_is_no_action(session: Session, home: Home, project: Path) -> None:
+    """Rules do not judge a hook's own question, so it is not among what they are tried on."""
+    events = [_event("required", "make"), _event("granted", "make")]
+    session(*((name, {**data, "origin": "hook", "action": "hook.ask"}) for name, data in events))
+    assert read_past(home, project).actions == []
+
+
 def test_a_question_without_an_answer(session: Session, home: Home, project: Path) -> None:
     """A log that ends while somebody is asked has a question that nobody answered."""
     session(_event("required", "make", "rules"))

@@ -11,10 +11,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from amplifier_core import ApprovalRequest, HookResult
-from amplifier_core.approval import ApprovalTimeoutError
+from amplifier_core import ApprovalRequest, ApprovalResponse, HookResult
+from amplifier_core.approval import ApprovalHandler, ApprovalTimeoutError, is_consent
 from amplifier_foundation.log import read_log
-from amplifier_foundation.permissions.answered_by import note_answer
 from amplifier_foundation.prepared import Prepared
 from amplifier_foundation.sessions import SessionRuntime
 from amplifier_testing.loop.fakes import PlainTool
@@ -23,7 +22,7 @@ _ME = {"kind": "person", "user": "me", "via": "test"}
 _MAKE = {"id": "c1", "name": "run", "arguments": {"command": "make"}}
 
 
-class _Person:
+class _Person(ApprovalHandler):
     """Be an approval system that gives one answer after the other, then says nothing for ever."""
 
     def __init__(self, *answers: Any) -> None:
@@ -31,16 +30,17 @@ class _Person:
         self.questions: list[str] = []
         self.was_asked = asyncio.Event()
 
-    async def request_approval(self, prompt: str, options: list[str], timeout: float, default: str) -> Any:
-        self.questions.append(prompt)
+    async def decide(self, request: ApprovalRequest) -> Any:
+        self.questions.append(str(request.prompt))
         self.was_asked.set()
         if not self.answers:
             await asyncio.Event().wait()
         answer = self.answers.pop(0)
         if isinstance(answer, BaseException):
             raise answer
-        note_answer(_ME)
-        return answer
+        if not isinstance(answer, str):
+            return answer
+        return ApprovalResponse(approved=is_consent(answer), answer=answer, answered_by=_ME)
 
 
 class _Published:
@@ -212,9 +212,9 @@ async def test_deadline_of_hooks_is_none_for_a_person(world: _World) -> None:
 
 
 class _Slow(_Person):
-    async def request_approval(self, *question: Any) -> Any:
+    async def decide(self, request: ApprovalRequest) -> Any:
         await asyncio.sleep(0.5)
-        return await super().request_approval(*question)
+        return await super().decide(request)
 
 
 @pytest.mark.parametrize("is_careless", [False, True])

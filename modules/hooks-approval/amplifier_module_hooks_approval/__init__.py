@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from amplifier_core.events import APPROVAL_DENIED, APPROVAL_GRANTED, APPROVAL_REQUIRED, TOOL_PRE
-from amplifier_module_hooks_approval._bridge import KernelBridge, with_published_keys
 from amplifier_module_hooks_approval._gate import NAME, ToolGate
 from amplifier_module_hooks_approval._policy import MODULE, ApprovalPolicy
 from amplifier_module_hooks_approval._provider import ProviderDesk
@@ -28,10 +27,8 @@ ASKS_EACH_TIME: Final = "approval.asks_each_time"
 #: What tells tools which places they must not show; an app with rules of its own has it already.
 HIDDEN: Final = "policy.hidden"
 PRIORITY: Final = -10
-#: Before hooks that change what they pass on, and after them.
-_FIRST: Final = -1000
+#: After hooks that change what they pass on.
 _LAST: Final = 10_000
-_DECIDED: Final = (APPROVAL_GRANTED, APPROVAL_DENIED)
 
 
 async def mount(coordinator: Any, config: dict[str, Any] | None = None) -> Callable[[], None]:
@@ -45,15 +42,9 @@ async def mount(coordinator: Any, config: dict[str, Any] | None = None) -> Calla
         logger.error("hooks-approval: %s", problem.removeprefix("hooks-approval: "))
     policy = ApprovalPolicy(coordinator, settings, rules, _project(coordinator, settings), failure)
     desk = ProviderDesk(coordinator, settings)
-    bridge = KernelBridge(coordinator, desk)
-    gate = ToolGate(coordinator, policy, desk)
-    taken = _registered_gate(coordinator, gate)
+    taken = _registered_gate(coordinator, ToolGate(coordinator, policy, desk))
     if hasattr(coordinator, "register_policy"):
-        taken.append(coordinator.register_policy(MODULE, policy, PRIORITY))
-        taken += _registered_bridge(coordinator, bridge)
-        register = coordinator.hooks.register
-        taken += [register(event, policy.on_decided, priority=PRIORITY, name=f"{NAME}_rule") for event in _DECIDED]
-        coordinator.register_capability(REGISTER_PROVIDER, bridge.register_provider)
+        taken += _joined_kernel(coordinator, policy, desk)
     else:
         coordinator.register_capability(REGISTER_PROVIDER, desk.register)
     coordinator.register_capability(RULES, tuple(rules))
@@ -64,7 +55,6 @@ async def mount(coordinator: Any, config: dict[str, Any] | None = None) -> Calla
     def take_away() -> None:
         for unregister in taken:
             unregister()
-        bridge.disconnect()
 
     return take_away
 
@@ -89,16 +79,18 @@ def _registered_gate(coordinator: Any, gate: ToolGate) -> list[Callable[[], None
     return [register(TOOL_PRE, handler, priority=priority, name=name) for handler, priority, name in handlers]
 
 
-def _registered_bridge(coordinator: Any, bridge: KernelBridge) -> list[Callable[[], None]]:
+def _joined_kernel(coordinator: Any, policy: ApprovalPolicy, desk: ProviderDesk) -> list[Callable[[], None]]:
+    """Be a policy of a kernel that has them, and let the provider answer what it asks."""
+    from amplifier_module_hooks_approval._bridge import KernelBridge, with_published_keys
+
+    bridge = KernelBridge(coordinator, desk)
+    coordinator.register_capability(REGISTER_PROVIDER, bridge.register_provider)
     register = coordinator.hooks.register
-    heard = {
-        APPROVAL_REQUIRED: bridge.on_required,
-        APPROVAL_GRANTED: bridge.on_decided,
-        APPROVAL_DENIED: bridge.on_decided,
-    }
+    events = (APPROVAL_REQUIRED, APPROVAL_GRANTED, APPROVAL_DENIED)
     return [
-        *(register(event, handler, priority=_FIRST, name=f"{NAME}_heard") for event, handler in heard.items()),
-        *(register(event, with_published_keys, priority=PRIORITY, name=NAME) for event in heard),
+        coordinator.register_policy(MODULE, policy, PRIORITY),
+        *(register(event, with_published_keys, priority=PRIORITY, name=NAME) for event in events),
+        bridge.disconnect,
     ]
 
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
-from weakref import WeakKeyDictionary
 
-from amplifier_core.models import HookResult
 from amplifier_kit.awaitable import plain_result
 from amplifier_module_hooks_approval._settings import Settings
 
@@ -57,24 +54,16 @@ class ApprovalPolicy:
         self._project = project
         self._given = tuple(rules)
         self._rules = self._compiled(rules) if rules else None
-        #: What was said last, in the task that the kernel decides in.
-        self._said: WeakKeyDictionary[asyncio.Task[Any], Opinion] = WeakKeyDictionary()
 
-    def __call__(self, action: str, details: Mapping[str, Any]) -> tuple[str, str] | None:
-        """Answer as a policy of the kernel does."""
+    def __call__(self, action: str, details: Mapping[str, Any]) -> tuple[str, str, Mapping[str, str]] | None:
+        """Answer as a policy of the kernel does, with the rule for the log where one of this config decides."""
         opinion = self.judge(action, details)
-        if (task := asyncio.current_task()) is not None:
-            self._said[task] = opinion
-        return None if opinion.verdict is None else (opinion.verdict, opinion.reason)
-
-    def on_decided(self, event: str, data: dict[str, Any]) -> HookResult | None:
-        """Let the log say which rule it was, where a rule of this config has decided by itself."""
-        task = asyncio.current_task()
-        said = self._said.pop(task, None) if task is not None else None
-        if said is None or said.rule is None or data.get("source") != MODULE:
+        if opinion.verdict is None:
             return None
-        told = {"kind": "rule", "rule": str(said.rule), "scope": "bundle", "where": said.rule.where}
-        return HookResult(action="modify", data={**data, "answered_by": told})
+        by = {"kind": "policy", "policy": MODULE}
+        if opinion.rule is not None:
+            by = {"kind": "rule", "rule": str(opinion.rule), "scope": "bundle", "where": opinion.rule.where}
+        return opinion.verdict, opinion.reason, by
 
     def judge(self, action: str, details: Mapping[str, Any]) -> Opinion:
         """Return the verdict: of a rule that denies or asks, else of the session, else of a rule that allows."""

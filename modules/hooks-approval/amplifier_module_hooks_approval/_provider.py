@@ -45,6 +45,8 @@ class Question(NamedTuple):
     action: str
     details: Mapping[str, Any]
     reason: str
+    #: The kernel's request, whose identity the provider is given; None on a kernel that makes none.
+    request: ApprovalRequest | None = None
 
     @property
     def tool_name(self) -> str:
@@ -109,13 +111,17 @@ class ProviderDesk:
 
     def _request(self, question: Question) -> ApprovalRequest:
         shown = self._scrubbed({**question.details, "reason": question.reason, "action": question.action})
-        return ApprovalRequest(
-            tool_name=question.tool_name,
-            action=self._scrubbed(_summary(question)),
-            details=shown,
-            risk_level=risk_of(question.action, question.tool_name),
-            timeout=self._settings.default_timeout,
-        )
+        fields = {
+            "tool_name": question.tool_name,
+            "action": self._scrubbed(_summary(question)),
+            "details": shown,
+            "risk_level": risk_of(question.action, question.tool_name),
+            "timeout": self._settings.default_timeout,
+        }
+        if question.request is None:
+            return ApprovalRequest(**fields)
+        texts = {"reason": question.request.reason, "prompt": question.request.prompt}
+        return question.request.model_copy(update={**fields, **self._scrubbed(texts)})
 
     def _scrubbed(self, value: Any) -> Any:
         """Return what may be shown: without secrets, where the session knows how to find them."""

@@ -13,9 +13,11 @@ from amplifier_app_cli import exits
 from amplifier_app_cli.app import App, current_app
 from amplifier_app_cli.failures import told
 from amplifier_app_cli.ui.records import json_text, print_json
+from amplifier_core.approval import ApprovalHandler
 
 if TYPE_CHECKING:
     from amplifier_app_cli.commands.tool.turn import Hearing
+    from amplifier_core import ApprovalRequest, ApprovalResponse
     from amplifier_foundation.sessions import SessionRuntime
 
 
@@ -168,21 +170,22 @@ def _why(record: dict[str, Any]) -> str | None:
     return str(error.get("msg") or error.get("message") or record["status"]) if error else None
 
 
-class _AtTerminal:
+class _AtTerminal(ApprovalHandler):
     """Ask the person at the terminal."""
 
-    async def request_approval(self, prompt: str, options: list[str], timeout: float, default: str) -> str:
+    async def decide(self, request: ApprovalRequest) -> ApprovalResponse:
         """Return what the person chose; no answer is a refusal."""
         import asyncio
         import threading
 
-        from amplifier_foundation.permissions.answered_by import note_answer, person_at
+        from amplifier_core import ApprovalResponse
+        from amplifier_foundation.permissions.answered_by import person_at
 
         loop = asyncio.get_running_loop()
-        answer: asyncio.Future[str] = loop.create_future()
+        answer: asyncio.Future[bool] = loop.create_future()
 
         def ask() -> None:
-            said = _confirmed(prompt)
+            said = _confirmed(request.prompt or "")
             try:
                 loop.call_soon_threadsafe(lambda: None if answer.done() else answer.set_result(said))
             except RuntimeError:
@@ -190,15 +193,14 @@ class _AtTerminal:
 
         # A thread that nobody waits for: Ctrl-C must not have to wait for an answer.
         threading.Thread(target=ask, name="amplifier-approval", daemon=True).start()
-        said = await answer
-        note_answer(person_at("tool invoke"))
-        return said
+        is_allowed = await answer
+        return ApprovalResponse(approved=is_allowed, answered_by=person_at("tool invoke"))
 
 
-def _confirmed(prompt: str) -> str:
+def _confirmed(prompt: str) -> bool:
     from amplifier_app_cli.ui.plain import visible
 
     try:
-        return "Allow" if click.confirm(visible(prompt), default=False, err=True) else "Deny"
+        return click.confirm(visible(prompt), default=False, err=True)
     except (click.Abort, OSError, ValueError):
-        return "Deny"
+        return False
