@@ -81,7 +81,7 @@ async def test_every_request_has_its_own_id() -> None:
     handler = Handler(ApprovalResponse(approved=True))
     asking = Asking(handler)
     for way in ("policy", "policy", "hook"):
-        await asking.ask(way)  # type: ignore[arg-type]
+        await asking.ask(way)
 
     assert len({request.id for request in handler.requests}) == 3
 
