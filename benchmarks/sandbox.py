@@ -21,7 +21,7 @@ from typing import Any
 
 from measured import lower_quartile, measuring, show
 
-from amplifier_kit.guard.processes import Order, Output
+from amplifier_kit.guard.processes import CommandSpec, Output
 from amplifier_kit.guard.sandbox import Sandbox, SandboxConfig, run
 
 TARGET_MS = 30.0
@@ -39,10 +39,10 @@ def make_project(folder: Path) -> None:
 async def once(box: Sandbox, folder: Path) -> float:
     """Return how long one command takes, in milliseconds; exit when it does not do what it should."""
     start = time.perf_counter()
-    walls = await asyncio.to_thread(box.walls, str(folder))
+    setup = await asyncio.to_thread(box.prepare, str(folder))
     output = Output(1000)
-    outcome = await run(Order(COMMAND, folder, walls.environment), walls, output, timeout=60)
-    walls.placeholders.release()
+    outcome = await run(CommandSpec(COMMAND, folder, setup.environment), setup, output, timeout=60)
+    setup.placeholders.release()
     taken = (time.perf_counter() - start) * 1000
     if outcome.returncode != 0 or output.shown().text != "ran\n":
         print(f"the command failed: {outcome}, {output.shown().text}", file=sys.stderr)

@@ -32,7 +32,7 @@ ALLOWED: Final = {
     "amplifier-kit/amplifier_kit/log/writer.py": _LOG,
     "amplifier-kit/amplifier_kit/log/memory.py": "hashes of what is in the log",
     "amplifier-kit/amplifier_kit/log/lock.py": _LOCK,
-    "amplifier-kit/amplifier_kit/guard/processes/folder.py": "makes the empty files that output.py fills",
+    "amplifier-kit/amplifier_kit/guard/processes/output_folder.py": "makes the empty files that output.py fills",
     "amplifier-kit/amplifier_kit/guard/processes/output.py": "output of commands, through RedactingStream",
     "amplifier-kit/amplifier_kit/guard/processes/socket_folder.py": _ELSEWHERE,
     "amplifier-kit/amplifier_kit/guard/sandbox/placeholders.py": "placeholders in a project, of fixed content",

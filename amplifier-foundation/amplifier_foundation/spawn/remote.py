@@ -23,7 +23,7 @@ from amplifier_foundation.spawn.origin import ChildFacts, Origin
 from amplifier_foundation.spawn.stored import Result
 from amplifier_kit.awaitable import await_soon
 from amplifier_kit.engine.bounded import drop, run_to_end
-from amplifier_kit.guard.processes import Order, Output, Running, StartError, start
+from amplifier_kit.guard.processes import CommandSpec, Output, RunningCommand, StartError, start
 from amplifier_kit.guard.processes.socket_folder import make_socket_folder
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ class RemoteChild:
         identity = self._origin.facts.session_id
         folder = make_socket_folder("amplifier-", "s")
         server: asyncio.Server | None = None
-        running: Running | None = None
+        running: RunningCommand | None = None
         status = "crashed"
         try:
             met: asyncio.Future[_Ends] = asyncio.get_running_loop().create_future()
@@ -139,11 +139,11 @@ class RemoteChild:
 
     # -- parts --
 
-    def _order(self, socket: Path) -> Order:
+    def _order(self, socket: Path) -> CommandSpec:
         # -P: a module in the folder of the project must not take the place of one of Python's.
         argv = [sys.executable, "-P", "-m", "amplifier_foundation.spawn.process", str(socket)]
         environment = environment_for(self._prepared.composed.plan, self._surroundings.environ)
-        return Order(argv, self._prepared.project, environment)
+        return CommandSpec(argv, self._prepared.project, environment)
 
     def _on_meeting(self, met: asyncio.Future[_Ends]) -> Any:
         async def meet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -154,7 +154,7 @@ class RemoteChild:
 
         return meet
 
-    async def _converse(self, task: Task, met: asyncio.Future[_Ends], running: Running, socket: Path) -> Result:
+    async def _converse(self, task: Task, met: asyncio.Future[_Ends], running: RunningCommand, socket: Path) -> Result:
         ended = asyncio.ensure_future(running.wait())
         try:
             await self._first_of(met, ended)
@@ -291,13 +291,13 @@ class RemoteChild:
         failure.metadata = dict(frame.get("metadata") or {})
         return failure
 
-    def _died(self, running: Running) -> ChildFailedError:
+    def _died(self, running: RunningCommand) -> ChildFailedError:
         identity, status = self._origin.facts.session_id, running.outcome.returncode
         said = self._output.shown().text.strip()
         how = f"the process of session {identity} ended without an answer (exit status {status})"
         return ChildFailedError(identity, f"{how}: {said[-1000:]}" if said else how)
 
-    async def _close(self, server: asyncio.Server | None, running: Running | None, folder: Path) -> None:
+    async def _close(self, server: asyncio.Server | None, running: RunningCommand | None, folder: Path) -> None:
         """End the process, gently as long as it has something to say, and remove what was made for it."""
         if running is not None:
             await self._end(running)
@@ -310,7 +310,7 @@ class RemoteChild:
             server.close()
         _remove(folder / "s")
 
-    async def _end(self, running: Running) -> None:
+    async def _end(self, running: RunningCommand) -> None:
         if not running.is_over and not running.has_ended:
             if self._result is None:
                 self.tell({"kind": "stop", "immediate": True})

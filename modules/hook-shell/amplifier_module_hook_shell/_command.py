@@ -8,9 +8,9 @@ from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
 from typing import Any, Final
 
-from amplifier_kit.guard.processes import Order, Output, StartError
+from amplifier_kit.guard.processes import CommandSpec, Output, StartError
 from amplifier_kit.guard.processes import Outcome as Ended
-from amplifier_kit.guard.sandbox import SandboxError, Walls, run
+from amplifier_kit.guard.sandbox import SandboxError, SandboxSetup, run
 from amplifier_module_hook_shell._answer import AnswerError, read_answer
 from amplifier_module_hook_shell._entry import Hook
 from amplifier_module_hook_shell._outcome import Outcome
@@ -25,7 +25,7 @@ _REASON_LIMIT: Final = 4000
 async def run_command(
     hook: Hook,
     facts: bytes,
-    confine: Callable[[str], Awaitable[Walls]],
+    confine: Callable[[str], Awaitable[SandboxSetup]],
     folder: Path,
     *,
     timeout: float,
@@ -39,16 +39,16 @@ async def run_command(
     """
     stdout, stderr = Output(max_output), Output(max_output)
     note: str | None = None
-    walls: Walls | None = None
+    setup: SandboxSetup | None = None
     try:
         note = await asyncio.to_thread(_written, facts)
-        walls = await confine(note)
-        ended = await _to_its_end(_run(_argv(hook, note), walls, folder, stdout, stderr, timeout), stop)
+        setup = await confine(note)
+        ended = await _to_its_end(_run(_argv(hook, note), setup, folder, stdout, stderr, timeout), stop)
     except (StartError, SandboxError, OSError, ValueError) as error:
         return Outcome("error", error=f"it cannot be started: {error}")
     finally:
-        if walls is not None:
-            walls.placeholders.release()
+        if setup is not None:
+            setup.placeholders.release()
         if note is not None:
             _remove(note)
     if ended is None:
@@ -79,18 +79,18 @@ async def _to_its_end(work: Coroutine[Any, Any, Ended], stop: asyncio.Future[Non
 
 async def _run(
     argv: tuple[str, ...],
-    walls: Walls,
+    setup: SandboxSetup,
     folder: Path,
     stdout: Output,
     stderr: Output,
     timeout: float,
 ) -> Ended:
     try:
-        return await run(Order(argv, folder, walls.environment), walls, stdout, stderr, timeout=timeout)
+        return await run(CommandSpec(argv, folder, setup.environment), setup, stdout, stderr, timeout=timeout)
     except StartError as error:
         if error.step != "folder":
             raise
-    return await run(Order(argv, os.sep, walls.environment), walls, stdout, stderr, timeout=timeout)
+    return await run(CommandSpec(argv, os.sep, setup.environment), setup, stdout, stderr, timeout=timeout)
 
 
 def _argv(hook: Hook, note: str) -> tuple[str, ...]:

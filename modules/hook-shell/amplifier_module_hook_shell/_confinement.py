@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from amplifier_kit.guard.processes.programs import host_environment
-from amplifier_kit.guard.sandbox import Sandbox, Walls, sandbox_of
+from amplifier_kit.guard.sandbox import Sandbox, SandboxSetup, sandbox_of
 from amplifier_kit.guard.sandbox.placeholders import Placeholders
 from amplifier_module_hook_shell._entry import Hook
 
@@ -25,35 +25,35 @@ class Confinement:
         self._coordinator = coordinator
         self._config = {"sandbox": settings}
 
-    async def walls(
+    async def prepare(
         self, hook: Hook, project: Path, folder: Path, environment: Mapping[str, str], note: str, env_file: str
-    ) -> Walls:
+    ) -> SandboxSetup:
         """Return what a hook runs behind, if anything, and the environment that it gets.
 
         `note` is the file that it reads, `env_file` the one that it may write. Raises SandboxError when it cannot be
         run in the sandbox, and ValueError for settings that are wrong. The caller releases the placeholders.
         """
-        work = asyncio.ensure_future(asyncio.to_thread(self._walls, hook, project, folder, environment, note, env_file))
+        work = asyncio.ensure_future(asyncio.to_thread(self._setup, hook, project, folder, environment, note, env_file))
         try:
             return await asyncio.shield(work)
         except asyncio.CancelledError:
             work.add_done_callback(_give_back)
             raise
 
-    def _walls(
+    def _setup(
         self, hook: Hook, project: Path, folder: Path, environment: Mapping[str, str], note: str, env_file: str
-    ) -> Walls:
+    ) -> SandboxSetup:
         sandbox: Sandbox = sandbox_of(self._coordinator, self._config, project=project)
         if hook.source.is_projects:
             readable = [note] if hook.source.folder is None else [note, str(hook.source.folder)]
             writable = [env_file] if folder == project else [env_file, str(folder)]
-            walls = sandbox.walls(str(folder), environment, writable=writable, readable=readable)
-            if walls.argv:
-                return walls
+            setup = sandbox.prepare(str(folder), environment, writable=writable, readable=readable)
+            if setup.argv:
+                return setup
         untrusted = [*sandbox.writable_roots(), str(folder)]
-        return Walls((), host_environment(environment, untrusted), Placeholders([]))
+        return SandboxSetup((), host_environment(environment, untrusted), Placeholders([]))
 
 
-def _give_back(work: asyncio.Future[Walls]) -> None:
+def _give_back(work: asyncio.Future[SandboxSetup]) -> None:
     if not work.cancelled() and work.exception() is None:
         work.result().placeholders.release()

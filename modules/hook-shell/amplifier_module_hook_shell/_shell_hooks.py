@@ -33,7 +33,7 @@ from amplifier_module_hook_shell._settings import Settings
 from amplifier_module_hook_shell._surroundings import Surroundings
 
 if TYPE_CHECKING:
-    from amplifier_kit.guard.sandbox import Walls
+    from amplifier_kit.guard.sandbox import SandboxSetup
 
 #: Of the time the session gives a handler, what is kept for stopping hooks that do not want to end.
 _RESERVE_SHARE: Final = 0.25
@@ -157,8 +157,10 @@ class ShellHooks:
             return Outcome("error", error=f"it cannot be started: {error}")
         confinement = Confinement(self._coordinator, self._settings.sandbox)
 
-        async def confine(note: str) -> Walls:
-            return await confinement.walls(hook, surroundings.project, surroundings.folder, environment, note, env_file)
+        async def confine(note: str) -> SandboxSetup:
+            return await confinement.prepare(
+                hook, surroundings.project, surroundings.folder, environment, note, env_file
+            )
 
         return await run_command(
             hook,

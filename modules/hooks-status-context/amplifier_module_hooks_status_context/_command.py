@@ -25,7 +25,7 @@ from amplifier_kit.guard.git import (
     read_user_settings,
 )
 from amplifier_kit.guard.processes.launch import open_process_with_protocol
-from amplifier_kit.guard.sandbox import Sandbox, SandboxError, Walls
+from amplifier_kit.guard.sandbox import Sandbox, SandboxError, SandboxSetup
 
 logger = logging.getLogger(__name__)
 
@@ -84,7 +84,7 @@ class Git:
         work = asyncio.ensure_future(asyncio.to_thread(self._prepare, directory))
         try:
             async with asyncio.timeout_at(deadline):
-                private, walls = await asyncio.shield(work)
+                private, setup = await asyncio.shield(work)
         except TimeoutError:
             work.add_done_callback(_discard)
             raise GitUnavailableError(_too_late(seconds)) from None
@@ -97,9 +97,9 @@ class Git:
             raise GitUnavailableError("git is not installed") from error
         except OSError as error:
             raise GitUnavailableError(f"cannot read '{directory}': {error.strerror or error}") from error
-        return Reading(private, walls, seconds, deadline)
+        return Reading(private, setup, seconds, deadline)
 
-    def _prepare(self, directory: str) -> tuple[PrivateGitDir, Walls]:
+    def _prepare(self, directory: str) -> tuple[PrivateGitDir, SandboxSetup]:
         project = self._sandbox.project if self._sandbox is not None else directory
         repository = find_repository(directory, project)
         if repository is None:
@@ -113,10 +113,10 @@ class Git:
         private = PrivateGitDir(repository, program, self._user)
         try:
             if self._sandbox is None:
-                return private, Walls.none(private.environment)
+                return private, SandboxSetup.none(private.environment)
             folder = repository.root or directory
             environment, readable = private.environment, private.readable
-            return private, self._sandbox.walls(folder, environment, readable=readable, is_read_only=True)
+            return private, self._sandbox.prepare(folder, environment, readable=readable, is_read_only=True)
         except BaseException:
             private.close()
             raise
@@ -131,9 +131,9 @@ class Git:
 class Reading:
     """One repository that is read, all questions within one deadline."""
 
-    def __init__(self, private: PrivateGitDir, walls: Walls, seconds: float, deadline: float) -> None:
+    def __init__(self, private: PrivateGitDir, setup: SandboxSetup, seconds: float, deadline: float) -> None:
         self._private = private
-        self._walls = walls
+        self._setup = setup
         self._seconds = seconds
         self._deadline = deadline
 
@@ -174,7 +174,7 @@ class Reading:
         if capture.is_cut:
             return "git said too much"
         said = _first_line(bytes(capture.errors))
-        return f"the sandbox could not be set up: {said}" if self._walls.argv else said
+        return f"the sandbox could not be set up: {said}" if self._setup.argv else said
 
     async def _started(self, script: str) -> _Running:
         """Start the shell; when the caller is cancelled meanwhile, end it before passing that on.
@@ -186,8 +186,8 @@ class Reading:
             # The folder may be gone, or hang: git goes there by itself, where it can be stopped.
             open_process_with_protocol(
                 lambda: _Capture(loop.create_future(), loop.create_future()),
-                (*self._walls.argv, _SHELL, "-c", script),
-                environment=self._walls.environment,
+                (*self._setup.argv, _SHELL, "-c", script),
+                environment=self._setup.environment,
                 untrusted=[self.root],
             )
         )
@@ -275,7 +275,7 @@ def _answers(count: int, mark: str, capture: _Capture, failure: str) -> list[Ans
     return answers
 
 
-def _discard(work: asyncio.Future[tuple[PrivateGitDir, Walls]]) -> None:
+def _discard(work: asyncio.Future[tuple[PrivateGitDir, SandboxSetup]]) -> None:
     if not work.cancelled() and work.exception() is None:
         work.result()[0].close()
 

@@ -262,11 +262,11 @@ async def test_what_stands_in_while_a_command_runs(described: Callable[..., Any]
     """What the sandbox puts into `.git` for as long as a command runs does not change the description."""
     sandbox = Sandbox(SandboxConfig(mode="auto"), repository.path)
     before = await described(repository.path)
-    walls = sandbox.walls(str(repository.path))
+    setup = sandbox.prepare(str(repository.path))
     try:
         assert await described(repository.path) == before
     finally:
-        walls.placeholders.release()
+        setup.placeholders.release()
     assert "Git status: clean" in before
 
 
@@ -328,7 +328,7 @@ async def test_without_the_required_sandbox_git_is_not_run(
     await mount(coordinator, {"git_timeout": 60})
     for _ in range(2):
         result = await coordinator.hooks.emit("provider:request", {})
-        assert "Git: not available (the sandbox is required and cannot be had" in str(result.context_injection)
+        assert "Git: not available (the sandbox is required but not available" in str(result.context_injection)
     assert not (tmp_path / "ran").exists()
     assert caplog.text.count("git is not run, its status is left out") == 1
 

@@ -10,8 +10,8 @@ from amplifier_kit.guard.sandbox import (
     SANDBOX_BLOCKED,
     Sandbox,
     SandboxRequiredError,
+    SandboxSetup,
     Status,
-    Walls,
     sandbox_of,
     settings_of,
 )
@@ -40,7 +40,7 @@ class Box:
         if self._announcing is None:
             self._announcing = asyncio.create_task(self._made().announce(self._coordinator, self._tool))
 
-    async def walls(self, folder: str, environment: Mapping[str, str], readable: Sequence[str]) -> Walls:
+    async def prepare(self, folder: str, environment: Mapping[str, str], readable: Sequence[str]) -> SandboxSetup:
         """Return what a command in `folder` runs behind; its placeholders are to be released.
 
         Raises SandboxError, after saying so where the sandbox is required.
@@ -50,7 +50,7 @@ class Box:
         assert self._announcing is not None
         await asyncio.wait([self._announcing])
         # In a thread: the folders that are looked at may be on a share that hangs.
-        work = asyncio.ensure_future(asyncio.to_thread(sandbox.walls, folder, environment, readable=readable))
+        work = asyncio.ensure_future(asyncio.to_thread(sandbox.prepare, folder, environment, readable=readable))
         try:
             return await asyncio.shield(work)
         except asyncio.CancelledError:
@@ -67,7 +67,7 @@ class Box:
         if blocked is None:
             return ""
         await self._emit(command, blocked.kind, blocked.reason)
-        return blocked.told(_WHERE)
+        return blocked.message(_WHERE)
 
     async def close(self) -> None:
         """Wait until it was said how it stands; a session that is over at once has it in its log too."""
@@ -87,6 +87,6 @@ class Box:
         return self._sandbox
 
 
-def _give_back(work: asyncio.Future[Walls]) -> None:
+def _give_back(work: asyncio.Future[SandboxSetup]) -> None:
     if not work.cancelled() and work.exception() is None:
         work.result().placeholders.release()

@@ -6,8 +6,8 @@ import asyncio
 import time
 from typing import Any, Final
 
-from amplifier_kit.guard.processes import Order, Outcome, Output, OutputFolder, Running, StartError, to_end
-from amplifier_kit.guard.sandbox import Walls, setup_problem, start
+from amplifier_kit.guard.processes import CommandSpec, Outcome, Output, OutputFolder, RunningCommand, StartError, to_end
+from amplifier_kit.guard.sandbox import SandboxSetup, setup_problem, start
 
 #: Jobs that may run at a time.
 MOST_JOBS: Final = 32
@@ -18,13 +18,13 @@ _MOST_ENDED: Final = 100
 class Job:
     """One command in the background."""
 
-    def __init__(self, command: str, running: Running, output: Output, pid: int, walls: Walls) -> None:
+    def __init__(self, command: str, running: RunningCommand, output: Output, pid: int, setup: SandboxSetup) -> None:
         self.command = command
         self.output = output
         self.pid = pid
         #: Whether it was said that the sandbox has stopped it.
         self.is_blocked_told = False
-        self._walls = walls
+        self._setup = setup
         self._running = running
         self._since = time.monotonic()
         self._seconds: float | None = None
@@ -71,7 +71,7 @@ class Job:
             raise
         finally:
             self._seconds = time.monotonic() - self._since
-            self._walls.placeholders.release()
+            self._setup.placeholders.release()
 
 
 class Jobs:
@@ -89,14 +89,16 @@ class Jobs:
         """Return a job by the number of its process, also one that has ended lately."""
         return self._jobs.get(pid)
 
-    async def start(self, command: str, order: Order, walls: Walls, limit: int, folder: OutputFolder) -> Job:
+    async def start(
+        self, command: str, order: CommandSpec, setup: SandboxSetup, limit: int, folder: OutputFolder
+    ) -> Job:
         """Start a job whose output goes to a file.
 
         Raises OSError when there can be none, StartError, and SandboxError when the walls cannot be put up.
         """
         output = Output(limit, folder, name="job", is_always_kept=True)
         try:
-            running = start(order, walls, output)
+            running = start(order, setup, output)
         except BaseException:
             output.close()
             raise
@@ -110,7 +112,7 @@ class Jobs:
         except BaseException:
             await to_end(running.stop())
             raise
-        job = Job(command, running, output, pid, walls)
+        job = Job(command, running, output, pid, setup)
         self._jobs.pop(pid, None)
         self._jobs[pid] = job
         self._forget()

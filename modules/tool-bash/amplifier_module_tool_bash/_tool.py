@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from amplifier_core import ToolResult
-from amplifier_kit.guard.processes import Order, Output, OutputFolder, StartError, command_environment
+from amplifier_kit.guard.processes import CommandSpec, Output, OutputFolder, StartError, command_environment
 from amplifier_kit.guard.processes.programs import find_program
 from amplifier_kit.guard.sandbox import EVENTS as SANDBOX_EVENTS
 from amplifier_kit.guard.sandbox import (
@@ -19,7 +19,7 @@ from amplifier_kit.guard.sandbox import (
     FolderOutsideError,
     SandboxError,
     SandboxRequiredError,
-    Walls,
+    SandboxSetup,
     run,
 )
 from amplifier_module_tool_bash._box import Box
@@ -183,12 +183,12 @@ class BashTool:
             folder = self._folder()
             stdout = Output(limit, folder, name="stdout")
             stderr = Output(limit, folder, name="stderr")
-            order, walls = await self._order(call.command)
+            order, setup = await self._order(call.command)
             try:
                 async with progress(self._coordinator, self.name, (stdout, stderr), self._progress_every):
-                    outcome = await run(order, walls, stdout, stderr, timeout=call.timeout)
+                    outcome = await run(order, setup, stdout, stderr, timeout=call.timeout)
             finally:
-                walls.placeholders.release()
+                setup.placeholders.release()
         shown, errors = stdout.shown(), stderr.shown()
         self._note_place(shown.path, errors.path)
         remark = await self._box.remark(call.command, outcome.returncode, f"{shown.text}\n{errors.text}")
@@ -197,11 +197,11 @@ class BashTool:
     async def _start_job(self, call: Call) -> ToolResult:
         if len(self._jobs.running) >= MOST_JOBS:
             return failure("too_many_jobs", f"Command was not run: {MOST_JOBS} background jobs run already.")
-        order, walls = await self._order(call.command, is_kept=True)
+        order, setup = await self._order(call.command, is_kept=True)
         try:
-            job = await self._jobs.start(call.command, order, walls, self._settings.max_output_bytes, self._folder())
+            job = await self._jobs.start(call.command, order, setup, self._settings.max_output_bytes, self._folder())
         except BaseException:
-            walls.placeholders.release()
+            setup.placeholders.release()
             raise
         self._note_place(job.output.path)
         return ToolResult(
@@ -227,13 +227,13 @@ class BashTool:
                 said["message"] = remark
         return ToolResult(output=said)
 
-    async def _order(self, command: str, *, is_kept: bool = False) -> tuple[Order, Walls]:
+    async def _order(self, command: str, *, is_kept: bool = False) -> tuple[CommandSpec, SandboxSetup]:
         folder = self._working_dir()
         environment, _ = command_environment((*self._settings.pass_env, *self._box.settings.environment))
         readable = [self._outputs] if self._outputs else []
-        walls = await self._box.walls(folder, environment, readable)
+        setup = await self._box.prepare(folder, environment, readable)
         argv = (_shell(), "--noprofile", "--norc", "-c", "--", command)
-        return Order(argv, folder, environment, is_kept=is_kept), walls
+        return CommandSpec(argv, folder, environment, is_kept=is_kept), setup
 
     def _working_dir(self) -> str:
         """Return the folder to run in; the command's own process enters it, as it may hang."""

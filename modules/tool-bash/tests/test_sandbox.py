@@ -59,7 +59,7 @@ async def test_only_the_project_can_be_written(tool: BashTool, events: Events, t
     assert (await _run(tool, "echo text > made"))["returncode"] == 0
     assert (tmp_path / "project" / "made").read_text(encoding="utf-8") == "text\n"
     output = await _run(tool, "echo text > /usr/share/made")
-    assert output["message"].startswith("The sandbox stopped it: outside of the project, ")
+    assert output["message"].startswith("The sandbox blocked it: outside of the project, ")
     assert "`sandbox: {writable: [FOLDER]}` in the config of tool-bash" in output["message"]
     assert events[-1][0] == "sandbox:blocked"
     assert events[-1][1]["kind"] == "filesystem"
@@ -82,7 +82,7 @@ async def test_there_is_no_network(make_tool: MakeTool, events: Events, listener
 async def test_names_are_not_resolved(tool: BashTool) -> None:
     """A command that looks for a host is told that there is no network."""
     output = await _run(tool, "getent hosts example.com || { echo 'Could not resolve host: example.com' >&2; exit 6; }")
-    assert output["message"].startswith("The sandbox stopped it: there is no network inside.")
+    assert output["message"].startswith("The sandbox blocked it: there is no network inside.")
 
 
 async def test_required_refuses(
@@ -223,7 +223,7 @@ async def test_a_job_that_was_stopped_says_so(tool: BashTool, events: Events) ->
     while status.get("status") != "ended":
         await asyncio.sleep(0.05)
         status = await _run(tool, "status", job=pid)
-    assert status["message"].startswith("The sandbox stopped it: ")
+    assert status["message"].startswith("The sandbox blocked it: ")
     assert [data["kind"] for event, data in events if event == "sandbox:blocked"] == ["filesystem"]
 
 

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any, Final
 
-from amplifier_kit.guard.processes import Order, Running, StartError, start, to_end
+from amplifier_kit.guard.processes import CommandSpec, RunningCommand, StartError, start, to_end
 from amplifier_kit.guard.processes.programs import find_program, host_environment
 from amplifier_module_tool_mcp._confinement import Confinement
 from amplifier_module_tool_mcp._faults import ServerFault, short
@@ -85,11 +85,11 @@ class ServerProcess:
         to_session, incoming = anyio.create_memory_object_stream[Any](0)
         outgoing, from_session = anyio.create_memory_object_stream[Any](0)
         pipe = -1
-        running: Running | None = None
+        running: RunningCommand | None = None
         pumps: list[asyncio.Task[None]] = []
         try:
             pipe = _pipe(place / "input")
-            order = Order(["/bin/sh", "-c", _WITH_INPUT, str(place / "input"), *argv], self._folder, environment)
+            order = CommandSpec(["/bin/sh", "-c", _WITH_INPUT, str(place / "input"), *argv], self._folder, environment)
             running = self._started(order, inflow, errors)
             pumps.append(asyncio.create_task(self._pump_in(inflow, read_message, to_session, running, errors)))
             pumps.append(asyncio.create_task(self._pump_out(from_session, pipe)))
@@ -124,14 +124,14 @@ class ServerProcess:
             raise ServerFault("command_not_found", resolved.mask.diagnostic(told))
         return self._confinement.wrap([program, *resolved.args], self._folder, environment)
 
-    def _started(self, order: Order, inflow: Inflow, errors: ErrorStream) -> Running:
+    def _started(self, order: CommandSpec, inflow: Inflow, errors: ErrorStream) -> RunningCommand:
         try:
             return start(order, inflow, errors)
         except (StartError, ValueError) as error:
             raise ServerFault("start_failed", self._resolved.mask.diagnostic(str(error))) from error
 
     async def _pump_in(
-        self, inflow: Inflow, parse: Callable[[bytes], Any], session: Any, running: Running, errors: ErrorStream
+        self, inflow: Inflow, parse: Callable[[bytes], Any], session: Any, running: RunningCommand, errors: ErrorStream
     ) -> None:
         """Pass messages on until there are no more; then the session is told that the connection is closed."""
         import anyio
@@ -185,7 +185,7 @@ async def _write(pipe: int, data: bytes) -> None:
                 loop.remove_writer(pipe)
 
 
-async def _gone(running: Running | None, pipe: int, pumps: list[asyncio.Task[None]], moment: float) -> None:
+async def _gone(running: RunningCommand | None, pipe: int, pumps: list[asyncio.Task[None]], moment: float) -> None:
     """Close a server's input, give it a moment, and end it with everything below it; not to be interrupted.
 
     One that has never said a word has nothing to put away, and gets no moment.
@@ -205,7 +205,7 @@ async def _gone(running: Running | None, pipe: int, pumps: list[asyncio.Task[Non
     await to_end(end())
 
 
-async def _wait(running: Running, seconds: float) -> None:
+async def _wait(running: RunningCommand, seconds: float) -> None:
     """Wait for a server to end, but not for longer."""
     waiting = asyncio.ensure_future(running.wait())
     try:
@@ -214,7 +214,7 @@ async def _wait(running: Running, seconds: float) -> None:
         waiting.cancel()
 
 
-def _ending(running: Running, errors: ErrorStream) -> ServerFault:
+def _ending(running: RunningCommand, errors: ErrorStream) -> ServerFault:
     try:
         running.check_start()
     except StartError as error:

@@ -356,7 +356,7 @@ class Servers:
         if blocked is None:
             return ""
         await self._tell_blocked(server, blocked.kind, blocked.reason)
-        return blocked.told(f"the entry of the server {server!r}")
+        return blocked.message(f"the entry of the server {server!r}")
 
     async def _tell_blocked(self, server: str, kind: str, reason: str) -> None:
         await self._is_heard.wait()

@@ -38,7 +38,7 @@ async def test_inside(session: Session, odd: Odd, project: Path, tmp_path: Path)
     for path in ("/usr/made-by-a-test", ".amplifier/settings.yaml"):
         refused = await session.call("odd_write", path=path)
         assert not refused.success
-        assert "The sandbox stopped it" in refused.output["content"]
+        assert "The sandbox blocked it" in refused.output["content"]
         assert not (project / path).exists()
     blocked = [data for event, data in session._recorder.events if event == "sandbox:blocked"]
     assert [each["kind"] for each in blocked] == ["filesystem", "filesystem"]
@@ -99,7 +99,7 @@ async def test_what_the_sandbox_stops(session: Session, odd: Odd) -> None:
     """A server that ends because it has no network says so, with the way to allow it."""
     await session.open({"odd": odd("exit", "Temporary failure in name resolution")}, retry={"attempts": 1})
     told = await session.told("failed")
-    assert "The sandbox stopped it" in told["reason"]
+    assert "The sandbox blocked it" in told["reason"]
     assert "the entry of the server 'odd'" in told["reason"]
     [blocked] = [data for event, data in session._recorder.events if event == "sandbox:blocked"]
     assert (blocked["tool"], blocked["kind"]) == ("tool-mcp", "network")

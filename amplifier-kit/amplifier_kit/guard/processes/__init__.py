@@ -5,19 +5,19 @@ process group or session, or its parent) and ends all of it when the command is 
 stopped, and when the process that asked for it is gone, however that came.
 """
 
+from amplifier_kit.guard.processes.command_spec import GRACE, CommandSpec, StartError
 from amplifier_kit.guard.processes.environment import command_environment, is_secret_variable
-from amplifier_kit.guard.processes.folder import OutputFolder
-from amplifier_kit.guard.processes.order import GRACE, Order, StartError
 from amplifier_kit.guard.processes.output import Output, Shown
-from amplifier_kit.guard.processes.running import Outcome, Running, run, start, to_end
+from amplifier_kit.guard.processes.output_folder import OutputFolder
+from amplifier_kit.guard.processes.running_command import Outcome, RunningCommand, run, start, to_end
 
 __all__ = [
     "GRACE",
-    "Order",
+    "CommandSpec",
     "Outcome",
     "Output",
     "OutputFolder",
-    "Running",
+    "RunningCommand",
     "Shown",
     "StartError",
     "command_environment",

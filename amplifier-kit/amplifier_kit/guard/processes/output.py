@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from amplifier_kit.guard.private_files import write_unmasked
-from amplifier_kit.guard.processes.folder import OutputFolder
-from amplifier_kit.guard.processes.text import cut_head, cut_tail, cut_words, is_binary, readable
+from amplifier_kit.guard.processes.output_folder import OutputFolder
+from amplifier_kit.guard.processes.printable_text import cut_head, cut_tail, cut_words, is_binary, readable
 from amplifier_kit.guard.redaction import RedactingStream, process_redactor
 
 #: What one stream may take on disk; more is counted, but not kept.

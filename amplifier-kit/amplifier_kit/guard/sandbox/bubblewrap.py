@@ -1,4 +1,4 @@
-"""Find bubblewrap, and try whether it can do here what is asked of it."""
+"""Find bubblewrap, build its arguments, and try whether it works on this machine."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import Final
 
 from amplifier_kit.guard.processes.command import CommandTimeoutError, run_program
 from amplifier_kit.guard.processes.programs import find_program
-from amplifier_kit.guard.sandbox.system import interpreter
+from amplifier_kit.guard.sandbox.system_paths import interpreter
 
-#: Seconds that the trial may take; a program that hangs must not hold up a session.
+#: Seconds for the trial; a program that hangs must not delay a session for longer.
 TRIAL_SECONDS: Final = 5.0
 _PROGRAM: Final = "bwrap"
 _NAMESPACES: Final = ("user", "mnt", "pid", "net", "ipc", "uts")
-#: All privileges are given up: as root, whoever keeps them can make the system writable again from inside.
-_WALLS: Final = (
+#: All privileges are dropped: root could use them to make the system writable again from inside.
+_ISOLATION: Final = (
     "--unshare-all",
     "--unshare-user",
     "--disable-userns",
@@ -46,13 +46,13 @@ def find(path: str, roots: Sequence[str]) -> str | None:
     return os.path.realpath(program) if program is not None else None
 
 
-def walls(program: str, *, network: bool, view: Sequence[str]) -> list[str]:
+def arguments(program: str, *, network: bool, view: Sequence[str]) -> list[str]:
     """Return the command line up to the command; its environment is that of bubblewrap itself.
 
-    Variables are not handed over as arguments, which everybody on the machine can read.
+    Variables are not passed as arguments, which every user of the machine can read.
     """
     shared = ["--share-net"] if network else []
-    return [program, *_WALLS, *shared, "--proc", "/proc", *_switches(), "--dev", "/dev", *view, "--"]
+    return [program, *_ISOLATION, *shared, "--proc", "/proc", *_switches(), "--dev", "/dev", *view, "--"]
 
 
 def _switches() -> list[str]:
@@ -86,9 +86,9 @@ def _has_switches(path: str) -> bool:
 
 
 def unusable_reason(program: str, view: Sequence[str]) -> str:
-    """Return why nothing can be run behind the walls, or nothing when it can; blocks for up to TRIAL_SECONDS.
+    """Return why commands cannot run in the sandbox, empty when they can; blocks for up to TRIAL_SECONDS.
 
-    Tried once per process for every program, with a command that looks where it is: walls that are not there are found.
+    Tried once per process and program, with a command that checks its own namespaces: missing isolation is detected.
     """
     try:
         status = os.stat(program)
@@ -104,7 +104,7 @@ def unusable_reason(program: str, view: Sequence[str]) -> str:
 def _trial(program: str, view: Sequence[str]) -> str:
     if not sys.platform.startswith("linux"):
         return f"bubblewrap is for Linux, this is {sys.platform}"
-    command = [*walls(program, network=False, view=view), interpreter(), "-I", "-S", "-c", _LOOK]
+    command = [*arguments(program, network=False, view=view), interpreter(), "-I", "-S", "-c", _LOOK]
     environment = {"PATH": "/usr/bin:/bin"}
     try:
         done = run_program(command, timeout=TRIAL_SECONDS, environment=environment, is_split=True)

@@ -1,4 +1,4 @@
-"""Say why a command is not run in a sandbox, or not at all."""
+"""Errors of the sandbox."""
 
 from __future__ import annotations
 
@@ -12,43 +12,43 @@ class SandboxError(Exception):
 
 
 class SandboxRequiredError(SandboxError):
-    """A sandbox is required and cannot be had here: nothing is run."""
+    """A sandbox is required and not available: the command is not run."""
 
     code: ClassVar[str] = "sandbox_required"
 
     def __init__(self, reason: str) -> None:
         self.reason = reason
         super().__init__(
-            f"the sandbox is required and cannot be had: {reason}. Install bubblewrap (`apt install bubblewrap`, `dnf "
-            "install bubblewrap`) or see to it that it works, or set `sandbox: auto` to run commands without it"
+            f"the sandbox is required but not available: {reason}. Install or repair bubblewrap (`apt install "
+            "bubblewrap`, `dnf install bubblewrap`), or set `sandbox: auto` to run commands without it"
         )
 
 
 class FolderMissingError(SandboxError):
-    """The folder to run in is not there."""
+    """The working directory does not exist."""
 
     code: ClassVar[str] = "working_dir_missing"
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
-        super().__init__(f"the working directory {folder} cannot be entered: it is not there, or not a folder")
+        super().__init__(f"the working directory {folder} cannot be entered: it does not exist or is not a folder")
 
 
 class FolderOutsideError(SandboxError):
-    """The folder to run in cannot be shown inside without showing far more than it."""
+    """The working directory cannot be mounted without exposing far more than the project."""
 
     code: ClassVar[str] = "working_dir_outside"
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
         super().__init__(
-            f"the working directory {folder} is too wide to be shown inside the sandbox: choose a folder of the "
+            f"the working directory {folder} is too broad to be visible in the sandbox: choose a folder of the "
             "project, or set `sandbox: off`"
         )
 
 
 class LedOutError(SandboxError):
-    """The settings name a place by way of a link that commands could make lead anywhere."""
+    """The settings name a path through a link that commands could redirect."""
 
     code: ClassVar[str] = "sandbox_led_out"
 
@@ -56,6 +56,6 @@ class LedOutError(SandboxError):
         self.path = path
         self.real = real
         super().__init__(
-            f"the sandbox is to show {path}, which a link leads out to {real}: a command that can write the link could "
-            "lead it anywhere. Name the folder itself in `writable` or `readable`, or remove the link"
+            f"the sandbox settings name {path}, which a link resolves to {real}: a command that can change the link "
+            "could point it anywhere. Name the folder itself in `writable` or `readable`, or remove the link"
         )

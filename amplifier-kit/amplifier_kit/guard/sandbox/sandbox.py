@@ -1,4 +1,4 @@
-"""The sandbox of a session: whether there is one, and what a command looks like that runs in it."""
+"""The sandbox of a session: whether it is available, and how commands are wrapped to run in it."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from amplifier_kit.guard.sandbox.placeholders import Placeholders
 from amplifier_kit.home import amplifier_home
 
 if TYPE_CHECKING:
-    from amplifier_kit.guard.sandbox.blocked import Blocked
-    from amplifier_kit.guard.sandbox.view import Scene
+    from amplifier_kit.guard.sandbox.denials import Blocked
+    from amplifier_kit.guard.sandbox.mounts import Scene
 
 logger = logging.getLogger(__name__)
 
@@ -35,14 +35,14 @@ ACTIVE, ABSENT, OFF = "active", "absent", "off"
 
 
 class Status(NamedTuple):
-    """What came of the settings on this machine."""
+    """What the settings mean on this machine."""
 
-    #: `active`, `absent` (it cannot be had) or `off` (it is not wanted).
+    #: `active`, `absent` (not available) or `off` (disabled).
     status: str
     mode: str
     backend: str
     network: bool
-    #: Why it cannot be had, or what is to be known about it.
+    #: Why it is not available, or a remark.
     reason: str
 
     @property
@@ -51,27 +51,27 @@ class Status(NamedTuple):
         return self.status == ACTIVE
 
 
-class Walls(NamedTuple):
-    """What stands before a command that runs in the sandbox, the environment it gets, and what to give back after."""
+class SandboxSetup(NamedTuple):
+    """The wrapper of one sandboxed command: its arguments, its environment, and placeholders to release afterwards."""
 
     argv: tuple[str, ...]
     environment: dict[str, str]
     placeholders: Placeholders
-    #: What the first program inside looks for before it runs the command; nothing where nothing can be written.
+    #: Mounts that the first program inside verifies before it runs the command; none for read-only commands.
     checks: tuple[str, ...] = ()
 
     @classmethod
-    def none(cls, environment: dict[str, str]) -> Walls:
-        """Return what a command runs behind where there is no sandbox: nothing."""
+    def none(cls, environment: dict[str, str]) -> SandboxSetup:
+        """Return the setup for running without a sandbox."""
         return cls((), environment, Placeholders([]))
 
     def before(self, program: Sequence[str], *, script: str = "", folder: str = "") -> list[str]:
-        """Return the command line of a program, or of a script in Python that takes the arguments, behind the walls.
+        """Return the wrapped command line of a program, or of a Python script that takes the arguments.
 
-        It is run once the first program inside has found everything mounted as it was to be.
+        It runs after the first program inside has verified the mounts.
         """
         from amplifier_kit.guard.sandbox import mount_check
-        from amplifier_kit.guard.sandbox.system import interpreter
+        from amplifier_kit.guard.sandbox.system_paths import interpreter
 
         shown = ["--ro-bind", mount_check.__file__, _CHECK]
         shown += ["--ro-bind", script, _SCRIPT] if script else []
@@ -81,10 +81,10 @@ class Walls(NamedTuple):
 
 
 class Sandbox:
-    """Run commands so that they see the system and the project, write only to the project, and reach nobody.
+    """Run commands so that they see the system and the project, write only to the project, and have no network.
 
-    Whether it can be had is tried once, by the first who asks, which takes some milliseconds and may take seconds:
-    `ready` does it in a thread.
+    The first use tries whether it is available, which takes some milliseconds and may take seconds: `ready` does it in
+    a thread.
     """
 
     def __init__(
@@ -95,10 +95,10 @@ class Sandbox:
         hidden: Iterable[str | os.PathLike[str]] = (),
         guarded: Iterable[str | os.PathLike[str]] = (),
     ) -> None:
-        """Keep the settings; nothing is tried or looked at yet.
+        """Store the settings; nothing is tried yet.
 
-        `hidden` are folders of secrets; `guarded` are files and folders that stay as they are, besides those that
-        decide about every session.
+        `hidden` are folders of secrets; `guarded` are more files and folders that commands must not change, besides
+        the control files of every session.
         """
         self.settings = settings
         self._alias = os.path.abspath(os.fspath(project))
@@ -115,19 +115,19 @@ class Sandbox:
 
     @property
     def status(self) -> Status:
-        """Return how it stands; the first time this blocks while it is tried."""
+        """Return the status; the first call blocks while it is tried."""
         if self._status is None:
             self._status = self._tried()
         return self._status
 
     async def ready(self) -> Status:
-        """Return how it stands, without blocking the event loop."""
+        """Return the status without blocking the event loop."""
         if self._status is None:
             return await asyncio.to_thread(lambda: self.status)
         return self._status
 
     def summary(self) -> str:
-        """Return how it stands, in one line for people; the first time this blocks."""
+        """Return the status in one line for people; the first call blocks."""
         status = self.status
         if status.is_active:
             network = "the host's network" if status.network else "no network"
@@ -140,7 +140,7 @@ class Sandbox:
         return f"sandbox: NOT AVAILABLE, {refused}: {status.reason}"
 
     async def announce(self, coordinator: Any, tool: str) -> Status:
-        """Emit `sandbox:status` for a tool, and log it as a warning where commands run free or not at all."""
+        """Emit `sandbox:status` for a tool, with a logged warning when the sandbox is not available."""
         status = await self.ready()
         if status.status == ABSENT:
             logger.warning("%s: %s", tool, self.summary())
@@ -148,7 +148,7 @@ class Sandbox:
         return status
 
     def check(self) -> Status:
-        """Return how it stands; raise SandboxRequiredError when it is required and cannot be had. Blocks once."""
+        """Return the status; raise SandboxRequiredError when it is required but not available. Blocks once."""
         status = self.status
         if status.mode == "required" and not status.is_active:
             raise SandboxRequiredError(status.reason)
@@ -162,20 +162,20 @@ class Sandbox:
         environment: Mapping[str, str] | None = None,
         writable: Iterable[str] = (),
     ) -> tuple[list[str], dict[str, str]]:
-        """Return a command line and its whole environment with which a command runs in the sandbox, if there is one.
+        """Return the command line and whole environment that run a command in the sandbox, if there is one.
 
-        For anything that is started with pipes of the caller's, for however long; all of it ends with the process
-        that is started, and with the thread that started it: not one of a pool. Without an `environment`, ours is
-        taken, without secrets. Raises SandboxError. Looks at folders, so it may block.
+        For processes that the caller starts with its own pipes. All processes inside end with the started one, and
+        with the thread that started it, so do not use a thread of a pool. Without `environment`, it gets ours without
+        secrets. Reads folders, so it may block. Raises SandboxError.
         """
         folder = os.path.abspath(os.fspath(cwd)) if cwd is not None else self._alias
-        walls = self.walls(folder, environment, writable=writable)
-        if walls.argv:
-            self._held.append(walls.placeholders)
-            return walls.before(argv, folder=folder), walls.environment
-        return list(argv), walls.environment
+        setup = self.prepare(folder, environment, writable=writable)
+        if setup.argv:
+            self._held.append(setup.placeholders)
+            return setup.before(argv, folder=folder), setup.environment
+        return list(argv), setup.environment
 
-    def walls(
+    def prepare(
         self,
         folder: str,
         environment: Mapping[str, str] | None = None,
@@ -183,62 +183,61 @@ class Sandbox:
         writable: Iterable[str] = (),
         readable: Iterable[str] = (),
         is_read_only: bool = False,
-    ) -> Walls:
-        """Return what stands before a command that runs in `folder`: nothing when there is no sandbox.
+    ) -> SandboxSetup:
+        """Return the setup of a command that runs in `folder`; an empty one without a sandbox.
 
-        With `is_read_only` it can write nothing and reach nobody, whatever the settings open: for programs of ours
-        that look at the project.
+        With `is_read_only` it can write nothing and has no network, whatever the settings allow: for our own programs
+        that inspect the project.
 
-        The caller gives the placeholders back (`release`) when the command has ended. Raises SandboxError.
+        The caller releases the placeholders when the command has ended. Raises SandboxError.
         """
         from amplifier_kit.guard.sandbox import bubblewrap
-        from amplifier_kit.guard.sandbox.view import View
+        from amplifier_kit.guard.sandbox.mounts import View
 
         given = dict(environment) if environment is not None else command_environment(self.settings.environment)[0]
         if not self.check().is_active:
-            return Walls.none(given)
+            return SandboxSetup.none(given)
         if not os.path.isdir(folder):
             raise FolderMissingError(folder)
         network = self.settings.network and not is_read_only
         inner = inner_environment(given, network=network, kept=self.settings.environment)
         scene = self._scene(folder, inner, tuple(writable), tuple(readable))
         view = View(scene._replace(is_read_only=is_read_only))
-        # Bubblewrap itself runs outside: a library of the project's must not become part of it, nor of the program that
-        # looks at the walls.
+        # Bubblewrap itself runs outside: it must not load a library of the project, nor must the mount check.
         loader = loader_variables(inner)
         given_here = loader if is_read_only else {}
         given_inside = [argument for name, value in given_here.items() for argument in ("--setenv", name, value)]
-        argv = bubblewrap.walls(self._program, network=network, view=[*view.arguments(), *given_inside])
+        argv = bubblewrap.arguments(self._program, network=network, view=[*view.arguments(), *given_inside])
         inner = {name: value for name, value in inner.items() if name not in loader}
         if is_read_only:
-            return Walls(tuple(argv), inner, Placeholders([]))
+            return SandboxSetup(tuple(argv), inner, Placeholders([]))
         placeholders = Placeholders(view.placeholders, view.unwanted, view.empty)
         variables = (f"${name}={value}" for name, value in loader.items())
-        return Walls(tuple(argv), inner, placeholders, (*variables, *view.checks()))
+        return SandboxSetup(tuple(argv), inner, placeholders, (*variables, *view.checks()))
 
     def blocked_by(self, returncode: int | None, text: str) -> Blocked | None:
-        """Return what the sandbox stopped, going by how a command ended and what it printed, or None."""
-        from amplifier_kit.guard.sandbox.blocked import blocked_by
+        """Return what the sandbox blocked, judging by exit code and output, or None."""
+        from amplifier_kit.guard.sandbox.denials import blocked_by
 
         if not returncode or self._status is None or not self._status.is_active:
             return None
         return blocked_by(text, network=self.settings.network)
 
     def close(self) -> None:
-        """Give back what `wrap` has taken; for when all that was started has ended."""
+        """Release the placeholders of `wrap`, when all wrapped commands have ended."""
         while self._held:
             self._held.pop().release()
 
     def writable_roots(self) -> list[str]:
-        """Return the folders that commands can write, links followed, the project first: none of it is trusted."""
-        from amplifier_kit.guard.sandbox.system import place_of
+        """Return the folders that commands can write, links resolved, the project first: none is trusted."""
+        from amplifier_kit.guard.sandbox.system_paths import place_of
 
         project, home = os.path.realpath(self._alias), _home()
         return [project, *(os.path.realpath(place_of(name, project, home)) for name in self.settings.writable)]
 
     def readable_roots(self) -> list[str]:
-        """Return the folders that the settings open to commands, links followed, the project first; no system's."""
-        from amplifier_kit.guard.sandbox.system import place_of
+        """Return the folders that the settings open to commands, links resolved, the project first."""
+        from amplifier_kit.guard.sandbox.system_paths import place_of
 
         project, home = os.path.realpath(self._alias), _home()
         opened = (os.path.realpath(place_of(name, project, home)) for name in self.settings.readable)
@@ -251,7 +250,7 @@ class Sandbox:
         writable: tuple[str, ...] = (),
         readable: tuple[str, ...] = (),
     ) -> Scene:
-        from amplifier_kit.guard.sandbox.view import Scene
+        from amplifier_kit.guard.sandbox.mounts import Scene
 
         return Scene(
             project=os.path.realpath(self._alias),
@@ -277,8 +276,8 @@ class Sandbox:
 
     def _unusable_reason(self) -> str:
         from amplifier_kit.guard.sandbox import bubblewrap
-        from amplifier_kit.guard.sandbox.system import is_too_wide
-        from amplifier_kit.guard.sandbox.view import View
+        from amplifier_kit.guard.sandbox.mounts import View
+        from amplifier_kit.guard.sandbox.system_paths import is_too_wide
 
         home, roots = _home(), self.writable_roots()
         project = roots[0]
@@ -293,7 +292,7 @@ class Sandbox:
         return bubblewrap.unusable_reason(program, View(scene._replace(has_project=False)).arguments())
 
     def _remark(self) -> str:
-        """Return what else is to be known: the project may be somebody else's."""
+        """Return a remark about a project that belongs to another user."""
         try:
             owner = os.stat(self._alias).st_uid
         except OSError:
@@ -307,16 +306,16 @@ class Sandbox:
 
 
 def _home() -> str:
-    """Return the home folder; whoever has none at all has none inside of the project either."""
+    """Return the real path of the home folder, the null device without one."""
     home = os.path.expanduser("~")
     return os.path.realpath(home) if os.path.isabs(home) else os.devnull
 
 
 def settings_of(coordinator: Any, config: Mapping[str, Any] | None = None) -> SandboxConfig:
-    """Return what holds for a module: its config key `sandbox` over the plan's `session.sandbox` over `auto`.
+    """Return a module's settings: its config key `sandbox` over the plan's `session.sandbox` over `auto`.
 
-    Where the app's capability `plan.is_trusted` says that somebody untrusted may have had a say in it, nothing is
-    opened. Raises ValueError that names the key that is wrong.
+    When the app's capability `plan.is_trusted` reports an untrusted project, the settings open nothing. Raises
+    ValueError that names the wrong key.
     """
     module = (config or {}).get("sandbox")
     plan = getattr(coordinator, "config", None)
@@ -336,10 +335,10 @@ def sandbox_of(
 ) -> Sandbox:
     """Return the sandbox for a module, around the session's folder or another `project`; nothing is tried yet.
 
-    What the app names by the capability `session.control_files` cannot be changed inside.
+    Commands cannot change the files of the app's capability `session.control_files`.
 
-    Raises ValueError that names the key that is wrong, and FileNotFoundError when the session has no folder and that
-    of the program is gone.
+    Raises ValueError that names the wrong key, and FileNotFoundError when the session has no folder and the current
+    directory is gone.
     """
     project = project or coordinator.get_capability("session.working_dir")
     home = coordinator.get_capability("amplifier.home")

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from amplifier_kit.guard.processes import Order, command_environment
+from amplifier_kit.guard.processes import CommandSpec, command_environment
 
 
 @pytest.fixture(autouse=True)
 def patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let nobody be given up as unkillable because the machine stood still for some seconds."""
-    for name in ("order.PATIENCE", "running.PATIENCE", "running._SLACK"):
+    for name in ("command_spec.PATIENCE", "running_command.PATIENCE", "running_command._SLACK"):
         monkeypatch.setattr(f"amplifier_kit.guard.processes.{name}", 30.0)
 
 
@@ -46,12 +46,12 @@ def skip_time(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
 
 
 @pytest.fixture
-def shell(tmp_path: Path) -> Callable[..., Order]:
+def shell(tmp_path: Path) -> Callable[..., CommandSpec]:
     """Give `shell(command, **options)`: an order for bash in the test's folder."""
 
-    def make(command: str, **options: object) -> Order:
+    def make(command: str, **options: object) -> CommandSpec:
         environment, _ = command_environment()
         arguments: dict[str, object] = {"folder": tmp_path, "environment": environment} | options
-        return Order(("/bin/bash", "-c", "--", command), **arguments)  # type: ignore[arg-type]
+        return CommandSpec(("/bin/bash", "-c", "--", command), **arguments)  # type: ignore[arg-type]
 
     return make

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from amplifier_core.testing import wait_for
-from amplifier_kit.guard.processes import Order, Output, run
-from amplifier_kit.guard.processes.sweep import MARK, marked
+from amplifier_kit.guard.processes import CommandSpec, Output, run
+from amplifier_kit.guard.processes.leftovers import MARK, marked
 
-MakeOrder = Callable[..., Order]
+MakeOrder = Callable[..., CommandSpec]
 Naps = Callable[[], list[int]]
 SkipTime = Callable[[float], None]
 
@@ -166,8 +166,8 @@ async def test_when_we_are_killed(nap: str, naps: Naps, settled: Naps, tmp_path:
     script = tmp_path / "caller.py"
     script.write_text(
         "import asyncio, os, sys\n"
-        "from amplifier_kit.guard.processes import Order, Output, run\n"
-        "order = Order(('/bin/bash', '-c', '--', sys.argv[1]), '/', dict(os.environ))\n"
+        "from amplifier_kit.guard.processes import CommandSpec, Output, run\n"
+        "order = CommandSpec(('/bin/bash', '-c', '--', sys.argv[1]), '/', dict(os.environ))\n"
         "asyncio.run(run(order, Output(100), timeout=1000))\n",
         encoding="utf-8",
     )

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from amplifier_kit.guard.processes import Order, Output
+from amplifier_kit.guard.processes import CommandSpec, Output
 from amplifier_kit.guard.sandbox import Sandbox, SandboxError
 from amplifier_kit.guard.sandbox.mount_check import problem
-from amplifier_kit.guard.sandbox.running import run
+from amplifier_kit.guard.sandbox.run import run
 
 MakeBox = Callable[..., Sandbox]
 Inside = Callable[..., Any]
@@ -104,15 +104,15 @@ async def test_a_link_that_is_put_there_before_a_command(
 ) -> None:
     """The same holds for commands that have a supervisor: the error has a stable code, and nothing was run."""
     (git / "info").mkdir(exist_ok=True)
-    walls = make_box().walls(str(project))
+    setup = make_box().prepare(str(project))
     _linked(git / "info", private)
     (private / "attributes").touch()
-    order = Order(["/bin/sh", "-c", f"echo ran > {project}/ran"], str(project), walls.environment)
+    order = CommandSpec(["/bin/sh", "-c", f"echo ran > {project}/ran"], str(project), setup.environment)
     try:
         with pytest.raises(SandboxError, match="the sandbox could not be set up: ") as caught:
-            await run(order, walls, Output(1000), timeout=60)
+            await run(order, setup, Output(1000), timeout=60)
     finally:
-        walls.placeholders.release()
+        setup.placeholders.release()
     assert caught.value.code == "sandbox_failed"
     assert not (project / "ran").exists()
 

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from amplifier_core.testing import wait_for
-from amplifier_kit.guard.processes import Order, Output
+from amplifier_kit.guard.processes import CommandSpec, Output
 from amplifier_kit.guard.sandbox import Sandbox, run, start
-from amplifier_kit.guard.sandbox.system import interpreter
+from amplifier_kit.guard.sandbox.system_paths import interpreter
 
 MakeBox = Callable[..., Sandbox]
 Naps = Callable[[], list[int]]
@@ -26,8 +26,8 @@ _DETACHED = (
 )
 
 
-def _order(project: Path, command: str, **more: Any) -> Order:
-    return Order(("/bin/bash", "-c", "--", command), project, {}, **more)
+def _order(project: Path, command: str, **more: Any) -> CommandSpec:
+    return CommandSpec(("/bin/bash", "-c", "--", command), project, {}, **more)
 
 
 async def test_what_is_killed(make_box: MakeBox, nap: str, naps: Naps) -> None:
@@ -47,16 +47,16 @@ async def test_a_parent_that_is_killed(project: Path, make_box: MakeBox, nap: st
     command = _DETACHED.format(nap=nap)
     program = f"""
 import asyncio, subprocess
-from amplifier_kit.guard.processes import Order, Output
+from amplifier_kit.guard.processes import CommandSpec, Output
 from amplifier_kit.guard.sandbox import Sandbox, SandboxConfig, run
 box = Sandbox(SandboxConfig(), {str(project)!r})
 if {way!r} == "wrap":
     argv, environment = box.wrap(["/bin/bash", "-c", {command!r}])
     subprocess.run(argv, env=environment)
 else:
-    walls = box.walls({str(project)!r})
-    order = Order(("/bin/bash", "-c", {command!r}), {str(project)!r}, walls.environment)
-    asyncio.run(run(order, walls, Output(1000), timeout=None))
+    setup = box.prepare({str(project)!r})
+    order = CommandSpec(("/bin/bash", "-c", {command!r}), {str(project)!r}, setup.environment)
+    asyncio.run(run(order, setup, Output(1000), timeout=None))
 """
     parent = await asyncio.create_subprocess_exec(sys.executable, "-c", program, start_new_session=True)
     assert await wait_for(lambda: len(naps()) == 4, timeout=60)
@@ -67,51 +67,51 @@ else:
 
 async def test_a_command_that_stops_its_walls(project: Path, make_box: MakeBox, nap: str, naps: Naps) -> None:
     """Whatever it does to the processes that hold it, its deadline ends it."""
-    walls = make_box().walls(str(project))
+    setup = make_box().prepare(str(project))
     command = f"kill -STOP $PPID; kill -STOP 1; {nap}; true"
-    outcome = await run(_order(project, command), walls, Output(1000), timeout=1)
+    outcome = await run(_order(project, command), setup, Output(1000), timeout=1)
     assert outcome.is_timed_out
     assert naps() == []
-    walls.placeholders.release()
+    setup.placeholders.release()
 
 
 async def test_a_command_that_kills_its_supervisor(project: Path, make_box: MakeBox, nap: str, naps: Naps) -> None:
     """It is over with it, and nobody knows how far it came."""
-    walls = make_box().walls(str(project))
+    setup = make_box().prepare(str(project))
     outcome = await run(
-        _order(project, f"(env -i setsid -f {nap}); kill -KILL $PPID; {nap}"), walls, Output(1000), timeout=60
+        _order(project, f"(env -i setsid -f {nap}); kill -KILL $PPID; {nap}"), setup, Output(1000), timeout=60
     )
     assert outcome.returncode is None
     assert naps() == []
-    walls.placeholders.release()
+    setup.placeholders.release()
 
 
 async def test_what_outlives_a_command(project: Path, make_box: MakeBox, nap: str, naps: Naps) -> None:
     """It may write the last of its output, is counted and stopped, and goes on where it is to be kept."""
-    walls = make_box().walls(str(project))
+    setup = make_box().prepare(str(project))
     output = Output(1000)
     last = _order(project, "(sleep 0.1; echo last) & echo first", linger=60.0)
-    outcome = await run(last, walls, output, timeout=60)
+    outcome = await run(last, setup, output, timeout=60)
     assert (output.shown().text, outcome.left) == ("first\nlast\n", 0)
-    outcome = await run(_order(project, f"setsid -f {nap}"), walls, Output(1000), timeout=60)
+    outcome = await run(_order(project, f"setsid -f {nap}"), setup, Output(1000), timeout=60)
     assert (outcome.returncode, outcome.left, naps()) == (0, 1, [])
-    kept = start(_order(project, f"setsid -f {nap}", is_kept=True), walls, Output(1000))
+    kept = start(_order(project, f"setsid -f {nap}", is_kept=True), setup, Output(1000))
     pid = await kept.started()
     assert await wait_for(lambda: kept.outcome.returncode == 0 and len(naps()) == 1, timeout=60)
     os.kill(pid, 0)
     await kept.stop()
     assert naps() == []
-    walls.placeholders.release()
+    setup.placeholders.release()
 
 
 async def test_no_files_stay_open(project: Path, make_box: MakeBox, nap: str) -> None:
     """Neither ends nor deadlines cost a file descriptor."""
-    walls = make_box().walls(str(project))
+    setup = make_box().prepare(str(project))
     before = set(os.listdir("/proc/self/fd"))
-    await run(_order(project, "true"), walls, Output(1000), Output(1000), timeout=60)
-    await run(_order(project, nap), walls, Output(1000), timeout=1)
+    await run(_order(project, "true"), setup, Output(1000), Output(1000), timeout=60)
+    await run(_order(project, nap), setup, Output(1000), timeout=1)
     assert set(os.listdir("/proc/self/fd")) <= before
-    walls.placeholders.release()
+    setup.placeholders.release()
 
 
 async def test_a_server_on_pipes(make_box: MakeBox, nap: str, naps: Naps) -> None:

@@ -18,10 +18,10 @@ def test_nothing_can_be_written_and_nobody_reached(bubblewrap: None, make_box: M
     (project / "file").write_text("text", encoding="utf-8")
     before = sorted(path.name for path in project.iterdir())
     box = make_box(network=True, writable=[str(beside)])
-    walls = box.walls(str(project), {"PATH": "/usr/bin:/bin", "HOME": "/"}, is_read_only=True)
+    setup = box.prepare(str(project), {"PATH": "/usr/bin:/bin", "HOME": "/"}, is_read_only=True)
     script = f"cat file; touch made; touch {beside}/made; mkdir .amplifier; wc -l < /proc/net/dev"
-    command = [*walls.argv[:-1], "--chdir", str(project), "--", "/bin/sh", "-c", script]
-    done = subprocess.run(command, env=walls.environment, capture_output=True, text=True, check=False)
+    command = [*setup.argv[:-1], "--chdir", str(project), "--", "/bin/sh", "-c", script]
+    done = subprocess.run(command, env=setup.environment, capture_output=True, text=True, check=False)
     assert done.stdout == "text3\n", done
     assert sorted(path.name for path in project.iterdir()) == before, "no placeholders are needed either"
     assert not (beside / "made").exists()

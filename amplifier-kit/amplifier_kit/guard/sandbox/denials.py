@@ -1,11 +1,11 @@
-"""Recognise in what a command printed that it was the sandbox that stopped it."""
+"""Recognise from the output of a command that the sandbox blocked it."""
 
 from __future__ import annotations
 
 import re
 from typing import Final, NamedTuple
 
-#: What the C library, and the languages that have their own words for it, say. Compiled when a command has failed.
+#: Messages of the C library and of languages with their own wording. Compiled when a command has failed.
 _NETWORK: Final = (
     r"Network is unreachable|Temporary failure in name resolution|Name or service not known|Could(?: not|n't) resolve"
     r"|No address associated with hostname|nodename nor servname|ENETUNREACH|EAI_AGAIN|ENOTFOUND"
@@ -17,20 +17,20 @@ _LOCAL: Final = (
     r"|Failed to connect to (?:127\.0\.0\.1|localhost)"
 )
 _FILES: Final = r"Read-only file system|EROFS|os error 30\b|Device or resource busy"
-#: Where it is looked for: the end of what a command said, in which the reason usually is.
+#: Characters that are searched: the end of the output, where the reason usually is.
 _SPAN: Final = 20_000
 
 
 class Blocked(NamedTuple):
-    """What was stopped: `filesystem`, `network` or `required`, the words for it, and how to allow it."""
+    """A blocked action: `filesystem`, `network` or `required`, the reason, and how to allow it."""
 
     kind: str
     reason: str
     remedy: str
 
-    def told(self, where: str) -> str:
-        """Return one line for whoever ran the command; `where` is whose config can allow it."""
-        return f"The sandbox stopped it: {self.reason}. {self.remedy.format(where=where)}"
+    def message(self, where: str) -> str:
+        """Return one line for the user or the model; `where` names the config that can allow it."""
+        return f"The sandbox blocked it: {self.reason}. {self.remedy.format(where=where)}"
 
 
 _KINDS: Final = (
@@ -60,7 +60,7 @@ _KINDS: Final = (
 
 
 def blocked_by(text: str, *, network: bool) -> Blocked | None:
-    """Return what the sandbox stopped, going by the output of a command that failed, or None."""
+    """Return what the sandbox blocked, judging by the output of a failed command, or None."""
     end = text[-_SPAN:]
     for pattern, blocked in _KINDS:
         if (blocked.kind != "network" or not network) and re.search(pattern, end, re.IGNORECASE):

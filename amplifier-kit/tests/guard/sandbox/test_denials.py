@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from amplifier_kit.guard.sandbox import Sandbox, SandboxConfig
-from amplifier_kit.guard.sandbox.blocked import blocked_by
+from amplifier_kit.guard.sandbox.denials import blocked_by
 from amplifier_kit.guard.sandbox.environment import inner_environment
 
 
@@ -42,7 +42,7 @@ def test_what_is_allowed_is_not_stopped() -> None:
     assert blocked_by("Could not resolve host: example.com", network=True) is None
     found = blocked_by("Read-only file system", network=True)
     assert found is not None
-    assert "`sandbox: {writable: [FOLDER]}` in the config of some-tool." in found.told("the config of some-tool")
+    assert "`sandbox: {writable: [FOLDER]}` in the config of some-tool." in found.message("the config of some-tool")
 
 
 def test_success_is_not_stopped(bubblewrap: None) -> None:

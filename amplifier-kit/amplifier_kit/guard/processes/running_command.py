@@ -8,9 +8,9 @@ import signal
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from amplifier_kit.guard.processes.order import PATIENCE, Order, StartError, launch
+from amplifier_kit.guard.processes.command_spec import PATIENCE, CommandSpec, StartError, launch
+from amplifier_kit.guard.processes.leftovers import sweep
 from amplifier_kit.guard.processes.output import Output
-from amplifier_kit.guard.processes.sweep import sweep
 
 if TYPE_CHECKING:
     from amplifier_kit.guard.processes.launch import Process
@@ -37,10 +37,10 @@ class Outcome(NamedTuple):
     alive: tuple[int, ...] = ()
 
 
-class Running:
+class RunningCommand:
     """One command, from its start to the end of all it started; `start` makes it, in a running event loop."""
 
-    def __init__(self, order: Order, stdout: Output, stderr: Output | None) -> None:
+    def __init__(self, order: CommandSpec, stdout: Output, stderr: Output | None) -> None:
         loop = asyncio.get_running_loop()
         self._loop = loop
         self._mark = order.mark
@@ -229,16 +229,16 @@ class Running:
         return False
 
 
-def start(order: Order, stdout: Output, stderr: Output | None = None) -> Running:
+def start(order: CommandSpec, stdout: Output, stderr: Output | None = None) -> RunningCommand:
     """Start a command; without `stderr`, its errors go where its output goes.
 
     Returns at once; raises StartError when not even the supervisor can be started. Whoever starts a command must
     `wait` for it or `stop` it.
     """
-    return Running(order, stdout, stderr)
+    return RunningCommand(order, stdout, stderr)
 
 
-async def run(order: Order, stdout: Output, stderr: Output | None = None, *, timeout: float | None) -> Outcome:
+async def run(order: CommandSpec, stdout: Output, stderr: Output | None = None, *, timeout: float | None) -> Outcome:
     """Run a command to its end, or to the end of its time, and leave nothing of it behind.
 
     Raises StartError when it cannot be started. A caller that is cancelled gets its CancelledError when everything is

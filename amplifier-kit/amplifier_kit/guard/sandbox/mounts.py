@@ -13,9 +13,9 @@ from amplifier_kit.guard.sandbox.config import SandboxConfig
 from amplifier_kit.guard.sandbox.errors import FolderOutsideError, LedOutError
 from amplifier_kit.guard.sandbox.mount_check import mount_points
 from amplifier_kit.guard.sandbox.placeholders import Placeholder, is_placeholder, is_unwanted
-from amplifier_kit.guard.sandbox.places import SECRETS, STARTED
+from amplifier_kit.guard.sandbox.protected_paths import SECRETS, STARTED
 from amplifier_kit.guard.sandbox.sockets import listening_sockets
-from amplifier_kit.guard.sandbox.system import (
+from amplifier_kit.guard.sandbox.system_paths import (
     FOLDERS,
     can_write,
     etc_files,

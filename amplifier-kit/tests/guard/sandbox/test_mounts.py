@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from amplifier_kit.guard.sandbox import FolderMissingError, FolderOutsideError, Sandbox, SandboxConfig
-from amplifier_kit.guard.sandbox.system import is_too_wide, tool_folders
+from amplifier_kit.guard.sandbox.system_paths import is_too_wide, tool_folders
 
 Inside = Callable[..., "subprocess.CompletedProcess[str]"]
 MakeBox = Callable[..., Sandbox]

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from amplifier_core.testing import wait_for
-from amplifier_kit.guard.processes import Order, Output, StartError, run, start
+from amplifier_kit.guard.processes import CommandSpec, Output, StartError, run, start
 
-MakeOrder = Callable[..., Order]
+MakeOrder = Callable[..., CommandSpec]
 SkipTime = Callable[[float], None]
 
 
@@ -65,7 +65,7 @@ async def test_signals_are_as_a_shell_expects(shell: MakeOrder) -> None:
 async def test_a_program_that_is_not_there(tmp_path: Path) -> None:
     """The reason is the system's, and the step is named."""
     with pytest.raises(StartError, match="the program cannot be started: No such file") as caught:
-        await run(Order(("/no/such/program",), tmp_path, {}), Output(100), timeout=60)
+        await run(CommandSpec(("/no/such/program",), tmp_path, {}), Output(100), timeout=60)
     assert caught.value.step == "program"
 
 

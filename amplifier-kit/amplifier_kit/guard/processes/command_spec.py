@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from amplifier_kit.guard.processes.launch import open_process
-from amplifier_kit.guard.processes.sweep import MARK
+from amplifier_kit.guard.processes.leftovers import MARK
 
 if TYPE_CHECKING:
     from amplifier_kit.guard.processes.launch import Process
@@ -47,7 +47,7 @@ _STEPS: Final = {
 
 
 @dataclass(frozen=True)
-class Order:
+class CommandSpec:
     """A command: the path of a program with its arguments, its folder and its whole environment."""
 
     argv: Sequence[str]
@@ -83,7 +83,7 @@ class Launched(NamedTuple):
     stderr: int | None
 
 
-def launch(order: Order, *, has_stderr: bool) -> Launched:
+def launch(order: CommandSpec, *, has_stderr: bool) -> Launched:
     """Start a supervisor with an order.
 
     Does not wait: neither the program nor the folder, which may be on a share that hangs, is touched by this process.
