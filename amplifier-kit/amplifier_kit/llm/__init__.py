@@ -5,18 +5,30 @@ conformance tests that every provider inherits.
 """
 
 from amplifier_kit.engine.budget import BudgetExhaustedError, require_allowance
-from amplifier_kit.llm.answer import Answer, FinishReason, LLMResponse
-from amplifier_kit.llm.call import LLMCall
+from amplifier_kit.llm.client import http_client, http_options, imported, proxy_faults
 from amplifier_kit.llm.config import ProviderConfig, env_or_config
-from amplifier_kit.llm.conversation import as_reminder, native_spec, read_conversation, safe_id
 from amplifier_kit.llm.errors import ANTHROPIC, GEMINI, OLLAMA, OPENAI, Endpoint, Wire, to_llm_error
-from amplifier_kit.llm.exchange import Exchange, hear_response, overhear
-from amplifier_kit.llm.imports import http_client, http_options, imported, proxy_faults
-from amplifier_kit.llm.parts import Call, Conversation, Image, Part, Redacted, Result, Text, Thinking, Turn
 from amplifier_kit.llm.provider import PROVIDER_EVENTS, LLMProvider, mount_provider
-from amplifier_kit.llm.structured import ANSWER_TOOL, Mode, OutputMismatchError, Shape, closed_schema
+from amplifier_kit.llm.request import (
+    Call,
+    Conversation,
+    Image,
+    LLMCall,
+    Part,
+    Redacted,
+    Result,
+    Text,
+    Thinking,
+    Turn,
+    as_reminder,
+    native_spec,
+    read_conversation,
+    safe_id,
+)
+from amplifier_kit.llm.response import Answer, FinishReason, LLMResponse
+from amplifier_kit.llm.streaming import Exchange, alive, hear_response, overhear, within
+from amplifier_kit.llm.structured_output import ANSWER_TOOL, Mode, OutputMismatchError, Shape, closed_schema
 from amplifier_kit.llm.usage import CostLedger, Tokens, price_of
-from amplifier_kit.llm.waiting import alive, within
 
 __all__ = [
     "ANSWER_TOOL",

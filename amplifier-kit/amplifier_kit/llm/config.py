@@ -82,7 +82,9 @@ class ProviderConfig(Config):
     """The config keys that all providers share. Blank text leaves a key at its default, as null does."""
 
     #: Keys of apps, and of published providers, that have no meaning here.
-    tolerated_keys: ClassVar[frozenset[str]] = frozenset({"instance_id", "debug", "raw_debug", "debug_truncate_length"})
+    tolerated_keys: ClassVar[frozenset[str]] = frozenset(
+        {"instance_id", "debug", "raw_debug", "debug_truncate_length", "warmup_retries"}
+    )
 
     default_model: Name = Field("", description="The model, unless a request names another.")
     model: Name | None = Field(None, description="The same as `default_model`.")

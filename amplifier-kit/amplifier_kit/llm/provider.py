@@ -21,16 +21,16 @@ from amplifier_core.llm_errors import InvalidToolCallError, LLMError, StreamErro
 from amplifier_core.message_models import ChatResponse, ToolCall, Usage
 from amplifier_kit.config import read_config
 from amplifier_kit.engine.streaming import STREAM_EVENTS
-from amplifier_kit.llm.answer import Answer, LLMResponse
-from amplifier_kit.llm.call import CIRCUIT_EVENT, CONCURRENCY_EVENT, Attempts, LLMCall
 from amplifier_kit.llm.config import ProviderConfig, name_of_key
-from amplifier_kit.llm.conversation import read_conversation
 from amplifier_kit.llm.errors import Endpoint, Wire, to_llm_error
+from amplifier_kit.llm.rate_limit import throttle_of
+from amplifier_kit.llm.request import LLMCall, read_conversation
+from amplifier_kit.llm.response import Answer, LLMResponse
+from amplifier_kit.llm.retry import CIRCUIT_EVENT, CONCURRENCY_EVENT, Attempts
 from amplifier_kit.llm.secrets import Scrubber
-from amplifier_kit.llm.structured import Mode, OutputMismatchError, Shape, shape_of
-from amplifier_kit.llm.throttle import throttle_of
+from amplifier_kit.llm.streaming import within
+from amplifier_kit.llm.structured_output import Mode, OutputMismatchError, Shape, shape_of
 from amplifier_kit.llm.usage import CostLedger, added, priced_usage
-from amplifier_kit.llm.waiting import within
 
 __all__ = ["PROVIDER_EVENTS", "LLMProvider", "mount_provider"]
 

@@ -9,7 +9,7 @@ import pytest
 
 from amplifier_core.testing import EventRecorder
 from amplifier_kit.llm import OPENAI, Answer, Conversation, Endpoint, LLMCall, ProviderConfig
-from amplifier_kit.llm.call import Attempts
+from amplifier_kit.llm.retry import Attempts
 from amplifier_testing.llm.rig import ask
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from amplifier_core.llm_errors import ProviderUnavailableError, RateLimitError
-from amplifier_kit.llm.throttle import throttle_of
+from amplifier_kit.llm.rate_limit import throttle_of
 
 
 @pytest.fixture
@@ -19,7 +19,7 @@ def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     async def sleep(seconds: float) -> None:
         waits.append(seconds)
 
-    monkeypatch.setattr("amplifier_kit.llm.call.asyncio.sleep", sleep)
+    monkeypatch.setattr("amplifier_kit.llm.retry.asyncio.sleep", sleep)
     return waits
 
 

@@ -13,7 +13,7 @@ from amplifier_core.llm_errors import (
     ProviderUnavailableError,
     RateLimitError,
 )
-from amplifier_kit.llm.breaker import Breaker, breaker_of
+from amplifier_kit.llm.circuit_breaker import Breaker, breaker_of
 
 DOWN = ProviderUnavailableError("down")
 

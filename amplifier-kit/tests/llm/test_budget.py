@@ -11,7 +11,7 @@ import pytest
 from amplifier_core.llm_errors import ProviderUnavailableError
 from amplifier_core.testing import MockCoordinator
 from amplifier_kit.llm import BudgetExhaustedError, require_allowance
-from amplifier_kit.llm.breaker import breaker_of
+from amplifier_kit.llm.circuit_breaker import breaker_of
 
 
 class _Budget:

@@ -10,7 +10,7 @@ import pytest
 from amplifier_core.llm_errors import InvalidToolCallError
 from amplifier_kit.engine.streaming import StreamEmitter
 from amplifier_kit.llm import Answer
-from amplifier_kit.llm.chat.calls import StreamedCalls
+from amplifier_kit.llm.chat.response import StreamedCalls
 
 Piece = tuple[Any, str | None, str | None, Any]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from amplifier_kit.llm.failure import read_failure, retry_after_of
+from amplifier_kit.llm.errors import read_failure, retry_after_of
 
 
 class _Response:

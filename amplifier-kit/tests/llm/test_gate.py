@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from amplifier_kit.llm.gate import Gate, gate_of
+from amplifier_kit.llm.rate_limit import Gate, gate_of
 
 
 async def test_first_come_first_served() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from amplifier_kit.llm.chat import chat_client
-from amplifier_kit.llm.exchange import plain_stream
+from amplifier_kit.llm.streaming import plain_stream
 from amplifier_testing.llm import ChatWire, ModelServer, Said
 
 ASKED: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": "hi"}]}

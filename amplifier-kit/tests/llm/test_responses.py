@@ -10,9 +10,8 @@ from amplifier_core import Message
 from amplifier_core.message_models import TextBlock, ToolCallBlock
 from amplifier_kit.engine.streaming import StreamEmitter
 from amplifier_kit.llm import Answer, Call, Text, Tokens, read_conversation
-from amplifier_kit.llm.responses.abilities import Abilities
-from amplifier_kit.llm.responses.chain import Link, find_link, mark_of, said_in, tail_of
-from amplifier_kit.llm.responses.items import items_of
+from amplifier_kit.llm.responses.models import Abilities
+from amplifier_kit.llm.responses.request import Link, find_link, items_of, mark_of, said_in, tail_of
 
 
 async def test_a_block_can_be_taken_back() -> None:

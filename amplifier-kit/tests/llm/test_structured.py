@@ -17,7 +17,7 @@ from amplifier_core.message_models import (
     ToolSpec,
 )
 from amplifier_kit.llm import ANSWER_TOOL, LLMResponse, Shape, closed_schema
-from amplifier_kit.llm.structured import Mode, shape_of
+from amplifier_kit.llm.structured_output import Mode, shape_of
 
 SCHEMA: dict[str, Any] = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from amplifier_kit.llm.throttle import RateLimit, Throttle, rate_limits_of, throttle_of
+from amplifier_kit.llm.rate_limit import RateLimit, Throttle, rate_limits_of, throttle_of
 
 SCARCE = {
     "anthropic-ratelimit-requests-limit": "1000",

@@ -18,7 +18,7 @@ from amplifier_core.message_models import ResponseFormatJsonSchema
 from amplifier_core.testing import MockCoordinator, wait_for
 from amplifier_kit.engine.usage import InvalidUsageError
 from amplifier_kit.llm.provider import LLMProvider
-from amplifier_kit.llm.structured import ANSWER_TOOL, OutputMismatchError
+from amplifier_kit.llm.structured_output import ANSWER_TOOL, OutputMismatchError
 from amplifier_testing.llm.rig import KEY, Rig, ask
 from amplifier_testing.llm.script import Said, WireServer
 from amplifier_testing.llm.server import ModelServer

@@ -27,7 +27,7 @@ from amplifier_core.llm_errors import (
 )
 from amplifier_core.testing import wait_for
 from amplifier_kit.engine.budget import BudgetExhaustedError
-from amplifier_kit.llm.breaker import breaker_of
+from amplifier_kit.llm.circuit_breaker import breaker_of
 from amplifier_testing.llm.conformance import ConformanceBase, MakeRig
 from amplifier_testing.llm.gathered import Gathered
 from amplifier_testing.llm.reply import Reply

@@ -14,7 +14,7 @@ from amplifier_core.message_models import ResponseFormatJson, ResponseFormatJson
 from amplifier_core.testing import MockCoordinator
 from amplifier_kit import local_model
 from amplifier_kit.llm import LLMCall, read_conversation
-from amplifier_kit.llm.structured import shape_of
+from amplifier_kit.llm.structured_output import shape_of
 from amplifier_module_provider_local import LocalProvider, mount
 from amplifier_module_provider_local.host import Host, Load
 from amplifier_module_provider_local.prompt import LEAN_SYSTEM

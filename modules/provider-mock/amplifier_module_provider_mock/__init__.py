@@ -30,7 +30,7 @@ _RECORDING = "provider-mock._recording"
 async def mount(coordinator: Any, config: dict[str, Any] | None = None) -> None:
     """Mount the provider `mock`; raises ValueError for an invalid config, response or scenario file."""
     settings = read_config(MockConfig, config, module="provider-mock")
-    provider = MockProvider(dict(config or {}), settings, _replies(coordinator, settings), coordinator)
+    provider = MockProvider(dict(config or {}), _replies(coordinator, settings), coordinator, settings=settings)
     await coordinator.mount("providers", provider, name="mock")
     coordinator.register_contributor("observability.events", "provider-mock", lambda: list(STREAM_EVENTS))
     coordinator.register_contributor("session.cost", "provider-mock", provider.cost)

@@ -19,7 +19,7 @@ class MockConfig(Config):
     """The config keys of the provider."""
 
     #: Keys of apps and of the published provider that have no meaning here.
-    tolerated_keys: ClassVar[frozenset[str]] = frozenset({"instance_id", "debug"})
+    tolerated_keys: ClassVar[frozenset[str]] = frozenset({"instance_id", "debug", "max_retries", "warmup_retries"})
 
     responses: _Responses = Field((), description="Replies, given in a circle; three sentences by default.")
     scenario: PathText | None = Field(None, description="A scenario file, relative to the bundle or to `working_dir`.")

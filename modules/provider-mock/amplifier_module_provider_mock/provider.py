@@ -11,6 +11,7 @@ from typing import Any
 from amplifier_core import ChatRequest, ModelInfo, ProviderInfo, capabilities, llm_errors
 from amplifier_core.events import LLM_REQUEST, LLM_RESPONSE
 from amplifier_core.message_models import ChatResponse, ToolCall
+from amplifier_kit.config import read_config
 from amplifier_kit.engine.budget import require_allowance
 from amplifier_kit.engine.streaming import StreamEmitter
 from amplifier_module_provider_mock.config import MockConfig
@@ -26,15 +27,18 @@ class MockProvider:
 
     name = "mock"
 
-    def __init__(self, config: dict[str, Any], settings: MockConfig, replies: Replies, coordinator: Any = None) -> None:
+    def __init__(
+        self, config: dict[str, Any], replies: Replies, coordinator: Any = None, *, settings: MockConfig | None = None
+    ) -> None:
+        """Take a config; it is read unless its `settings` are given. Raises ConfigError, which names wrong values."""
         self.config = config
-        self.settings = settings
-        self.priority = settings.chosen_priority
-        self.model = settings.default_model
+        self.settings = settings or read_config(MockConfig, config, module="provider-mock")
+        self.priority = self.settings.chosen_priority
+        self.model = self.settings.default_model
         self._replies = replies
         self._coordinator = coordinator
-        self._streams = settings.use_streaming
-        self._raw = settings.raw or settings.raw_debug
+        self._streams = self.settings.use_streaming
+        self._raw = self.settings.raw or self.settings.raw_debug
         self._calls = 0
         self._cost = Decimal(0)
 

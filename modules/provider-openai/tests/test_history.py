@@ -11,7 +11,7 @@ from hypothesis import given
 
 from amplifier_core import Message
 from amplifier_kit.llm import read_conversation
-from amplifier_kit.llm.responses.items import items_of
+from amplifier_kit.llm.responses.request import items_of
 from amplifier_testing.llm.histories import History, any_history, growing_history
 
 OWN = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "own"}

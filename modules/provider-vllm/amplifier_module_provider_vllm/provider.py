@@ -18,9 +18,9 @@ from amplifier_kit.llm.chat import (
     server_url,
     sharpened,
 )
-from amplifier_kit.llm.failure import read_failure
+from amplifier_kit.llm.errors import read_failure
 from amplifier_kit.llm.responses import RESPONSES, Abilities, ResponsesProvider
-from amplifier_kit.llm.responses.reading import Reading
+from amplifier_kit.llm.responses.response import Reading
 from amplifier_module_provider_vllm.config import DEFAULT_MODEL, KEY_NAMES, URL_NAMES, VLLMConfig
 from amplifier_module_provider_vllm.plain import plain_items, plain_turns
 

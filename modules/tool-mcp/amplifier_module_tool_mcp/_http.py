@@ -46,7 +46,7 @@ class HttpLink:
 
     async def _client(self) -> Any:
         from amplifier_core.llm_errors import ConfigurationError
-        from amplifier_kit.llm.imports import http_client
+        from amplifier_kit.llm.client import http_client
 
         try:
             client = await http_client(

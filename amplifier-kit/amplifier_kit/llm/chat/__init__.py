@@ -4,15 +4,20 @@
 for an address, `chat_payload` writes a call, `read_chat` asks and feeds an answer.
 """
 
-from amplifier_kit.llm.chat.client import NO_KEY, chat_client, server_url
 from amplifier_kit.llm.chat.config import ChatConfig
-from amplifier_kit.llm.chat.messages import ORIGIN, messages_of
-from amplifier_kit.llm.chat.models import describe, is_for_chat, listed_models
-from amplifier_kit.llm.chat.payload import chat_payload
-from amplifier_kit.llm.chat.provider import CHAT, ChatProvider
-from amplifier_kit.llm.chat.refusals import WarmingUpError, is_about_format, sharpened
-from amplifier_kit.llm.chat.stream import ChatReading, ServedError, read_chat
-from amplifier_kit.llm.chat.tags import ThinkTags
+from amplifier_kit.llm.chat.errors import WarmingUpError, is_about_format, sharpened
+from amplifier_kit.llm.chat.provider import (
+    CHAT,
+    NO_KEY,
+    ChatProvider,
+    chat_client,
+    describe,
+    is_for_chat,
+    listed_models,
+    server_url,
+)
+from amplifier_kit.llm.chat.request import ORIGIN, chat_payload, messages_of
+from amplifier_kit.llm.chat.response import ChatReading, ServedError, ThinkTags, read_chat
 
 __all__ = [
     "CHAT",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field, Strict
 
@@ -26,6 +26,8 @@ _StopTexts = Annotated[
 
 class ChatConfig(ProviderConfig):
     """The config keys of providers that speak chat completions."""
+
+    tolerated_keys: ClassVar[frozenset[str]] = ProviderConfig.tolerated_keys - {"warmup_retries"}
 
     timeout: PositiveNumber = Field(
         300.0, description="Seconds to connect and to send, and for an answer that is not streamed."

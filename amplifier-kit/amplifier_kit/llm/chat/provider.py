@@ -1,31 +1,133 @@
-"""A provider for any server that speaks chat completions; modules give it a name and their own defaults."""
+"""A provider for any server that speaks chat completions; modules give it a name and defaults."""
 
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, ClassVar, Final
 
-from amplifier_core import ChatRequest, ModelInfo
+from amplifier_core import ChatRequest, ModelInfo, capabilities
 from amplifier_core.llm_errors import InvalidRequestError, LLMError
 from amplifier_core.message_models import ResponseFormatJsonSchema
-from amplifier_kit.llm.answer import Answer, LLMResponse
-from amplifier_kit.llm.call import LLMCall
-from amplifier_kit.llm.chat.client import chat_client, server_url
 from amplifier_kit.llm.chat.config import ChatConfig
-from amplifier_kit.llm.chat.messages import ORIGIN
-from amplifier_kit.llm.chat.models import describe, is_for_chat, listed_models
-from amplifier_kit.llm.chat.payload import chat_payload
-from amplifier_kit.llm.chat.refusals import WarmingUpError, is_about_format, sharpened
-from amplifier_kit.llm.chat.stream import read_chat
+from amplifier_kit.llm.chat.errors import WarmingUpError, is_about_format, sharpened
+from amplifier_kit.llm.chat.request import ORIGIN, chat_payload
+from amplifier_kit.llm.chat.response import read_chat
+from amplifier_kit.llm.client import http_client, imported
 from amplifier_kit.llm.errors import OPENAI, Wire
 from amplifier_kit.llm.provider import LLMProvider
-from amplifier_kit.llm.structured import Mode
+from amplifier_kit.llm.request import LLMCall
+from amplifier_kit.llm.response import Answer, LLMResponse
+from amplifier_kit.llm.structured_output import Mode
 
-__all__ = ["CHAT", "ChatProvider"]
+__all__ = ["CHAT", "NO_KEY", "ChatProvider", "chat_client", "describe", "is_for_chat", "listed_models", "server_url"]
 
 logger = logging.getLogger(__name__)
+
+# -- the SDK's client --
+
+
+#: What the SDK sends as a key to servers that ask for none; it insists on one.
+NO_KEY: Final = "not-needed"
+
+_ENDPOINT: Final = "/chat/completions"
+
+
+def server_url(given: str) -> str:
+    """Return the address that the SDK wants: with `/v1` where no path is given, and without the path of the call."""
+    url = given.strip().rstrip("/").removesuffix(_ENDPOINT).rstrip("/")
+    _, mark, rest = url.partition("://")
+    return f"{url}/v1" if mark and "/" not in rest else url
+
+
+async def chat_client(
+    base_url: str,
+    *,
+    api_key: str | None = None,
+    timeout: float = 300.0,
+    idle: float | None = None,
+    headers: Mapping[str, str] | None = None,
+) -> Any:
+    """Return an `AsyncOpenAI` client for the server at `base_url`, without retries of its own; close it after use.
+
+    `timeout` bounds connecting and sending, `idle` the wait for the next byte. What the environment holds for OpenAI's
+    own service (key, organization, project, headers) is not sent to this one.
+    """
+    openai = await imported("openai")
+    http = await http_client(base_url, timeout=timeout, idle=idle)
+    key = api_key or NO_KEY
+    client = openai.AsyncOpenAI(
+        api_key=key,
+        base_url=base_url,
+        max_retries=0,
+        timeout=http.timeout,
+        http_client=http,
+        default_headers={**_unwanted(openai.omit, key), **(headers or {})},
+    )
+    client.organization = client.project = None
+    return client
+
+
+def _unwanted(omit: Any, key: str) -> dict[str, Any]:
+    """Return the headers that the SDK takes from the environment, made void."""
+    lines = os.environ.get("OPENAI_CUSTOM_HEADERS", "").split("\n")
+    names = [line.partition(":")[0].strip() for line in lines if ":" in line]
+    return {name: f"Bearer {key}" if name.lower() == "authorization" else omit for name in names}
+
+
+# -- models --
+
+
+_WINDOWS: Final = ("max_model_len", "context_length", "context_window", "max_context_length")
+_LONGEST: Final = ("max_completion_tokens", "max_output_tokens")
+#: Parts of names of models that do not chat.
+_OTHERS: Final = ("embed", "rerank", "whisper", "tts", "moderation")
+
+
+def describe(model: str, *, context_window: int, max_output_tokens: int, said: Mapping[str, Any] = {}) -> ModelInfo:
+    """Describe a model; what its server `said` of it in its list wins over the limits given."""
+    window = _told(said, _WINDOWS) or _told(_inner(said, "meta"), ("n_ctx", "n_ctx_train")) or context_window
+    longest = _told(said, _LONGEST) or _told(_inner(said, "top_provider"), _LONGEST) or max_output_tokens
+    able = [capabilities.TOOLS, capabilities.STREAMING, capabilities.JSON_MODE]
+    if "image" in (_inner(said, "architecture").get("input_modalities") or ()):
+        able.append(capabilities.VISION)
+    return ModelInfo(
+        id=model,
+        display_name=str(said.get("name") or model),
+        context_window=window,
+        max_output_tokens=min(longest, window),
+        capabilities=able,
+    )
+
+
+async def listed_models(client: Any) -> list[dict[str, Any]]:
+    """Return what the server lists, one mapping for each model."""
+    return [listed.model_dump() async for listed in client.models.list()]
+
+
+def is_for_chat(model: str) -> bool:
+    """Tell whether a model's name is that of one that answers, as far as one can tell."""
+    name = model.lower()
+    return not any(part in name for part in _OTHERS)
+
+
+def _inner(said: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    inner = said.get(key)
+    return inner if isinstance(inner, Mapping) else {}
+
+
+def _told(said: Mapping[str, Any], keys: tuple[str, ...]) -> int | None:
+    for key in keys:
+        value = said.get(key)
+        if isinstance(value, int) and value > 0:
+            return value
+    return None
+
+
+# -- the provider --
+
 
 #: The errors are OpenAI's; its thinking is not.
 CHAT: Final = replace(OPENAI, name=ORIGIN)

@@ -3,8 +3,8 @@
 `ResponsesProvider` is the frame: a subclass makes the client and says which models there are.
 """
 
-from amplifier_kit.llm.responses.abilities import EFFORTS, Abilities, abilities_of, describe
 from amplifier_kit.llm.responses.config import ResponsesConfig
+from amplifier_kit.llm.responses.models import EFFORTS, Abilities, abilities_of, describe
 from amplifier_kit.llm.responses.provider import RESPONSES, RESPONSES_EVENTS, ResponsesProvider
 
 __all__ = [

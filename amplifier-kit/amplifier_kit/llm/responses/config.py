@@ -18,7 +18,7 @@ from amplifier_kit.llm.config import (
     Temperature,
     to_switch,
 )
-from amplifier_kit.llm.responses.abilities import EFFORTS
+from amplifier_kit.llm.responses.models import EFFORTS
 
 __all__ = ["Chaining", "ResponsesConfig", "Retention"]
 

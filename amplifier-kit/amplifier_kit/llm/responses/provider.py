@@ -11,20 +11,30 @@ from typing import Any, ClassVar, Final
 
 from amplifier_core import ChatRequest, ModelInfo
 from amplifier_core.llm_errors import InvalidRequestError, LLMError
-from amplifier_kit.llm.answer import Answer
-from amplifier_kit.llm.call import LLMCall
-from amplifier_kit.llm.errors import OPENAI, Wire, to_llm_error
-from amplifier_kit.llm.exchange import plain_stream
-from amplifier_kit.llm.failure import read_failure
+from amplifier_kit.llm.errors import OPENAI, Wire, read_failure, to_llm_error
 from amplifier_kit.llm.provider import LLMProvider
-from amplifier_kit.llm.responses.abilities import Abilities, abilities_of, describe
+from amplifier_kit.llm.request import LLMCall
+from amplifier_kit.llm.response import Answer
 from amplifier_kit.llm.responses.background import wait_for_response
-from amplifier_kit.llm.responses.chain import chain_key, find_link, mark_of, said_in, tail_of
 from amplifier_kit.llm.responses.config import ResponsesConfig
-from amplifier_kit.llm.responses.items import Item, items_of, output_key, reasoning_ids
-from amplifier_kit.llm.responses.payload import Plan, build_payload, is_plain_object
-from amplifier_kit.llm.responses.reading import Reading
-from amplifier_kit.llm.structured import Mode, shape_of
+from amplifier_kit.llm.responses.models import Abilities, abilities_of, describe
+from amplifier_kit.llm.responses.request import (
+    Item,
+    Plan,
+    build_payload,
+    chain_key,
+    find_link,
+    is_plain_object,
+    items_of,
+    mark_of,
+    output_key,
+    reasoning_ids,
+    said_in,
+    tail_of,
+)
+from amplifier_kit.llm.responses.response import Reading
+from amplifier_kit.llm.streaming import plain_stream
+from amplifier_kit.llm.structured_output import Mode, shape_of
 from amplifier_kit.llm.usage import Tokens
 
 __all__ = ["RESPONSES", "RESPONSES_EVENTS", "ResponsesProvider"]

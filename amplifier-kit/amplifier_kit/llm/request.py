@@ -1,7 +1,7 @@
-"""Read the messages of a request into turns and parts, sound and in order.
+"""A request in the one form that every service is written from: turns and parts, sound and in order.
 
-Only instructions in front are taken for the system prompt. One that stands later stays where it is: moved to the front
-it would change the beginning of every request, which is what services cache.
+Only instructions in front become the system prompt. A later one stays where it is: moved to the front, it would change
+the beginning of every request, which is what services cache.
 """
 
 from __future__ import annotations
@@ -9,13 +9,146 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
 
-from amplifier_core.message_models import Message, ToolSpec
+from amplifier_core.message_models import ChatRequest, Message, ToolSpec
 from amplifier_kit.engine.pairing import check_pairing, repair_pairing
-from amplifier_kit.llm.parts import Call, Conversation, Image, Part, Redacted, Result, Role, Text, Thinking, Turn
+from amplifier_kit.llm.structured_output import Shape
 
-__all__ = ["as_reminder", "native_spec", "read_conversation", "safe_id"]
+__all__ = [
+    "Call",
+    "Conversation",
+    "Image",
+    "LLMCall",
+    "Part",
+    "Redacted",
+    "Result",
+    "Text",
+    "Thinking",
+    "Turn",
+    "as_reminder",
+    "native_spec",
+    "read_conversation",
+    "safe_id",
+]
+
+# -- turns and parts --
+
+
+Role = Literal["system", "developer", "user", "assistant", "tool"]
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """Plain text."""
+
+    text: str
+    #: What else the service needs back with this text, under keys with its own prefix.
+    extra: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """An image: base64 `data` with its `media_type`, or a `url`."""
+
+    media_type: str = "image/png"
+    data: str | None = None
+    url: str | None = None
+
+    @property
+    def data_url(self) -> str:
+        """Return the image as one URL, as OpenAI's family takes it."""
+        return self.url or f"data:{self.media_type};base64,{self.data or ''}"
+
+
+@dataclass(frozen=True, slots=True)
+class Thinking:
+    """Reasoning of a model; `origin` is the wire it came over, which alone can read its `signature` and `content`."""
+
+    text: str
+    signature: str | None = None
+    origin: str | None = None
+    content: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Redacted:
+    """Reasoning that a service encrypted."""
+
+    data: str
+    origin: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A tool call."""
+
+    id: str
+    name: str
+    arguments: dict[str, Any]
+    #: What else the service needs back with this call, under keys with its own prefix.
+    extra: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """The answer to a tool call."""
+
+    call_id: str
+    name: str
+    parts: tuple[Text | Image, ...]
+
+    @property
+    def text(self) -> str:
+        """Return the text of the result."""
+        return "\n".join(part.text for part in self.parts if isinstance(part, Text))
+
+    @property
+    def images(self) -> tuple[Image, ...]:
+        """Return the images of the result."""
+        return tuple(part for part in self.parts if isinstance(part, Image))
+
+
+Part = Text | Image | Thinking | Redacted | Call | Result
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One message: who speaks, the parts in order, and what its metadata says."""
+
+    role: Role
+    parts: tuple[Part, ...]
+    metadata: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def text(self) -> str:
+        """Return the text of the message."""
+        return "\n".join(part.text for part in self.parts if isinstance(part, Text))
+
+    def of_origin(self, wire: str) -> Turn:
+        """Return the message without reasoning that `wire` cannot take back: another's, and what has no signature."""
+        kept = tuple(part for part in self.parts if not isinstance(part, Thinking | Redacted) or _fits(part, wire))
+        return self if len(kept) == len(self.parts) else Turn(self.role, kept, self.metadata)
+
+
+def _fits(part: Thinking | Redacted, wire: str) -> bool:
+    # A transcript of other programs does not tell the origin: what is signed is taken for our own, as they do.
+    signed = isinstance(part, Redacted) or part.signature is not None or part.content is not None
+    return part.origin == wire or (part.origin is None and signed)
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """A request's messages: the instructions in front, then the turns; `repairs` says what pairing had to be mended."""
+
+    system: tuple[str, ...]
+    turns: tuple[Turn, ...]
+    repairs: tuple[Any, ...] = ()
+
+
+# -- reading messages --
+
 
 _REMINDER: Final = "<system-reminder"
 _SAFE_ID: Final = re.compile("[A-Za-z0-9_-]+")
@@ -205,3 +338,23 @@ def _arguments(given: Any) -> dict[str, Any]:
         except ValueError:
             return {}
     return dict(given) if isinstance(given, Mapping) else {}
+
+
+# -- one call --
+
+
+@dataclass(frozen=True)
+class LLMCall:
+    """One question to a model, as a provider has to send it."""
+
+    #: The request with what an output schema adds to it; its messages are in `conversation`.
+    request: ChatRequest
+    conversation: Conversation
+    model: str
+    #: Whether anybody wants to see the answer while it arrives.
+    streams: bool
+    shape: Shape | None = None
+    #: What the loop passed to `complete()` besides, as `extended_thinking`.
+    options: dict[str, Any] = field(default_factory=dict)
+    #: For the service's metadata; None unless `send_session_id` is on.
+    session_id: str | None = None

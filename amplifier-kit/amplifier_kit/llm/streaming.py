@@ -1,13 +1,16 @@
-"""Get at what an SDK keeps to itself: the HTTP response of a call, and the events of a stream as they were sent."""
+"""Streams of SDKs: their HTTP responses, their events as they were sent, and timeouts."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterable, AsyncIterator
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, Final, TypeVar
 
-__all__ = ["Exchange", "hear_response", "overhear", "plain_stream"]
+from amplifier_core.llm_errors import LLMTimeoutError
+
+__all__ = ["Exchange", "alive", "hear_response", "overhear", "plain_stream", "within"]
 
 
 class Exchange:
@@ -59,3 +62,43 @@ async def plain_stream(resource: Any, **arguments: Any) -> Any:
 
     raw = await resource.with_raw_response.create(**arguments, stream=True)
     return raw.parse(to=AsyncStream[object])
+
+
+# -- timeouts --
+
+
+T = TypeVar("T")
+
+#: The share of the idle time after which the alarm is set anew: not for every event, which may come in thousands.
+_SLACK: Final = 0.1
+
+
+async def alive(stream: AsyncIterable[T], seconds: float) -> AsyncIterator[T]:
+    """Yield the events of a stream; raise LLMTimeoutError when none comes for `seconds`.
+
+    For SDKs whose HTTP client has no idle timeout of its own. Fires up to a tenth early.
+    """
+    loop = asyncio.get_running_loop()
+    try:
+        async with asyncio.timeout(seconds) as alarm:
+            set_at = loop.time()
+            async for event in stream:
+                now = loop.time()
+                if now - set_at > seconds * _SLACK:
+                    alarm.reschedule(now + seconds)
+                    set_at = now
+                yield event
+    except TimeoutError as error:
+        raise LLMTimeoutError(f"the stream was silent for {seconds:g} s") from error
+
+
+@asynccontextmanager
+async def within(seconds: float | None) -> AsyncIterator[None]:
+    """Bound a whole answer when the request says so; raise LLMTimeoutError, which is not worth trying again."""
+    try:
+        async with asyncio.timeout(seconds):
+            yield
+    except TimeoutError as error:
+        if seconds is None:
+            raise
+        raise LLMTimeoutError(f"the answer took longer than the {seconds:g} s it was given", retryable=False) from error

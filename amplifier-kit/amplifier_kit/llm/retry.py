@@ -6,48 +6,27 @@ import asyncio
 import random
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
 from amplifier_core.events import PROVIDER_RETRY, PROVIDER_THROTTLE
 from amplifier_core.llm_errors import LLMError, LLMTimeoutError, ProviderUnavailableError, StreamError
-from amplifier_core.message_models import ChatRequest
 from amplifier_core.utils.retry import RetryConfig, compute_delay
 from amplifier_kit.engine.budget import require_allowance
 from amplifier_kit.engine.streaming import StreamEmitter
 from amplifier_kit.engine.usage import InvalidUsageError
-from amplifier_kit.llm.answer import Answer
-from amplifier_kit.llm.breaker import breaker_of
+from amplifier_kit.llm.circuit_breaker import breaker_of
 from amplifier_kit.llm.config import ProviderConfig
 from amplifier_kit.llm.errors import Endpoint, to_llm_error
-from amplifier_kit.llm.gate import gate_of
-from amplifier_kit.llm.parts import Conversation
-from amplifier_kit.llm.structured import Shape
-from amplifier_kit.llm.throttle import throttle_of
+from amplifier_kit.llm.rate_limit import gate_of, throttle_of
+from amplifier_kit.llm.request import LLMCall
+from amplifier_kit.llm.response import Answer
 
-__all__ = ["CIRCUIT_EVENT", "CONCURRENCY_EVENT", "Attempts", "LLMCall", "Line"]
+__all__ = ["CIRCUIT_EVENT", "CONCURRENCY_EVENT", "Attempts", "Line"]
 
 CONCURRENCY_EVENT: Final = "provider:concurrency"
 CIRCUIT_EVENT: Final = "provider:circuit"
 
 _SPREAD: Final = 0.1
-
-
-@dataclass(frozen=True)
-class LLMCall:
-    """One question to a model, as a provider has to send it."""
-
-    #: The request with what an output schema adds to it; its messages are in `conversation`.
-    request: ChatRequest
-    conversation: Conversation
-    model: str
-    #: Whether anybody wants to see the answer while it arrives.
-    streams: bool
-    shape: Shape | None = None
-    #: What the loop passed to `complete()` besides, as `extended_thinking`.
-    options: dict[str, Any] = field(default_factory=dict)
-    #: For the service's metadata; None unless `send_session_id` is on.
-    session_id: str | None = None
 
 
 class Line(Protocol):

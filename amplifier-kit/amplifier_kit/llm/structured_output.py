@@ -12,7 +12,7 @@ from typing import Any, Final, Literal
 
 from amplifier_core.llm_errors import InvalidRequestError, LLMError
 from amplifier_core.message_models import ChatRequest, Message, ResponseFormatJsonSchema, TextBlock, ToolSpec
-from amplifier_kit.llm.answer import LLMResponse
+from amplifier_kit.llm.response import LLMResponse
 
 __all__ = ["ANSWER_TOOL", "Mode", "OutputMismatchError", "Shape", "closed_schema", "shape_of"]
 

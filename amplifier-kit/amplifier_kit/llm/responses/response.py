@@ -7,8 +7,8 @@ from collections.abc import AsyncIterable, Hashable
 from typing import Any, Final
 
 from amplifier_kit.engine.usage import Counts
-from amplifier_kit.llm.answer import Answer, FinishReason
-from amplifier_kit.llm.responses.items import PATCH_CALL, PATCH_TOOL, Item, origin_key
+from amplifier_kit.llm.response import Answer, FinishReason
+from amplifier_kit.llm.responses.request import PATCH_CALL, PATCH_TOOL, Item, origin_key
 from amplifier_kit.llm.usage import Tokens
 
 __all__ = ["Reading", "ResponseFailedError"]

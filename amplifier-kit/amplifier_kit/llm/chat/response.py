@@ -1,19 +1,20 @@
-"""Feed an answer from chat completions, streamed or whole."""
+"""Read a chat completion, streamed or whole, into an answer."""
 
 from __future__ import annotations
 
 import json
-from typing import Any, Final
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+from uuid import uuid4
 
+from amplifier_core.llm_errors import InvalidToolCallError
 from amplifier_kit.engine.usage import Counts
-from amplifier_kit.llm.answer import Answer, FinishReason
-from amplifier_kit.llm.chat.calls import StreamedCalls, arguments_text, new_call_id
-from amplifier_kit.llm.chat.messages import REASONING_FIELD, REASONING_FIELDS
-from amplifier_kit.llm.chat.tags import ThinkTags
-from amplifier_kit.llm.exchange import plain_stream
+from amplifier_kit.llm.chat.request import REASONING_FIELD, REASONING_FIELDS
+from amplifier_kit.llm.response import Answer, FinishReason
+from amplifier_kit.llm.streaming import plain_stream
 from amplifier_kit.llm.usage import Tokens
 
-__all__ = ["ChatReading", "ServedError", "read_chat"]
+__all__ = ["ChatReading", "ServedError", "StreamedCalls", "ThinkTags", "arguments_text", "new_call_id", "read_chat"]
 
 _REASONS: Final[dict[str, FinishReason]] = {
     "length": "length",
@@ -218,3 +219,168 @@ class ChatReading:
             cache_write=prompt.get("cache_write_tokens"),
             reasoning=output.get("reasoning_tokens"),
         )
+
+
+# -- tool calls in pieces --
+
+
+@dataclass
+class _Call:
+    key: tuple[str, int]
+    #: The id that the server gave, empty when it gave none yet.
+    id: str = ""
+    name: str = ""
+    is_announced: bool = False
+    pieces: list[str] = field(default_factory=list)
+
+
+class StreamedCalls:
+    """Feed an answer with tool calls that arrive in pieces."""
+
+    def __init__(self, answer: Answer) -> None:
+        self._answer = answer
+        self._calls: list[_Call] = []
+        self._by_index: dict[Any, _Call] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._calls)
+
+    async def feed(self, index: Any, call_id: str | None, name: str | None, arguments: Any) -> None:
+        """Take one piece of a call, or a whole one; what is not given is None."""
+        piece = arguments_text(arguments)
+        call = self._known(index, call_id or "", name or "", piece)
+        if call is None:
+            call = _Call(("call", len(self._calls)))
+            self._calls.append(call)
+            self._by_index[index] = call
+        call.id = call.id or call_id or ""
+        call.name = call.name or name or ""
+        if piece:
+            call.pieces.append(piece)
+        if call.is_announced:
+            await self._answer.add(call.key, piece)
+        elif call.name:
+            await self._announce(call)
+
+    def finish(self) -> None:
+        """Check that every call has a name; raise InvalidToolCallError otherwise."""
+        for call in self._calls:
+            if not call.name:
+                raise InvalidToolCallError(
+                    "the model made a call that names no tool", raw_arguments="".join(call.pieces)
+                )
+
+    def _known(self, index: Any, call_id: str, name: str, piece: str) -> _Call | None:
+        """Return the call that a piece belongs to, None when a new one begins."""
+        if index is None and call_id:
+            return next((call for call in self._calls if call.id == call_id), None)
+        known = self._by_index.get(index) if index is not None else (self._calls[-1] if self._calls else None)
+        if known is None or (call_id and known.id and call_id != known.id):
+            return None
+        if call_id or not name or not known.name:
+            return known
+        # A name once more: some servers repeat it with every piece, others begin the next call with nothing else.
+        return None if index is None or (piece and _is_whole(known)) else known
+
+    async def _announce(self, call: _Call) -> None:
+        call.is_announced = True
+        await self._answer.hush()
+        await self._answer.start(call.key, "tool_use", id=call.id or new_call_id(), name=call.name)
+        for piece in call.pieces:
+            await self._answer.add(call.key, piece)
+
+
+def arguments_text(arguments: Any) -> str:
+    """Return arguments as JSON text, however they came."""
+    if arguments is None or isinstance(arguments, str):
+        return arguments or ""
+    return json.dumps(arguments, ensure_ascii=False)
+
+
+def new_call_id() -> str:
+    """Return an id for a call that came without one."""
+    return f"call_{uuid4().hex[:24]}"
+
+
+def _is_whole(call: _Call) -> bool:
+    try:
+        json.loads("".join(call.pieces))
+    except ValueError:
+        return False
+    return True
+
+
+# -- thinking in the text --
+
+
+_OPEN: Final = "<think>"
+_CLOSE: Final = "</think>"
+
+Said = tuple[Literal["text", "thinking"], str]
+
+
+class ThinkTags:
+    """Split a text that may begin with `<think>...</think>`, however it is cut into pieces.
+
+    Marks elsewhere are text: only at the beginning does a model mean them.
+    """
+
+    def __init__(self, *, enabled: bool = True) -> None:
+        self._state: Literal["start", "thinking", "behind", "text"] = "start" if enabled else "text"
+        self._held = ""
+        #: Whether nothing was thought yet: blank lines in front are left out.
+        self._is_blank = True
+
+    @property
+    def is_open(self) -> bool:
+        """Tell whether pieces still have to be split; when not, they are plain text."""
+        return self._state != "text"
+
+    def feed(self, piece: str) -> list[Said]:
+        """Return what can be said now; what may turn out to be a mark is held back."""
+        held, self._held = self._held + piece, ""
+        if self._state == "start":
+            return self._begin(held)
+        if self._state == "thinking":
+            return self._think(held)
+        if self._state == "behind":
+            return self._after(held)
+        return [("text", held)] if held else []
+
+    def flush(self) -> list[Said]:
+        """Return what was held back, when nothing more comes."""
+        held, self._held = self._held, ""
+        kind: Literal["text", "thinking"] = "thinking" if self._state == "thinking" else "text"
+        return [(kind, held)] if held and self._state != "behind" else []
+
+    def _begin(self, held: str) -> list[Said]:
+        start = held.lstrip()
+        if start.startswith(_OPEN):
+            self._state = "thinking"
+            return self._think(start[len(_OPEN) :])
+        if _OPEN.startswith(start):
+            self._held = held
+            return []
+        self._state = "text"
+        return [("text", held)]
+
+    def _think(self, held: str) -> list[Said]:
+        held = held.lstrip("\n") if self._is_blank else held
+        self._is_blank = not held
+        thought, mark, rest = held.partition(_CLOSE)
+        if mark:
+            self._state = "behind"
+            said: list[Said] = [("thinking", thought)] if thought else []
+            return said + self._after(rest)
+        keep = next((n for n in range(len(_CLOSE) - 1, 0, -1) if held.endswith(_CLOSE[:n])), 0)
+        self._held = held[len(held) - keep :]
+        sure = held[: len(held) - keep]
+        return [("thinking", sure)] if sure else []
+
+    def _after(self, held: str) -> list[Said]:
+        """Leave out the blank lines behind the thinking."""
+        text = held.lstrip()
+        if not text:
+            return []
+        self._state = "text"
+        return [("text", text)]

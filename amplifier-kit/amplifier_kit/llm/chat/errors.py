@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from amplifier_core.llm_errors import InvalidRequestError, LLMError, ProviderUnavailableError
-from amplifier_kit.llm.errors import Endpoint
-from amplifier_kit.llm.failure import read_failure, retry_after_of
+from amplifier_kit.llm.errors import Endpoint, read_failure, retry_after_of
 
 __all__ = ["WarmingUpError", "is_about_format", "sharpened"]
 
