@@ -113,8 +113,8 @@ async def mounted(root: Path, engine: str) -> dict[str, Any]:
 
 async def races(root: Path) -> list[Race]:
     """Return what is measured."""
+    from amplifier_module_tool_search.config import EXCLUSIONS
     from amplifier_module_tool_search.globs import name_regex
-    from amplifier_module_tool_search.settings import EXCLUSIONS
 
     python = await mounted(root, "python")
     package = Path(sys.modules["amplifier_module_tool_search"].__file__ or "").parent.parent

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from amplifier_module_hook_shell._answer import read_answer
+from amplifier_module_hook_shell._config import ShellHooksConfig
 from amplifier_module_hook_shell._entry import Source, read_entries
 from amplifier_module_hook_shell._matcher import ALIASES
 from amplifier_module_hook_shell._moments import MOMENTS
-from amplifier_module_hook_shell._settings import Settings
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = (ROOT / "docs" / "hooks.md").read_text(encoding="utf-8")
@@ -48,7 +48,7 @@ def test_the_gates_are_those_of_the_code() -> None:
     """What is denied without an answer is what the page says."""
     header = next(line for line in _section("When there is no answer").splitlines() if line.startswith("| |"))
     assert set(re.findall(r"`(\w+)`", header)) == {name for name, moment in MOMENTS.items() if moment.is_gate}
-    assert f"{Settings().timeout:g} seconds" in _section("When there is no answer")
+    assert f"{ShellHooksConfig().timeout:g} seconds" in _section("When there is no answer")
 
 
 @pytest.mark.parametrize("answer", re.findall(r"\| `(\{.*\})` \|", _section("What a hook may answer")))

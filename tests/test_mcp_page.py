@@ -6,8 +6,8 @@ import re
 from pathlib import Path
 
 from amplifier_module_tool_mcp import _spec
+from amplifier_module_tool_mcp._config import McpConfig, Retry
 from amplifier_module_tool_mcp._events import EVENTS
-from amplifier_module_tool_mcp._settings import Retry, Settings
 
 PAGE = (Path(__file__).resolve().parent.parent / "docs" / "mcp.md").read_text(encoding="utf-8")
 
@@ -35,7 +35,7 @@ def test_every_event_is_there() -> None:
 
 def test_the_numbers() -> None:
     """Deadlines and attempts are the module's own."""
-    settings, retry = Settings(), Retry()
+    settings, retry = McpConfig(), Retry()
     assert f"seconds, {settings.connect_timeout:g} and {settings.call_timeout:g}" in _section("Entries")
     assert (retry.attempts, retry.initial_delay, retry.max_delay) == (3, 1, 60)
     assert "three attempts, 1 to 60 seconds apart" in PAGE

@@ -156,21 +156,19 @@ def read_config(model: type[_Model], config: Any, *, module: str) -> _Model:
     return read
 
 
-def salvage_config(model: type[_Model], config: Any, *, module: str) -> tuple[_Model, list[ConfigProblem]]:
-    """Return the config without its wrong values, which take their defaults, and what was wrong with them.
+def salvage_config(model: type[_Model], config: Any) -> tuple[_Model, list[ConfigProblem]]:
+    """Return the config without its wrong values, which take their defaults, and everything that is wrong with it.
 
     For guards that must run whatever their config says: without them, nothing would be guarded. Never raises.
     """
     read, problems = _read(model, config)
-    _warn(module, problems)
-    wrong = [problem for problem in problems if not problem.is_ignored]
     if read is not None:
-        return read, wrong
+        return read, problems
     rest = config if isinstance(config, Mapping) else {}
-    for problem in wrong:
+    for problem in problems:
         rest = _without(rest, problem.keys)
     read, _ = _read(model, rest)
-    return read if read is not None else _defaults(model), wrong
+    return read if read is not None else _defaults(model), problems
 
 
 def check_config(model: type[Config], config: Any) -> list[ConfigProblem]:
@@ -215,9 +213,7 @@ def _problems(model: type[Config], given: Mapping[str, Any], error: ValidationEr
         if fault["type"] == "extra_forbidden":
             found.setdefault(fault["loc"], _unknown(schema, fault["loc"]))
             continue
-        keys, value = _locate(given, fault["loc"])
-        reason = str(fault["ctx"]["error"]) if fault["type"] == "value_error" else ""
-        text = _text_of(model, schema, keys, value, reason, is_missing=fault["type"] == "missing", loc=fault["loc"])
+        keys, text = _explain(model, schema, given, fault)
         found.setdefault(keys, ConfigProblem(keys, text, is_ignored=keys[:1] in forgiven))
     return list(found.values())
 
@@ -234,24 +230,25 @@ def _unknown(schema: Mapping[str, Any], keys: tuple[str | int, ...]) -> ConfigPr
     return ConfigProblem(keys, f"unknown config key {_dotted(keys)!r}: {hint}", is_unknown=True, is_ignored=True)
 
 
-def _text_of(
-    model: type[Config],
-    schema: Mapping[str, Any],
-    keys: tuple[str | int, ...],
-    value: Any,
-    reason: str,
-    *,
-    is_missing: bool,
-    loc: tuple[str | int, ...],
-) -> str:
-    if is_missing:
-        return f"config key {_dotted(loc)!r} is missing: it must be {_describe(schema, _inside(schema, loc))}"
+def _explain(
+    model: type[Config], schema: Mapping[str, Any], given: Mapping[str, Any], fault: Mapping[str, Any]
+) -> tuple[tuple[str | int, ...], str]:
+    """Return the keys that an error of pydantic is about, and what to tell of it."""
+    loc: tuple[str | int, ...] = fault["loc"]
+    is_missing, is_key = fault["type"] == "missing", loc[-1:] == ("[key]",)
+    keys, value = _locate(given, loc[:-2] if is_key else loc)
+    reason = f": {fault['ctx']['error']}" if fault["type"] == "value_error" else ""
     if not keys:
-        return reason
-    field = model.model_fields.get(str(keys[0]))
-    shown = type(value).__name__ if field is not None and not field.repr else _shown(keys, value)
-    expected = _describe(schema, _inside(schema, keys))
-    return f"config key {_dotted(keys)!r} must be {expected}, got {shown}{f': {reason}' if reason else ''}"
+        # Written in another form, which a validator of the model has changed into the one that the error is about.
+        keys, shown = loc, ""
+    else:
+        field = model.model_fields.get(str(keys[0]))
+        shown = f", got {type(value).__name__ if field is not None and not field.repr else _shown(keys, value)}"
+    if not keys:
+        return keys, reason.removeprefix(": ")
+    keys, shown = (loc, "") if is_missing else (keys, shown)
+    kind = "is missing: it must be" if is_missing else "must be"
+    return keys, f"config key {_dotted(keys)!r} {kind} {_describe(schema, _inside(schema, keys))}{shown}{reason}"
 
 
 def _locate(given: Any, loc: tuple[str | int, ...]) -> tuple[tuple[str | int, ...], Any]:

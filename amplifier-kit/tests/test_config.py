@@ -153,11 +153,16 @@ def test_an_unknown_key_is_a_warning(config: Any, text: str, caplog: pytest.LogC
 
 def test_a_guard_reads_what_it_can() -> None:
     """`salvage_config` gives wrong values their defaults, keeps the others, and returns what was wrong."""
-    config = {"timeout": "x", "verbose": True, "section": {"depth": 0, "mode": "exact"}, "names": [1]}
-    settings, problems = salvage_config(Sample, config, module="tool-sample")
+    config = {"timeout": "x", "verbose": True, "section": {"depth": 0, "mode": "exact"}, "names": [1], "x": 1}
+    settings, problems = salvage_config(Sample, config)
     assert settings == Sample(verbose=True, section=Section(mode="exact"))
-    assert [problem.keys for problem in problems] == [("timeout",), ("names",), ("section", "depth")]
-    settings, problems = salvage_config(Sample, "nonsense", module="tool-sample")
+    assert [problem.keys for problem in problems] == [
+        ("timeout",),
+        ("names",),
+        ("section", "depth"),
+        ("x",),
+    ]
+    settings, problems = salvage_config(Sample, "nonsense")
     assert (settings, len(problems)) == (Sample(), 1)
 
 

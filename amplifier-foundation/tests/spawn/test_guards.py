@@ -12,8 +12,9 @@ from amplifier_foundation.spawn import child_plan
 from amplifier_foundation.spawn.errors import AgentUnusableError
 from amplifier_foundation.spawn.guards import GUARDS
 from amplifier_foundation.spawn.plan import tighten
-from amplifier_module_hooks_logging._settings import Settings as LogSettings
-from amplifier_module_hooks_redaction.settings import Settings as RedactionSettings
+from amplifier_kit.config import read_config
+from amplifier_module_hooks_logging._config import LogConfig
+from amplifier_module_hooks_redaction.config import RedactionConfig
 
 _SHELL: dict[str, Any] = {
     "module": "hook-shell",
@@ -93,7 +94,7 @@ def test_a_child_records_at_least_what_its_parent_records(parent: Any, overlay: 
     """For any config and overlay, also of another instance: nothing more is left out, and it lies in the same place."""
     own = {"module": "hooks-logging", "config": overlay, **({"id": "new"} if is_new else {})}
     hooks = _hooks([{"module": "hooks-logging", "config": parent}], [own])
-    above, below = LogSettings.from_config(parent), LogSettings.from_config(hooks[-1]["config"])
+    above, below = (read_config(LogConfig, config, module="hooks-logging") for config in (parent, hooks[-1]["config"]))
     assert set(below.exclude_events) <= set(above.exclude_events)
     assert below.auto_discover or not above.auto_discover
     assert below.auto_discover or set(below.additional_events) >= set(above.additional_events)
@@ -113,7 +114,7 @@ def test_a_child_masks_at_least_what_its_parent_masks(parent: Any, overlay: Any,
     """For any config and overlay: no kind of secret, no field and no known secret less."""
     own = {"module": "hooks-redaction", "config": overlay, **({"id": "new"} if is_new else {})}
     hooks = _hooks([{"module": "hooks-redaction", "config": parent}], [own])
-    above, below = RedactionSettings.from_config(parent), RedactionSettings.from_config(hooks[-1]["config"])
+    above, below = RedactionConfig.from_config(parent), RedactionConfig.from_config(hooks[-1]["config"])
     assert set(below.rules) >= set(above.rules)
     assert set(below.allowlist) <= set(above.allowlist)
     assert set(below.live_values) >= set(above.live_values)

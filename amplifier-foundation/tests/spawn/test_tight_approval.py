@@ -13,9 +13,9 @@ from amplifier_core.testing import create_test_coordinator
 from amplifier_foundation.settings.variables import expand
 from amplifier_foundation.spawn import child_plan
 from amplifier_foundation.spawn.tight_approval import tightened_approval
+from amplifier_module_hooks_approval._config import ApprovalConfig
 from amplifier_module_hooks_approval._policy import ApprovalPolicy
 from amplifier_module_hooks_approval._rules import read_rules
-from amplifier_module_hooks_approval._settings import Settings
 
 _STRICTNESS: Final = ("allow", None, "ask", "deny")
 _ACTIONS: Final[list[tuple[str, dict[str, Any]]]] = [
@@ -72,7 +72,7 @@ def _entry(config: Any, **more: Any) -> dict[str, Any]:
 
 def _policy(config: Any) -> ApprovalPolicy:
     """Return what hooks-approval judges by, as it mounts itself."""
-    settings = Settings.from_config(config)
+    settings, _ = ApprovalConfig.from_config(config)
     rules, _ = read_rules(settings.rules)
     return ApprovalPolicy(create_test_coordinator(), settings, rules, Path(settings.working_dir or "/project"))
 
@@ -83,7 +83,7 @@ def _assert_at_least_as_strict(parent: Any, child: Any) -> None:
         strict, wanted = below.judge(action, details).verdict, above.judge(action, details).verdict
         assert _STRICTNESS.index(strict) >= _STRICTNESS.index(wanted), (action, details)
         assert below.asks_each_time(action, details) or strict == "deny" or not above.asks_each_time(action, details)
-    one, other = Settings.from_config(parent), Settings.from_config(child)
+    (one, _), (other, _) = ApprovalConfig.from_config(parent), ApprovalConfig.from_config(child)
     if other.default_action == "allow":
         assert one.default_action == "allow"
         assert (other.default_timeout or float("inf")) >= (one.default_timeout or float("inf"))

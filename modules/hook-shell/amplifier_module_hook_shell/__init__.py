@@ -6,14 +6,16 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from amplifier_core.events import PROVIDER_REQUEST
+from amplifier_kit.config import read_config
+from amplifier_module_hook_shell._config import ShellHooksConfig
 from amplifier_module_hook_shell._library import CAPABILITY
 from amplifier_module_hook_shell._moments import HEARD, MOMENTS
 from amplifier_module_hook_shell._reports import EVENTS, NAME
-from amplifier_module_hook_shell._settings import Settings
 from amplifier_module_hook_shell._shell_hooks import ShellHooks
 
 __amplifier_module_type__ = "hook"
-__all__ = ["mount"]
+CONFIG: Final = ShellHooksConfig
+__all__ = ["CONFIG", "mount"]
 
 _GATES: Final = frozenset(event for moment in MOMENTS.values() if moment.is_gate for event in moment.events)
 
@@ -21,9 +23,9 @@ _GATES: Final = frozenset(event for moment in MOMENTS.values() if moment.is_gate
 async def mount(coordinator: Any, config: dict[str, Any] | None = None) -> Callable[[], None]:
     """Register the handlers and return a function that takes them away; no file is read before the first event.
 
-    Raises ValueError that names the config key that is wrong.
+    Raises ConfigError that names every wrong config key.
     """
-    settings = Settings.from_config(config)
+    settings = read_config(ShellHooksConfig, config, module="hook-shell")
     hooks = ShellHooks(coordinator, settings, config)
     if coordinator.get_capability(CAPABILITY) is None:
         coordinator.register_capability(CAPABILITY, hooks.library)

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
+from amplifier_kit.config import read_config
+from amplifier_module_hook_shell._config import HookOptions, Policy
 from amplifier_module_hook_shell._matcher import Matcher, MatcherError
 from amplifier_module_hook_shell._moments import MOMENTS, Moment, named
-from amplifier_module_hook_shell._settings import Policy, policy, seconds
 
 #: Commands and prompts beyond this are no hooks but files.
 _TEXT_LIMIT: Final = 100_000
@@ -136,14 +137,9 @@ def _facts_of(entry: Any) -> dict[str, Any]:
         raise ValueError(f"{kind!r} must be a text that is not blank, got {_kind(text)}")
     if len(text) > _TEXT_LIMIT or "\0" in text:
         raise ValueError(f"{kind!r} must have no null character and at most {_TEXT_LIMIT} characters")
-    timeout = entry.get("timeout")
-    return {
-        "kind": kind,
-        "text": text,
-        "timeout": None if timeout is None else seconds("timeout", timeout),
-        "on_timeout": policy("on_timeout", entry.get("on_timeout")),
-        "on_error": policy("on_error", entry.get("on_error")),
-    }
+    given = {key: entry.get(key) for key in HookOptions.model_fields}
+    options = read_config(HookOptions, given, module="hook-shell")
+    return {"kind": kind, "text": text, **dict(options)}
 
 
 def _kind(value: Any) -> str:

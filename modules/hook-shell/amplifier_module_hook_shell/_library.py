@@ -10,10 +10,10 @@ from typing import Any, Final, NamedTuple
 
 from amplifier_core.session import get_session
 from amplifier_kit.awaitable import plain_result
+from amplifier_module_hook_shell._config import ShellHooksConfig
 from amplifier_module_hook_shell._entry import Hook
 from amplifier_module_hook_shell._moments import Moment
 from amplifier_module_hook_shell._reports import NAME, Reports
-from amplifier_module_hook_shell._settings import Settings
 from amplifier_module_hook_shell._shelf import Shelf, Trust
 from amplifier_module_hook_shell._surroundings import Surroundings
 
@@ -40,7 +40,7 @@ class Library:
     """The hooks of one session; `close` removes what was made for them."""
 
     def __init__(
-        self, coordinator: Any, settings: Settings, reports: Reports, config: Mapping[str, Any] | None = None
+        self, coordinator: Any, settings: ShellHooksConfig, reports: Reports, config: Mapping[str, Any] | None = None
     ) -> None:
         self._coordinator = coordinator
         self._settings = settings

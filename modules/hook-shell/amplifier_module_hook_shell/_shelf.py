@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from amplifier_module_hook_shell._config import ShellHooksConfig
 from amplifier_module_hook_shell._entry import Hook, Problem, Source, read_entries
 from amplifier_module_hook_shell._plain_file import read_plain
-from amplifier_module_hook_shell._settings import Settings
 
 #: A hooks file beyond this is none.
 _FILE_LIMIT: Final = 1024 * 1024
@@ -59,7 +59,7 @@ class Shelf:
     _groups: int = 0
 
     @classmethod
-    def of_config(cls, settings: Settings, trust: Trust) -> Shelf:
+    def of_config(cls, settings: ShellHooksConfig, trust: Trust) -> Shelf:
         """Return what the config of the module says; no file is read."""
         shelf = cls()
         if settings.hooks:
@@ -69,7 +69,7 @@ class Shelf:
         return shelf
 
     @classmethod
-    def read(cls, settings: Settings, project: Path, home: Path | None, trust: Trust) -> Shelf:
+    def read(cls, settings: ShellHooksConfig, project: Path, home: Path | None, trust: Trust) -> Shelf:
         """Read every file there is; never raises for what is in them. Blocks: files may be on a slow disk."""
         shelf = cls.of_config(settings, trust)
         seen: set[str] = set()
@@ -95,7 +95,7 @@ class Shelf:
 
 
 def _files(
-    settings: Settings, project: Path, home: Path | None, trust: Trust, problems: list[Problem]
+    settings: ShellHooksConfig, project: Path, home: Path | None, trust: Trust, problems: list[Problem]
 ) -> Iterator[tuple[Path, Source]]:
     """Yield the files in the order in which their hooks run; what is yours comes first, whoever names it again."""
     if home is not None:

@@ -20,6 +20,7 @@ from amplifier_core.events import (
 )
 from amplifier_core.models import HookResult
 from amplifier_module_hook_shell._answer import Answer
+from amplifier_module_hook_shell._config import ShellHooksConfig
 from amplifier_module_hook_shell._entry import Hook
 from amplifier_module_hook_shell._library import Library
 from amplifier_module_hook_shell._moments import Moment, moment_of
@@ -29,7 +30,6 @@ from amplifier_module_hook_shell._payload import facts_of, subject_of, written
 from amplifier_module_hook_shell._question import Question
 from amplifier_module_hook_shell._reports import Reports
 from amplifier_module_hook_shell._rounds import Rounds, Verdict
-from amplifier_module_hook_shell._settings import Settings
 from amplifier_module_hook_shell._surroundings import Surroundings
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ _WAITING: Final = (TOOL_PRE, TOOL_POST, PROMPT_SUBMIT, APPROVAL_REQUIRED, CONTEX
 class ShellHooks:
     """The hooks of one session."""
 
-    def __init__(self, coordinator: Any, settings: Settings, config: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, coordinator: Any, settings: ShellHooksConfig, config: Mapping[str, Any] | None = None) -> None:
         self._coordinator = coordinator
         self._settings = settings
         self._reports = Reports(coordinator)

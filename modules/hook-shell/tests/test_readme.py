@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import re
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from amplifier_module_hook_shell._config import ShellHooksConfig
 from amplifier_module_hook_shell._moments import MOMENTS
 from amplifier_module_hook_shell._reports import EVENTS
-from amplifier_module_hook_shell._settings import Settings
 
 README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
 
@@ -30,8 +29,8 @@ def test_the_table_lists_every_key() -> None:
     """Keys and defaults of the table are those of the code."""
     table = README.partition("## Where")[0]
     rows = dict(re.findall(r"^\| `(\w+)` \| `([^`]*)` \|", table, flags=re.MULTILINE))
-    settings = Settings()
-    assert rows == {field.name: str(getattr(settings, field.name)) for field in fields(Settings)}
+    settings = ShellHooksConfig()
+    assert rows == {key: str(getattr(settings, key)) for key in ShellHooksConfig.model_fields}
 
 
 def test_the_table_lists_every_moment() -> None:

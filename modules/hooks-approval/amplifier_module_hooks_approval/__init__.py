@@ -9,14 +9,15 @@ from pathlib import Path
 from typing import Any, Final
 
 from amplifier_core.events import APPROVAL_DENIED, APPROVAL_GRANTED, APPROVAL_REQUIRED, TOOL_PRE
+from amplifier_module_hooks_approval._config import ApprovalConfig
 from amplifier_module_hooks_approval._gate import NAME, ToolGate
 from amplifier_module_hooks_approval._policy import MODULE, ApprovalPolicy
 from amplifier_module_hooks_approval._provider import ProviderDesk
 from amplifier_module_hooks_approval._rules import read_rules
-from amplifier_module_hooks_approval._settings import Settings
 
 __amplifier_module_type__ = "hook"
-__all__ = ["mount"]
+CONFIG: Final = ApprovalConfig
+__all__ = ["CONFIG", "mount"]
 
 logger = logging.getLogger(__name__)
 
@@ -36,9 +37,9 @@ async def mount(coordinator: Any, config: dict[str, Any] | None = None) -> Calla
 
     Never raises for a config: what makes no sense in it is logged and taken in the strictest way.
     """
-    settings = Settings.from_config(config)
+    settings, wrong = ApprovalConfig.from_config(config)
     rules, problems, failure = _read(settings)
-    for problem in (*settings.problems, *problems):
+    for problem in (*wrong, *problems):
         logger.error("hooks-approval: %s", problem.removeprefix("hooks-approval: "))
     policy = ApprovalPolicy(coordinator, settings, rules, _project(coordinator, settings), failure)
     desk = ProviderDesk(coordinator, settings)
@@ -59,7 +60,7 @@ async def mount(coordinator: Any, config: dict[str, Any] | None = None) -> Calla
     return take_away
 
 
-def _read(settings: Settings) -> tuple[list[Any], list[str], str]:
+def _read(settings: ApprovalConfig) -> tuple[list[Any], list[str], str]:
     """Return the rules, what is wrong with them, and why there are none: a session without them must not run on."""
     try:
         return *read_rules(settings.rules), ""
@@ -94,6 +95,6 @@ def _joined_kernel(coordinator: Any, policy: ApprovalPolicy, desk: ProviderDesk)
     ]
 
 
-def _project(coordinator: Any, settings: Settings) -> Path:
+def _project(coordinator: Any, settings: ApprovalConfig) -> Path:
     known = settings.working_dir or coordinator.get_capability("session.working_dir")
     return Path(os.path.abspath(os.path.expanduser(str(known) if known else ".")))

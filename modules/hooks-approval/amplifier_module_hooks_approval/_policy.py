@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from amplifier_kit.awaitable import plain_result
-from amplifier_module_hooks_approval._settings import Settings
+from amplifier_module_hooks_approval._config import ApprovalConfig
 
 if TYPE_CHECKING:
     from amplifier_kit.guard.policy import Rule
@@ -45,7 +45,7 @@ class ApprovalPolicy:
     """Judge the actions of one session."""
 
     def __init__(
-        self, coordinator: Any, settings: Settings, rules: list[Rule], project: Path, failure: str = ""
+        self, coordinator: Any, settings: ApprovalConfig, rules: list[Rule], project: Path, failure: str = ""
     ) -> None:
         """Judge by rules and settings; with a `failure`, which is why there are no rules, deny everything."""
         self._failure = failure

@@ -11,8 +11,8 @@ from typing import Any, Final, NamedTuple
 from amplifier_core import ApprovalRequest
 from amplifier_core.approval import ApprovalTimeoutError
 from amplifier_kit.awaitable import maybe_await, plain_result
+from amplifier_module_hooks_approval._config import ApprovalConfig
 from amplifier_module_hooks_approval._policy import risk_of
-from amplifier_module_hooks_approval._settings import Settings
 
 logger = logging.getLogger(__name__)
 
@@ -64,7 +64,7 @@ class Question(NamedTuple):
 class ProviderDesk:
     """Put questions to the provider that is registered, and remember what it wants remembered."""
 
-    def __init__(self, coordinator: Any, settings: Settings) -> None:
+    def __init__(self, coordinator: Any, settings: ApprovalConfig) -> None:
         self._coordinator = coordinator
         self._settings = settings
         self._provider: Any = None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ import pytest
 import yaml
 
 from amplifier_core import ApprovalResponse
-from amplifier_module_hooks_approval._settings import Settings
+from amplifier_module_hooks_approval._config import ApprovalConfig
 
 README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
 
@@ -51,8 +50,7 @@ async def test_the_line_that_registers_a_provider(run: Any, world: str, person: 
 def test_the_table_lists_every_key() -> None:
     """Keys and defaults of the table are those of the code."""
     rows = dict(re.findall(r"^\| `(\w+)` \| (.*?) \|", README, flags=re.MULTILINE))
-    own = {one.name for one in fields(Settings)} - {"asks_for_all", "problems"}
-    assert set(rows) == own | {"audit"}
-    assert rows["default_action"] == f"`{Settings().default_action}`"
+    assert set(rows) == ApprovalConfig.model_fields.keys()
+    assert rows["default_action"] == f"`{ApprovalConfig().default_action}`"
     assert rows["policy_driven_only"] == "`false`"
-    assert Settings().default_timeout is None
+    assert ApprovalConfig().default_timeout is None

@@ -6,16 +6,15 @@ every event, so that nothing depends on who announced which name, or when.
 
 from __future__ import annotations
 
-import logging
-from typing import Any
+from typing import Any, Final
 
+from amplifier_kit.config import read_config
+from amplifier_module_hooks_logging._config import LogConfig
 from amplifier_module_hooks_logging._recorder import Recorder
-from amplifier_module_hooks_logging._settings import Settings, unknown_keys
-
-logger = logging.getLogger(__name__)
 
 __amplifier_module_type__ = "hook"
-__all__ = ["mount", "on_session_ready"]
+CONFIG: Final = LogConfig
+__all__ = ["CONFIG", "mount", "on_session_ready"]
 
 #: The config of a mount that is not ready yet, and the recorder of one that is; both belong to one coordinator.
 SETUP = "hooks_logging._setup"
@@ -23,10 +22,8 @@ RECORDER = "hooks_logging._recorder"
 
 
 async def mount(coordinator: Any, config: dict[str, Any] | None = None) -> None:
-    """Keep the config for `on_session_ready()`; raises ValueError when something in it makes no sense."""
-    Settings.from_config(config)
-    if unknown := unknown_keys(config):
-        logger.warning("hooks-logging: config keys without a meaning are ignored: %s", ", ".join(unknown))
+    """Keep the config for `on_session_ready()`; raises ConfigError that names every wrong key."""
+    read_config(LogConfig, config, module="hooks-logging")
     coordinator.register_capability(SETUP, dict(config or {}))
 
 
@@ -39,9 +36,10 @@ async def on_session_ready(coordinator: Any) -> None:
     if config is None:
         return
     coordinator.register_capability(SETUP, None)
+    known = {key: value for key, value in config.items() if key in LogConfig.model_fields}  # mount() has warned
     earlier = coordinator.get_capability(RECORDER)
     if earlier is not None:
         earlier.stop()
-    recorder = Recorder(coordinator, Settings.from_config(config))
+    recorder = Recorder(coordinator, read_config(LogConfig, known, module="hooks-logging"))
     coordinator.register_capability(RECORDER, recorder)
     recorder.start()

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from amplifier_core.events import ALL_EVENTS
 from amplifier_kit.log.unended import TELLING, Unended
+from amplifier_module_hooks_logging._config import LogConfig
 from amplifier_module_hooks_logging._kept import is_kept
 from amplifier_module_hooks_logging._own_log import OwnLog
-from amplifier_module_hooks_logging._settings import Settings
 
 if TYPE_CHECKING:
     from amplifier_core.hooks import Outcome
@@ -26,7 +26,7 @@ _DECIDED = 4096
 class Recorder:
     """Record the events of one coordinator, as the settings say."""
 
-    def __init__(self, coordinator: Any, settings: Settings) -> None:
+    def __init__(self, coordinator: Any, settings: LogConfig) -> None:
         self._coordinator = coordinator
         self._settings = settings
         self._listed = frozenset((*ALL_EVENTS, *settings.additional_events))

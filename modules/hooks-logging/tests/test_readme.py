@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from amplifier_core import AmplifierSession
+from amplifier_kit.config import config_keys
 from amplifier_kit.log import read_log
-from amplifier_module_hooks_logging._settings import Settings
+from amplifier_module_hooks_logging._config import LogConfig
 
 README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
 
@@ -37,5 +37,5 @@ async def test_the_plan_entry_runs(home: Path, plan: Callable[..., dict[str, Any
 def test_the_table_lists_every_key() -> None:
     """Keys and defaults of the table are those of the code."""
     rows = {key: json.loads(value) for key, value in re.findall(r"^\| `(\w+)` \| `([^|]*)` \|", README, flags=re.M)}
-    defaults = {field.name: field.default for field in fields(Settings)}
+    defaults = {key.key: key.default for key in config_keys(LogConfig)}
     assert rows == {key: list(value) if isinstance(value, tuple) else value for key, value in defaults.items()}

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Final
 
 from amplifier_kit.guard.redaction import Redactor, live_values_from_env, live_values_from_plan, remember_secrets
-from amplifier_module_hooks_redaction.settings import Settings
+from amplifier_module_hooks_redaction.config import RedactionConfig
 
-__all__ = ["mount", "on_session_ready"]
+__all__ = ["CONFIG", "mount", "on_session_ready"]
 
 __amplifier_module_type__ = "hook"
+CONFIG: Final = RedactionConfig
 
 _STATE = "redaction._hook_state"
 
@@ -26,7 +27,7 @@ async def mount(coordinator: Any, config: dict[str, Any] | None = None) -> None:
     Capabilities: `redaction.scrub(value)` returns a copy without secrets, `redaction.add_live_values(values)` makes
     more secrets known. Raises nothing for a config that makes no sense: without this module, nothing would be masked.
     """
-    settings = Settings.from_config(config)
+    settings = RedactionConfig.from_config(config)
     redactor = Redactor(settings.live_values, settings.allowlist, settings.rules)
     coordinator.register_capability(_STATE, {"redactor": redactor, "settings": settings})
     coordinator.register_capability("redaction.scrub", lambda value: redactor.scrub(value).value)

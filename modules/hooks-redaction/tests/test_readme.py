@@ -6,7 +6,6 @@ import json
 import os
 import re
 from collections.abc import Callable
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +13,9 @@ import pytest
 import yaml
 
 from amplifier_core import AmplifierSession
+from amplifier_kit.config import config_keys
 from amplifier_kit.guard.redaction import MASK
-from amplifier_module_hooks_redaction.settings import Settings
+from amplifier_module_hooks_redaction.config import RedactionConfig
 
 README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
 
@@ -37,7 +37,7 @@ async def test_the_plan_entry_runs(plan: Callable[..., dict[str, Any]], monkeypa
 def test_the_table_lists_every_key() -> None:
     """Keys and defaults of the table are those of the code."""
     rows = {key: json.loads(value) for key, value in re.findall(r"^\| `(\w+)` \| `([^|]*)` \|", README, flags=re.M)}
-    defaults = {field.name: field.default for field in fields(Settings)}
+    defaults = {key.key: key.default for key in config_keys(RedactionConfig)}
     assert rows == {key: list(value) if isinstance(value, tuple) else value for key, value in defaults.items()}
 
 

@@ -118,8 +118,8 @@ async def test_rules_can_be_chosen(coordinator: MockCoordinator) -> None:
     ("config", "warning"),
     [
         ({"rules": ["secret"]}, "unknown rules ['secret']"),
-        ({"rule": ["secrets"]}, "unknown config keys ['rule'] are ignored"),
-        ({"rules": 3}, "config key 'rules' must be a list of strings, got int"),
+        ({"rule": ["secrets"]}, "unknown config key 'rule': did you mean 'rules'?"),
+        ({"rules": 3}, "config key 'rules' must be a list of strings, got 3"),
         ({"live_values": {"hidden": "hidden-value"}}, "config key 'live_values' must be a list of strings, got dict"),
     ],
 )

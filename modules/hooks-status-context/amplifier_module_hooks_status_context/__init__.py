@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from amplifier_core.events import PROVIDER_REQUEST
-from amplifier_module_hooks_status_context._settings import Settings
+from amplifier_kit.config import read_config
+from amplifier_module_hooks_status_context._config import StatusConfig
 from amplifier_module_hooks_status_context._surroundings import NAME, Surroundings
 
 __amplifier_module_type__ = "hook"
-__all__ = ["mount"]
+CONFIG: Final = StatusConfig
+__all__ = ["CONFIG", "mount"]
 
 
 async def mount(coordinator: Any, config: dict[str, Any] | None = None) -> Callable[[], None]:
     """Register the handler and return a function that takes it away.
 
-    Raises ValueError that names the config key that is wrong.
+    Raises ConfigError that names every wrong config key.
     """
-    settings = Settings.from_config(config)
+    settings = read_config(StatusConfig, config, module="hooks-status-context")
     surroundings = Surroundings(coordinator, settings)
     unregister: Callable[[], None] = coordinator.hooks.register(
         PROVIDER_REQUEST, surroundings.on_provider_request, priority=settings.priority, name=NAME

@@ -11,8 +11,8 @@ from amplifier_module_hooks_status_context._command import (
     NoRepositoryError,
     Reading,
 )
+from amplifier_module_hooks_status_context._config import StatusConfig
 from amplifier_module_hooks_status_context._filtered import drop_unchanged
-from amplifier_module_hooks_status_context._settings import Settings
 from amplifier_module_hooks_status_context._status import Status, parse_status, status_lines
 from amplifier_module_hooks_status_context._text import one_line
 
@@ -23,7 +23,7 @@ _NO_COMMITS: Final = "does not have any commits yet"
 _DETACHED: Final = 1
 
 
-async def repository_lines(directory: str, settings: Settings, git: Git | None = None) -> list[str]:
+async def repository_lines(directory: str, settings: StatusConfig, git: Git | None = None) -> list[str]:
     """Return what git says about `directory`, or one line that says why it says nothing; raise nothing."""
     try:
         reading = await (git or Git()).open(directory, settings.git_timeout)
@@ -37,7 +37,7 @@ async def repository_lines(directory: str, settings: Settings, git: Git | None =
         reading.close()
 
 
-async def _described(reading: Reading, settings: Settings) -> list[str]:
+async def _described(reading: Reading, settings: StatusConfig) -> list[str]:
     questions: dict[str, tuple[str, ...]] = {"head": ("symbolic-ref", "--quiet", "--short", "HEAD")}
     if settings.git_include_main_branch:
         questions["references"] = ("for-each-ref", "--format=%(refname) %(symref)", _REMOTE_HEAD, *_USUAL_NAMES)
@@ -68,7 +68,7 @@ def _lines(
     status_answer: Answer | None,
     log: Answer | None,
     references: Answer | None,
-    settings: Settings,
+    settings: StatusConfig,
 ) -> list[str]:
     lines = []
     if settings.git_include_branch:

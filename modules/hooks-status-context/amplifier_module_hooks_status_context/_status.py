@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Final, NamedTuple
 
-from amplifier_module_hooks_status_context._settings import Settings
+from amplifier_module_hooks_status_context._config import StatusConfig
 from amplifier_module_hooks_status_context._text import one_line
 
 #: Made by tools, never by hand: counted, not listed. A pattern with a slash at its end means a folder at any depth.
@@ -92,7 +92,7 @@ def _read_header(status: Status, header: str) -> None:
             status.ahead, status.behind = int(counts[1]), int(counts[2])
 
 
-def status_lines(status: Status, settings: Settings) -> list[str]:
+def status_lines(status: Status, settings: StatusConfig) -> list[str]:
     """Return a heading with the true numbers, the changes that are worth listing, and what was left out."""
     untracked = [change for change in status.changes if change.is_untracked]
     tracked = [change for change in status.changes if not change.is_untracked]
@@ -115,7 +115,7 @@ def status_lines(status: Status, settings: Settings) -> list[str]:
 class _Choice:
     """Choose among changes by tiers and limits."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: StatusConfig) -> None:
         filters = settings.git_status_enable_path_filtering
         self._hidden = (*TIER1, *settings.git_status_tier1_patterns_extend) if filters else ()
         self._limited = (*TIER2, *settings.git_status_tier2_patterns_extend) if filters else ()

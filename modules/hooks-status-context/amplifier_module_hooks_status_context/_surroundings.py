@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from amplifier_core.models import HookResult
-from amplifier_module_hooks_status_context._settings import Settings
+from amplifier_module_hooks_status_context._config import StatusConfig
 from amplifier_module_hooks_status_context._text import one_line
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ _DAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturda
 class Surroundings:
     """Describe the surroundings of one session."""
 
-    def __init__(self, coordinator: Any, settings: Settings, now: Callable[[], datetime] | None = None) -> None:
+    def __init__(self, coordinator: Any, settings: StatusConfig, now: Callable[[], datetime] | None = None) -> None:
         """Describe them as the settings say; `now` gives the local time with its zone."""
         self._coordinator = coordinator
         self._settings = settings

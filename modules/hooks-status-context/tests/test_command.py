@@ -17,8 +17,8 @@ from amplifier_core.testing import MockCoordinator, wait_for
 from amplifier_kit.guard.processes.launch import open_process_with_protocol
 from amplifier_module_hooks_status_context import _command, mount
 from amplifier_module_hooks_status_context._command import OUTPUT_LIMIT, Git
+from amplifier_module_hooks_status_context._config import StatusConfig
 from amplifier_module_hooks_status_context._repository import repository_lines
-from amplifier_module_hooks_status_context._settings import Settings
 
 #: git hangs, and has started somebody else who hangs too.
 HANGING = "echo $$ > pid.new; sleep 1000 & echo $! >> pid.new; mv pid.new pids; wait\n"
@@ -58,7 +58,7 @@ async def test_git_that_hangs_is_killed_with_all_it_started(
 ) -> None:
     """At the deadline the whole process group ends, and the line says why there is nothing about git."""
     folder = fake_git(HANGING)
-    asking = asyncio.create_task(repository_lines(str(repository.path), Settings(git_timeout=600)))
+    asking = asyncio.create_task(repository_lines(str(repository.path), StatusConfig(git_timeout=600)))
     assert await wait_for(lambda: bool(pids_of(folder)), timeout=60)
     skip_time(600)
     assert await asking == ["Git: not available (git took longer than 600 s)"]
@@ -94,7 +94,7 @@ async def test_a_handler_may_be_cancelled_while_git_starts(
         return await open_process_with_protocol(*arguments, **options)
 
     monkeypatch.setattr(_command, "open_process_with_protocol", start)
-    asking = asyncio.create_task(repository_lines(str(repository.path), Settings(git_timeout=1000)))
+    asking = asyncio.create_task(repository_lines(str(repository.path), StatusConfig(git_timeout=1000)))
     await begun.wait()
     for _ in range(steps):
         await asyncio.sleep(0)
@@ -121,7 +121,7 @@ async def test_what_is_known_by_the_deadline_is_told(
         'case "$*" in *symbolic-ref*) echo main;; *for-each-ref*) echo refs/heads/main;;\n'
         "*--max-count*) echo abc Begin;; *) touch hanging; exec sleep 1000;; esac\n"
     )
-    asking = asyncio.create_task(repository_lines(str(repository.path), Settings(git_timeout=600)))
+    asking = asyncio.create_task(repository_lines(str(repository.path), StatusConfig(git_timeout=600)))
     assert await wait_for((folder / "hanging").exists, timeout=60)
     skip_time(600)
     assert await asking == [
@@ -139,7 +139,7 @@ async def test_output_without_end_is_cut(fake_git: Callable[[str], Path], reposi
         'case "$*" in *symbolic-ref*) echo main; exit;; *--porcelain*) ;; *) exit 1;; esac\n'
         "echo $$ > pids; exec " + f"{sys.executable} -c 'while True: print(\"? file\", end=chr(0))'\n"
     )
-    lines = await repository_lines(str(repository.path), Settings(git_timeout=60, git_status_max_untracked=2))
+    lines = await repository_lines(str(repository.path), StatusConfig(git_timeout=60, git_status_max_untracked=2))
     read = OUTPUT_LIMIT // len("? file\0")
     assert lines[1:5] == [
         f"Git status (at least {read} untracked):",
@@ -161,7 +161,7 @@ async def test_somebody_who_keeps_the_pipe_open_is_not_waited_for(
         f'{sys.executable} -c "{daemon}" &\nwhile ! test -s pids; do sleep 0.05; done\necho main\n'
     )
     try:
-        asking = asyncio.create_task(repository_lines(str(repository.path), Settings(git_timeout=600)))
+        asking = asyncio.create_task(repository_lines(str(repository.path), StatusConfig(git_timeout=600)))
         assert await wait_for((folder / "next").exists, timeout=60)  # the first question is answered
         skip_time(600)
         assert (await asking)[0] == "Git branch: main"
@@ -173,7 +173,7 @@ async def test_somebody_who_keeps_the_pipe_open_is_not_waited_for(
 async def test_no_git_at_all(repository: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where git is not installed, the line says so and the rest is told."""
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert await repository_lines(str(repository.path), Settings(git_timeout=60)) == [
+    assert await repository_lines(str(repository.path), StatusConfig(git_timeout=60)) == [
         "Git: not available (git is not installed)"
     ]
 
@@ -185,7 +185,7 @@ async def test_a_git_that_cannot_be_started(repository: Any, tmp_path: Path, mon
     broken.write_bytes(b"\x7fELF nonsense")
     broken.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
-    [line] = await repository_lines(str(repository.path), Settings(git_timeout=60))
+    [line] = await repository_lines(str(repository.path), StatusConfig(git_timeout=60))
     assert line.startswith("Git: not available (git cannot be started: ")
 
 
@@ -198,7 +198,7 @@ async def test_a_git_of_the_folder_itself_is_not_run(repository: Any, monkeypatc
     link.symlink_to(planted.parent)
     monkeypatch.setenv("PATH", f"{planted.parent}{os.pathsep}{link}{os.pathsep}.venv/bin")
     for folder in (repository.path, repository.write("below/file").parent):
-        lines = await repository_lines(str(folder), Settings(git_timeout=60))
+        lines = await repository_lines(str(folder), StatusConfig(git_timeout=60))
         assert lines == ["Git: not available (git is not installed)"]
     assert not marker.exists()
 
@@ -206,7 +206,7 @@ async def test_a_git_of_the_folder_itself_is_not_run(repository: Any, monkeypatc
 async def test_a_git_that_fails_without_a_word(fake_git: Callable[[str], Path], repository: Any) -> None:
     """An exit status alone is no reason, and that is said."""
     fake_git("exit 77\n")
-    assert await repository_lines(str(repository.path), Settings(git_timeout=60)) == [
+    assert await repository_lines(str(repository.path), StatusConfig(git_timeout=60)) == [
         "Git: not available (no reason given)"
     ]
 
@@ -217,7 +217,7 @@ async def test_the_questions_of_git_find_nobody(fake_git: Callable[[str], Path],
         '{ cat; echo "$GIT_TERMINAL_PROMPT $GIT_OPTIONAL_LOCKS $LC_ALL $OLDPWD"; echo "$GIT_WORK_TREE"; } > seen\n'
         "exit 77\n"
     )
-    await repository_lines(str(repository.path), Settings(git_timeout=60))
+    await repository_lines(str(repository.path), StatusConfig(git_timeout=60))
     prompt, work_tree = (folder / "seen").read_text(encoding="utf-8").splitlines()
     assert prompt == "0 0 C /"
     assert work_tree == str(repository.path)
@@ -232,7 +232,7 @@ async def test_after_the_deadline_nothing_is_started(fake_git: Callable[[str], P
     reading.close()
     assert answer.failure == "git took longer than 60 s"
     assert not (folder / "started").exists()
-    [line] = await repository_lines(str(repository.path), Settings(git_timeout=1e-9))
+    [line] = await repository_lines(str(repository.path), StatusConfig(git_timeout=1e-9))
     assert line == "Git: not available (git took longer than 1e-09 s)"
 
 
@@ -242,7 +242,7 @@ async def test_a_repository_cannot_start_programs(repository: Any, tmp_path: Pat
     monitor = repository.write(".git/monitor", f"#!/bin/sh\ntouch {marker}\n")
     monitor.chmod(0o755)
     repository.git("config", "core.fsmonitor", str(monitor))
-    lines = await repository_lines(str(repository.path), Settings(git_timeout=60))
+    lines = await repository_lines(str(repository.path), StatusConfig(git_timeout=60))
     assert "Git status: clean" in lines
     assert not marker.exists()
     repository.git("status")
@@ -256,7 +256,7 @@ async def test_git_variables_of_others_do_not_mislead(
     other = make_repository("other")
     monkeypatch.setenv("GIT_DIR", str(other.path / ".git"))
     monkeypatch.setenv("GIT_INDEX_FILE", str(other.path / ".git" / "index"))
-    lines = await repository_lines(str(repository.path), Settings(git_timeout=60))
+    lines = await repository_lines(str(repository.path), StatusConfig(git_timeout=60))
     assert lines[-1].endswith(" Begin")
 
 
@@ -265,14 +265,14 @@ async def test_the_index_is_left_alone(repository: Any) -> None:
     index = repository.path / ".git" / "index"
     os.utime(repository.path / "README.md", (1, 1))
     before = index.stat().st_mtime_ns, index.read_bytes()
-    lines = await repository_lines(str(repository.path), Settings(git_timeout=60))
+    lines = await repository_lines(str(repository.path), StatusConfig(git_timeout=60))
     assert "Git status: clean" in lines
     assert (index.stat().st_mtime_ns, index.read_bytes()) == before
 
 
 async def test_many_sessions_at_once(repository: Any) -> None:
     """Ten sessions in one folder get the same description, side by side."""
-    settings = Settings(git_timeout=100)
+    settings = StatusConfig(git_timeout=100)
     descriptions = await asyncio.gather(*(repository_lines(str(repository.path), settings) for _ in range(10)))
     assert all(lines == descriptions[0] for lines in descriptions)
     assert "Git status: clean" in descriptions[0]

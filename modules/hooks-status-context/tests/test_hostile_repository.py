@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from amplifier_module_hooks_status_context._config import StatusConfig
 from amplifier_module_hooks_status_context._repository import repository_lines
-from amplifier_module_hooks_status_context._settings import Settings
 
 Plant = Callable[[Any, str], None]
 SECRET = "Merge with the competitor"
@@ -19,7 +19,7 @@ SECRET = "Merge with the competitor"
 
 async def described(path: Path) -> list[str]:
     """Return the lines about a folder, however long git takes."""
-    return await repository_lines(str(path), Settings(git_timeout=60))
+    return await repository_lines(str(path), StatusConfig(git_timeout=60))
 
 
 @pytest.fixture

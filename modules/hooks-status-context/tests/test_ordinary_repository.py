@@ -14,8 +14,8 @@ from amplifier_core.testing import MockCoordinator
 from amplifier_kit.guard.sandbox import Sandbox, SandboxConfig
 from amplifier_module_hooks_status_context import mount
 from amplifier_module_hooks_status_context._command import Git
+from amplifier_module_hooks_status_context._config import StatusConfig
 from amplifier_module_hooks_status_context._repository import repository_lines
-from amplifier_module_hooks_status_context._settings import Settings
 
 
 @pytest.fixture(params=["sandboxed", "free"])
@@ -26,7 +26,7 @@ def described(request: pytest.FixtureRequest) -> Callable[..., Any]:
         sandbox = Sandbox(SandboxConfig(mode="required" if request.param == "sandboxed" else "off"), project or path)
         if request.param == "sandboxed" and sandbox.status.status == "absent":
             pytest.skip(sandbox.status.reason)
-        return await repository_lines(str(path), Settings(git_timeout=60), Git(sandbox))
+        return await repository_lines(str(path), StatusConfig(git_timeout=60), Git(sandbox))
 
     return lines
 
@@ -308,7 +308,7 @@ echo main
     (folder / "git").write_text(script, encoding="utf-8")
     (folder / "git").chmod(0o755)
     monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
-    lines = await repository_lines(str(repository.path), Settings(git_timeout=60), Git(sandbox))
+    lines = await repository_lines(str(repository.path), StatusConfig(git_timeout=60), Git(sandbox))
     assert lines[0] == "Git branch: main"
     assert not (repository.path / "written").exists()
 
@@ -342,6 +342,6 @@ async def test_what_is_not_safe_to_read_is_logged_once(
     (project / ".git").write_text(f"gitdir: {repository.path}/.git\n", encoding="utf-8")
     git = Git()
     for _ in range(2):
-        [line] = await repository_lines(str(project), Settings(git_timeout=60), git)
+        [line] = await repository_lines(str(project), StatusConfig(git_timeout=60), git)
         assert line.startswith("Git: not available (its git folder ")
     assert caplog.text.count("does not lead back to it") == 1

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
+from amplifier_module_hooks_status_context._config import StatusConfig
 from amplifier_module_hooks_status_context._repository import repository_lines
-from amplifier_module_hooks_status_context._settings import Settings
 
 
 async def described(repository: Any, **config: Any) -> list[str]:
     """Return the lines about a repository, however long git takes."""
-    return await repository_lines(str(repository.path), Settings.from_config({"git_timeout": 60, **config}))
+    return await repository_lines(str(repository.path), StatusConfig(**{"git_timeout": 60, **config}))
 
 
 async def test_a_clean_repository(repository: Any) -> None:
@@ -139,14 +139,14 @@ async def test_a_worktree_has_its_own_branch(repository: Any, tmp_path: Path) ->
 
 async def test_no_repository(tmp_path: Path) -> None:
     """A plain folder gets one line."""
-    lines = await repository_lines(str(tmp_path), Settings(git_timeout=60))
+    lines = await repository_lines(str(tmp_path), StatusConfig(git_timeout=60))
     assert lines == ["Git: this folder is in no repository"]
 
 
 async def test_a_folder_that_is_gone(tmp_path: Path) -> None:
     """A folder that does not exist gets one line with the reason."""
     gone = tmp_path / "gone"
-    [line] = await repository_lines(str(gone), Settings(git_timeout=60))
+    [line] = await repository_lines(str(gone), StatusConfig(git_timeout=60))
     assert line == f"Git: not available (cannot read '{gone}': No such file or directory)"
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amplifier_module_hooks_status_context._settings import Settings
+from amplifier_module_hooks_status_context._config import StatusConfig
 from amplifier_module_hooks_status_context._status import (
     TIER1,
     TIER2,
@@ -66,7 +66,7 @@ def test_output_that_was_cut_loses_its_last_entry() -> None:
     """Half an entry is none; the heading says that there may be more."""
     status = parse_status(b"? first\0? second\0? thi", is_cut=True)
     assert [change.path for change in status.changes] == ["first", "second"]
-    assert status_lines(status, Settings())[0] == "Git status (at least 2 untracked):"
+    assert status_lines(status, StatusConfig())[0] == "Git status (at least 2 untracked):"
 
 
 @given(
@@ -76,7 +76,7 @@ def test_output_that_was_cut_loses_its_last_entry() -> None:
 def test_no_output_is_too_strange(output: bytes) -> None:
     """Whatever git writes, it is read without an error and shown on printable lines."""
     for is_cut in (False, True):
-        lines = status_lines(parse_status(output, is_cut=is_cut), Settings())
+        lines = status_lines(parse_status(output, is_cut=is_cut), StatusConfig())
         assert all(line.isprintable() for line in lines)
 
 
@@ -97,7 +97,7 @@ def test_limits_hold_together(
     filtering: bool,
 ) -> None:
     """No limit is ever exceeded, nothing hidden is listed, and listed and unlisted make up the whole."""
-    settings = Settings(
+    settings = StatusConfig(
         git_status_max_lines=most,
         git_status_max_tracked=tracked,
         git_status_max_untracked=untracked,
@@ -126,7 +126,7 @@ def _within(listed: list[Change], limit: int | None) -> bool:
 def test_what_people_write_comes_before_what_tools_make() -> None:
     """Within the limit lock files and the like give way to everything else."""
     changes = [Change(" M", name) for name in ("a.lock", "b.lock", "c.py", "d.py")]
-    settings = Settings(git_status_max_tracked=3)
+    settings = StatusConfig(git_status_max_tracked=3)
     assert status_lines(Status(changes=changes), settings)[1:] == [
         " M c.py",
         " M d.py",
@@ -138,14 +138,14 @@ def test_what_people_write_comes_before_what_tools_make() -> None:
 def test_the_limit_for_what_tools_make_holds_for_all() -> None:
     """Tracked and untracked files share it."""
     changes = [Change(code, f"{name}.lock") for code in (" M", "??") for name in ("a", "b")]
-    lines = status_lines(Status(changes=changes), Settings(git_status_tier2_limit=3))
+    lines = status_lines(Status(changes=changes), StatusConfig(git_status_tier2_limit=3))
     assert lines[1:] == [" M a.lock", " M b.lock", "?? a.lock", "(1 more not listed)"]
 
 
 def test_patterns_of_the_bundle_are_added() -> None:
     """`git_status_tier1_patterns_extend` hides more, `git_status_tier2_patterns_extend` limits more."""
     changes = [Change("??", name) for name in ("generated/x", "a.csv", "b.csv", "c.py", "poetry.lock")]
-    settings = Settings(
+    settings = StatusConfig(
         git_status_tier1_patterns_extend=("generated/",),
         git_status_tier2_patterns_extend=("*.csv",),
         git_status_tier2_limit=2,
@@ -181,5 +181,5 @@ def test_patterns(path: str, pattern: str, expected: bool) -> None:
 @pytest.mark.parametrize("limits", [{"git_status_max_lines": 0}, {"git_status_max_untracked": 0}])
 def test_a_limit_of_zero_lists_nothing(limits: dict[str, Any]) -> None:
     """The heading and the count of the rest remain."""
-    lines = status_lines(Status(changes=[Change("??", "a"), Change("??", "b")]), Settings(**limits))
+    lines = status_lines(Status(changes=[Change("??", "a"), Change("??", "b")]), StatusConfig(**limits))
     assert lines == ["Git status (2 untracked):", "(2 more not listed)"]

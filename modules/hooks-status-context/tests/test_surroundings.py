@@ -14,7 +14,7 @@ import pytest
 
 from amplifier_core.testing import MockCoordinator
 from amplifier_module_hooks_status_context import mount
-from amplifier_module_hooks_status_context._settings import Settings
+from amplifier_module_hooks_status_context._config import StatusConfig
 from amplifier_module_hooks_status_context._surroundings import Surroundings
 
 #: Real git on a busy machine may take its time; only the tests about the deadline want a short one.
@@ -164,7 +164,7 @@ async def test_the_date_stays_the_same_through_a_turn(
 ) -> None:
     """All requests of a turn have the same date, to the letter; the next turn looks at the clock again."""
     async with make_session([None, None, "done", "again"], [], tmp_path) as session:
-        surroundings = Surroundings(session.coordinator, Settings(include_git=False), Clock())
+        surroundings = Surroundings(session.coordinator, StatusConfig(include_git=False), Clock())
         session.coordinator.hooks.register("provider:request", surroundings.on_provider_request)
         await session.execute("first")
         await session.execute("second")
@@ -186,7 +186,7 @@ async def test_a_description_that_did_not_change_is_the_same_text(
 async def test_outside_a_turn_the_clock_is_read_each_time() -> None:
     """A request that belongs to no turn has nothing to keep the date for."""
     coordinator = MockCoordinator()
-    surroundings = Surroundings(coordinator, Settings(include_git=False), Clock())
+    surroundings = Surroundings(coordinator, StatusConfig(include_git=False), Clock())
     coordinator.hooks.register("provider:request", surroundings.on_provider_request)
     texts = [(await coordinator.hooks.emit("provider:request", {})).context_injection for _ in range(2)]
     assert texts[0] != texts[1]
@@ -197,7 +197,7 @@ async def test_outside_a_turn_the_clock_is_read_each_time() -> None:
 )
 async def test_the_time_zone_is_told_when_asked_for(hours: float, shown: str) -> None:
     """`datetime_include_timezone` adds the distance to UTC."""
-    settings = Settings.from_config({"datetime_include_timezone": True, "include_git": False})
+    settings = StatusConfig(datetime_include_timezone=True, include_git=False)
     surroundings = Surroundings(MockCoordinator(), settings, Clock(timezone(timedelta(hours=hours))))
     result = await surroundings.on_provider_request("provider:request", {})
     assert result is not None

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
-from amplifier_module_hooks_streaming_ui._settings import Settings
+from amplifier_kit.config import read_config
+from amplifier_module_hooks_streaming_ui._config import UiConfig
 from amplifier_module_hooks_streaming_ui._ui import NAME, StreamingUI
 
 __amplifier_module_type__ = "hook"
-__all__ = ["mount"]
+CONFIG: Final = UiConfig
+__all__ = ["CONFIG", "mount"]
 
 
 async def mount(coordinator: Any, config: dict[str, Any] | None = None) -> Callable[[], None]:
     """Register the handlers and return a function that takes them away and shows what is still half said.
 
-    Raises ValueError that names the config key that is wrong.
+    Raises ConfigError that names every wrong config key.
     """
-    settings = Settings.from_config(config)
-    ui = StreamingUI(coordinator, settings)
+    settings = read_config(UiConfig, config, module="hooks-streaming-ui")
+    ui = StreamingUI(coordinator, settings.ui)
     handlers = [
         coordinator.hooks.register(event, handler, priority=settings.priority, name=NAME)
         for event, handler in ui.handlers().items()

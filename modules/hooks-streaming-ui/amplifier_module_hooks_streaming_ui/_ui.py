@@ -15,9 +15,9 @@ from amplifier_core.events import (
     TOOL_PRE,
 )
 from amplifier_kit.awaitable import plain_result
+from amplifier_module_hooks_streaming_ui._config import UiSection
 from amplifier_module_hooks_streaming_ui._line_buffer import LineBuffer
 from amplifier_module_hooks_streaming_ui._screen import Level, Line, Screen
-from amplifier_module_hooks_streaming_ui._settings import Settings
 from amplifier_module_hooks_streaming_ui._tools import call_lines, failure_line, is_failure, result_lines
 from amplifier_module_hooks_streaming_ui._usage import usage_text
 
@@ -43,7 +43,7 @@ class _Block(NamedTuple):
 class StreamingUI:
     """Show what happens in one session."""
 
-    def __init__(self, coordinator: Any, settings: Settings) -> None:
+    def __init__(self, coordinator: Any, settings: UiSection) -> None:
         self._coordinator = coordinator
         self._settings = settings
         self._screen = Screen(coordinator, f"hook:{NAME}")

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from amplifier_module_hooks_streaming_ui._settings import Settings
+from amplifier_kit.config import config_keys
+from amplifier_module_hooks_streaming_ui._config import UiConfig
 
 README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
 
@@ -34,5 +34,5 @@ async def test_the_plan_entry_runs(make_session: Callable[..., Any], make_stream
 def test_the_table_lists_every_key() -> None:
     """Keys and defaults of the table are those of the code."""
     rows = dict(re.findall(r"^\| `([\w.]+)` \| `([^`]*)` \|", README, flags=re.MULTILINE))
-    known = {field.name: yaml.safe_dump(field.default).partition("\n")[0] for field in fields(Settings)}
-    assert rows == {name if name == "priority" else f"ui.{name}": default for name, default in known.items()}
+    known = {key.key: yaml.safe_dump(key.default).partition("\n")[0] for key in config_keys(UiConfig)}
+    assert rows == known

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from amplifier_core.events import PROVIDER_REQUEST, TOOL_POST
+from amplifier_kit.config import read_config
+from amplifier_module_hooks_todo_reminder._config import ReminderConfig
 from amplifier_module_hooks_todo_reminder._reminder import NAME, TodoReminder
-from amplifier_module_hooks_todo_reminder._settings import Settings
 
 __amplifier_module_type__ = "hook"
-__all__ = ["mount"]
+CONFIG: Final = ReminderConfig
+__all__ = ["CONFIG", "mount"]
 
 
 async def mount(coordinator: Any, config: dict[str, Any] | None = None) -> Callable[[], None]:
     """Register the two handlers and return a function that takes them away.
 
-    Raises ValueError that names the config key that is wrong.
+    Raises ConfigError that names every wrong config key.
     """
-    settings = Settings.from_config(config)
+    settings = read_config(ReminderConfig, config, module="hooks-todo-reminder")
     reminder = TodoReminder(coordinator, settings)
     register = coordinator.hooks.register
     handlers = [

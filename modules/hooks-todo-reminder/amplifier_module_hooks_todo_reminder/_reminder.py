@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from amplifier_core.models import HookResult
-from amplifier_module_hooks_todo_reminder._settings import Settings
+from amplifier_module_hooks_todo_reminder._config import ReminderConfig
 from amplifier_module_hooks_todo_reminder._todos import todo_lines
 
 NAME: Final = "hooks-todo-reminder"
@@ -24,7 +24,7 @@ _NUDGE: Final = (
 class TodoReminder:
     """Remind the model in one session."""
 
-    def __init__(self, coordinator: Any, settings: Settings) -> None:
+    def __init__(self, coordinator: Any, settings: ReminderConfig) -> None:
         self._coordinator = coordinator
         self._settings = settings
         self._calls_since = 0

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from amplifier_module_hooks_todo_reminder._settings import Settings
+from amplifier_kit.config import config_keys
+from amplifier_module_hooks_todo_reminder._config import ReminderConfig
 
 README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
 
@@ -27,4 +27,4 @@ async def test_the_plan_entry_runs(make_session: Callable[..., Any], requests_of
 def test_the_table_lists_every_key() -> None:
     """Keys and defaults of the table are those of the code."""
     rows = dict(re.findall(r"^\| `(\w+)` \| `([^`]*)` \|", README, flags=re.MULTILINE))
-    assert rows == {field.name: str(field.default) for field in fields(Settings)}
+    assert rows == {key.key: str(key.default) for key in config_keys(ReminderConfig)}

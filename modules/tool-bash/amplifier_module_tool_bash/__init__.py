@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, Final
 
-from amplifier_module_tool_bash._settings import Settings
+from amplifier_kit.config import read_config
+from amplifier_module_tool_bash._config import BashConfig
 from amplifier_module_tool_bash._tool import EVENTS, BashTool
 
 __amplifier_module_type__ = "tool"
-__all__ = ["BashTool", "mount", "on_session_ready"]
+CONFIG: Final = BashConfig
+__all__ = ["CONFIG", "BashTool", "mount", "on_session_ready"]
 
 
 async def mount(coordinator: Any, config: dict[str, Any] | None = None) -> Callable[[], Awaitable[None]]:
     """Mount the tool `bash` and return a function that stops its background jobs.
 
-    Raises ValueError that names the config key that is wrong.
+    Raises ConfigError that names every wrong config key.
     """
-    tool = BashTool(coordinator, Settings.from_config(config))
+    tool = BashTool(coordinator, read_config(BashConfig, config, module="tool-bash"))
     await coordinator.mount("tools", tool, name=tool.name)
     if hasattr(coordinator, "register_contributor"):
         coordinator.register_contributor("observability.events", "tool-bash", lambda: list(EVENTS))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from amplifier_module_tool_bash._settings import Settings
+from amplifier_module_tool_bash._config import BashConfig
 
 #: Seconds that a call may ask for; what takes longer belongs in the background.
 MOST_SECONDS: Final = 3600
@@ -31,7 +31,7 @@ class Call(NamedTuple):
     job: int | None
 
     @classmethod
-    def from_input(cls, given: Mapping[str, Any], settings: Settings) -> Call:
+    def from_input(cls, given: Mapping[str, Any], settings: BashConfig) -> Call:
         """Read an input; raise InvalidCallError that says which key is wrong, or TooLongError."""
         command = given.get("command")
         if not isinstance(command, str) or not command.strip():
@@ -46,7 +46,7 @@ class Call(NamedTuple):
         return cls(command, _timeout(given.get("timeout"), settings), bool(background), _job(given, command))
 
 
-def input_schema(settings: Settings) -> dict[str, Any]:
+def input_schema(settings: BashConfig) -> dict[str, Any]:
     """Return the schema of the input."""
     return {
         "type": "object",
@@ -72,11 +72,11 @@ def input_schema(settings: Settings) -> dict[str, Any]:
     }
 
 
-def _most(settings: Settings) -> float:
+def _most(settings: BashConfig) -> float:
     return max(MOST_SECONDS, settings.timeout)
 
 
-def _timeout(value: Any, settings: Settings) -> float:
+def _timeout(value: Any, settings: BashConfig) -> float:
     if value is None:
         return settings.timeout
     most = _most(settings)

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
-from amplifier_module_tool_bash._settings import Settings
+from amplifier_module_tool_bash._config import BashConfig
 from amplifier_module_tool_bash._shell import Simple, TooDeep, simple_commands
 
 # What stands between the brackets has a bound: one that is not closed is not looked for to the end, again and again.
@@ -96,7 +96,7 @@ Check = Callable[[Simple, list[str]], str]
 class Safety:
     """Decide about commands by the config alone."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: BashConfig) -> None:
         self._denied = settings.denied_commands + settings.overrides("block")
         allowed = settings.overrides("allow")
         if settings.safety_profile in ("standard", "permissive"):

@@ -24,11 +24,11 @@ from amplifier_kit.guard.sandbox import (
 )
 from amplifier_module_tool_bash._box import Box
 from amplifier_module_tool_bash._call import Call, InvalidCallError, TooLongError, input_schema
+from amplifier_module_tool_bash._config import BashConfig
 from amplifier_module_tool_bash._jobs import MOST_JOBS, Jobs
 from amplifier_module_tool_bash._progress import EVERY, TOOL_PROGRESS, progress
 from amplifier_module_tool_bash._result import failure, finished
 from amplifier_module_tool_bash._safety import Safety
-from amplifier_module_tool_bash._settings import Settings
 
 logger = logging.getLogger(__name__)
 
@@ -50,7 +50,7 @@ class BashTool:
     #: The tool keeps to the time that each call names, so that its own result tells what was done by then.
     deadline = None
 
-    def __init__(self, coordinator: Any, settings: Settings, *, progress_every: float = EVERY) -> None:
+    def __init__(self, coordinator: Any, settings: BashConfig, *, progress_every: float = EVERY) -> None:
         self._coordinator = coordinator
         self._settings = settings
         self._safety = Safety(settings)

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from amplifier_core.testing import MockCoordinator
+from amplifier_kit.config import read_config
 from amplifier_module_tool_bash import BashTool
-from amplifier_module_tool_bash._settings import Settings
+from amplifier_module_tool_bash._config import BashConfig
 
 MakeTool = Callable[..., BashTool]
 
@@ -39,7 +40,7 @@ async def make_tool(coordinator: Any) -> AsyncIterator[MakeTool]:
     made: list[BashTool] = []
 
     def make(*, progress_every: float = 1000.0, **config: Any) -> BashTool:
-        tool = BashTool(coordinator, Settings.from_config(config), progress_every=progress_every)
+        tool = BashTool(coordinator, read_config(BashConfig, config, module="tool-bash"), progress_every=progress_every)
         made.append(tool)
         return tool
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from amplifier_kit.config import config_keys
 from amplifier_module_tool_bash import mount
-from amplifier_module_tool_bash._settings import PROFILES, Settings
+from amplifier_module_tool_bash._config import PROFILES, BashConfig
 
 README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
 
@@ -33,7 +33,7 @@ async def test_the_plan_entry_works(coordinator: Any, monkeypatch: pytest.Monkey
 def test_the_table_lists_every_key() -> None:
     """Keys and defaults of the table are those of the code."""
     rows = dict(re.findall(r"^\| `(\w+)` \| `([^`]*)` \|", README, flags=re.MULTILINE))
-    assert rows == {field.name: _as_yaml(field.default) for field in fields(Settings)}
+    assert rows == {key.key: _as_yaml(key.default) for key in config_keys(BashConfig)}
 
 
 def test_the_table_lists_every_profile() -> None:

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from amplifier_kit.config import read_config
 from amplifier_module_tool_bash import BashTool
+from amplifier_module_tool_bash._config import PROFILES, BashConfig
 from amplifier_module_tool_bash._safety import Safety
-from amplifier_module_tool_bash._settings import PROFILES, Settings
 
 ROOT = ["rm -rf /", "rm -fr /", "rm -r -f /", "rm -f -r /*", "rm --recursive --force /", "rm -rf //", "rm -rf /./"]
 BOMB = [":(){ :|:& };:", ":(){:|:&};:", "bomb() { bomb | bomb & }; bomb"]
@@ -80,7 +81,7 @@ HARMLESS = [
 
 
 def _refusal(command: str, **config: Any) -> str:
-    return Safety(Settings.from_config(config)).refusal(command)
+    return Safety(read_config(BashConfig, config, module="tool-bash")).refusal(command)
 
 
 @pytest.mark.parametrize("command", ROOT + BOMB + DANGEROUS)

@@ -14,7 +14,7 @@ import pytest
 
 from amplifier_core.testing import MockCoordinator, wait_for
 from amplifier_module_tool_bash import BashTool
-from amplifier_module_tool_bash._settings import Settings
+from amplifier_module_tool_bash._config import BashConfig
 
 MakeTool = Callable[..., BashTool]
 Naps = Callable[[], list[int]]
@@ -127,7 +127,7 @@ async def test_long_output(make_tool: MakeTool, tmp_path: Path) -> None:
 
 async def test_long_output_without_a_session_folder() -> None:
     """Where the session has no folder, the file is temporary and goes with the session."""
-    tool = BashTool(MockCoordinator(), Settings(max_output_bytes=100, timeout=60))
+    tool = BashTool(MockCoordinator(), BashConfig(max_output_bytes=100, timeout=60))
     result = await tool.execute({"command": "seq 1000"})
     path = Path(result.output["stdout_file"])
     assert path.exists()
@@ -188,7 +188,7 @@ async def test_our_own_folder_was_removed(tmp_path: Path, monkeypatch: pytest.Mo
     gone.mkdir()
     monkeypatch.chdir(gone)
     gone.rmdir()
-    result = await BashTool(MockCoordinator(), Settings()).execute({"command": "true"})
+    result = await BashTool(MockCoordinator(), BashConfig()).execute({"command": "true"})
     assert result.error is not None
     assert result.error["code"] == "working_dir_missing"
     monkeypatch.undo()

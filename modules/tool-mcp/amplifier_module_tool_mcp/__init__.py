@@ -12,12 +12,14 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from amplifier_core.events import PROMPT_SUBMIT, PROVIDER_REQUEST, SESSION_RESUME, SESSION_START
+from amplifier_kit.config import read_config
+from amplifier_module_tool_mcp._config import McpConfig
 from amplifier_module_tool_mcp._events import EVENTS
-from amplifier_module_tool_mcp._settings import Settings
 from amplifier_module_tool_mcp._sources import find_servers
 
 __amplifier_module_type__ = "tool"
-__all__ = ["mount", "on_session_ready"]
+CONFIG: Final = McpConfig
+__all__ = ["CONFIG", "mount", "on_session_ready"]
 
 #: Where the servers of a session are found.
 CAPABILITY: Final = "mcp.servers"
@@ -30,7 +32,7 @@ async def mount(coordinator: Any, config: dict[str, Any] | None = None) -> Calla
 
     Raises ValueError that names what is wrong in the module's own config; a file that cannot be used is an event.
     """
-    settings = Settings.from_config(config)
+    settings = read_config(McpConfig, config, module="tool-mcp")
     home = Path(coordinator.get_capability("amplifier.home") or _home())
     folder = coordinator.get_capability("session.working_dir")
     project = Path(folder) if folder else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from amplifier_module_tool_mcp._settings import Retry
+from amplifier_module_tool_mcp._config import Retry
 
 
 class Circuit:

@@ -12,9 +12,9 @@ from typing import Any, Final, Literal, NamedTuple, Protocol, TypeVar
 
 from amplifier_module_tool_mcp._catalogue import Catalogue, fetch_catalogue
 from amplifier_module_tool_mcp._circuit import Circuit
+from amplifier_module_tool_mcp._config import McpConfig
 from amplifier_module_tool_mcp._faults import ServerFault, fault_of
 from amplifier_module_tool_mcp._sdk import SDK
-from amplifier_module_tool_mcp._settings import Settings
 from amplifier_module_tool_mcp._spec import ServerSpec
 
 logger = logging.getLogger(__name__)
@@ -72,7 +72,7 @@ class Connection:
     """One server of one session; `make_link` may raise ServerFault, and every other trouble becomes one."""
 
     def __init__(
-        self, spec: ServerSpec, settings: Settings, make_link: Callable[[], Awaitable[Link]], listener: Listener
+        self, spec: ServerSpec, settings: McpConfig, make_link: Callable[[], Awaitable[Link]], listener: Listener
     ) -> None:
         self.spec = spec
         self.state: State = "new"

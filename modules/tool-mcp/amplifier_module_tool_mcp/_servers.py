@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from amplifier_core import HookResult
 from amplifier_module_tool_mcp._cache import CatalogueCache
 from amplifier_module_tool_mcp._catalogue import Catalogue, Offer
+from amplifier_module_tool_mcp._config import McpConfig
 from amplifier_module_tool_mcp._connection import Changes, Connection, Link
 from amplifier_module_tool_mcp._events import (
     CONNECTED,
@@ -25,7 +26,6 @@ from amplifier_module_tool_mcp._events import (
 )
 from amplifier_module_tool_mcp._faults import ServerFault
 from amplifier_module_tool_mcp._requirement import Requirement
-from amplifier_module_tool_mcp._settings import Settings
 from amplifier_module_tool_mcp._sources import Found
 from amplifier_module_tool_mcp._spec import ServerSpec
 from amplifier_module_tool_mcp._tools import McpTool, View
@@ -49,7 +49,9 @@ _LONGEST_HEAD_START: Final = 5.0
 class Servers:
     """Connect the servers of one session in the background, and mount what they offer."""
 
-    def __init__(self, coordinator: Any, settings: Settings, found: Found, *, home: Path, project: Path | None) -> None:
+    def __init__(
+        self, coordinator: Any, settings: McpConfig, found: Found, *, home: Path, project: Path | None
+    ) -> None:
         self._coordinator = coordinator
         self._settings = settings
         self._ignored = found.ignored

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amplifier_module_tool_mcp._settings import Settings
+from amplifier_kit.config import read_config
+from amplifier_module_tool_mcp._config import McpConfig
 from amplifier_module_tool_mcp._sources import Found, find_servers
 from amplifier_module_tool_mcp._spec import ServerSpec, SpecError, read_spec
 
@@ -146,16 +147,16 @@ def test_wrong_names() -> None:
 def test_wrong_settings(config: dict[str, Any]) -> None:
     """The key is named."""
     with pytest.raises(ValueError, match=next(iter(config))):
-        Settings.from_config(config)
+        read_config(McpConfig, config, module="tool-mcp")
 
 
 def test_settings(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     """Defaults are those of the README, the variable switches verbosity on, and unknown keys are told."""
-    assert Settings.from_config(None) == Settings()
+    assert read_config(McpConfig, None, module="tool-mcp") == McpConfig()
     monkeypatch.setenv("AMPLIFIER_MCP_VERBOSE", "1")
-    assert Settings.from_config({}).verbose_servers
-    assert not Settings.from_config({"verbose_servers": False}).verbose_servers
-    Settings.from_config({"new_key": 1, "retry": {"other": 2}})
+    assert read_config(McpConfig, {}, module="tool-mcp").verbose_servers
+    assert not read_config(McpConfig, {"verbose_servers": False}, module="tool-mcp").verbose_servers
+    read_config(McpConfig, {"new_key": 1, "retry": {"other": 2}}, module="tool-mcp")
     assert "new_key" in caplog.text
     assert "retry.other" in caplog.text
 

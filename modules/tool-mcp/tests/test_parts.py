@@ -20,10 +20,10 @@ from amplifier_module_tool_mcp._answers import Answer
 from amplifier_module_tool_mcp._cache import CatalogueCache
 from amplifier_module_tool_mcp._catalogue import Catalogue, Offer, fetch_catalogue, is_of_form
 from amplifier_module_tool_mcp._circuit import Circuit
+from amplifier_module_tool_mcp._config import Retry
 from amplifier_module_tool_mcp._faults import ServerFault, fault_of
 from amplifier_module_tool_mcp._inflow import MOST_STRAY_LINES, Inflow
 from amplifier_module_tool_mcp._log_file import FILE_LIMIT, ErrorStream, log_path
-from amplifier_module_tool_mcp._settings import Retry
 from amplifier_module_tool_mcp._spec import ServerSpec
 from amplifier_module_tool_mcp._variables import Mask
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from amplifier_module_tool_mcp._settings import Retry, Settings, Visibility
+from amplifier_module_tool_mcp._config import McpConfig, Retry, Visibility
 from amplifier_module_tool_mcp._tools import _CODES
 
 README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
@@ -30,13 +29,13 @@ async def test_the_entry(session: Session) -> None:
 def test_the_keys() -> None:
     """Every key is in the table with its default."""
     rows = dict(re.findall(r"^\| `([a-z_]+)` \| (.*?) \|", README, flags=re.MULTILINE))
-    assert set(rows) == {field.name for field in fields(Settings)}
+    assert set(rows) == McpConfig.model_fields.keys()
     for key, default in rows.items():
         if default.startswith("`") and key != "server_log_dir":
-            assert yaml.safe_load(default.strip("`")) == getattr(Settings(), key), key
+            assert yaml.safe_load(default.strip("`")) == getattr(McpConfig(), key), key
     for group in (Visibility(), Retry()):
-        for field in fields(group):
-            assert f"`{field.name}` (`{json.dumps(getattr(group, field.name))}`)".replace('"', "") in README
+        for key, value in group:
+            assert f"`{key}` (`{json.dumps(value)}`)".replace('"', "") in README
 
 
 async def test_the_result(session: Session, sample: dict[str, Any]) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
+from amplifier_module_tool_search.config import GlobConfig, GrepConfig
 from amplifier_module_tool_search.globs import Glob, GlobError, is_plain
 from amplifier_module_tool_search.problem import SearchError
-from amplifier_module_tool_search.settings import GlobSettings, GrepSettings
 from amplifier_module_tool_search.types import names_of_type
 
 _LONGEST_PATTERN: Final = 10_000
@@ -36,7 +36,7 @@ class GrepCall(NamedTuple):
     include_ignored: bool
 
     @classmethod
-    def read(cls, given: Mapping[str, Any], settings: GrepSettings) -> GrepCall:
+    def read(cls, given: Mapping[str, Any], settings: GrepConfig) -> GrepCall:
         """Read the input; raise SearchError that says what is wrong with it."""
         mode = _choice(given, "output_mode", _MODES)
         around = _number(given, "-C")
@@ -77,7 +77,7 @@ class GlobCall(NamedTuple):
     limit: int
 
     @classmethod
-    def read(cls, given: Mapping[str, Any], settings: GlobSettings) -> GlobCall:
+    def read(cls, given: Mapping[str, Any], settings: GlobConfig) -> GlobCall:
         """Read the input; raise SearchError that says what is wrong with it."""
         pattern = _pattern(given)
         path, rest = _led_away(pattern)

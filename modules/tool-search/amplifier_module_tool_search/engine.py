@@ -12,12 +12,12 @@ from typing import IO, Any, Final
 
 from amplifier_module_tool_search.asking import GlobCall, GrepCall
 from amplifier_module_tool_search.child import Command
+from amplifier_module_tool_search.config import GlobConfig, GrepConfig
 from amplifier_module_tool_search.globs import Glob, expand_braces, name_regex
 from amplifier_module_tool_search.hidden import Hidden
 from amplifier_module_tool_search.place import Place
 from amplifier_module_tool_search.problem import SearchError
 from amplifier_module_tool_search.ripgrep import excluding, selecting, typed
-from amplifier_module_tool_search.settings import GlobSettings, GrepSettings
 
 _LAUNCH: Final = os.path.join(os.path.dirname(__file__), "launch.py")
 #: What our own process may take; patterns of Python's kind pile up what they may come back to.
@@ -28,7 +28,7 @@ _SYSTEM: Final = ("proc", "sys", "dev")
 
 @contextmanager
 def grep_command(
-    call: GrepCall, place: Place, settings: GrepSettings, ripgrep: str | None, hidden: Hidden | None = None
+    call: GrepCall, place: Place, settings: GrepConfig, ripgrep: str | None, hidden: Hidden | None = None
 ) -> Iterator[Command]:
     """Give the command for one grep; what it needs is open while the block runs.
 
@@ -50,7 +50,7 @@ def grep_command(
 
 @contextmanager
 def listing_command(
-    call: GrepCall, place: Place, settings: GrepSettings, ripgrep: str, hidden: Hidden | None
+    call: GrepCall, place: Place, settings: GrepConfig, ripgrep: str, hidden: Hidden | None
 ) -> Iterator[Command]:
     """Give the command that lists the files of a grep, those that are too large among them."""
     with ExitStack() as stack:
@@ -60,7 +60,7 @@ def listing_command(
 
 @contextmanager
 def large_command(
-    call: GrepCall, place: Place, settings: GrepSettings, hidden: Hidden | None = None
+    call: GrepCall, place: Place, settings: GrepConfig, hidden: Hidden | None = None
 ) -> Iterator[Command]:
     """Give the command that names the files which a grep passes over because they are too large."""
     with ExitStack() as stack:
@@ -68,7 +68,7 @@ def large_command(
 
 
 @contextmanager
-def hidden_command(call: GrepCall, place: Place, settings: GrepSettings, hidden: Hidden) -> Iterator[Command]:
+def hidden_command(call: GrepCall, place: Place, settings: GrepConfig, hidden: Hidden) -> Iterator[Command]:
     """Give the command that walks as a grep does, and finds nothing but what is hidden."""
     with ExitStack() as stack:
         yield _own_grep(stack, call, place, settings, hidden, "hidden")
@@ -76,7 +76,7 @@ def hidden_command(call: GrepCall, place: Place, settings: GrepSettings, hidden:
 
 @contextmanager
 def glob_command(
-    call: GlobCall, place: Place, settings: GlobSettings, ripgrep: str | None, hidden: Hidden | None = None
+    call: GlobCall, place: Place, settings: GlobConfig, ripgrep: str | None, hidden: Hidden | None = None
 ) -> Iterator[Command]:
     """Give the command for one glob, of our own process: it sorts, and lets ripgrep list when there are only files.
 
@@ -120,7 +120,7 @@ def _grep_options(call: GrepCall, place: Place) -> list[str]:
 
 
 def _selected(
-    stack: ExitStack, call: GrepCall, place: Place, settings: GrepSettings, hidden: Hidden | None
+    stack: ExitStack, call: GrepCall, place: Place, settings: GrepConfig, hidden: Hidden | None
 ) -> tuple[list[str], tuple[int, ...]]:
     """Return how ripgrep is told which files of a folder are meant, as far as it can be, and what it needs open."""
     fds: tuple[int, ...] = ()
@@ -133,7 +133,7 @@ def _selected(
     return [*options, *typed(names), *([] if hidden is None else excluding(hidden.met))], fds
 
 
-def _size_limit(settings: GrepSettings) -> str:
+def _size_limit(settings: GrepConfig) -> str:
     return f"--max-filesize={settings.max_file_size}"
 
 
@@ -146,7 +146,7 @@ def _own_grep(
     stack: ExitStack,
     call: GrepCall,
     place: Place,
-    settings: GrepSettings,
+    settings: GrepConfig,
     hidden: Hidden | None,
     mode: str | None = None,
 ) -> Command:

@@ -14,8 +14,8 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar
 
+from amplifier_module_tool_search.config import SearchConfig
 from amplifier_module_tool_search.problem import SearchError
-from amplifier_module_tool_search.settings import Settings
 
 ACTION: Final = "filesystem.read"
 #: Seconds until a path counts as one that does not answer, like that of a dead network share.
@@ -57,7 +57,7 @@ class Place:
 class Places:
     """Open places for one session."""
 
-    def __init__(self, coordinator: Any, settings: Settings) -> None:
+    def __init__(self, coordinator: Any, settings: SearchConfig) -> None:
         self._coordinator = coordinator
         self._working_dir = settings.working_dir
         self._allowed = settings.allowed_paths

@@ -8,12 +8,12 @@ from typing import Any, ClassVar
 
 from amplifier_core.models import ToolResult
 from amplifier_module_tool_search.child import Ended
+from amplifier_module_tool_search.config import SearchConfig
 from amplifier_module_tool_search.hidden import Hidden
 from amplifier_module_tool_search.notes import Notes
 from amplifier_module_tool_search.place import ACTION, Place, Places
 from amplifier_module_tool_search.problem import SearchError
 from amplifier_module_tool_search.ripgrep import Ripgrep
-from amplifier_module_tool_search.settings import Settings
 
 
 class SearchTool(ABC):
@@ -23,7 +23,7 @@ class SearchTool(ABC):
     #: What the policies of a session are asked for.
     action: ClassVar[str] = ACTION
 
-    def __init__(self, coordinator: Any, settings: Settings) -> None:
+    def __init__(self, coordinator: Any, settings: SearchConfig) -> None:
         self._coordinator = coordinator
         self._settings = settings
         self._places = Places(coordinator, settings)

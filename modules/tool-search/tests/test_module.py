@@ -6,7 +6,6 @@ import asyncio
 import json
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +13,9 @@ import pytest
 import yaml
 
 from amplifier_core.testing import MockCoordinator, wait_for
+from amplifier_kit.config import config_keys
 from amplifier_module_tool_search import mount, progress
-from amplifier_module_tool_search.settings import EXCLUSIONS, Settings
+from amplifier_module_tool_search.config import EXCLUSIONS, SearchConfig
 
 Write = Callable[[Mapping[str, str | bytes]], None]
 MakeTools = Callable[..., Awaitable[dict[str, Any]]]
@@ -98,20 +98,14 @@ async def test_the_examples_of_the_readme(make_tools: MakeTools, write: Write, p
 def test_the_table_of_the_readme() -> None:
     """Keys and defaults of the table are those of the code, and the folders that are left out are named."""
     rows = dict(re.findall(r"^\| `([\w.]+)` \| `?([^`|]*?)`? \|", README, flags=re.MULTILINE))
-    assert rows == {"max_results": "null", **_defaults(Settings())}
+    assert rows == _defaults()
     named = re.search(r"Left out by default: (.*?)\.\n\n", README, flags=re.DOTALL)
     assert named is not None
     assert tuple(re.findall(r"`([^`]+)`", named[1])) == EXCLUSIONS
 
 
-def _defaults(settings: Any, prefix: str = "") -> dict[str, str]:
-    defaults: dict[str, str] = {}
-    for field in fields(settings):
-        value = getattr(settings, field.name)
-        if is_dataclass(value):
-            defaults |= _defaults(value, f"{prefix}{field.name}.")
-        elif field.name == "exclusions":
-            defaults[prefix + field.name] = "see below"
-        else:
-            defaults[prefix + field.name] = "null" if value is None else str(value)
-    return defaults
+def _defaults() -> dict[str, str]:
+    return {
+        key.key: "see below" if key.key.endswith(".exclusions") else "null" if key.default is None else str(key.default)
+        for key in config_keys(SearchConfig)
+    }

@@ -13,9 +13,9 @@ import pytest
 from amplifier_core import ToolResult
 from amplifier_core.testing import MockCoordinator
 from amplifier_module_tool_search import place as place_module
+from amplifier_module_tool_search.config import SearchConfig
 from amplifier_module_tool_search.place import Places, open_place
 from amplifier_module_tool_search.problem import SearchError
-from amplifier_module_tool_search.settings import Settings
 
 Call = Callable[..., Awaitable[ToolResult]]
 Write = Callable[[Mapping[str, str | bytes]], None]
@@ -159,20 +159,20 @@ async def test_without_authorization_the_config_decides(write: Write, project: P
             return str(project) if name == "session.working_dir" else None
 
     (project / "link").symlink_to(outside)
-    opened = await Places(Coordinator(), Settings()).open("grep", {}, "link")
+    opened = await Places(Coordinator(), SearchConfig()).open("grep", {}, "link")
     assert opened.path == str(outside)
     opened.close()
     with pytest.raises(SearchError, match="outside of what this tool may search"):
-        await Places(Coordinator(), Settings(allowed_paths=(".",))).open("grep", {}, "link")
+        await Places(Coordinator(), SearchConfig(allowed_paths=(".",))).open("grep", {}, "link")
 
 
 async def test_relative_paths(coordinator: MockCoordinator, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Relative paths start from the config's folder, else the session's, else the current one."""
     monkeypatch.chdir(project.parent)
-    assert Places(coordinator, Settings(working_dir="sub")).working_dir() == str(project / "sub")
-    assert Places(coordinator, Settings(working_dir="/x")).working_dir() == "/x"
+    assert Places(coordinator, SearchConfig(working_dir="sub")).working_dir() == str(project / "sub")
+    assert Places(coordinator, SearchConfig(working_dir="/x")).working_dir() == "/x"
     coordinator.register_capability("session.working_dir", None)
-    assert Places(coordinator, Settings()).working_dir() == f"{project.parent}/"
+    assert Places(coordinator, SearchConfig()).working_dir() == f"{project.parent}/"
 
 
 async def test_a_path_that_never_answers(
@@ -199,7 +199,7 @@ async def test_a_path_that_never_answers(
     monkeypatch.setattr(place_module, "open_place", slow)
     monkeypatch.setattr(place_module, "PATIENCE", 0.05)
     with pytest.raises(SearchError, match="did not answer"):
-        await Places(coordinator, Settings()).open("grep", {}, "")
+        await Places(coordinator, SearchConfig()).open("grep", {}, "")
     answered.set()
     assert await asyncio.to_thread(closed.wait, 30)
 

@@ -6,13 +6,15 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from amplifier_core.events import PROVIDER_REQUEST, SESSION_RESUME, SESSION_START
+from amplifier_kit.config import read_config
+from amplifier_module_tool_skills._config import SkillsConfig
 from amplifier_module_tool_skills._discovery import DISCOVERED, LOADED, SkillsDiscovery
-from amplifier_module_tool_skills._settings import Settings
 from amplifier_module_tool_skills._tool import LoadSkillTool
 from amplifier_module_tool_skills._visibility import NAME, SkillsVisibility
 
 __amplifier_module_type__ = "tool"
-__all__ = ["mount"]
+CONFIG: Final = SkillsConfig
+__all__ = ["CONFIG", "mount"]
 
 EVENTS: Final = (DISCOVERED, LOADED)
 CAPABILITY: Final = "skills_discovery"
@@ -24,9 +26,9 @@ _LEGACY_EVENTS: Final = "observability.events"
 async def mount(coordinator: Any, config: dict[str, Any] | None = None) -> Callable[[], None]:
     """Find the skills, mount `load_skill`, and return a function that takes the hooks away.
 
-    Raises ValueError that names the config key that is wrong. A skill that is wrong never stops a session.
+    Raises ConfigError that names every wrong config key. A skill that is wrong never stops a session.
     """
-    settings = Settings.from_config(config)
+    settings = read_config(SkillsConfig, config, module="tool-skills")
     _announce_events(coordinator)
     discovery = await SkillsDiscovery.start(coordinator, settings)
     coordinator.register_capability(CAPABILITY, discovery)

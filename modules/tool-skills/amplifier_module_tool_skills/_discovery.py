@@ -7,8 +7,8 @@ import logging
 from typing import Any, Final
 
 from amplifier_module_tool_skills._catalogue import Catalogue, Text
+from amplifier_module_tool_skills._config import SkillsConfig
 from amplifier_module_tool_skills._roots import find_roots
-from amplifier_module_tool_skills._settings import Settings
 from amplifier_module_tool_skills._skill import Skill
 
 logger = logging.getLogger(__name__)
@@ -22,7 +22,7 @@ _DENIED: Final = "prompt.denied"
 class SkillsDiscovery:
     """Be the capability `skills_discovery`: the skills of a session, for modules and apps."""
 
-    def __init__(self, coordinator: Any, settings: Settings, catalogue: Catalogue) -> None:
+    def __init__(self, coordinator: Any, settings: SkillsConfig, catalogue: Catalogue) -> None:
         self._coordinator = coordinator
         self._settings = settings
         self._catalogue = catalogue
@@ -30,7 +30,7 @@ class SkillsDiscovery:
         self._told: set[str] = set()
 
     @classmethod
-    async def start(cls, coordinator: Any, settings: Settings) -> SkillsDiscovery:
+    async def start(cls, coordinator: Any, settings: SkillsConfig) -> SkillsDiscovery:
         """Find the folders and look into them."""
         denied = coordinator.get_capability(_DENIED)
         made = cls(coordinator, settings, Catalogue(await find_roots(coordinator, settings), denied))

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from amplifier_kit.awaitable import maybe_await
-from amplifier_module_tool_skills._settings import Settings, texts
+from amplifier_kit.config import read_config
+from amplifier_module_tool_skills._config import PlanSkills, SkillsConfig
 
 ENVIRONMENT: Final = "AMPLIFIER_SKILLS_DIR"
 #: Where a project keeps skills: ours, the common place, and that of another agent.
@@ -50,7 +51,7 @@ class Roots:
         return [Path(os.path.realpath(path)) for path in (self.project, *others)]
 
 
-async def find_roots(coordinator: Any, settings: Settings, environ: Mapping[str, str] = os.environ) -> Roots:
+async def find_roots(coordinator: Any, settings: SkillsConfig, environ: Mapping[str, str] = os.environ) -> Roots:
     """Return where to look: what the config says, else the plan, else the default folders; then further sources."""
     roots = Roots(_working_dir(coordinator, settings))
     named = settings.skills_dirs
@@ -63,7 +64,7 @@ async def find_roots(coordinator: Any, settings: Settings, environ: Mapping[str,
     return roots
 
 
-def _working_dir(coordinator: Any, settings: Settings) -> Path:
+def _working_dir(coordinator: Any, settings: SkillsConfig) -> Path:
     known = settings.working_dir or coordinator.get_capability("session.working_dir")
     return Path(os.path.abspath(os.path.expanduser(str(known) if known else ".")))
 
@@ -75,7 +76,7 @@ def _of_plan(plan: Any, roots: Roots) -> tuple[str, ...] | None:
     if not dirs:
         return None
     try:
-        return texts("skills.dirs of the plan", dirs)
+        return read_config(PlanSkills, {"dirs": dirs}, module="skills of the plan").dirs
     except ValueError as error:
         roots.problems.append(str(error))
         return None

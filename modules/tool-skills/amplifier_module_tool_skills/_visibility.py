@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from amplifier_core.models import HookResult
 from amplifier_module_tool_skills._catalogue import SkillError
+from amplifier_module_tool_skills._config import Visibility
 from amplifier_module_tool_skills._discovery import SkillsDiscovery
-from amplifier_module_tool_skills._settings import Visibility
 from amplifier_module_tool_skills._skill import Skill
 
 logger = logging.getLogger(__name__)

@@ -82,5 +82,5 @@ async def test_a_wrong_key_is_named(coordinator: MockCoordinator, config: dict[s
 async def test_unknown_keys_are_ignored_with_a_warning(start: Any, caplog: pytest.LogCaptureFixture) -> None:
     """A bundle that is written for another version still runs, at both levels."""
     await start({"colour": 1, "visibility": {"ephemeral": True}})
-    assert "['colour']" in caplog.text
-    assert "['visibility.ephemeral']" in caplog.text
+    assert "'colour'" in caplog.text
+    assert "'visibility.ephemeral'" in caplog.text

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import fields
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,8 +10,9 @@ from typing import Any
 import yaml
 
 from amplifier_core.testing import MockCoordinator
+from amplifier_kit.config import config_keys
 from amplifier_module_tool_skills import EVENTS
-from amplifier_module_tool_skills._settings import Settings, Visibility
+from amplifier_module_tool_skills._config import SkillsConfig
 from amplifier_module_tool_skills._tool import LoadSkillTool
 
 ROOT = Path(__file__).parent.parent
@@ -37,11 +37,10 @@ async def test_the_example_runs(start: Any, coordinator: MockCoordinator, projec
 def test_the_config_table_lists_every_key() -> None:
     """Keys and defaults of the table are those of the code."""
     rows = dict(re.findall(r"^\| `([\w.]+)` \| (.*?) \|", README.partition("## Config")[2].partition("## ")[0], re.M))
-    own = {one.name: one.default for one in fields(Settings) if one.name != "visibility"}
+    known = {key.key: key.default for key in config_keys(SkillsConfig)}
     shown: dict[Any, str] = {None: "none", (): "none", True: "`true`"}
-    expected = {key: shown.get(value, f"`{value}`") for key, value in own.items()} | {"working_dir": "the session's"}
-    below = {f"visibility.{one.name}": one.default for one in fields(Visibility)}
-    assert rows == expected | {key: shown.get(value, f"`{value}`") for key, value in below.items()}
+    expected = {key: shown.get(value, f"`{value}`") for key, value in known.items()} | {"working_dir": "the session's"}
+    assert rows == expected
 
 
 def test_inputs_events_and_codes_are_listed() -> None:

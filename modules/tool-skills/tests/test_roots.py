@@ -72,7 +72,7 @@ async def test_a_plan_that_makes_no_sense_is_reported(start: Any, coordinator: M
     """The defaults are searched then, and the problem is listed."""
     coordinator.config["skills"] = {"dirs": {"a": 1}}
     output = (await (await start()).execute({"list": True})).output
-    assert "skills.dirs of the plan" in output["problems"][0]
+    assert "skills of the plan: config key 'dirs'" in output["problems"][0]
     assert len(sources(coordinator)) == 5
 
 

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-import logging
-from typing import Any
+from typing import Any, Final
 
+from amplifier_kit.config import Config, read_config
 from amplifier_module_tool_todo._tool import TodoTool
 
 __amplifier_module_type__ = "tool"
-__all__ = ["mount"]
+__all__ = ["CONFIG", "mount"]
 
-logger = logging.getLogger(__name__)
+
+class TodoConfig(Config):
+    """No keys."""
+
+
+CONFIG: Final = TodoConfig
 
 
 async def mount(coordinator: Any, config: dict[str, Any] | None = None) -> None:
     """Mount the tool `todo`; it has no config, and keys that are given are ignored with a warning."""
-    if config:
-        logger.warning("tool-todo: unknown config keys %s are ignored", sorted(map(str, config)))
+    read_config(TodoConfig, config, module="tool-todo")
     tool = TodoTool(coordinator)
     await coordinator.mount("tools", tool, name=tool.name)

@@ -7,12 +7,14 @@ from typing import Any
 
 import pytest
 
-from amplifier_module_hook_shell._settings import Settings
+from amplifier_kit.config import read_config
+from amplifier_module_hook_shell._config import ShellHooksConfig
 
 
 def test_nothing_is_needed() -> None:
     """Without a config everything has its default; a key without a value counts as not given."""
-    assert Settings.from_config(None) == Settings.from_config({"timeout": None, "hooks": None}) == Settings()
+    assert read_config(ShellHooksConfig, None, module="hook-shell") == ShellHooksConfig()
+    assert read_config(ShellHooksConfig, {"timeout": None, "hooks": None}, module="hook-shell") == ShellHooksConfig()
 
 
 WRONG: dict[str, tuple[Any, ...]] = {
@@ -33,11 +35,11 @@ WRONG: dict[str, tuple[Any, ...]] = {
 def test_wrong_values(key: str, value: Any) -> None:
     """Every wrong value is refused, and the message names its key."""
     with pytest.raises(ValueError, match=f"'{key}' must be"):
-        Settings.from_config({key: value})
+        read_config(ShellHooksConfig, {key: value}, module="hook-shell")
 
 
 def test_unknown_keys(caplog: pytest.LogCaptureFixture) -> None:
     """Keys without a meaning are ignored with a warning."""
     with caplog.at_level(logging.WARNING):
-        assert Settings.from_config({"timout": 3}) == Settings()
+        assert read_config(ShellHooksConfig, {"timout": 3}, module="hook-shell") == ShellHooksConfig()
     assert "timout" in caplog.text

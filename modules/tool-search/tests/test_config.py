@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
-from amplifier_module_tool_search.settings import EXCLUSIONS, GlobSettings, GrepSettings, Limits, Settings
+from amplifier_kit.config import read_config
+from amplifier_module_tool_search.config import EXCLUSIONS, GlobConfig, GrepConfig, Limits, SearchConfig
 
 
 @pytest.mark.parametrize("config", [None, {}, {"grep": None, "glob": {}, "max_results": None, "allowed_paths": None}])
 def test_defaults(config: dict[str, Any] | None) -> None:
     """Without config, and with null, everything has its default."""
-    assert Settings.from_config(config) == Settings()
+    assert read_config(SearchConfig, config, module="tool-search") == SearchConfig()
     assert len(EXCLUSIONS) == len(set(EXCLUSIONS)) == 19
 
 
@@ -31,19 +32,25 @@ def test_every_key() -> None:
         },
         "glob": {"max_results": 4, "timeout": 2.5, "exclusions": []},
     }
-    assert Settings.from_config(config) == Settings(
+    assert read_config(SearchConfig, config, module="tool-search") == SearchConfig(
         working_dir="w",
         allowed_paths=("a", "b"),
         engine="python",
-        grep=GrepSettings(5, 1.0, ("x", "*.egg-info"), Limits(1, 2, 3)),
-        glob=GlobSettings(4, 2.5, ()),
+        grep=GrepConfig(
+            max_file_size=5,
+            timeout=1.0,
+            exclusions=("x", "*.egg-info"),
+            default_limits=Limits(files_with_matches=1, content=2, count=3),
+        ),
+        glob=GlobConfig(max_results=4, timeout=2.5, exclusions=()),
     )
 
 
 def test_max_results_stands_for_every_limit() -> None:
     """`max_results` is the limit of whatever does not have its own."""
-    settings = Settings.from_config({"max_results": 7, "grep": {"default_limits": {"content": 9}}})
-    assert settings.grep.default_limits == Limits(7, 9, 7)
+    config = {"max_results": 7, "grep": {"default_limits": {"content": 9}}}
+    settings = read_config(SearchConfig, config, module="tool-search")
+    assert settings.grep.default_limits == Limits(files_with_matches=7, content=9, count=7)
     assert settings.glob.max_results == 7
 
 
@@ -71,12 +78,12 @@ def test_max_results_stands_for_every_limit() -> None:
 def test_wrong_values_name_their_key(config: dict[str, Any], key: str) -> None:
     """A value that makes no sense is an error with the name of its key."""
     with pytest.raises(ValueError, match=f"config key '{key}'"):
-        Settings.from_config(config)
+        read_config(SearchConfig, config, module="tool-search")
 
 
 def test_unknown_keys_are_warned_of(caplog: pytest.LogCaptureFixture) -> None:
     """Keys that nobody knows are ignored, and named in a warning."""
     with caplog.at_level(logging.WARNING):
-        assert Settings.from_config({"speed": 1, "grep": {"depth": 2}}) == Settings()
+        assert read_config(SearchConfig, {"speed": 1, "grep": {"depth": 2}}, module="tool-search") == SearchConfig()
     assert "speed" in caplog.text
     assert "grep.depth" in caplog.text

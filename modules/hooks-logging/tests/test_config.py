@@ -7,19 +7,22 @@ from typing import Any
 import pytest
 
 from amplifier_core.testing import MockCoordinator
+from amplifier_kit.config import read_config
 from amplifier_module_hooks_logging import SETUP, mount
-from amplifier_module_hooks_logging._settings import Settings
+from amplifier_module_hooks_logging._config import LogConfig
 
 
 @pytest.mark.parametrize("config", [None, {}, {"priority": None, "exclude_events": None, "unknown": 1}])
 def test_defaults(config: Any) -> None:
     """Everything is recorded, last of all handlers, but the pieces of streams."""
-    assert Settings.from_config(config) == Settings(100, True, (), ("llm:stream_*delta",), False, None)
+    assert read_config(LogConfig, config, module="hooks-logging") == LogConfig(
+        priority=100, auto_discover=True, additional_events=(), exclude_events=("llm:stream_*delta",), strip_raw=False
+    )
 
 
 def test_every_key() -> None:
     """Each key is read."""
-    config = {
+    config: dict[str, Any] = {
         "priority": "50",
         "auto_discover": False,
         "additional_events": ["a:b"],
@@ -27,7 +30,9 @@ def test_every_key() -> None:
         "strip_raw": True,
         "session_log_template": "/logs/{session_id}.jsonl",
     }
-    assert Settings.from_config(config) == Settings(50, False, ("a:b",), (), True, "/logs/{session_id}.jsonl")
+    assert read_config(LogConfig, config, module="hooks-logging") == LogConfig(
+        **{**config, "additional_events": ("a:b",), "exclude_events": (), "priority": 50}
+    )
 
 
 @pytest.mark.parametrize(
@@ -39,8 +44,8 @@ def test_every_key() -> None:
         ("strip_raw", 1, "true or false"),
         ("additional_events", "a:b", "a list of event names"),
         ("exclude_events", [1], "a list of event names"),
-        ("session_log_template", "", "a path"),
-        ("session_log_template", 3, "a path"),
+        ("session_log_template", "", "a path, or null"),
+        ("session_log_template", 3, "a path, or null"),
     ],
 )
 async def test_a_mistake_is_named_when_the_module_mounts(key: str, value: Any, expected: str) -> None:
@@ -53,7 +58,7 @@ async def test_a_mistake_is_named_when_the_module_mounts(key: str, value: Any, e
 async def test_unknown_keys_are_told(caplog: pytest.LogCaptureFixture) -> None:
     """A misspelt key is ignored, but not silently."""
     await mount(MockCoordinator(), {"exclude_event": [], "priority": 1})
-    assert "config keys without a meaning are ignored: exclude_event" in caplog.text
+    assert "unknown config key 'exclude_event': did you mean 'exclude_events'?" in caplog.text
 
 
 async def test_mount_only_keeps_the_config() -> None:

@@ -7,15 +7,17 @@ from typing import Any
 
 import pytest
 
-from amplifier_module_hooks_streaming_ui._settings import Settings
+from amplifier_kit.config import read_config
+from amplifier_module_hooks_streaming_ui._config import UiConfig, UiSection
 
 
 @pytest.mark.parametrize("config", [None, {}, {"ui": None}, {"ui": {}}, {"ui": {"show_token_usage": None}}], ids=str)
 def test_defaults(config: dict[str, Any] | None) -> None:
     """What is absent has its default, those of the published module."""
-    settings = Settings.from_config(config)
-    assert settings == Settings()
-    assert (settings.show_thinking_stream, settings.show_tool_lines, settings.show_token_usage) == (True, 5, True)
+    settings = read_config(UiConfig, config, module="hooks-streaming-ui")
+    assert settings == UiConfig()
+    shown = settings.ui
+    assert (shown.show_thinking_stream, shown.show_tool_lines, shown.show_token_usage) == (True, 5, True)
 
 
 @pytest.mark.parametrize(
@@ -23,21 +25,29 @@ def test_defaults(config: dict[str, Any] | None) -> None:
 )
 def test_two_ways_to_write_a_key(config: dict[str, Any]) -> None:
     """A section and a dotted key mean the same."""
-    assert Settings.from_config(config) == Settings(show_tool_lines=3)
+    assert read_config(UiConfig, config, module="hooks-streaming-ui") == UiConfig(ui=UiSection(show_tool_lines=3))
 
 
 def test_null_lines_are_all_lines() -> None:
     """`show_tool_lines: null` means no limit."""
-    assert Settings.from_config({"ui": {"show_tool_lines": None}}) == Settings(show_tool_lines=None)
+    assert read_config(UiConfig, {"ui": {"show_tool_lines": None}}, module="hooks-streaming-ui") == UiConfig(
+        ui=UiSection(show_tool_lines=None)
+    )
 
 
 @pytest.mark.parametrize(
     ("config", "expected"),
     [
-        ({"ui": True}, "'ui' must be a section of keys, got True"),
-        ({"ui": {"show_tool_lines": -1}}, "'ui.show_tool_lines' must be a whole number of at least 0, got -1"),
-        ({"ui": {"show_tool_lines": "5"}}, "'ui.show_tool_lines' must be a whole number, got '5'"),
-        ({"ui": {"show_tool_lines": True}}, "'ui.show_tool_lines' must be a whole number, got True"),
+        ({"ui": True}, "'ui' must be a mapping, got True"),
+        ({"ui": {"show_tool_lines": -1}}, "'ui.show_tool_lines' must be a whole number of at least 0, or null, got -1"),
+        (
+            {"ui": {"show_tool_lines": "5"}},
+            "'ui.show_tool_lines' must be a whole number of at least 0, or null, got '5'",
+        ),
+        (
+            {"ui": {"show_tool_lines": True}},
+            "'ui.show_tool_lines' must be a whole number of at least 0, or null, got True",
+        ),
         ({"ui": {"show_token_usage": 1}}, "'ui.show_token_usage' must be true or false, got 1"),
         ({"priority": "last"}, "'priority' must be a whole number, got 'last'"),
     ],
@@ -46,12 +56,12 @@ def test_null_lines_are_all_lines() -> None:
 def test_a_wrong_value_is_named(config: dict[str, Any], expected: str) -> None:
     """The error says which module, which key, what was expected and what was found."""
     with pytest.raises(ValueError) as raised:
-        Settings.from_config(config)
+        read_config(UiConfig, config, module="hooks-streaming-ui")
     assert str(raised.value) == f"hooks-streaming-ui: config key {expected}"
 
 
 def test_an_unknown_key_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     """A bundle written for another version still runs, and the log says what was ignored."""
     with caplog.at_level(logging.WARNING):
-        assert Settings.from_config({"ui": {"sparkles": True}}) == Settings()
-    assert "unknown config key 'ui.sparkles' is ignored" in caplog.text
+        assert read_config(UiConfig, {"ui": {"sparkles": True}}, module="hooks-streaming-ui") == UiConfig()
+    assert "unknown config key 'ui.sparkles'" in caplog.text

@@ -7,12 +7,14 @@ from typing import Any
 
 import pytest
 
-from amplifier_module_tool_bash._settings import Settings
+from amplifier_kit.config import read_config
+from amplifier_module_tool_bash._config import BashConfig
 
 
 def test_published_keys() -> None:
     """Every published key is taken, and null is as good as absent."""
-    settings = Settings.from_config(
+    settings = read_config(
+        BashConfig,
         {
             "working_dir": "/tmp",
             "timeout": 5,
@@ -23,7 +25,8 @@ def test_published_keys() -> None:
             "safety_overrides": {"allow": ["sudo ls"], "block": None},
             "max_output_bytes": 10,
             "max_concurrent": None,
-        }
+        },
+        module="tool-bash",
     )
     assert settings.allowed_commands == ("ls",)
     assert settings.denied_commands == ()
@@ -34,8 +37,8 @@ def test_published_keys() -> None:
 def test_unknown_keys_are_ignored_aloud(caplog: pytest.LogCaptureFixture) -> None:
     """A key of another version does no harm, and is not overlooked."""
     with caplog.at_level(logging.WARNING):
-        assert Settings.from_config({"colour": "red"}) == Settings()
-    assert "unknown config keys ['colour'] are ignored" in caplog.text
+        assert read_config(BashConfig, {"colour": "red"}, module="tool-bash") == BashConfig()
+    assert "unknown config key 'colour'" in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -63,4 +66,4 @@ def test_unknown_keys_are_ignored_aloud(caplog: pytest.LogCaptureFixture) -> Non
 def test_wrong_values(key: str, value: Any) -> None:
     """What cannot be meant is refused, and the key is named."""
     with pytest.raises(ValueError, match=f"config key '{key}"):
-        Settings.from_config({key: value})
+        read_config(BashConfig, {key: value}, module="tool-bash")

@@ -1,0 +1,53 @@
+"""The config keys of the module. In doubt too much is masked rather than too little."""
+
+from __future__ import annotations
+
+import logging
+from typing import Annotated, Any, Self
+
+from pydantic import AfterValidator, BeforeValidator, Field, Strict
+
+from amplifier_kit.config import Config, expects, salvage_config
+from amplifier_kit.guard.redaction import DEFAULT_RULES
+
+__all__ = ["RedactionConfig"]
+
+logger = logging.getLogger("amplifier_module_hooks_redaction")
+
+
+def _known(rules: tuple[str, ...]) -> tuple[str, ...]:
+    if unknown := [rule for rule in rules if rule not in DEFAULT_RULES]:
+        raise ValueError(f"unknown rules {unknown}; there are {list(DEFAULT_RULES)}")
+    return rules
+
+
+#: One text may stand without a list.
+_Texts = Annotated[
+    tuple[str, ...],
+    Strict(False),
+    BeforeValidator(lambda value: [value] if isinstance(value, str) else value),
+    expects("a list of strings"),
+]
+
+
+class RedactionConfig(Config):
+    """What a bundle may set."""
+
+    rules: Annotated[_Texts, AfterValidator(_known)] = Field(
+        DEFAULT_RULES, description="Which kinds of secrets are masked; live secrets always are."
+    )
+    # Not shown in messages: a value in the wrong shape may be a secret.
+    allowlist: _Texts = Field((), repr=False, description="Fields that are masked for live secrets only.")
+    live_values: _Texts = Field((), repr=False, description="Secrets besides those of the environment and the plan.")
+    priority: Any = Field(10, description="No effect: events are not changed here.")
+    skip_events: Any = Field(("tool:pre", "tool:post"), description="No effect: events are not changed here.")
+
+    @classmethod
+    def from_config(cls, config: Any) -> Self:
+        """Read a config; wrong values are reported and take their defaults. Never raises."""
+        settings, problems = salvage_config(cls, config)
+        for problem in problems:
+            logger.warning(
+                "hooks-redaction: %s (%s)", problem.text, "ignored" if problem.is_unknown else "default used"
+            )
+        return settings
