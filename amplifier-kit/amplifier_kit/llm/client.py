@@ -68,13 +68,12 @@ def proxy_faults() -> Iterator[None]:
 
 def _proxy(base_url: str, environ: Any) -> str | None:
     from amplifier_kit.guard.network.hosts import MalformedError
-    from amplifier_kit.guard.network.proxies import proxy_for
-    from amplifier_kit.guard.network.urls import parse_url
+    from amplifier_kit.guard.network.urls import parse_url, proxy_for
 
     try:
         target = parse_url(base_url)
     except MalformedError as error:
-        raise ConfigurationError(f"base_url {base_url!r} is no URL: {error}") from error
+        raise ConfigurationError(f"invalid base_url {base_url!r}: {error}") from error
     if target.host == "localhost" or target.host.startswith("127.") or target.host in ("::1", "[::1]"):
         return None
     return proxy_for(target, environ)

@@ -138,7 +138,7 @@ def _made(way: _Way, trust: ssl.SSLContext, guard: Guard) -> httpcore2.AsyncConn
     try:
         endpoint = parse_authority(place, 443 if parts.scheme == "https" else 80)
     except MalformedError as error:
-        raise Failure("proxy", f"the proxy that the environment names {error}") from error
+        raise Failure("proxy", f"the environment names a proxy that cannot be used: {error}") from error
     user, _, password = (unquote(part) for part in userinfo.partition(":"))
     url = httpcore2.URL(scheme=parts.scheme, host=endpoint.host, port=endpoint.port, target="/")
     return httpcore2.AsyncHTTPProxy(

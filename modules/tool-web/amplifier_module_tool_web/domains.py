@@ -81,7 +81,7 @@ def _entry(key: str, text: str) -> _Entry:
         if key == "blocked_domains" and _PIECE.fullmatch(text):
             return _Entry(text)
         raise ValueError(
-            f"tool-web: config key {key!r}: {text!r} {error}: write a host, without scheme or path"
+            f"tool-web: config key {key!r}: {text!r}: {error}: write a host, without scheme or path"
         ) from None
     return _Entry(text, host, port, is_below_only=bare != text)
 
@@ -89,7 +89,7 @@ def _entry(key: str, text: str) -> _Entry:
 def _read(entry: str) -> tuple[str, int]:
     """Return host and port of an entry, port 0 for any."""
     if entry.endswith("."):
-        raise MalformedError("is a piece of a name")
+        raise MalformedError("it is a piece of a name")
     if entry.count(":") > 1 and not entry.startswith("["):
         return parse_host(f"[{entry}]"), 0
     if ":" not in entry or entry.endswith("]"):

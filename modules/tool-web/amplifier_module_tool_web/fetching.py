@@ -32,11 +32,11 @@ class Fetching:
         self._max_redirects = max_redirects
 
     def target(self, url: str) -> Target:
-        """Return what a URL asks for; raise Failure for one that nobody should fetch."""
+        """Return what a URL asks for; raise Failure for one that must not be fetched."""
         try:
             target = parse_url(url)
         except MalformedError as error:
-            raise Failure("invalid_url", f"{url[:500]!r} {error}") from error
+            raise Failure("invalid_url", f"{url[:500]!r} is not fetched: {error}") from error
         self._domains.check(target.endpoint)
         return target
 
@@ -61,7 +61,7 @@ class Fetching:
         try:
             following = target.joined(location)
         except MalformedError as error:
-            raise Failure("invalid_url", f"{target} leads to {location[:500]!r}, which {error}") from error
+            raise Failure("invalid_url", f"{target} leads to {location[:500]!r}, not fetched: {error}") from error
         if target.scheme == "https" and following.scheme != "https":
             raise Failure(
                 "insecure_redirect", f"{target} leads from an encrypted connection to an open one, {following}: refused"

@@ -1,15 +1,15 @@
-"""Reach the network on behalf of others: hosts read one way only, addresses judged, and those connected to.
+"""Requests to hosts that a model or a user names: hosts and URLs have one parser, and addresses are checked.
 
-| Name | What |
+| Name | Subject |
 |---|---|
-| `parse_host`, `parse_authority`, `parse_url` | one form for every host; what programs read differently is refused |
-| `is_public`, `is_ordinary`, `is_own`, `meant` | what an address is |
-| `Guard` | resolves a name, judges its addresses and connects to exactly those |
+| `parse_host`, `parse_authority`, `parse_url` | one form for every host; ambiguous ones are refused |
+| `is_public`, `is_ordinary`, `is_own`, `meant` | kinds of addresses |
+| `Guard` | resolves a name, checks its addresses and connects to exactly those |
 | `proxy_for` | the proxy that an environment names for a URL |
 """
 
 from amplifier_kit.guard.network.addresses import is_ordinary, is_own, is_public, meant
-from amplifier_kit.guard.network.guard import AddressRefusedError, Guard, Judge
+from amplifier_kit.guard.network.guard import AddressRefusedError, Guard, Judge, Resolve, resolve
 from amplifier_kit.guard.network.hosts import (
     Endpoint,
     MalformedError,
@@ -18,9 +18,7 @@ from amplifier_kit.guard.network.hosts import (
     parse_authority,
     parse_host,
 )
-from amplifier_kit.guard.network.proxies import proxy_for
-from amplifier_kit.guard.network.resolver import Resolve, resolve
-from amplifier_kit.guard.network.urls import Target, parse_url
+from amplifier_kit.guard.network.urls import Target, parse_url, proxy_for
 
 __all__ = [
     "AddressRefusedError",

@@ -1,4 +1,4 @@
-"""What an address is: one of the internet's, a neighbour's, this machine's own, or none that may ever be asked."""
+"""Kinds of addresses: public, private, this machine's, or never to be contacted."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _CREDENTIALS: Final = tuple(
 
 
 def meant(address: str) -> IPv4Address | IPv6Address:
-    """Return the address that packets to this one end up at, as far as its form tells; ValueError if it is none."""
+    """Return the address that packets to this one end up at, as far as its form tells; ValueError if it is not one."""
     parsed = ipaddress.ip_address(address.partition("%")[0])
     if _is_in(parsed, _TRANSLATED):
         return IPv4Address(int(parsed) & 0xFFFFFFFF)
@@ -39,7 +39,7 @@ def meant(address: str) -> IPv4Address | IPv6Address:
 
 
 def is_public(address: str) -> bool:
-    """Tell whether an address is one of the internet's, in none of the ranges with a private or special meaning."""
+    """Return whether an address is one of the internet's, in none of the ranges with a private or special meaning."""
     parsed = meant(address)
     if parsed.version == 6 and parsed not in _UNICAST:
         return False
@@ -47,7 +47,7 @@ def is_public(address: str) -> bool:
 
 
 def is_ordinary(address: str) -> bool:
-    """Tell whether an address is public, a neighbour's or the machine's own: what a person may ask for by name.
+    """Return whether an address is public, a neighbour's or the machine's own: what a person may ask for by name.
 
     Link-local ones are not, nor a few others: they are where clouds hand out credentials.
     """
@@ -58,7 +58,7 @@ def is_ordinary(address: str) -> bool:
 
 
 def is_own(address: str) -> bool:
-    """Tell whether an address belongs to this machine (no packet is sent)."""
+    """Return whether an address belongs to this machine (no packet is sent)."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     try:
         with socket.socket(family, socket.SOCK_DGRAM) as probe:

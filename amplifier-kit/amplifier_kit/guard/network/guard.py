@@ -1,24 +1,65 @@
-"""The way into the network: a name is resolved once, its addresses are judged, and those are connected to."""
+"""Connections to hosts: a name is resolved once, its addresses are checked, and exactly those are connected to."""
 
 from __future__ import annotations
 
 import asyncio
 import socket
+import threading
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Final, TypeVar
 
 from amplifier_kit.guard.network.addresses import is_ordinary, is_own, is_public
 from amplifier_kit.guard.network.hosts import Endpoint, is_address, parse_host
-from amplifier_kit.guard.network.resolver import Resolve, resolve
 
 T = TypeVar("T")
-#: Tells whether an address may be connected to.
+#: Returns the addresses of a host name; raises OSError for a name without any.
+Resolve = Callable[[str], Awaitable[Sequence[str]]]
+#: Returns whether an address may be connected to.
 Judge = Callable[[str], bool]
 
 #: How many seconds one of several addresses may take before the next is tried.
 _ATTEMPT: Final = 3.0
 #: How many addresses of one name are tried.
 _MOST: Final = 8
+
+
+async def resolve(host: str) -> Sequence[str]:
+    """Return the addresses of a name in the order in which the system would try them; raise OSError for none.
+
+    A cancelled caller does not wait. The call cannot be cancelled, so it ends in a separate thread, which delays
+    neither the loop's shared threads nor the end of the program.
+    """
+    loop = asyncio.get_running_loop()
+    answer: asyncio.Future[list[str]] = loop.create_future()
+
+    def run() -> None:
+        try:
+            loop.call_soon_threadsafe(_deliver, answer, _look_up(host))
+        except RuntimeError:
+            pass  # the loop was closed, and with it the caller
+
+    threading.Thread(target=run, name="amplifier-resolve", daemon=True).start()
+    return await answer
+
+
+def _look_up(host: str) -> list[str] | OSError:
+    try:
+        places = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    except OSError as error:
+        return error
+    except Exception as error:
+        # UnicodeError for an invalid name: to the caller a name without an address, like the others.
+        return OSError(str(error))
+    return list(dict.fromkeys(str(place[4][0]) for place in places))
+
+
+def _deliver(answer: asyncio.Future[list[str]], found: list[str] | OSError) -> None:
+    if answer.done():
+        return  # the caller was cancelled
+    if isinstance(found, OSError):
+        answer.set_exception(found)
+    else:
+        answer.set_result(found)
 
 
 class AddressRefusedError(Exception):
@@ -47,7 +88,7 @@ class Guard:
         self._judge = judge
 
     async def addresses(self, endpoint: Endpoint) -> Sequence[str]:
-        """Return the addresses that may be connected to, and are to be: whoever asks again may be told others.
+        """Return the addresses that may be connected to. Connect to these: a second lookup may return others.
 
         Raises AddressRefusedError when there are only others, OSError when there are none, MalformedError for a host
         that can be read in two ways.
@@ -72,7 +113,7 @@ class Guard:
     async def reach(self, endpoint: Endpoint, attempt: Callable[[str], Awaitable[T]]) -> T:
         """Return what `attempt` makes of the first address that answers; it raises OSError for one that does not.
 
-        For whoever has a way of his own to connect: it gets addresses, one after the other, and no name to resolve.
+        For callers that connect by themselves: `attempt` gets addresses, one after the other, and no name to resolve.
         Raises like `addresses`, and the last OSError when no address answers.
         """
         addresses = await self.addresses(endpoint)
@@ -94,7 +135,7 @@ class Guard:
                 return self._judge(address)
             return is_public(address) and not is_own(address)
         except ValueError:
-            return False  # what is no address is not connected to
+            return False  # not an address
 
 
 async def _connected(address: str, port: int) -> socket.socket:

@@ -1,22 +1,29 @@
-"""Hosts and ports as requests name them: read strictly, and written one way."""
+"""The one parser of hosts and ports, for requests and for rules: strict, and with one form for every host."""
 
 from __future__ import annotations
 
 import ipaddress
 import re
-import socket
 import unicodedata
 from typing import Final, NamedTuple
 
 _LABEL: Final = re.compile(r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?")
-#: What some resolvers read as (a part of) an address: `2130706433`, `0x7f000001`, `0177`.
+#: What the C library reads as (a part of) an address: `2130706433`, `0x7f000001`, `0177`.
 _NUMBER: Final = re.compile(r"[0-9]+|0x[0-9a-f]*")
 #: Kinds of characters that names in other scripts are made of: letters, their marks, digits.
 _SCRIPT: Final = frozenset({"Ll", "Lo", "Lm", "Mn", "Mc", "Nd"})
+_MAX_NAME: Final = 253
 
 
 class MalformedError(ValueError):
-    """A host, authority or URL cannot be read one way only."""
+    """A host, authority or URL that is invalid or that programs read in different ways.
+
+    `meant` is the host that some programs read in it, for rules that deny that host.
+    """
+
+    def __init__(self, message: str, meant: str | None = None) -> None:
+        super().__init__(message)
+        self.meant = meant
 
 
 class Endpoint(NamedTuple):
@@ -36,38 +43,62 @@ def bracketed(host: str) -> str:
 
 
 def parse_host(text: str) -> str:
-    """Return a host name or address in its one form; raise MalformedError for whatever has several readings.
+    """Return a host name or address in its one form: lower case, ASCII, no trailing dot, no brackets.
 
     Names in other scripts become their ASCII form (`xn--…`), so that no look-alike equals a name in plain letters.
+
+    Raises:
+        MalformedError: When it is neither, or an IPv4 address in a form that programs read in different ways.
     """
     if text.startswith("[") and text.endswith("]"):
         return _ipv6(text[1:-1])
+    if text.startswith("["):
+        message = f"invalid address {_shown(text)}: nothing follows the bracket"
+        raise MalformedError(message, _meant(f"{text.partition(']')[0]}]"))
     name = text.removesuffix(".")
-    name = name.lower() if name.isascii() else ".".join(_ascii_label(label) for label in name.split("."))
+    name = name.lower() if name.isascii() else ".".join(_ascii_label(label, text) for label in name.split("."))
     labels = name.split(".")
     if _NUMBER.fullmatch(labels[-1]):
         return _ipv4(name)
-    if len(name) > 253 or not all(_LABEL.fullmatch(label) for label in labels):
-        raise MalformedError("is not a host name")
+    if len(name) > _MAX_NAME:
+        raise MalformedError(f"invalid host {_shown(text)}: a name has at most {_MAX_NAME} characters")
+    if not all(_LABEL.fullmatch(label) for label in labels):
+        raise MalformedError(f"invalid host {_shown(text)}: expected a name as 'example.com' or an address")
     return name
 
 
 def parse_authority(text: str, default_port: int | None = None) -> Endpoint:
-    """Return the endpoint of `host` or `host:port`; raise MalformedError, also where no port is given nor implied."""
+    """Return the endpoint of `host` or `host:port`.
+
+    Raises:
+        MalformedError: When the host or the port is invalid, when it has a user name, or when it has no port and
+            there is no default.
+    """
     if "@" in text:
-        raise MalformedError("carries a user name")
-    host, colon, port = text.rpartition(":")
-    if not colon or text.endswith("]"):
+        # What stands before it may be a password.
+        raise MalformedError(
+            f"invalid host: a user name before {_shown(text.rpartition('@')[2])}: write the host alone"
+        )
+    host, port = split_port(text)
+    if port is None:
         if default_port is None:
-            raise MalformedError("has no port")
+            raise MalformedError(f"{_shown(text)} has no port: expected 'host:port'")
         return Endpoint(parse_host(text), default_port)
     if not (port.isascii() and port.isdigit() and len(port) <= 5 and 0 < int(port) < 65536):
-        raise MalformedError("has a port that is none")
+        message = f"invalid port {port!r} in {_shown(text)}: expected a number from 1 to 65535"
+        raise MalformedError(message, _meant(host))
     return Endpoint(parse_host(host), int(port))
 
 
+def split_port(text: str) -> tuple[str, str | None]:
+    """Return host and port of an authority as they are written; the port is None where it has none."""
+    end = text.find("]") + 1 if text.startswith("[") else 0
+    rest, colon, port = text[end:].rpartition(":")
+    return (text[:end] + rest, port) if colon else (text, None)
+
+
 def is_address(host: str) -> bool:
-    """Tell whether a host in its one form is an address and not a name."""
+    """Return whether a host in its one form is an address and not a name."""
     try:
         ipaddress.ip_address(host)
     except ValueError:
@@ -75,15 +106,24 @@ def is_address(host: str) -> bool:
     return True
 
 
-def _ascii_label(label: str) -> str:
+def _meant(host: str) -> str | None:
+    """Return what a host stands for that is part of an invalid text."""
+    try:
+        found = parse_host(host)
+    except MalformedError as error:
+        return error.meant
+    return str(ipaddress.IPv6Address(found).ipv4_mapped or found) if ":" in found else found
+
+
+def _ascii_label(label: str, host: str) -> str:
     if label.isascii():
         return label.lower()
     text = unicodedata.normalize("NFC", label).lower()
     # Full-width digits, ligatures, circled letters: some programs read them as the plain characters they look like.
     if unicodedata.normalize("NFKC", text) != text:
-        raise MalformedError("has characters that stand for others")
+        raise MalformedError(f"invalid host {_shown(host)}: it has characters that some programs read as others")
     if not all(char == "-" or unicodedata.category(char) in _SCRIPT for char in text):
-        raise MalformedError("is not a host name")
+        raise MalformedError(f"invalid host {_shown(host)}: a name is made of letters, digits and hyphens")
     return f"xn--{text.encode('punycode').decode('ascii')}"
 
 
@@ -92,18 +132,43 @@ def _ipv4(text: str) -> str:
         return str(ipaddress.IPv4Address(text))
     except ValueError:
         pass
+    meant = _as_c_library(text)
+    if meant is None:
+        raise MalformedError(f"invalid host {_shown(text)}: it ends in a number and is not an address")
+    raise MalformedError(f"{_shown(text)} is an unusual form of the address {meant}: write {meant}", meant)
+
+
+def _as_c_library(text: str) -> str | None:
+    """Return the address that `inet_aton` reads in up to four decimal, octal or hexadecimal numbers."""
+    numbers = text.split(".")
+    if len(numbers) > 4 or not all(_NUMBER.fullmatch(number) and len(number) <= 20 for number in numbers):
+        return None
     try:
-        read = f": {socket.inet_ntoa(socket.inet_aton(text))} for some"
-    except (OSError, ValueError):
-        read = ""
-    raise MalformedError(f"is an address in a form that programs read differently{read}")
+        *high, low = [_number(number) for number in numbers]
+    except ValueError:
+        return None
+    if any(value > 255 for value in high) or low >= 256 ** (4 - len(high)):
+        return None
+    return str(ipaddress.IPv4Address(low + sum(value << (24 - 8 * index) for index, value in enumerate(high))))
+
+
+def _number(text: str) -> int:
+    if text.startswith("0x"):
+        return int(text[2:] or "0", 16)
+    return int(text, 8) if len(text) > 1 and text.startswith("0") else int(text, 10)
 
 
 def _ipv6(text: str) -> str:
+    address, percent, _ = text.partition("%")
     try:
-        address = ipaddress.IPv6Address(text)
+        parsed = ipaddress.IPv6Address(address)
     except ValueError:
-        raise MalformedError("is not an address") from None
-    if address.scope_id is not None:
-        raise MalformedError("is an address of one network card")
-    return str(address)
+        raise MalformedError(f"invalid address {_shown(f'[{text}]')}: expected IPv6, as '[2001:db8::1]'") from None
+    if percent:
+        meant = str(parsed.ipv4_mapped or parsed)
+        raise MalformedError(f"{_shown(f'[{text}]')} is an address of one network interface: leave out the zone", meant)
+    return str(parsed)
+
+
+def _shown(text: str) -> str:
+    return repr(text if len(text) <= 200 else f"{text[:200]}…")

@@ -1,8 +1,10 @@
-"""URLs as requests name them: read once, strictly, and written anew from what was read."""
+"""URLs of requests: parsed once, strictly, and rebuilt from the result; and the proxy that an environment names."""
 
 from __future__ import annotations
 
+import ipaddress
 import re
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 from urllib.parse import quote, urljoin
 
@@ -15,6 +17,7 @@ _FORBIDDEN: Final = re.compile(r"[\x00-\x20\x7f-\xa0\\]")
 #: What may stand in a path or query as it is; `%` is left alone, as escapes are there already.
 _KEPT: Final = "!$&'()*+,-./:;=?@_~%[]"
 _LONGEST: Final = 8192
+_ODD_CHARACTERS: Final = "invalid URL: it has blanks, backslashes or control characters"
 
 
 class Target(NamedTuple):
@@ -47,37 +50,76 @@ class Target(NamedTuple):
         """Return what a redirect from here leads to; raise MalformedError."""
         location = location.strip(" \t").replace(" ", "%20")  # servers forget to; in a host it is refused
         if _FORBIDDEN.search(location):
-            raise MalformedError("has characters that programs read differently")
+            raise MalformedError(_ODD_CHARACTERS)
         try:
             return parse_url(urljoin(str(self), location))
         except MalformedError:
             raise
         except ValueError as error:
-            raise MalformedError("is not a URL") from error
+            raise MalformedError(f"invalid URL: {error}") from error
 
 
 def parse_url(text: str) -> Target:
-    """Return what an http or https URL asks for; raise MalformedError for all that has several readings.
+    """Return what an http or https URL asks for, without its fragment.
 
-    Refused are user names, backslashes, blanks and control characters, odd ports, and addresses in other forms than
-    the usual. A fragment is dropped.
+    Raises:
+        MalformedError: When programs may read it in different ways: a user name, backslashes, blanks and control
+            characters, invalid ports, and addresses in unusual forms.
     """
     if len(text) > _LONGEST:
-        raise MalformedError(f"is longer than {_LONGEST} characters")
-    if _FORBIDDEN.search(text):
-        raise MalformedError("has characters that programs read differently")
-    match = _URL.match(text)
-    if match is None:
-        raise MalformedError("is not a URL: it starts with http:// or https://")
-    scheme = match["scheme"].lower()
-    if scheme not in _PORTS:
-        raise MalformedError(f"is of the scheme {scheme!r}: only http and https are fetched")
-    if not match["authority"]:
-        raise MalformedError("names no host")
-    endpoint = parse_authority(match["authority"], _PORTS[scheme])
-    rest = match["rest"]
+        raise MalformedError(f"invalid URL: it is longer than {_LONGEST} characters")
+    scheme, authority, rest = _split(text)
+    endpoint = parse_authority(authority, _PORTS[scheme])
     try:
         path = quote(rest if rest.startswith("/") else f"/{rest}", safe=_KEPT)
     except UnicodeEncodeError:
-        raise MalformedError("has characters that programs read differently") from None
+        raise MalformedError(_ODD_CHARACTERS) from None
     return Target(scheme, endpoint, path)
+
+
+def authority_of(text: str) -> str:
+    """Return the part of an http or https URL that names the host, with user name and port. Raises MalformedError."""
+    return _split(text)[1]
+
+
+def proxy_for(target: Target, environ: Mapping[str, str]) -> str | None:
+    """Return the URL of the proxy that the environment names for a request, None for no proxy.
+
+    `http_proxy`, `https_proxy` and `all_proxy` are read in small letters first, then in capitals; `no_proxy` lists
+    hosts, domains, addresses and networks that are reached directly, or `*`.
+    """
+    names = (f"{target.scheme}_proxy", f"{target.scheme.upper()}_PROXY", "all_proxy", "ALL_PROXY")
+    proxy = next((environ[name] for name in names if environ.get(name)), None)
+    exempt = environ.get("no_proxy") or environ.get("NO_PROXY") or ""
+    if proxy is None or any(_covers(item.strip().lower(), target) for item in exempt.split(",")):
+        return None
+    return proxy if "://" in proxy else f"http://{proxy}"
+
+
+def _split(text: str) -> tuple[str, str, str]:
+    """Return scheme, authority, and path with query."""
+    if _FORBIDDEN.search(text):
+        raise MalformedError(_ODD_CHARACTERS)
+    match = _URL.match(text)
+    if match is None:
+        raise MalformedError("invalid URL: expected one that starts with http:// or https://")
+    scheme = match["scheme"].lower()
+    if scheme not in _PORTS:
+        raise MalformedError(f"invalid URL: the scheme is {scheme!r}, only http and https are fetched")
+    if not match["authority"]:
+        raise MalformedError("invalid URL: it names no host")
+    return scheme, match["authority"], match["rest"]
+
+
+def _covers(item: str, target: Target) -> bool:
+    name, _, port = item.rpartition(":") if item.count(":") == 1 else (item, "", "")
+    if not name or (port and port != str(target.endpoint.port)):
+        return False
+    if name == "*":
+        return True
+    name = name.strip("[]").removeprefix("*")
+    try:
+        return ipaddress.ip_address(target.host) in ipaddress.ip_network(name, strict=False)
+    except ValueError:
+        bare = name.strip(".")
+        return bool(bare) and (target.host == bare or target.host.endswith(f".{bare}"))

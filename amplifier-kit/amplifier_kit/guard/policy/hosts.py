@@ -1,19 +1,19 @@
-"""Names of hosts, in the one form in which they are compared."""
+"""Hosts as rules compare them: the parser of `guard.network`, with a distrust of unusual spellings."""
 
 from __future__ import annotations
 
-import re
 import unicodedata
-from urllib.parse import urlsplit
 
-_LABEL = re.compile(r"(?!-)[a-z0-9_-]{1,63}(?<!-)", re.ASCII)
-_NUMBER = re.compile(r"0x[0-9a-f]*|[0-9]+", re.ASCII)
+from amplifier_kit.guard.network.hosts import MalformedError, parse_authority, parse_host, split_port
+from amplifier_kit.guard.network.hosts import is_address as is_parsed_address
+
 #: Characters that older programs read as others, or as nothing.
 _DEVIATIONS = frozenset("ßς\u200c\u200d")
+_INVISIBLE = ("Cc", "Cf", "Zs", "Zl", "Zp", "Cs")
 
 
 class HostError(ValueError):
-    """A host that cannot be named with certainty."""
+    """A host that no rule may allow: invalid, or in an unusual spelling. `meant` is what it stands for, if known."""
 
     code = "policy.host"
 
@@ -23,93 +23,58 @@ class HostError(ValueError):
 
 
 def host_of(url: str) -> str:
-    """Return the host of an http or https URL in its normal form.
+    """Return the host of an http or https URL in its normal form; a user name before it does not count.
 
     Raises:
         HostError: When it has none, or when programs may disagree about which it is.
     """
-    if any(character in url for character in "\\ \t\r\n") or any(
-        unicodedata.category(character) in ("Cc", "Cf", "Zs", "Zl", "Zp", "Cs") for character in url
-    ):
+    from amplifier_kit.guard.network.urls import authority_of
+
+    if "\\" in url or any(unicodedata.category(character) in _INVISIBLE for character in url):
         raise HostError(f"{url!r} contains blanks, backslashes or characters that cannot be seen")
     try:
-        parts = urlsplit(url)
-        host, _ = parts.hostname, parts.port
-    except ValueError as error:
-        raise HostError(f"{url!r} is no URL: {error}") from error
-    if parts.scheme not in ("http", "https") or not host:
-        raise HostError(f"{url!r} is no http or https URL with a host")
-    return normal_host(host)
+        authority = authority_of(url).rpartition("@")[2]
+    except MalformedError as error:
+        raise HostError(str(error), error.meant) from error
+    return _without_port(authority)
 
 
-def normal_host(host: str) -> str:
-    """Return a host as it is compared: lower case, no final dot, no port, IDNA, addresses in their usual form.
+def normal_host(text: str) -> str:
+    """Return a host as rules compare it: a name or an address, with or without a port, IPv6 also without brackets.
 
     Raises:
-        HostError: When it is no host, or an address in an unusual form; `meant` is the address then.
+        HostError: When it is no host, or in an unusual spelling; `meant` is the host that it stands for.
     """
-    host = re.sub(r"^([^:]+|\[[^\]]*\]):[0-9]{1,5}\Z", r"\1", host)
-    text = host.strip("[]") if host.startswith("[") and host.endswith("]") else host
-    text = text.lower().removesuffix(".")
-    address = _address(text)
-    if address is not None:
-        if address != text:
-            raise HostError(f"{host!r} is an unusual form of the address {address}", address)
-        return address
-    labels = [_label(label, host) for label in text.split(".")]
-    name = ".".join(labels)
-    if len(name) > 253:
-        raise HostError(f"{host[:60]!r}… is longer than a host's name can be")
-    return name
+    return _usual(f"[{text}]") if text.count(":") > 1 and not text.startswith("[") else _without_port(text)
 
 
 def is_address(host: str) -> bool:
-    """Return whether a host is an address and not a name."""
-    return _address(normal_host(host)) is not None
+    """Return whether a host is an address and not a name. Raises HostError as `normal_host` does."""
+    return is_parsed_address(normal_host(host))
 
 
-def _label(label: str, host: str) -> str:
-    if not label.isascii():
-        odd = any(unicodedata.category(character)[0] not in "LMN" and character != "-" for character in label)
-        if odd or _DEVIATIONS & set(label) or unicodedata.normalize("NFKC", label) != label:
-            raise HostError(f"{host!r} contains characters that programs read in different ways")
-        label = "xn--" + label.encode("punycode").decode("ascii")
-    if not _LABEL.fullmatch(label):
-        raise HostError(f"{host!r} is not the name of a host")
-    return label
-
-
-def _address(text: str) -> str | None:
-    """Return an address in its usual form, or None when the text is a name."""
-    from ipaddress import AddressValueError, IPv4Address, IPv6Address
-
-    if ":" in text:
+def _without_port(authority: str) -> str:
+    host, port = split_port(authority)
+    if port is not None:
         try:
-            # A zone only says through which interface.
-            address = IPv6Address(text.partition("%")[0])
-        except AddressValueError as error:
-            raise HostError(f"{text!r} is not an address: {error}") from error
-        if "%" in text:
-            raise HostError(f"{text!r} has a zone", str(address))
-        return str(address.ipv4_mapped or address)
-    numbers = text.split(".")
-    if not _NUMBER.fullmatch(numbers[-1]):
-        return None
-    # Whatever ends in a number is an address to the C library, or an error.
+            parse_authority(authority)
+        except MalformedError as error:
+            raise HostError(str(error), error.meant) from error
+    return _usual(host)
+
+
+def _usual(text: str) -> str:
+    """Return a host that is spelled as usual."""
     try:
-        values = [_number(number) for number in numbers]
-        *high, low = values
-        if len(values) > 4 or any(value > 255 for value in high) or low >= 256 ** (5 - len(values)):
-            raise ValueError("out of range")
-    except ValueError as error:
-        raise HostError(f"{text!r} is neither a name nor an address: {error}") from error
-    total = low + sum(value << (24 - 8 * index) for index, value in enumerate(high))
-    return str(IPv4Address(total))
+        host = parse_host(text)
+    except MalformedError as error:
+        raise HostError(str(error), error.meant) from error
+    if ":" in host:
+        from ipaddress import IPv6Address
 
-
-def _number(text: str) -> int:
-    if not _NUMBER.fullmatch(text) or len(text) > 20:
-        raise ValueError("a number too large, or none")
-    if text.startswith("0x"):
-        return int(text[2:] or "0", 16)
-    return int(text, 8) if len(text) > 1 and text.startswith("0") else int(text, 10)
+        meant = str(IPv6Address(host).ipv4_mapped or host)
+        if meant != text.strip("[]").lower():
+            raise HostError(f"{text!r} is an unusual form of the address {meant}", meant)
+    elif _DEVIATIONS & set(text.lower()) or unicodedata.normalize("NFC", text) != text:
+        raise HostError(f"{text!r} contains characters that programs read in different ways", host)
+    return host

@@ -12,7 +12,6 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 
 from amplifier_kit.guard.policy.facts import Facts, Part, parts_of
 from amplifier_kit.guard.policy.glob import check_classes, compiled, literal_prefix, longest_text
-from amplifier_kit.guard.policy.hosts import normal_host
 from amplifier_kit.guard.policy.paths import folded, path_matches, pattern_parts, prefix_of, restricted_forms
 from amplifier_kit.guard.policy.segments import HOLE, Segment, spans_commands
 
@@ -267,6 +266,8 @@ class RuleIndex:
 
 
 def _host_key(pattern: str) -> str:
+    from amplifier_kit.guard.policy.hosts import normal_host
+
     if pattern == "*":
         return pattern
     return "*." + normal_host(pattern[2:]) if pattern.startswith("*.") else normal_host(pattern)

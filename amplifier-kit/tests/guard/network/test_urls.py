@@ -94,8 +94,8 @@ def test_long_urls_are_refused() -> None:
 
 
 def test_a_refused_address_says_what_it_would_be() -> None:
-    """Whoever wrote an address oddly learns what programs make of it."""
-    with pytest.raises(MalformedError, match=r"read differently: 127\.0\.0\.1 for some"):
+    """The message for an address in an unusual form names the address that some programs read in it."""
+    with pytest.raises(MalformedError, match=r"an unusual form of the address 127\.0\.0\.1: write 127\.0\.0\.1"):
         parse_host("0x7f.1")
 
 
