@@ -66,7 +66,7 @@ async def _inject(coordinator: Any, result: HookResult, event: str, hook_name: s
 
 def _count(coordinator: Any, item: ContextInjection) -> None:
     """Count the tokens of one injection; over the budget is a warning, not a refusal."""
-    tokens = len(item.content) // 4
+    tokens = len(item.content) // 4  # the published estimate: budgets in plans are written for it
     spent = coordinator._current_turn_injections
     budget = coordinator.injection_budget_per_turn
     if budget is not None and spent + tokens > budget:

@@ -100,10 +100,9 @@ def build_record(level: str | int, message: str, event: str, identity: dict[str,
             value = identity.get(name)
         if value is not None:
             top[name] = value
-    failed = top.get("status") == "error" or error is not None or "error" in event
     record: Record = {
         "ts": timestamp if isinstance(timestamp, str) else now(),
-        "lvl": _level(given_level or level, failed),
+        "lvl": _level(given_level or level),
         "schema": dict(SCHEMA),
         "event": event,
         **top,
@@ -127,11 +126,10 @@ def _error(error: Any) -> Any:
     return {"message": describe(error)}
 
 
-def _level(level: str | int, failed: bool) -> str:
+def _level(level: str | int) -> str:
+    """Return the schema's name of a level; INFO for one that it does not know."""
     if level == "INFO":
-        return "ERROR" if failed else "INFO"
+        return "INFO"
     name = logging.getLevelName(level) if isinstance(level, int) else str(level)
     name = _ALIASES.get(name.upper(), name.upper())
-    if name not in _LEVELS:
-        name = "INFO"
-    return "ERROR" if failed and name != "DEBUG" else name
+    return name if name in _LEVELS else "INFO"

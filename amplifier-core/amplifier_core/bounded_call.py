@@ -310,8 +310,10 @@ class _Deadline:
             if self._must_tell() or self.abandoned:
                 raise asyncio.CancelledError
             return value
-        # Waiting on a gate of our own, not on `pending`: an inner task that ignores cancellation must not hold us.
-        pending._asyncio_future_blocking = False  # as a task does; others could not wait for it otherwise
+        # Waiting on a gate, not on `pending`: an inner task that ignores its cancellation must not hold us. asyncio has
+        # no public way to take a future over that a coroutine already waits for, and this attribute is what every task
+        # resets (test_inner_task_that_ignores_cancellation shows that nothing less is enough).
+        pending._asyncio_future_blocking = False
         pending.add_done_callback(self._open)
         try:
             while not pending.done():

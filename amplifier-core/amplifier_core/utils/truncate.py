@@ -9,7 +9,8 @@ from amplifier_core.data import Copy, copy_tree
 
 __all__ = ["SENSITIVE_KEYS", "redact_secrets", "truncate_values"]
 
-#: Keys, in lower case, whose values are secrets.
+#: Keys, in lower case, whose values are secrets. Which keys are is policy; this list is published, and `raw` plans on
+#: lifecycle events are masked by it. Apps and the log mask far more (`amplifier_kit.guard.redaction`).
 SENSITIVE_KEYS: Final = frozenset(
     {
         "api_key",

@@ -95,11 +95,12 @@ class Recorder:
         if "event" in fields:
             # The one name that `coordinator.log` keeps to itself.
             fields["event_"] = fields.pop("event")
-        self._coordinator.log("INFO", "", event=event, **fields)
+        self._coordinator.log(_level(event, fields, "INFO"), "", event=event, **fields)
 
     def _write_end(self, event: str, fields: dict[str, Any]) -> None:
         if self._is_wanted(event):
-            self._coordinator.log("WARNING", event=event, component="hook", module=_NAME, **fields)
+            level = _level(event, fields, "WARNING")
+            self._coordinator.log(level, event=event, component="hook", module=_NAME, **fields)
 
     def _status(self) -> str:
         """Return how the session stands."""
@@ -143,3 +144,10 @@ def _fields(data: Any) -> dict[str, Any]:
 def _app_writes(coordinator: Any) -> bool:
     """Tell whether somebody other than this module takes the records."""
     return any(not isinstance(sink, OwnLog) for sink in coordinator.log_sinks)
+
+
+def _level(event: str, fields: dict[str, Any], usual: str) -> Any:
+    """Take the level out of an event's fields, or return the usual one; an error is an ERROR unless it says DEBUG."""
+    level = fields.pop("lvl", None) or usual
+    failed = fields.get("status") == "error" or fields.get("error") is not None or "error" in event
+    return "ERROR" if failed and level != "DEBUG" else level
