@@ -28,7 +28,7 @@ _LIFTED: dict[str, type | tuple[type, ...]] = {
 }
 #: The same, with the keys that become something else on the top level.
 _PLACES = {**_LIFTED, "error": object, "timestamp": object, "lvl": object}
-#: What a processor or sink may raise without harm. Nothing is awaited here, so a CancelledError is of its own making.
+#: What a processor or sink may raise without harm. Nothing is awaited here, so it raised a CancelledError itself.
 _FAULTS = (Exception, CancelledError)
 
 
@@ -59,7 +59,7 @@ class LogPipe:
                 return
             record = clean(processed)
         sinks = list(self.sinks)
-        # The record is clean and nobody else's by now: only several sinks need to be kept apart.
+        # The record is clean and private by now: only several sinks need to be kept apart.
         fresh = copier(record) if len(sinks) > 1 else lambda: record
         for sink in sinks:
             try:
@@ -78,7 +78,7 @@ def build_record(level: str | int, message: str, event: str, identity: dict[str,
     """Return one record of schema v1, its keys in the schema's order.
 
     Ids and facts found in `data` move to the top level when they are of the schema's type; `identity` fills the ids
-    that `data` does not give. Raises TypeError for an event that is no string.
+    that `data` does not give. Raises TypeError for an event that is not a string.
     """
     if not isinstance(event, str):
         raise TypeError(f"log: event must be a string, got {type(event).__name__}")
@@ -100,9 +100,10 @@ def build_record(level: str | int, message: str, event: str, identity: dict[str,
             value = identity.get(name)
         if value is not None:
             top[name] = value
+    failed = error is not None or top.get("status") == "error"
     record: Record = {
         "ts": timestamp if isinstance(timestamp, str) else now(),
-        "lvl": _level(given_level or level),
+        "lvl": _level(given_level or level, failed),
         "schema": dict(SCHEMA),
         "event": event,
         **top,
@@ -126,10 +127,12 @@ def _error(error: Any) -> Any:
     return {"message": describe(error)}
 
 
-def _level(level: str | int) -> str:
-    """Return the schema's name of a level; INFO for one that it does not know."""
+def _level(level: str | int, failed: bool) -> str:
+    """Return the schema's name of a level, INFO for an unknown one; a failure is an ERROR unless it is DEBUG."""
     if level == "INFO":
-        return "INFO"
+        return "ERROR" if failed else "INFO"
     name = logging.getLevelName(level) if isinstance(level, int) else str(level)
     name = _ALIASES.get(name.upper(), name.upper())
-    return name if name in _LEVELS else "INFO"
+    if name not in _LEVELS:
+        name = "INFO"
+    return "ERROR" if failed and name != "DEBUG" else name

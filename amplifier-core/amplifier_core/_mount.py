@@ -53,7 +53,7 @@ def current_wave() -> MountWave | None:
 
 
 class SessionList(MutableSequence[Any]):
-    """A module-level list with contents of its own for every session, and common ones outside of any.
+    """A module-level list with separate contents for every session, and common ones outside of any.
 
     Whatever runs for a session (mounts, callbacks, handlers, turns) sees that session's contents. They live and die
     with its coordinator, and what a module added is taken back when its mount fails.
@@ -137,10 +137,10 @@ def separate_deferred_lists(module: ModuleType | None, mount: object, ready: obj
 async def mount_checked(
     module_id: str, mount: Any, coordinator: Any, config: dict[str, Any], structure: ValidationResult
 ) -> Any:
-    """Call the real mount(), check it by the rules of its kind and return what is to be run as its cleanup.
+    """Call the real mount(), check it by the rules of its kind and return its cleanup, if any.
 
-    Raises ModuleValidationError when the module kept nothing of its kind's contract; taking back what it registered
-    is the caller's part, who does the same for every other failure.
+    Raises ModuleValidationError when the module does not keep the contract of its kind. Rolling back is up to the
+    caller, who does so for every other failure too.
     """
     from amplifier_core.validation import validator_for
     from amplifier_core.validation.base import ValidationResult
@@ -159,8 +159,8 @@ async def mount_checked(
         logger.info("[module:validated] %s - %s", module_id, result.summary())
     if not validator.is_instance(returned):
         return returned
-    # An instance is never a cleanup, even if it can be called. One that did not mount itself is mounted here; a hook
-    # handler says itself what it wants to hear.
+    # An instance is never a cleanup, even if it can be called. One that did not mount itself is mounted here; hook
+    # handlers register themselves.
     if validator.mount_point != "hooks" and same(before, validator.observe(coordinator)):
         await coordinator.mount(validator.mount_point, returned)
     return None

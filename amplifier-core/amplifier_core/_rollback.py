@@ -1,4 +1,4 @@
-"""Take back what a module did to a session: when its mount fails, when it is unmounted, when the start fails.
+"""Roll back what a module did to a session: when its mount fails, when it is unmounted, when the start fails.
 
 A `Ledger` records how to undo each registration; an `Attempt` also compares mount points before and after.
 """
@@ -45,7 +45,7 @@ class Ledger:
             self._count += 1
 
     def put(self, table: dict[str, Any], key: str, value: Any) -> None:
-        """Set an entry of `table`; undone, the entry it replaced comes back, unless that was taken back as well."""
+        """Set an entry of `table`; undone, the entry it replaced comes back, unless that was undone as well."""
         put = _Put(self, table, key, value)
         table[key] = value
         self.note(put)
@@ -55,11 +55,11 @@ class Ledger:
         return self._count
 
     def knows(self, module_id: str) -> bool:
-        """Tell whether a module registered anything."""
+        """Return whether a module registered anything."""
         return any(step.module == module_id for step in self._steps)
 
     async def undo(self, module_id: str | None = None, since: int = 0) -> None:
-        """Take back what a module registered, or every module, since a mark; newest first."""
+        """Undo what a module registered, or every module, since a mark; newest first."""
         mine: list[_Step] = []
         others: list[_Step] = []
         for step in self._steps:
@@ -96,7 +96,7 @@ class _Put:
         self._before = table.get(key)
 
     def covers(self, other: _Put) -> bool:
-        """Tell whether this came later and, undone, would bring back what `other` set."""
+        """Return whether this came later and, undone, would bring back what `other` set."""
         later_there = self._table is other._table and self._key == other._key and self._number > other._number
         return later_there and self._known and self._before is other._value
 
@@ -151,18 +151,18 @@ def remove_identical(items: list[Any], wanted: Any) -> bool:
 
 
 class Attempt:
-    """Take back what one module, or every module, did to a coordinator since this was made.
+    """Roll back what one module, or every module, did to a coordinator since this was created.
 
-    Coordinators of other makes are accepted; what they do not record cannot be taken back.
+    Other coordinator classes are accepted; what they do not record cannot be rolled back.
     """
 
-    __slots__ = ("_coordinator", "_holder", "_ledger", "_mark", "_module", "_named", "_points", "_undisturbed")
+    __slots__ = ("_coordinator", "_exclusive", "_holder", "_ledger", "_mark", "_module", "_named", "_points")
 
-    def __init__(self, coordinator: Any, module_id: str | None = None, *, undisturbed: bool = True) -> None:
-        """Look at the coordinator; `undisturbed` says that no turn runs which might mount things as well."""
+    def __init__(self, coordinator: Any, module_id: str | None = None, *, exclusive: bool = True) -> None:
+        """Look at the coordinator; `exclusive` says that no turn is running that might mount things as well."""
         self._coordinator = coordinator
         self._module = module_id
-        self._undisturbed = undisturbed
+        self._exclusive = exclusive
         self._points = mount_points_copy(coordinator)
         self._holder = getattr(coordinator, "mount_points", None)
         self._named = dict(self._holder) if isinstance(self._holder, dict) else {}
@@ -170,21 +170,21 @@ class Attempt:
         self._ledger = ledger if isinstance(ledger, Ledger) else None
         self._mark = self._ledger.mark() if self._ledger is not None else 0
 
-    async def take_back(self) -> None:
+    async def roll_back(self) -> None:
         """Unmount, unregister and clean up, newest first; raise only what `run_all` raises, after all is done."""
         try:
             if self._ledger is not None:
                 await self._ledger.undo(self._module, self._mark)
         finally:
-            if self._undisturbed and self._alone():
+            if self._exclusive and self._alone():
                 self._restore()
 
     def _alone(self) -> bool:
-        """Tell whether no other module recorded anything meanwhile, a background task of one for example."""
+        """Return whether no other module recorded anything meanwhile, a background task of one for example."""
         return self._ledger is None or all(step.number < self._mark for step in self._ledger._steps)
 
     def _restore(self) -> None:
-        """Put back what was mounted where, in its order, also what was written there without a record."""
+        """Restore the mount points and their order, also where they were changed without a record."""
         points = self._holder
         if not isinstance(points, dict):
             return
@@ -200,7 +200,7 @@ class Attempt:
 
 
 def mount_points_copy(coordinator: Any) -> dict[str, Any]:
-    """Return what is mounted where, to compare with later; nothing for a coordinator that does not tell."""
+    """Return the mounted objects by mount point, to compare with later; nothing without mount points."""
     points = getattr(coordinator, "mount_points", None)
     if not isinstance(points, dict):
         return {}
@@ -208,7 +208,7 @@ def mount_points_copy(coordinator: Any) -> dict[str, Any]:
 
 
 def same(before: Any, after: Any) -> bool:
-    """Tell whether two states of a mount point hold the very same objects in the same order."""
+    """Return whether two states of a mount point hold the very same objects in the same order."""
     if isinstance(before, dict) and isinstance(after, dict):
         return list(before) == list(after) and all(after[name] is value for name, value in before.items())
     return before is after

@@ -1,7 +1,7 @@
-"""Bring a session up in six phases: orchestrator, context, providers, tools, hooks, and then everyone is told.
+"""Start a session in six phases: orchestrator, context, providers, tools, hooks, on_session_ready.
 
 Phases 1 and 2 are fatal when they fail; a failing provider, tool or hook is a warning and an event, and the session
-goes on without it. Whatever a failing module had registered is taken back.
+goes on without it. Whatever a failing module had registered is rolled back.
 """
 
 from __future__ import annotations
@@ -46,19 +46,19 @@ async def initialize_session(config: dict[str, Any], coordinator: Any, session_i
         loader = coordinator.loader = ModuleLoader(coordinator=coordinator)
     wave = MountWave()
     with open_module(coordinator, None, wave):
-        starting = _Starting(coordinator, loader, wave)
+        startup = _Startup(coordinator, loader, wave)
         try:
-            await starting.mount_required("orchestrator", session_module(config, "orchestrator"))
-            await starting.mount_required("context", session_module(config, "context"))
+            await startup.mount_required("orchestrator", session_module(config, "orchestrator"))
+            await startup.mount_required("context", session_module(config, "context"))
             check_instances(config)
             for module in plan_modules(config):
                 if module.kind == "provider":
-                    await starting.mount_provider(module.entry)
+                    await startup.mount_provider(module.entry)
                 elif module.kind not in SESSION_MODULES:
-                    await starting.mount_optional(module.kind, module.entry)
-            await starting.tell_everyone()
+                    await startup.mount_optional(module.kind, module.entry)
+            await startup.run_ready_callbacks()
         finally:
-            starting.drain()
+            startup.drain()
     if parent_id:
         payload = {"parent": parent_id, "session_id": session_id, **session_facts(config, raw=True)}
         await _emit_quietly(coordinator, SESSION_FORK, payload)
@@ -66,7 +66,7 @@ async def initialize_session(config: dict[str, Any], coordinator: Any, session_i
 
 
 async def mount_on_demand(coordinator: Any, point: str, module_id: str, config: dict[str, Any]) -> None:
-    """Load and mount one more module in a live session and tell it at once that everyone is there."""
+    """Load and mount one more module in a live session and run its on_session_ready at once."""
     kinds = {mount_point: kind for kind, mount_point in TYPE_TO_MOUNT_POINT.items()}
     if point not in kinds:
         raise ValueError(f"mount: unknown mount point {point!r}; there are {', '.join(sorted(kinds))}")
@@ -75,12 +75,12 @@ async def mount_on_demand(coordinator: Any, point: str, module_id: str, config: 
         raise RuntimeError(f"mount: this coordinator has no loader, so {module_id!r} cannot be loaded by its id")
     wave = MountWave()
     with open_module(coordinator, None, wave):
-        starting = _Starting(coordinator, loader, wave, undisturbed=False)
+        startup = _Startup(coordinator, loader, wave, exclusive=False)
         try:
-            await starting.mount(kinds[point], {"module": module_id, "config": config})
-            await starting.tell_everyone()
+            await startup.mount(kinds[point], {"module": module_id, "config": config})
+            await startup.run_ready_callbacks()
         finally:
-            starting.drain()
+            startup.drain()
 
 
 def session_facts(config: dict[str, Any], *, raw: bool = False) -> dict[str, Any]:
@@ -94,30 +94,30 @@ def session_facts(config: dict[str, Any], *, raw: bool = False) -> dict[str, Any
     return facts
 
 
-class _Starting:
+class _Startup:
     """Mount modules of one session, one after the other."""
 
-    def __init__(self, coordinator: Any, loader: Any, wave: MountWave, *, undisturbed: bool = True) -> None:
+    def __init__(self, coordinator: Any, loader: Any, wave: MountWave, *, exclusive: bool = True) -> None:
         self.coordinator = coordinator
         self.loader = loader
-        #: Who keeps the ready queue: a loader of the app's own need not.
+        #: The holder of the ready queue; an app's own loader may have none.
         self.queue: Any = loader if hasattr(loader, "get_on_session_ready_queue") else ModuleLoader()
         self.wave = wave
-        self.undisturbed = undisturbed
+        self.exclusive = exclusive
         #: The modules mounted here, as those who emit.
         self.emitters: dict[str, Emitter] = {}
 
     async def mount(self, kind: str, entry: dict[str, Any], remap: Any = None) -> None:
-        """Load, mount and enqueue one module; on any failure take back all it did and raise."""
+        """Load, mount and enqueue one module; on any failure roll back what it did and raise."""
         module_id: str = entry["module"]
         self.wave.kind = kind
-        attempt = Attempt(self.coordinator, module_id, undisturbed=self.undisturbed)
+        attempt = Attempt(self.coordinator, module_id, exclusive=self.exclusive)
         emitter = self.emitters[module_id] = Emitter(self.coordinator, kind, module_id)
         with open_module(self.coordinator, module_id, self.wave), acting(emitter):
             try:
                 mount = await call(running_task(), None, self._load_and_mount, entry, remap)
             except BaseException:
-                await attempt.take_back()
+                await attempt.roll_back()
                 raise
         ready = getattr(mount, "__on_session_ready__", None)
         if isinstance(ready, tuple) and len(ready) == 2:
@@ -194,14 +194,14 @@ class _Starting:
         else:
             await coordinator.unmount("providers", name=default)
 
-    async def tell_everyone(self) -> None:
+    async def run_ready_callbacks(self) -> None:
         """Run the on_session_ready callbacks in mount order; one failure does not stop the next.
 
-        Failures become events when all have run: whoever starts to listen in its own callback hears of every one.
+        Failures become events after all have run, so that handlers registered in a callback hear of every one.
         """
         queue = self.queue.get_on_session_ready_queue()
         if isawaitable(queue):
-            _never_awaited(queue)
+            _close_unawaited(queue)
             raise TypeError(f"get_on_session_ready_queue() of {type(self.queue).__name__} must be sync, it is async")
         deadline = _option(self.coordinator, "ready_timeout")
         failures: list[tuple[str, str]] = []
@@ -220,8 +220,8 @@ class _Starting:
             await _emit_quietly(self.coordinator, MODULE_ON_SESSION_READY_FAILED, payload)
 
     def drain(self) -> None:
-        """Empty the ready queue: what ran must not run again, nor what was waiting when the start failed."""
-        _never_awaited(self.queue.clear_on_session_ready_queue())
+        """Empty the ready queue: no callback may run twice, or survive a start that failed."""
+        _close_unawaited(self.queue.clear_on_session_ready_queue())
 
     async def _report(self, kind: str, entry: dict[str, Any], error: BaseException) -> None:
         logger.warning("Failed to load %s '%s': %s", kind, entry["module"], _reason(error), exc_info=error)
@@ -254,14 +254,14 @@ def _deep_copy(entry: dict[str, Any]) -> Any:
         return copy_containers(entry)
 
 
-def _never_awaited(returned: Any) -> None:
-    """Dispose of what a loader's queue method returned: an async stand-in's coroutine would warn for ever."""
+def _close_unawaited(returned: Any) -> None:
+    """Close a coroutine that an async queue method returned, which would warn that it was never awaited."""
     if iscoroutine(returned):
         returned.close()
 
 
 async def _emit_quietly(coordinator: Any, event: str, payload: dict[str, Any]) -> None:
-    """Emit an event of the session's start; trouble in telling is no trouble in starting."""
+    """Emit an event of the session's start; a failure to emit does not fail the start."""
     try:
         with acting(Emitter(coordinator, "kernel")):
             await coordinator.hooks.emit(event, payload)

@@ -1,6 +1,6 @@
-"""The system calls that act on the session at hand: thin, few and sharp.
+"""The system calls, which act on the current session, and the session's context fragments.
 
-The session at hand is the one whose turn, mount or callback is running, or the one named by `session_id=`. Everything
+The current session is the one whose turn, mount or callback is running, or the one named by `session_id=`. Everything
 here is a call to its coordinator; nothing is implemented twice.
 """
 
@@ -62,8 +62,8 @@ def _check_point(call: str, point: object, coordinator: ModuleCoordinator) -> No
 async def mount(point: str, module: Any, config: dict[str, Any] | None = None, *, session_id: str | None = None) -> Any:
     """Mount a module in a live session: by id through its loader, with `config`, or an object under its own name.
 
-    A module loaded by id is validated as at session start, and its on_session_ready runs at once, since everyone is
-    there. Returns what is mounted at `point` now. Raises TypeError or ValueError for an argument that cannot be meant,
+    A module loaded by id is validated as at session start, and its on_session_ready runs at once. Returns
+    what is mounted at `point` now. Raises TypeError or ValueError for an argument that cannot be meant,
     and what loading or mounting raises, after undoing its effects.
     """
     coordinator = _coordinator("mount", session_id)
@@ -166,11 +166,11 @@ class Fragments:
         self._announcing: set[asyncio.Task[Any]] = set()
 
     def view(self) -> Mapping[str, Any]:
-        """Return a read-only copy: what is done to it changes nothing."""
+        """Return a read-only copy."""
         return MappingProxyType(copier(self._values)())
 
     def set(self, key: str, value: Any) -> asyncio.Task[Any] | None:
-        """Set a fragment at once, None removes it; return the announcement for whoever wants to wait for it."""
+        """Set a fragment at once, None removes it; return the announcement, for callers that wait for it."""
         if not isinstance(key, str):
             raise TypeError(f"set_context_fragment: key must be a string, got {type(key).__name__}")
         if value is None:
@@ -199,7 +199,7 @@ class Fragments:
 
 
 def _run_without_loop(emitting: Coroutine[Any, Any, Any]) -> None:
-    """Tell the handlers that do not wait: no loop runs that could drive the others."""
+    """Run the handlers that do not wait: no event loop is running that could drive the others."""
     try:
         emitting.send(None)
     except StopIteration:

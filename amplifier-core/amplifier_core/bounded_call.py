@@ -1,8 +1,8 @@
 """Call code the kernel does not own, and stay in charge whatever it does.
 
 Handlers, contributors and callbacks run inside the caller's own task (a task of their own would cost more than most of
-them do), but in a copy of its context, so that contextvars they set do not leak. Three things are told apart that
-asyncio does not tell apart: the outer task being cancelled (it propagates, always), foreign code raising or asking for
+them do), but in a copy of its context, so that contextvars they set do not leak. Three things are distinguished that
+asyncio does not distinguish: the outer task being cancelled (it propagates, always), foreign code raising or asking for
 its own CancelledError (a failure of that code), and a deadline of ours (a TimeoutError, never a refusal).
 """
 
@@ -75,7 +75,7 @@ def running_task() -> asyncio.Task[Any] | None:
 
 @contextmanager
 def unhurried(task: asyncio.Task[Any] | None) -> Iterator[None]:
-    """Let a person think for the length of a block: deadlines that run in `task` begin anew when they have answered.
+    """Let a person think for the length of a block: deadlines that run in `task` start again after the answer.
 
     Those that begin in the block are about the asking itself, and pass as ever.
     """
@@ -98,7 +98,7 @@ def call(
     """Call `function` in a copied context and await what it returns, if that can be awaited.
 
     `task` is `running_task()`, fetched by the caller once for many calls; `deadline` is in seconds. Raises whatever the
-    function raises, apart from a CancelledError of its own making, which becomes ForeignCancelled; DeadlineExceeded
+    function raises, apart from a CancelledError that it caused itself, which becomes ForeignCancelled; DeadlineExceeded
     past the deadline; CancelledError when the outer task was cancelled meanwhile, even if the function swallowed it. A
     function that blocks without awaiting cannot be interrupted.
     """
@@ -106,7 +106,7 @@ def call(
     if cancels:
         yield  # a cancellation that is on its way arrives here, before it could be taken for the function's doing
     context = copy_context()
-    waited = False  # until the first wait nobody outside can have cancelled the task: only the function itself
+    waited = False  # before the first wait, only the function itself can have cancelled the task
     try:
         outcome = context.run(function, *arguments)
         kind = type(outcome)
@@ -182,7 +182,7 @@ def _absorb(task: asyncio.Task[Any], cancels: int) -> Generator[None, Any, None]
         yield  # one turn of the loop: the request that is already on its way arrives here
     except asyncio.CancelledError:
         if task.cancelling() > cancels:
-            raise  # somebody outside asked as well
+            raise  # the outer task was cancelled as well
 
 
 def _drive(
@@ -254,7 +254,7 @@ class _Deadline:
         self.seconds = seconds
         self.expired = False
         self.abandoned = False
-        self._told = False
+        self._cancelled = False
         self._task = task
         self._loop = asyncio.get_running_loop()
         self._gate: asyncio.Future[None] | None = None
@@ -288,14 +288,14 @@ class _Deadline:
         if self._gate is not None and not self._gate.done():
             self._gate.set_result(None)
 
-    def _must_tell(self) -> bool:
-        """Tell, once, that the deadline has passed and the coroutine does not know yet."""
-        news = self.expired and not self._told
-        self._told = self.expired
-        return news
+    def _must_cancel_now(self) -> bool:
+        """Return True once after the deadline, when the coroutine is to be cancelled."""
+        is_new = self.expired and not self._cancelled
+        self._cancelled = self.expired
+        return is_new
 
     def _can_be_awaited(self, pending: Any) -> bool:
-        """Tell whether `pending` is a future that our task could wait for; what is not, it passes or rejects itself."""
+        """Return whether `pending` is a future that our task could wait for."""
         if pending is self._task or not getattr(pending, "_asyncio_future_blocking", False):
             return False
         return pending.get_loop() is self._loop
@@ -307,7 +307,7 @@ class _Deadline:
         """
         if not self._can_be_awaited(pending):
             value = yield pending
-            if self._must_tell() or self.abandoned:
+            if self._must_cancel_now() or self.abandoned:
                 raise asyncio.CancelledError
             return value
         # Waiting on a gate, not on `pending`: an inner task that ignores its cancellation must not hold us. asyncio has
@@ -317,7 +317,7 @@ class _Deadline:
         pending.add_done_callback(self._open)
         try:
             while not pending.done():
-                if self._must_tell() or self.abandoned:
+                if self._must_cancel_now() or self.abandoned:
                     pending.cancel()
                     if self.abandoned:
                         raise asyncio.CancelledError

@@ -1,6 +1,6 @@
-"""Carry the wish to stop from whoever has it to whoever runs something.
+"""Carry a request to stop to the code that is running.
 
-The token only records the wish: it stops nothing by itself and emits no event. Orchestrators look at it between
+The token only records the request: it stops nothing by itself and emits no event. Orchestrators look at it between
 steps; parents pass it to children.
 """
 
@@ -47,17 +47,17 @@ class CancellationToken:
 
     @property
     def is_cancelled(self) -> bool:
-        """Tell whether any cancellation was requested."""
+        """Return whether any cancellation was requested."""
         return self._state != _NONE
 
     @property
     def is_graceful(self) -> bool:
-        """Tell whether running work may finish before the session stops."""
+        """Return whether running work may finish before the session stops."""
         return self._state == _GRACEFUL
 
     @property
     def is_immediate(self) -> bool:
-        """Tell whether running work should be dropped at once."""
+        """Return whether running work should be dropped at once."""
         return self._state == _IMMEDIATE
 
     @property
@@ -106,7 +106,7 @@ class CancellationToken:
         self._tools.pop(tool_call_id, None)
 
     def register_child(self, child: CancellationToken) -> None:
-        """Pass the current state on to `child`, and every later request too; raise TypeError when it is no token."""
+        """Pass the current state on to `child`, and every later request too; raise TypeError when it is not a token."""
         if not isinstance(child, CancellationToken):
             raise TypeError(f"register_child: child must be a CancellationToken, got {type(child).__name__}")
         if not any(known is child for known in self._children):
@@ -128,7 +128,7 @@ class CancellationToken:
         """Run every callback in order; a failing one is logged and skipped.
 
         KeyboardInterrupt, SystemExit and a cancellation of the task that waits here are raised after all have run; a
-        CancelledError of a callback's own making is its failure.
+        CancelledError that a callback raises itself is its failure.
         """
         task = running_task()
         fatal: BaseException | None = None

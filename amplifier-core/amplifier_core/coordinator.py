@@ -1,7 +1,7 @@
 """Give modules their infrastructure: ids, config, mount points, capabilities, contributions, hooks and cancellation.
 
 The coordinator is plumbing. It decides nothing: what is mounted, allowed, injected or shown is the business of modules
-and apps. The functions re-exported here are the system calls that act on the session at hand.
+and apps. The functions re-exported here are the system calls, which act on the current session.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class ModuleCoordinator:
 
     def __new__(cls, session: Any = None, approval_system: Any = None, display_system: Any = None, **own: Any) -> Self:
         """Set everything up here, so that subclasses may skip or call `__init__` as they like."""
-        if own and cls.__init__ is ModuleCoordinator.__init__:  # nobody would ever see them
+        if own and cls.__init__ is ModuleCoordinator.__init__:  # else they would be ignored silently
             raise TypeError(f"{cls.__name__}() got unexpected keyword arguments: {', '.join(own)}")
         self = super().__new__(cls)
         self._set_up(session, approval_system, display_system)
@@ -163,7 +163,7 @@ class ModuleCoordinator:
 
     @property
     def approval_system(self) -> Any:
-        """Return who answers approval requests, None for nobody."""
+        """Return the approval system of the app, if any."""
         return self._approval_system
 
     @approval_system.setter
@@ -173,7 +173,7 @@ class ModuleCoordinator:
 
     @property
     def display_system(self) -> Any:
-        """Return who shows messages to the user, None for nobody."""
+        """Return the display system of the app, if any."""
         return self._display_system
 
     @display_system.setter
@@ -201,7 +201,7 @@ class ModuleCoordinator:
         return section.get(name) if isinstance(section, dict) else None
 
     def _seconds(self, name: str) -> float | None:
-        """Read a deadline from the session section; raise ValueError when it is no positive number."""
+        """Read a deadline from the session section; raise ValueError when it is not a positive number."""
         value = self._session_option(name)
         if value is None:
             return None
@@ -227,7 +227,7 @@ class ModuleCoordinator:
         """Mount `module`; it is there as soon as this is called, awaiting the result adds nothing.
 
         Raises ValueError for an unknown mount point, for `hooks`, and for a named point without a name; TypeError for a
-        name that is no string.
+        name that is not a string.
         """
         self._check_point(mount_point)
         if mount_point == "hooks":
@@ -298,7 +298,7 @@ class ModuleCoordinator:
         """Return what is offered under `name`, or None."""
         try:
             return self._capabilities[name]
-        except (KeyError, TypeError):  # a name that is no string may not even be hashable
+        except (KeyError, TypeError):  # or a name that is not even hashable
             return None
 
     def register_contributor(self, channel: str, name: str, callback: Callable[[], Any]) -> None:
@@ -385,7 +385,7 @@ class ModuleCoordinator:
     # -- authorization and log --
 
     def register_policy(self, name: str, fn: Policy, priority: int = 0) -> Callable[[], None]:
-        """Let `fn(action, details)` have a say in every authorization; return a function that removes it.
+        """Ask `fn(action, details)` in every authorization; return a function that removes it.
 
         Raises TypeError or ValueError for a name, function or priority that cannot be used.
         """
@@ -396,7 +396,7 @@ class ModuleCoordinator:
     async def authorize(self, action: str, details: Mapping[str, Any] | None = None) -> Authorization:
         """Ask the policies whether `action` may happen; without a policy that allows it, it may not.
 
-        Raises TypeError for an action that is no string and details that are no mapping.
+        Raises TypeError for an action that is not a string and details that are not a mapping.
         """
         with open_module(self, None), acting(self._kernel):
             return await authorization.authorize(self, self._policies, action, details)
@@ -420,7 +420,7 @@ class ModuleCoordinator:
         """Hand one record of schema v1 to the sinks; without a sink nothing happens.
 
         Level and message may be given by position, so that an event's payload may have keys of those names. Raises
-        TypeError for an event that is no string; nothing that processors and sinks raise comes through.
+        TypeError for an event that is not a string; nothing that processors and sinks raise comes through.
         """
         if not self._log_pipe.sinks:
             return

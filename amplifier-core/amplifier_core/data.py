@@ -55,7 +55,7 @@ def clean(value: Any) -> Any:
 
 
 def cleaned(fields: dict[str, Any]) -> dict[str, Any]:
-    """Return `clean(fields)` for a dict that nobody else holds: itself when it is flat and clean already."""
+    """Return `clean(fields)` for a dict that the caller owns: itself when it is flat and clean already."""
     for key, item in fields.items():
         kind = type(item)
         if type(key) is not str or not key.isascii():
@@ -114,7 +114,7 @@ def _clean(value: Any, path: dict[int, int]) -> Any:
                     fields[key] = item if sort in _ATOMS else _clean(item, path)
         except RecursionError:
             raise
-        except RuntimeError:  # another thread, or an item's own `__str__`, changed it: read a copy, which nobody can
+        except RuntimeError:  # another thread, or an item's own `__str__`, changed it: read a copy instead
             fields = _clean(value.copy(), path)
         del path[mine]
         return fields
@@ -204,7 +204,7 @@ def describe(value: Any) -> str:
             return _text(text if type(text) is str else str.__str__(text))
         except INTERRUPTS:
             raise
-        except BaseException:  # it cannot say what it is; the next way of writing might
+        except BaseException:  # the next way of writing might work
             continue
     return f"<unprintable {type(value).__name__}>"
 

@@ -63,11 +63,11 @@ def _checks_of(mount: Any) -> _Checks:
     try:
         return _checked.setdefault(mount, {})
     except TypeError:
-        return {}  # a callable that cannot be remembered is checked by every loader anew
+        return {}  # a callable that cannot be remembered is checked by every loader again
 
 
 class _Loaded:
-    """A module in memory: where it came from, what mounts it and what it wants to hear."""
+    """A loaded module: its origin, its mount function and its on_session_ready."""
 
     __slots__ = ("checked", "module", "mount", "path", "ready", "ready_is_sync")
 
@@ -101,7 +101,7 @@ class ModuleLoader:
         self._added_paths: list[str] = []
         self._queue: list[tuple[str, Ready]] = []
 
-    # -- the queue of the session at hand --
+    # -- the ready queue of the current session --
 
     def _ready_queue(self) -> list[tuple[str, Ready]]:
         wave = current_wave()
@@ -160,7 +160,7 @@ class ModuleLoader:
         return discover(self._search_paths)
 
     def cleanup(self) -> None:
-        """Take back the entries this loader added to sys.path."""
+        """Remove the entries this loader added to sys.path."""
         while self._added_paths:
             added = self._added_paths.pop()
             if added in sys.path:

@@ -19,15 +19,15 @@ __all__ = [
 
 
 class ModuleNotFoundError(Exception):
-    """Say that no source is known for a module id. Not the builtin of that name."""
+    """No source is known for a module id. Not the builtin of that name."""
 
 
 class ModuleLoadError(Exception):
-    """Say that a source was found but the module in it could not be loaded."""
+    """A source was found but the module in it could not be loaded."""
 
 
 class ModuleSource(ABC):
-    """Stand for one module's files, wherever they are kept."""
+    """One module's files, wherever they are kept."""
 
     @abstractmethod
     def resolve(self) -> Path:

@@ -84,7 +84,7 @@ def session_module(plan: Mapping[str, Any], kind: str) -> dict[str, Any]:
 
 
 def check_outline(plan: Any) -> None:
-    """Raise TypeError or ValueError for what can be no plan: without a session section, orchestrator or context."""
+    """Raise TypeError or ValueError for a plan without a session section, orchestrator or context."""
     if plan is not None and not isinstance(plan, dict):
         raise TypeError(f"Configuration must be a dict (a mount plan), got {type(plan).__name__}")
     if not plan:
@@ -98,7 +98,7 @@ def check_outline(plan: Any) -> None:
 
 
 def check_shape(plan: dict[str, Any]) -> None:
-    """Raise TypeError when a section of the plan is not what it must be, before anything is loaded."""
+    """Raise TypeError when a section or entry of the plan has the wrong type."""
     for section in MODULE_SECTIONS:
         entries = plan.get(section)
         if entries is None:
@@ -129,7 +129,7 @@ def _check_entry(path: str, entry: dict[str, Any]) -> None:
 
 
 def check_instances(plan: dict[str, Any]) -> None:
-    """Raise ValueError when two entries of one provider module could not be told apart."""
+    """Raise ValueError when two entries of one provider module could not be distinguished."""
     unnamed: dict[str, int] = {}
     for entry in plan.get("providers") or ():
         if entry.get("module") and not entry.get("instance_id"):

@@ -69,7 +69,7 @@ def module_path(request: pytest.FixtureRequest) -> Path | None:
 
 @pytest.fixture
 def module_type(module_path: Path | None) -> str | None:
-    """Return provider, tool, hook, orchestrator or context, or None when that cannot be told."""
+    """Return provider, tool, hook, orchestrator or context, or None when that is unknown."""
     from amplifier_core.validation._locate import module_kind
 
     return module_kind(module_path) if module_path is not None else None

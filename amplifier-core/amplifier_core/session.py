@@ -1,4 +1,4 @@
-"""Run agents: a session owns a plan, brings its modules up, runs turns and cleans up after all of them."""
+"""Run agents: a session owns a plan, mounts its modules, runs turns and cleans up."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ class AmplifierSession:
     ) -> None:
         """Check the plan's outline and create the coordinator; nothing is loaded yet.
 
-        Raises TypeError for a plan or session section that is no dict or an id that is no string, ValueError when
-        orchestrator or context is missing. The plan is kept, not copied: changes through `config` are seen by everyone.
+        Raises TypeError for a plan or session section that is not a dict or an id that is not a string, ValueError when
+        orchestrator or context is missing. The plan is kept, not copied: changes through `config` are seen by all.
         """
         check_outline(config)
         if session_id is not None and not isinstance(session_id, str):
@@ -73,7 +73,7 @@ class AmplifierSession:
 
     @property
     def status(self) -> SessionStatus:
-        """Return what is known of the session's life so far; made when first asked for."""
+        """Return the state of the session and its times; created on first access."""
         if self._status is None:
             self._status = SessionStatus(session_id=self.session_id, started_at=self._created_at)
         return self._status
@@ -81,8 +81,8 @@ class AmplifierSession:
     async def initialize(self) -> None:
         """Load and mount everything, all or nothing; a second call does nothing, concurrent ones share one run.
 
-        Raises what `_session_init.initialize_session` raises, after taking back all that had been mounted; it may then
-        be tried again.
+        Raises what `_session_init.initialize_session` raises, after rolling back everything that was mounted; it may
+        then be tried again.
         """
         task = asyncio.current_task()
         cancels = task.cancelling() if task is not None else 0
@@ -111,7 +111,7 @@ class AmplifierSession:
             await _session_init.initialize_session(self.config, self.coordinator, self.session_id, self.parent_id)
         except BaseException as error:
             try:
-                await attempt.take_back()
+                await attempt.roll_back()
             finally:
                 self._initializing = self._initializer = None
                 if isinstance(error, asyncio.CancelledError):
@@ -198,7 +198,7 @@ class AmplifierSession:
         await self.coordinator.hooks.emit(CANCEL_COMPLETED, {"was_immediate": immediate, **facts})
 
     async def cleanup(self) -> None:
-        """Say session:end, once, run every cleanup function and let go of the loader, whatever fails on the way.
+        """Emit session:end, once, run every cleanup function and release the loader, whatever fails on the way.
 
         A KeyboardInterrupt, SystemExit or cancellation on the way is raised after everything has run.
         """
@@ -219,11 +219,11 @@ class AmplifierSession:
         try:
             await self.coordinator.cleanup()
         finally:
-            self._let_go()
+            self._release()
         if fatal is not None:
             raise fatal
 
-    def _let_go(self) -> None:
+    def _release(self) -> None:
         self.initialized = False
         if _live.get(self.session_id) is self:
             del _live[self.session_id]
@@ -239,7 +239,7 @@ class AmplifierSession:
         try:
             await self.initialize()
         except BaseException:
-            if self._initializing is None and not self.initialized:  # else somebody else's run, and theirs to end
+            if self._initializing is None and not self.initialized:  # else another caller's run, which that caller ends
                 await self.cleanup()
             raise
         return self
@@ -260,7 +260,7 @@ def _consume(future: asyncio.Future[None]) -> None:
 
 #: Every initialised session by id, until its cleanup.
 _live: WeakValueDictionary[str, AmplifierSession] = WeakValueDictionary()
-#: Those that nobody but the system calls holds.
+#: Those held by the system calls alone.
 _created: dict[str, AmplifierSession] = {}
 
 
@@ -281,7 +281,7 @@ def _find(call: str, session_id: str) -> AmplifierSession:
 async def session_create(plan: dict[str, Any], **options: Any) -> str:
     """Create and initialise a session from a mount plan and return its id; `options` are AmplifierSession's own.
 
-    Raises ValueError when a live session has the id that is asked for, and what initialize() raises.
+    Raises ValueError when a live session already has that id, and what initialize() raises.
     """
     session = AmplifierSession(plan, **options)
     if session.session_id in _live:
@@ -293,7 +293,7 @@ async def _bring_up(session: AmplifierSession) -> str:
     try:
         await session.initialize()
     except BaseException:
-        session._let_go()
+        session._release()
         raise
     _created[session.session_id] = session
     return session.session_id

@@ -38,7 +38,7 @@ class Scope:
         self.trace_id: str | None = None
         self.span_id: str | None = None
         self.parent_span_id: str | None = None
-        #: The module that is mounting or getting ready: what is registered meanwhile is its own.
+        #: The module that is mounting or getting ready, which owns what is registered meanwhile.
         self.module: str | None = None
         #: The mount wave under way, if any.
         self.wave: Any = None
@@ -63,9 +63,9 @@ current_scope = _scope.get
 
 
 def _leave(opener: Scope | Span) -> None:
-    """Make innermost again what was so before `opener` was entered last."""
+    """Restore the scope that was innermost before `opener` was entered last."""
     # Found, not reset by token: a generator may be closed in another context than it was started in, or after
-    # blocks that it opened were left open. What is innermost in a context that never entered stays as it is.
+    # blocks that it opened were left open. A context that never entered keeps its innermost scope.
     scope = _scope.get()
     while scope is not None and scope is not opener and scope.opener is not opener:
         scope = scope.before

@@ -45,7 +45,7 @@ def import_module_from_path(path: str | Path) -> ModuleType:
 def private_import(path: str | Path) -> Iterator[ModuleType]:
     """Import a fresh copy of the module at `path` for the length of a `with` block.
 
-    Module-level state starts anew, and whatever was loaded under that name is put back afterwards.
+    Module-level state starts afresh, and whatever was loaded under that name is put back afterwards.
     """
     name, source = _name_and_source(Path(path))
     shelved = _take_out(name)

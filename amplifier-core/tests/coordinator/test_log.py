@@ -164,18 +164,21 @@ def test_a_level_in_the_payload_wins(log: Log) -> None:
     assert record["data"] == {}
 
 
-@pytest.mark.parametrize(
-    ("event", "data"), [("x", {"status": "error"}), ("x", {"error": "boom"}), ("provider:error", {})]
-)
-def test_the_caller_decides_the_level(log: Log, event: str, data: dict[str, Any]) -> None:
-    """Neither the name of an event nor what it carries changes the level that the caller gives."""
-    for level in ("INFO", "WARNING", "ERROR", "DEBUG"):
-        assert log(level, event=event, **data)["lvl"] == level
+@pytest.mark.parametrize("data", [{"status": "error"}, {"error": "boom"}, {"error": {"msg": "m"}}])
+def test_errors_raise_the_level(log: Log, data: dict[str, Any]) -> None:
+    """A status or key of error makes the record an ERROR, unless it is a DEBUG one."""
+    for level, written in (("INFO", "ERROR"), ("WARNING", "ERROR"), ("ERROR", "ERROR"), ("DEBUG", "DEBUG")):
+        assert log(level, event="x", **data)["lvl"] == written
 
 
-def test_an_error_of_none_is_left_out(log: Log) -> None:
-    """A record has the key `error` only when there is one."""
-    assert "error" not in log("INFO", event="x", error=None)
+@pytest.mark.parametrize("data", [{"status": "denied"}, {"error": None}, {"status": "failed"}, {"errors": 1}])
+@pytest.mark.parametrize("event", ["x", "provider:error"])
+def test_other_facts_leave_the_level_alone(log: Log, event: str, data: dict[str, Any]) -> None:
+    """Only errors raise the level, no name of an event does; an error of None is none."""
+    record = log("INFO", event=event, **data)
+
+    assert record["lvl"] == "INFO"
+    assert "error" not in record
 
 
 @pytest.mark.parametrize(

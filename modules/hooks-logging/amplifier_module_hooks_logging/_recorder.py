@@ -147,7 +147,9 @@ def _app_writes(coordinator: Any) -> bool:
 
 
 def _level(event: str, fields: dict[str, Any], usual: str) -> Any:
-    """Take the level out of an event's fields, or return the usual one; an error is an ERROR unless it says DEBUG."""
+    """Take the level out of an event's fields, or return the usual one; events named after errors are an ERROR.
+
+    The record itself makes an ERROR of a status or key that says so. DEBUG stays DEBUG.
+    """
     level = fields.pop("lvl", None) or usual
-    failed = fields.get("status") == "error" or fields.get("error") is not None or "error" in event
-    return "ERROR" if failed and level != "DEBUG" else level
+    return "ERROR" if "error" in event and level != "DEBUG" else level
