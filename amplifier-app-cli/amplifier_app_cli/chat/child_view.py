@@ -9,6 +9,7 @@ from amplifier_app_cli.chat.layout import duration, few_lines, named, one_line
 from amplifier_app_cli.chat.screen import Screen
 from amplifier_app_cli.children.ending import Ending
 from amplifier_app_cli.children.live import LiveChild, LiveTree
+from amplifier_app_cli.ui.spending import price_text
 from amplifier_app_cli.ui.table import columns
 
 #: Children that are shown at a time.
@@ -124,4 +125,4 @@ class ChildView:
 
 
 def _price(child: LiveChild) -> list[str]:
-    return [child.usage.price()] if child.usage.calls else []
+    return [price_text(child.usage)] if child.usage.answers else []

@@ -22,6 +22,7 @@ from amplifier_app_cli.chat.usage import UsageMeter
 from amplifier_app_cli.children.live import LiveTree
 from amplifier_app_cli.ui.folding import folded
 from amplifier_app_cli.ui.plain import plain
+from amplifier_app_cli.ui.spending import usage_line
 from amplifier_foundation.prompt.user_input import UserInput
 
 if TYPE_CHECKING:
@@ -58,10 +59,10 @@ class Conversation:
         self.screen = screen
         self.answer = AnswerView(screen, show_thinking=show_thinking)
         self.progress = ToolProgress(screen, self.scrub)
-        self.usage = UsageMeter(known_usage)
+        self.usage = UsageMeter(runtime.account, known_usage)
         self.children = children or LiveTree()
         self.children.scrub = self.scrub
-        self.children.counters.append(self.usage.add)
+        runtime.account.listeners.append(self.children.count)
         self.child_view = ChildView(screen, self.children)
         self.steering = Steering(coordinator)
         self.commands: Commands | None = None
@@ -101,7 +102,6 @@ class Conversation:
         hooks = self.coordinator.hooks
         self.answer.connect(hooks)
         self.progress.connect(hooks)
-        self.usage.connect(hooks)
         self.children.connect(hooks)
         self.steering.connect()
 
@@ -230,9 +230,9 @@ class Conversation:
             self.screen.show(ink("bad", told_so))
         if lost := self.steering.end_turn(is_well=not was_stopped and not failure):
             self.screen.show(told(lost, self.screen.width - 1))
-        if self.usage.turn.calls:
+        if (used := self.usage.turn).answers:
             took = duration(time.monotonic() - self._started)
-            self.screen.show(ink("dim", one_line(f"{self.usage.turn.line()} · {took}", self.screen.width - 1)))
+            self.screen.show(ink("dim", one_line(f"{usage_line(used)} · {took}", self.screen.width - 1)))
         if self.screen.has_live_part:
             self.screen.show("")  # so that one turn can be told from the next
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from amplifier_app_cli.chat.layout import telling
-from amplifier_app_cli.chat.usage import UsageCount
 from amplifier_app_cli.children.ending import BEGUN, CLOSED, Ending, child_of, own_ending, settled, told_ending
+from amplifier_kit.engine.usage import UsageRecord
 
 if TYPE_CHECKING:
     from amplifier_foundation.spawn import ChildFacts
@@ -46,7 +46,7 @@ class LiveChild:
     #: The calls that run, by their id: the tool, and what it is about.
     calls: dict[str, tuple[str, str]] = field(default_factory=dict)
     #: What it and all below it have used.
-    usage: UsageCount = field(default_factory=UsageCount)
+    usage: UsageRecord = field(default_factory=UsageRecord)
     is_begun: bool = False
     own_end: Ending | None = None
     told_end: Ending | None = None
@@ -101,8 +101,6 @@ class LiveTree:
         """Keep of inputs what `scrub` leaves of them."""
         self.scrub = scrub
         self.watchers: list[Watcher] = []
-        #: Are given what each answer used, of whichever child.
-        self.counters: list[Callable[[Any, Any], None]] = []
         self._open: dict[str, LiveChild] = {}
         self._named: dict[str, int] = {}
         #: Those that are over: what they say afterwards is no new beginning, unless they are taken up again.
@@ -122,6 +120,15 @@ class LiveTree:
         child = self._open.get(facts.session_id) or self._begin(facts)
         self._follow(child, event, data)
         self._note_told(facts.session_id, event, data)
+
+    def count(self, session_id: str, used: UsageRecord) -> None:
+        """Add what a session used to its child and to those above it; listens to a `UsageAccount`."""
+        child = self._open.get(session_id)
+        seen: set[str] = set()
+        while child is not None and child.facts.session_id not in seen:
+            seen.add(child.facts.session_id)
+            child.usage += used
+            child = self._open.get(child.facts.parent_id)
 
     def running(self) -> list[LiveChild]:
         """Return the children that are not over, each before those that it started."""
@@ -170,25 +177,12 @@ class LiveTree:
             if child.facts.tool_call_id is None or child.is_let_go:  # nobody will tell more of it
                 self._close(child)
                 return
-        elif event == "llm:response":
-            used = data.get("usage"), data.get("unpriced_attempts")
-            self._count(child, *used)
-            for counter in self.counters:
-                counter(*used)
         elif event in BEGUN:
             child.is_begun = True
         if event in _DOING:
             child.state = _DOING[event]
         for watcher in self.watchers:
             watcher.on_change(child, event)
-
-    def _count(self, child: LiveChild | None, usage: Any, broken: Any) -> None:
-        """Add what an answer used to whoever asked for it, and to all above."""
-        seen: set[str] = set()
-        while child is not None and child.facts.session_id not in seen:
-            seen.add(child.facts.session_id)
-            child.usage.add(usage, broken)
-            child = self._open.get(child.facts.parent_id)
 
     def _note_told(self, teller: str | None, event: str, data: Mapping[str, Any]) -> None:
         """Take what a session says of those that it started; None is the one at the top."""

@@ -14,7 +14,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from amplifier_app_cli.chat.usage import UsageCount
 from amplifier_app_cli.children.ending import (
     BEGUN,
     CLOSED,
@@ -27,6 +26,7 @@ from amplifier_app_cli.children.ending import (
     settled,
     told_ending,
 )
+from amplifier_kit.engine.usage import UsageRecord
 
 if TYPE_CHECKING:
     from amplifier_foundation.log import LogLine
@@ -71,7 +71,7 @@ class LogNode:
     depth: int = 0
     children: list[LogNode] = field(default_factory=list)
     #: What its own answers used.
-    usage: UsageCount = field(default_factory=UsageCount)
+    usage: UsageRecord = field(default_factory=UsageRecord)
     #: When its first and its last line were written, in seconds.
     started: float | None = None
     ended: float | None = None
@@ -114,12 +114,9 @@ class LogNode:
             yield node
             todo += node.children[::-1]
 
-    def tree_usage(self) -> UsageCount:
+    def tree_usage(self) -> UsageRecord:
         """Return what it and all below have used."""
-        total = UsageCount()
-        for node in self.walk():
-            total.include(node.usage)
-        return total
+        return sum((node.usage for node in self.walk()), UsageRecord())
 
 
 class TreeLine(NamedTuple):
@@ -200,6 +197,7 @@ def _scan(node: LogNode) -> None:
     """Read what came of a session."""
     from amplifier_foundation.log import read_log
     from amplifier_foundation.sessions.removal import is_running
+    from amplifier_foundation.usage.history import record_of
 
     def on_torn(torn: Any) -> None:
         node.torn += 1
@@ -213,9 +211,8 @@ def _scan(node: LogNode) -> None:
             node.started = at if node.started is None else node.started
             node.ended = at
         event = line.event
-        if event == "llm:response":
-            if line.record.get("parent_session_id") is None:  # else a fork has it from its original
-                node.usage.add(line.data.get("usage"), line.data.get("unpriced_attempts"))
+        if (used := record_of(line)) is not None:
+            node.usage += used
         elif event in BEGUN:
             node.is_begun, node.own_end = True, None
         elif event == "session:end":

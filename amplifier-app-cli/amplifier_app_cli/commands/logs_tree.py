@@ -83,9 +83,9 @@ def warnings_of(top: LogNode) -> Iterable[str]:
 
 
 def _record(node: LogNode) -> dict[str, Any]:
-    from amplifier_app_cli.children.sums import totals
+    from amplifier_app_cli.ui.spending import usage_record
 
-    tree, ending, calls = totals(node.tree_usage()), node.ending, node.by_parent.calls
+    tree, ending, calls = usage_record(node.tree_usage()), node.ending, node.by_parent.calls
     return {
         "session_id": None if node.is_refused else node.session_id,
         "parent_session_id": node.parent_id,
@@ -102,7 +102,7 @@ def _record(node: LogNode) -> dict[str, Any]:
         "started": _iso(node.started),
         "ended": _iso(node.ended),
         "duration_ms": _milliseconds(node),
-        **totals(node.usage),
+        **usage_record(node.usage),
         "tree_usage": tree["usage"],
         "tree_cost_usd": tree["cost_usd"],
         "folder": str(node.folder) if node.folder is not None else None,
@@ -131,13 +131,14 @@ def _shown(value: Any) -> Any:
 
 def _ending(node: LogNode) -> str:
     from amplifier_app_cli.chat.layout import duration
+    from amplifier_app_cli.ui.spending import price_text
 
     ending, used = node.ending, node.tree_usage()
     took = _milliseconds(node)
     parts = [f"{node.name} {ending.word}{f': {ending.reason}' if ending.reason else ''}"]
-    if used.calls:
+    if used.answers:
         below = " with its children" if node.children else ""
-        parts.append(f"{used.price()}{below}")
+        parts.append(f"{price_text(used)}{below}")
     if took is not None:
         parts.append(duration(took / 1000))
     return " · ".join(parts)

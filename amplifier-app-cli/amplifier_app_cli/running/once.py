@@ -141,7 +141,7 @@ class _Run:
 
     async def _converse(self, runtime: SessionRuntime, prompt: UserInput, parts: Parts, signals: Signals) -> Outcome:
         coordinator = runtime.session.coordinator
-        self._tally.connect(coordinator.hooks)
+        self._tally.connect(coordinator.hooks, runtime.account)
         SandboxLine(self._tell_aside).connect(coordinator.hooks)
         LostMentions(self._tell_aside).connect(coordinator.hooks)
         self._absent_servers.connect(coordinator.hooks)
@@ -295,5 +295,5 @@ def _used_up(runtime: SessionRuntime, reason: str) -> Outcome:
         exits.BUDGET_EXHAUSTED,
         error=f"{reason}; go on with `amplifier run --resume {runtime.session_id}`",
         error_type="budget_exhausted",
-        spent=tuple(runtime.budget.spent()),
+        spent=tuple(runtime.account.rows()),
     )

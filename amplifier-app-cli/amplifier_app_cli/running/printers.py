@@ -8,10 +8,10 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
 from amplifier_app_cli.children.ending import BEGUN, CLOSED, SPAWNED
-from amplifier_app_cli.children.sums import ChildSums
 from amplifier_app_cli.running.outcome import Facts, Outcome
 from amplifier_app_cli.running.tally import Tally
 from amplifier_app_cli.ui.records import json_text
+from amplifier_app_cli.ui.spending import usage_record
 from amplifier_app_cli.ui.stream import AnswerStream
 
 if TYPE_CHECKING:
@@ -204,7 +204,6 @@ class StreamPrinter:
         self._facts: Facts | None = None
         self._scrub: Scrub = _as_it_is
         self._is_over = False
-        self._sums = ChildSums()
 
     def start(self, facts: Facts, hooks: Any, scrub: Scrub) -> None:
         """Print the first record; listen to the pieces of answers and to the events a reader may want to act on."""
@@ -228,11 +227,9 @@ class StreamPrinter:
                 self._write(kind, **whose, text=data.get("text"))
             return
         if event in BEGUN:
-            self._sums.begin(facts)
-        elif event == "llm:response":
-            self._sums.add(facts, data.get("usage"), data.get("unpriced_attempts"))
+            self._tally.children.begin(facts)
         elif event == "session:end":
-            data = {**data, **self._sums.end(facts)}
+            data = {**data, **usage_record(self._tally.children.end(facts))}
         if event in self._CHILD_EVENTS:
             self._write("event", event=event, **whose, data=self._scrub(_own_facts(data)))
 

@@ -1,17 +1,18 @@
-"""Count what happens in a turn, for the result: tool calls with their results, tokens, cost, and how it ended."""
+"""Collect what happens in a run, for its result: tool calls with their results, usage, and how it ended."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from decimal import Decimal
 from typing import TYPE_CHECKING, Any
+
+from amplifier_app_cli.children.sums import ChildSums
 
 if TYPE_CHECKING:
     from amplifier_foundation.spawn import ChildFacts
+    from amplifier_foundation.usage import UsageAccount
 
-_TOKENS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
 _SPAWNED = ("delegate:agent_spawned", "task:agent_spawned")
 
 
@@ -21,11 +22,9 @@ class Tally:
     def __init__(self) -> None:
         self._started = time.monotonic()
         self._calls: dict[str, dict[str, Any]] = {}
-        self._usage: dict[str, int] = {}
-        self._cost = Decimal(0)
-        self._unpriced = 0
-        #: Answers that were counted, those of children included.
-        self._counted = 0
+        self._account: UsageAccount | None = None
+        #: What each child used.
+        self.children = ChildSums()
         #: Answers of the model to the session itself.
         self.answers = 0
         self.agents = 0
@@ -36,8 +35,10 @@ class Tally:
         #: Why, when it did not end well.
         self.reason: str | None = None
 
-    def connect(self, hooks: Any) -> None:
-        """Listen to the events of a session."""
+    def connect(self, hooks: Any, account: UsageAccount) -> None:
+        """Listen to the events of a session, and read what it uses from its account."""
+        self._account = account
+        account.listeners.append(self.children.add)
         for event, listen in (
             ("tool:pre", self._on_call),
             ("tool:post", self._on_result),
@@ -50,10 +51,8 @@ class Tally:
             hooks.register(event, listen, priority=950, name=f"app-tally-{event}")
 
     def take_child(self, facts: ChildFacts, event: str, data: Mapping[str, Any]) -> None:
-        """Count what a child uses, or a child of one: the sums are those of the whole tree."""
-        if event == "llm:response":
-            self._add(data)
-        elif event in _SPAWNED:
+        """Count the agents that a child starts."""
+        if event in _SPAWNED:
             self.agents += 1
 
     @property
@@ -69,12 +68,13 @@ class Tally:
     @property
     def usage(self) -> dict[str, Any]:
         """Return the tokens of all answers of the tree together; empty when there was none."""
-        return dict(self._usage)
+        return {} if self._account is None else self._account.total.tokens()
 
     @property
     def cost(self) -> str | None:
         """Return the cost in dollars; None when an answer, or an attempt at one, has no known price: not free."""
-        return None if self._unpriced or not self._counted else str(self._cost)
+        cost = None if self._account is None else self._account.total.cost
+        return None if cost is None else str(cost)
 
     def _on_call(self, event: str, data: dict[str, Any]) -> None:
         call = str(data.get("tool_call_id") or f"call-{len(self._calls)}")
@@ -110,20 +110,6 @@ class Tally:
     def _on_response(self, event: str, data: dict[str, Any]) -> None:
         self._on_words(event, data)
         self.answers += 1
-        self._add(data)
-
-    def _add(self, answer: Mapping[str, Any]) -> None:
-        """Count an answer, or that there is none: a question that was refused at once has cost nothing."""
-        from amplifier_foundation.budget.spending import Spent
-        from amplifier_kit.engine.usage import as_count
-
-        spent, usage = Spent.of_response(answer), answer.get("usage")
-        self._counted += spent.calls
-        self._unpriced += spent.unpriced
-        self._cost += spent.usd
-        for key in _TOKENS:
-            if isinstance(usage, Mapping) and (count := as_count(usage.get(key))) is not None:
-                self._usage[key] = self._usage.get(key, 0) + count
 
     def _on_agent(self, event: str, data: dict[str, Any]) -> None:
         self.agents += 1

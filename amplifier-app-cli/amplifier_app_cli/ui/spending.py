@@ -1,4 +1,4 @@
-"""Say who has used how much: agents, and there the loop, tools and hooks that asked the model."""
+"""Show what was used and what it cost, in all and by agent, loop, tool and hook."""
 
 from __future__ import annotations
 
@@ -7,6 +7,30 @@ from decimal import Decimal
 from typing import Any
 
 from amplifier_app_cli.ui.plain import plain
+from amplifier_kit.engine.usage import UsageRecord
+
+
+def usage_line(used: UsageRecord) -> str:
+    """Return tokens and cost in one line."""
+    parts = [f"{used.input_tokens or 0:,} in", f"{used.output_tokens or 0:,} out"]
+    if used.cache_read_tokens:
+        parts.append(f"{used.cache_read_tokens:,} cached")
+    return " · ".join([*parts, price_text(used)])
+
+
+def price_text(used: UsageRecord) -> str:
+    """Return the cost, and how many answers have no known price."""
+    if not used.priced:
+        return "price unknown"
+    text = f"${used.known_cost:.4f}" if used.known_cost else "$0"
+    return f"{text} and {used.unpriced} without price" if used.unpriced else text
+
+
+def usage_record(used: UsageRecord) -> dict[str, Any]:
+    """Return a sum for programs. The cost is None when a part of it is not known."""
+    cost = used.cost
+    tokens = {name: count for name, count in used.tokens().items() if count}
+    return {"usage": tokens, "cost_usd": None if cost is None else str(cost)}
 
 
 def spending_lines(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:

@@ -101,8 +101,8 @@ def test_children_are_a_tree(start: Callable[..., Any], family: Callable[..., st
         "  ✔ explorer: completed · $0.0460",
         "  ✔ helper: completed · $0.0060",
     ]
+    chat.wait_for("224 in · 26 out · $0.2520")  # the turn cost what the tree cost
     assert "├─" not in chat.text
-    assert "224 in · 26 out · $0.2520" in chat.text  # the turn cost what the tree cost
     chat.send("\x04")
     assert chat.end() == 0
 

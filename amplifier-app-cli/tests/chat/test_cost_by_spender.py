@@ -24,10 +24,10 @@ async def test_rows_only_where_there_are_several(has_hook: bool) -> None:
     if has_hook:
         budget.child(agent="explorer").add_usage(USAGE, "hook:judge")
     chat: Any = SimpleNamespace(
-        usage=UsageMeter(),
+        usage=UsageMeter(budget.account),
         screen=SimpleNamespace(show=said.append),
         coordinator=MockCoordinator(),
-        runtime=SimpleNamespace(budget=budget),
+        runtime=SimpleNamespace(account=budget.account),
     )
     await show(chat, "")
     told = [line for line in said if line.startswith("used by ")]

@@ -17,10 +17,13 @@ from amplifier_app_cli.chat.layout import duration, one_line, telling, wrapped
 from amplifier_app_cli.chat.line_screen import LineScreen
 from amplifier_app_cli.chat.project_files import ProjectFiles
 from amplifier_app_cli.chat.steering import Steering
-from amplifier_app_cli.chat.usage import UsageCount
+from amplifier_app_cli.chat.usage import UsageMeter
+from amplifier_app_cli.ui.spending import price_text, usage_line
 from amplifier_app_cli.ui.table import columns
 from amplifier_core.testing import MockCoordinator
 from amplifier_foundation.prompt import UserInput
+from amplifier_foundation.usage import UsageAccount
+from amplifier_kit.engine.usage import UsageRecord
 
 
 @given(st.text(max_size=200), st.integers(2, 40))
@@ -108,15 +111,20 @@ def test_link_in_a_project_is_not_followed(tmp_path: Path) -> None:
 
 def test_usage_adds_up() -> None:
     """Tokens and prices are added; an answer without a price is not free, nor is an attempt that broke off."""
-    count = UsageCount({"input_tokens": 5, "cost_usd": "0.10"})
-    count.add({"input_tokens": 1000, "output_tokens": 2, "cost_usd": 0.2})
-    assert count.line() == "1,005 in · 2 out · $0.3000"
-    count.add({"output_tokens": 1})
-    assert count.line() == "1,005 in · 3 out · $0.3000 and 1 without price"
-    count.add("nonsense")
-    count.add({"cost_usd": 0}, 2)
-    assert count.price() == "$0.3000 and 3 without price"
-    assert UsageCount().price() == "price unknown"
+    account = UsageAccount()
+    meter = UsageMeter(account, {"input_tokens": 5, "cost_usd": "0.10"})
+    account.add(UsageRecord.of_usage({"input_tokens": 1000, "output_tokens": 2, "cost_usd": 0.2}))
+    assert usage_line(meter.session) == "1,005 in · 2 out · $0.3000"
+    account.add(UsageRecord.of_usage({"output_tokens": 1}))
+    assert usage_line(meter.session) == "1,005 in · 3 out · $0.3000 and 1 without price"
+    meter.start_turn()
+    assert meter.turn.answers == 0
+    account.add(UsageRecord.of_response({"usage": {"cost_usd": 0}, "unpriced_attempts": 2}))
+    assert price_text(meter.session) == "$0.3000 and 3 without price"
+    assert (meter.turn.answers, price_text(meter.turn)) == (1, "$0 and 2 without price")
+    meter.start_turn()
+    account.add(UsageRecord.of_usage("nonsense"))
+    assert price_text(meter.turn) == price_text(UsageRecord()) == "price unknown"
 
 
 def _steering(*heard: str) -> tuple[Steering, list[str]]:

@@ -14,6 +14,7 @@ from amplifier_app_cli.chat.ink import Ink
 from amplifier_app_cli.children.live import LiveTree
 from amplifier_app_cli.ui.table import columns
 from amplifier_foundation.spawn import ChildFacts
+from amplifier_kit.engine.usage import UsageRecord
 
 Make = Callable[..., ChildFacts]
 
@@ -30,7 +31,7 @@ def test_a_tree(screen: Callable[..., Any], child: Make) -> None:
     assert view.live == ""
     for facts in (child("one"), child("two"), child("deep", parent="one", depth=2), child("low", "deep", 3)):
         tree.take(facts, "provider:request", {})
-    tree.take(child("two"), "llm:response", {"usage": {"cost_usd": "0.0123"}})
+    tree.count("two", UsageRecord.of_usage({"cost_usd": "0.0123"}))
     tree.take(child("two"), "tool:pre", {"tool_name": "bash", "tool_call_id": "1", "tool_input": {"command": "ls"}})
     assert _lively(view) == [
         "├─ one: waits for the model",
@@ -48,7 +49,7 @@ def test_the_end_stays(screen: Callable[..., Any], child: Make) -> None:
     tree.take(child("one"), "session:start", {})
     tree.take(child("deep", parent="one", depth=2), "session:start", {})
     tree.take(child("one"), "delegate:error", {"sub_session_id": "deep", "status": "timeout", "error": {"msg": "late"}})
-    tree.take(child("one"), "llm:response", {"usage": {"cost_usd": "0.5"}})
+    tree.count("one", UsageRecord.of_usage({"cost_usd": "0.5"}))
     tree.take(child("one"), "session:end", {"status": "completed"})
     assert [line.rpartition(" · ")[0] for line in shown.shown[:1]] == ["    ✘ deep: timed out"]
     assert shown.shown[1] == "      late"

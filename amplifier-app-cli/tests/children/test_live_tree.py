@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from decimal import Decimal
-from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,6 +12,7 @@ from amplifier_app_cli.children.ending import Ending
 from amplifier_app_cli.children.live import LiveChild, LiveTree
 from amplifier_core.testing import MockCoordinator
 from amplifier_foundation.spawn import ChildFacts
+from amplifier_kit.engine.usage import UsageRecord
 
 Make = Callable[..., ChildFacts]
 
@@ -47,8 +47,8 @@ def _tree() -> tuple[LiveTree, Kept, MockCoordinator]:
     return tree, kept, coordinator
 
 
-def _used(cost: str | None = "0.5") -> dict[str, Any]:
-    return {"usage": {"input_tokens": 3, "output_tokens": 1, "cost_usd": cost}}
+def _used(cost: str | None = "0.5") -> UsageRecord:
+    return UsageRecord.of_usage({"input_tokens": 3, "output_tokens": 1, "cost_usd": cost})
 
 
 def test_what_a_child_does(child: Make) -> None:
@@ -63,7 +63,7 @@ def test_what_a_child_does(child: Make) -> None:
     assert doing() == "starts"
     tree.take(facts, "provider:request", {})
     assert doing() == "waits for the model"
-    tree.take(facts, "llm:response", _used())
+    tree.take(facts, "llm:response", {})
     tree.take(facts, "tool:pre", {"tool_name": "read_file", "tool_call_id": "1", "tool_input": {"file_path": "a.py"}})
     assert doing() == "read_file a.py"
     tree.take(facts, "tool:pre", {"tool_name": "bash", "tool_call_id": "2", "tool_input": {"command": "make"}})
@@ -191,20 +191,16 @@ def test_agents_of_one_name_are_told_apart(child: Make) -> None:
 
 
 def test_cost_rolls_up(child: Make) -> None:
-    """What a grandchild uses is counted for it, its parent and the session; a sibling does not pay for it."""
+    """What a grandchild uses is counted for it and its parent; a sibling does not pay for it, nor for the session."""
     tree, _, _ = _tree()
-    counted: list[Any] = []
-    tree.counters.append(lambda usage, broken: counted.append(usage))
     for facts in (child("one"), child("two"), child("deep", parent="one", depth=2)):
         tree.take(facts, "session:start", {})
-    tree.take(child("deep", parent="one", depth=2), "llm:response", _used())
-    tree.take(child("one"), "llm:response", _used("0.25"))
-    tree.take(child("two"), "llm:response", _used(None))
+    for session_id, used in (("deep", _used()), ("one", _used("0.25")), ("two", _used(None)), ("root", _used())):
+        tree.count(session_id, used)
     by_name = {one.name: one.usage for one in tree.running()}
     assert by_name["one"].cost == Decimal("0.75")
     assert by_name["deep"].cost == Decimal("0.5")
-    assert (by_name["two"].cost, by_name["two"].calls_without_price) == (None, 1)
-    assert len(counted) == 3
+    assert (by_name["two"].cost, by_name["two"].unpriced) == (None, 1)
 
 
 def test_secrets_are_not_kept(child: Make) -> None:
@@ -224,7 +220,8 @@ def test_any_order_of_events(happened: list[tuple[int, str, int]]) -> None:
     for number, event, other in happened:
         parent = f"s{number // 2}" if number else "root"
         facts = ChildFacts(f"s{number}", parent, f"a{number}", 1 + (number > 0), f"c{number}", None)
-        tree.take(facts, event, {"tool_call_id": f"c{other}", "sub_session_id": f"s{other}", **_used()})
+        tree.take(facts, event, {"tool_call_id": f"c{other}", "sub_session_id": f"s{other}"})
+        tree.count(facts.session_id, _used())
     tree.clear()
     assert len(kept.started) == len(kept.ended)
     assert tree.running() == []

@@ -13,7 +13,9 @@ from typing import Any
 import pytest
 
 from amplifier_app_cli.running.tally import Tally
-from amplifier_foundation.spawn import ChildFacts
+from amplifier_core.hooks import HookRegistry
+from amplifier_foundation.usage import UsageAccount
+from amplifier_kit.engine.usage import UsageRecord
 
 Amplifier = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -122,11 +124,12 @@ def test_cost_of_the_tree(amplifier: Amplifier, family: Callable[..., str]) -> N
 
 def test_a_child_without_a_price() -> None:
     """When a child's answer has no price, the cost of the tree is not known; its tokens are."""
-    tally = Tally()
-    facts = ChildFacts("child", "root", "helper", 1)
-    tally.take_child(facts, "llm:response", {"usage": {"input_tokens": 1, "cost_usd": "0.5"}})
+    tally, account = Tally(), UsageAccount()
+    tally.connect(HookRegistry(), account)
+    child = UsageAccount(account, "helper")
+    child.add(UsageRecord.of_usage({"input_tokens": 1, "cost_usd": "0.5"}))
     assert (tally.cost, tally.answers) == ("0.5", 0)
-    tally.take_child(facts, "llm:response", {"usage": {"input_tokens": 2}})
+    child.add(UsageRecord.of_usage({"input_tokens": 2}))
     assert (tally.cost, tally.usage) == (None, {"input_tokens": 3})
 
 

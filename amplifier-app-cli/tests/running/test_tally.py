@@ -7,13 +7,21 @@ from typing import Any
 import pytest
 
 from amplifier_app_cli.running.tally import Tally
-from amplifier_core.hooks import HookRegistry
+from amplifier_core.testing import MockCoordinator
+from amplifier_foundation.usage import UsageAccount
+
+
+def _connected() -> tuple[Any, Tally]:
+    coordinator: Any = MockCoordinator()
+    account, tally = UsageAccount(), Tally()
+    account.connect(coordinator)
+    tally.connect(coordinator.hooks, account)
+    return coordinator.hooks, tally
 
 
 async def test_a_changed_input_is_the_same_call() -> None:
     """A call whose input a person has changed is in the trace once, in its place, with what it ran with."""
-    hooks, tally = HookRegistry(), Tally()
-    tally.connect(hooks)
+    hooks, tally = _connected()
     for name, call, more in (("a", "1", {}), ("b", "2", {}), ("a", "1", {"edits": 1})):
         data: dict[str, Any] = {"tool_name": name, "tool_call_id": call, "tool_input": {"x": len(more)}, **more}
         await hooks.emit("tool:pre", data)
@@ -27,8 +35,7 @@ async def test_a_changed_input_is_the_same_call() -> None:
 
 async def test_an_attempt_that_broke_off_makes_the_cost_unknown() -> None:
     """What an attempt cost that brought nothing is known to nobody: the known part is not told as if it were all."""
-    hooks, tally = HookRegistry(), Tally()
-    tally.connect(hooks)
+    hooks, tally = _connected()
     paid = {"usage": {"input_tokens": 3, "cost_usd": "0.5"}}
     await hooks.emit("llm:response", {**paid, "unpriced_attempts": 0})
     before = tally.cost
@@ -48,8 +55,7 @@ async def test_an_attempt_that_broke_off_makes_the_cost_unknown() -> None:
 )
 async def test_a_question_that_was_refused_costs_nothing(failure: dict[str, Any], cost: str | None) -> None:
     """A failure before an answer began leaves the cost known, as the budget counts it; any other may have cost more."""
-    hooks, tally = HookRegistry(), Tally()
-    tally.connect(hooks)
+    hooks, tally = _connected()
     await hooks.emit("llm:response", {"usage": {"input_tokens": 3, "cost_usd": "0.5"}})
     await hooks.emit("llm:response", {"status": "error", **failure})
     assert (tally.cost, tally.usage) == (cost, {"input_tokens": 3})
@@ -57,7 +63,6 @@ async def test_a_question_that_was_refused_costs_nothing(failure: dict[str, Any]
 
 async def test_an_answer_without_a_price_makes_the_cost_unknown() -> None:
     """What a service does not count is unknown, not free."""
-    hooks, tally = HookRegistry(), Tally()
-    tally.connect(hooks)
+    hooks, tally = _connected()
     await hooks.emit("llm:response", {"status": "ok"})
     assert tally.cost is None

@@ -10,9 +10,8 @@ from typing import Any, Final, Literal, overload
 
 from amplifier_foundation.budget.home_line import Asked, HomeLine
 from amplifier_foundation.budget.limits import BudgetExceededError, read_limits, too_deep, too_many
-from amplifier_foundation.budget.prices import Prices
-from amplifier_foundation.budget.reported import Reported
-from amplifier_foundation.budget.spending import Spender, Spending, Spent, shown
+from amplifier_foundation.usage import UsageAccount
+from amplifier_kit.engine.usage import UsageRecord
 
 BUDGET_EXHAUSTED: Final = "budget:exhausted"
 BUDGET_WARNING: Final = "budget:warning"
@@ -47,19 +46,15 @@ class SessionBudget(AbstractContextManager["SessionBudget"]):
         self._started = self._clock()
         self._ends_at = self._started + float(self._limits["seconds"]) if "seconds" in self._limits else None
         self.agent = agent
-        #: The session that this is the budget of, once it is connected.
-        self.session_id: str | None = None
+        #: What is used; the limits are checked against it.
+        self.account: UsageAccount = UsageAccount(parent.account if parent is not None else None, agent)
+        self.account.on_change = self._on_spent
         #: Levels below the first session of the tree.
         self.depth: int = parent.depth + 1 if parent is not None else 0
         self._above: tuple[SessionBudget, ...] = (parent, *parent._above) if parent is not None else ()
         self._all: tuple[SessionBudget, ...] = (self, *self._above)
-        self._used: dict[str, Decimal] = dict.fromkeys(("usd", "estimated_usd", "tokens"), Decimal(0))
         self._counts: dict[str, int] = {"turns": 0, "tool_calls": 0}
         self._most: dict[str, int] = {name: int(self._limits[name]) for name in self._counts if name in self._limits}
-        self._unpriced = 0
-        self._spending = Spending()
-        #: What answers cost in the whole tree, as far as this process knows.
-        self.prices: Prices = parent.prices if parent is not None else Prices()
         #: What of `usd` and `tokens` is used up; looked at before every call, so it is known beforehand.
         self._reached = [name for name in ("usd", "tokens") if self._limits.get(name) == 0]
         self._children = 0
@@ -68,7 +63,8 @@ class SessionBudget(AbstractContextManager["SessionBudget"]):
         self._places: list[SessionBudget] = []
         #: Gives the place back that a child of a session in another process has where that comes from.
         self._give_back: Callable[[], None] | None = None
-        self._reported = Reported()
+        #: Calls that the session, in another process, has reported so far.
+        self._reported: dict[str, int] = dict.fromkeys(self._counts, 0)
         #: Why the session itself was not let do something, whoever had used up the limit; None while it never was.
         self.refused: str | None = None
         #: Tells whether the question that the session is about to ask was counted already.
@@ -87,7 +83,7 @@ class SessionBudget(AbstractContextManager["SessionBudget"]):
         """Check before every model and tool call of a session, and count what comes back."""
         from amplifier_foundation.budget.watch import BudgetWatch
 
-        self.session_id = str(coordinator.session_id)
+        self.account.connect(coordinator)
         coordinator.register_capability(CAPABILITY, self)
         coordinator.register_contributor(
             "observability.events", "app-budget", lambda: [BUDGET_WARNING, BUDGET_EXHAUSTED]
@@ -95,6 +91,11 @@ class SessionBudget(AbstractContextManager["SessionBudget"]):
         watch = BudgetWatch(self, coordinator)
         self._is_granted = watch.is_granted
         watch.start()
+
+    @property
+    def session_id(self) -> str | None:
+        """Return the session that this is the budget of, once it is connected."""
+        return self.account.session_id
 
     # -- may it go on? --
 
@@ -157,26 +158,17 @@ class SessionBudget(AbstractContextManager["SessionBudget"]):
 
     def add_usage(self, usage: Any, source: str = "loop") -> None:
         """Count the tokens and the price of one answer."""
-        self.add_spent(Spent.of_usage(usage), source)
-
-    def add_spent(self, spent: Spent, source: str = "loop") -> None:
-        """Count what a question to the model has used, here and above."""
-        self._add(Spender(self.session_id, self.agent, source), spent)
-        self._tell_spent()
-
-    @property
-    def told_usd(self) -> Decimal:
-        """Return what was used in dollars without what is estimated."""
-        return self._used["usd"] - self._used["estimated_usd"]
+        self.account.add(UsageRecord.of_usage(usage), source)
 
     def used(self) -> dict[str, Decimal]:
         """Return what was used so far, by the names of the limits; `estimated_usd` is a part of `usd`."""
         seconds = Decimal(str(round(self._clock() - self._started, 3)))
-        return {**self._used, **{name: Decimal(count) for name, count in self._counts.items()}, "seconds": seconds}
+        counts = {name: Decimal(count) for name, count in self._counts.items()}
+        return {**self._charged(), **counts, "seconds": seconds}
 
     def spent(self) -> list[dict[str, Any]]:
-        """Return who used how much, children included, one row for each: who as in `Spender`, what as in `Spent`."""
-        return [shown(who, spent) for who, spent in self._spending.items()]
+        """Return who used how much, children included, one row for each."""
+        return self.account.rows()
 
     # -- child sessions --
 
@@ -260,7 +252,7 @@ class SessionBudget(AbstractContextManager["SessionBudget"]):
             return None
         reason = await self.claim(name)
         if reason is None:
-            self._reported.claim(name)
+            self._reported[name] += 1  # reports that come later have it too
         return reason
 
     def place_left(self) -> None:
@@ -285,21 +277,22 @@ class SessionBudget(AbstractContextManager["SessionBudget"]):
 
     def report(self) -> dict[str, Any]:
         """Return what was used so far as plain data, for `absorb()` in another process."""
-        return {**self._counts, "spent": self.spent(), "prices": self.prices.plain()}
+        return {**self._counts, "spent": self.account.report(), "prices": self.account.prices.plain()}
 
     def absorb(self, report: Mapping[str, Any]) -> None:
         """Count what a session in another process reports; each report says it all, so that it may come often.
 
         Raises KeyError, TypeError, AttributeError or ArithmeticError for what is no report; nothing is counted then.
         """
-        self.prices.take(report["prices"])
-        news = self._reported.news(report, self._counts, self.agent)
-        for name, more in news.counts.items():
+        # A call that was reserved here may not be counted there yet.
+        counts = {name: max(int(report[name]), known) for name, known in self._reported.items()}
+        rows = self.account.read_report(report["spent"])
+        self.account.prices.take(report["prices"])
+        for name, count in counts.items():
             for budget in self._all:
-                budget._counts[name] += more
-        for who, spent in news.rows:
-            self._add(who, spent)
-        self._tell_spent()
+                budget._counts[name] += count - self._reported[name]
+        self._reported = counts
+        self.account.absorb(rows)
 
     # -- what is told --
 
@@ -332,27 +325,26 @@ class SessionBudget(AbstractContextManager["SessionBudget"]):
 
     # -- parts --
 
-    def _tell_spent(self) -> None:
-        if (home := self._all[-1].home) is not None:
-            home.on_spent()
+    def _charged(self) -> dict[str, Decimal]:
+        spent = self.account.spent
+        tokens = Decimal(spent.used.total_tokens)
+        return {"usd": spent.usd, "estimated_usd": spent.estimate.usd, "tokens": tokens}
 
-    def _add(self, who: Spender, spent: Spent) -> None:
-        for budget in self._all:
-            budget._used["tokens"] += spent.tokens
-            budget._used["usd"] += spent.usd
-            budget._used["estimated_usd"] += spent.estimated_usd
-            budget._unpriced += spent.unpriced
-            budget._spending.add(who, spent, budget.session_id)
-            if budget._limits:
-                was_reached = bool(budget._reached)
-                budget._reached = [name for name in ("usd", "tokens") if budget._is_reached(name)]
-                if budget._reached and not was_reached:
-                    for tell in tuple(budget._followers):
-                        tell(budget._used_up(budget._reached[0]))
+    def _on_spent(self) -> None:
+        """Check the limits of money and tokens, and tell those elsewhere that one is used up."""
+        if self._limits:
+            was_reached = bool(self._reached)
+            used = self._charged()
+            self._reached = [name for name in ("usd", "tokens") if self._is_reached(name, used)]
+            if self._reached and not was_reached:
+                for tell in tuple(self._followers):
+                    tell(self._used_up(self._reached[0]))
+        if self.home is not None:
+            self.home.on_spent()
 
-    def _is_reached(self, name: str) -> bool:
+    def _is_reached(self, name: str, used: Mapping[str, Decimal]) -> bool:
         limit = self._limits.get(name)
-        return limit is not None and (self._used[name] >= limit or (name == "usd" and self._unpriced > 0))
+        return limit is not None and (used[name] >= limit or (name == "usd" and self.account.spent.unpriced > 0))
 
     def _refusal(self, name: Counted) -> str | None:
         """Return why there may not be another call, None when there may."""
@@ -384,9 +376,10 @@ class SessionBudget(AbstractContextManager["SessionBudget"]):
 
     def _used_up(self, name: str) -> str:
         limit = self._limits[name]
-        if name == "usd" and self._unpriced:
-            return f"the budget of {limit} usd cannot be kept: the price of {self._unpriced} answers is not known"
-        guessed = self._used["estimated_usd"]
+        spent = self.account.spent
+        if name == "usd" and spent.unpriced:
+            return f"the budget of {limit} usd cannot be kept: the price of {spent.unpriced} answers is not known"
+        guessed = spent.estimate.usd
         part = f", {guessed} of it estimated" if guessed and name == "usd" else ""
         return f"the budget of {limit} {name} is used up ({self.used()[name]} used{part})"
 

@@ -15,7 +15,6 @@ from amplifier_core.events import (
 from amplifier_core.models import HookResult
 from amplifier_core.trace import scope_of
 from amplifier_foundation.budget.session_budget import SessionBudget
-from amplifier_foundation.budget.spending import Spent, broken_off, price_of
 
 #: Before other hooks have their say: what may not be done need not be asked for.
 _FIRST: Final = -1000
@@ -33,7 +32,7 @@ class BudgetWatch:
         self._requests: dict[Any, _Request] = {}
 
     def start(self) -> None:
-        """Register what listens; who used how much is counted even when nothing is limited."""
+        """Register what listens; without limits, calls are counted and nothing is checked."""
         self._listen(LLM_REQUEST, self._on_question)
         self._listen(LLM_RESPONSE, self._on_answer)
         if self._budget.is_limited:
@@ -77,20 +76,14 @@ class BudgetWatch:
             request.is_asked = True
 
     async def _on_answer(self, event: str, data: dict[str, Any]) -> None:
-        from amplifier_foundation.budget.source import source_of_call
-
+        """Announce limits that the answer, which the account has counted, came near to."""
         request = self._requests.get(data.get("span_id"))
         if request is not None:
             request.is_answered = True
-        model, price = f"{data.get('provider')}/{data.get('model')}", price_of(data.get("usage"))
-        if price is not None:  # known before what was broken off on the way to it is estimated
-            self._budget.prices.note(model, price)
-        spent = self._budget.prices.estimated(Spent.of_response(data), broken_off(data), model)
-        self._budget.add_spent(spent, source_of_call(self._coordinator))
         await self._tell()
 
     def _on_request_ended(self, event: str, data: dict[str, Any]) -> None:
-        """Count the answer of a provider that has no events of its own."""
+        """Count the answer of a provider that emits no events."""
         request = self._requests.pop(data.get("span_id"), None)
         if request is not None and not request.is_answered and event == PROVIDER_RESPONSE:
             self._budget.add_usage(data.get("usage"))

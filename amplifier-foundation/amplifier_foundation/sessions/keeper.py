@@ -11,15 +11,17 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from amplifier_core.events import LLM_RESPONSE, PROVIDER_REQUEST, TOOL_POST, TOOL_PRE
+from amplifier_core.events import PROVIDER_REQUEST, TOOL_POST, TOOL_PRE
 from amplifier_foundation.composed import Composed
 from amplifier_foundation.errors import FoundationError
 from amplifier_foundation.files import replace_file
 from amplifier_foundation.server_entries import without_server_values
 from amplifier_foundation.sessions.metadata import update_metadata
 from amplifier_foundation.sessions.transcript import Transcript
-from amplifier_foundation.sessions.usage import Usage
+from amplifier_foundation.usage import UsageAccount
+from amplifier_foundation.usage.history import SINCE
 from amplifier_kit.awaitable import maybe_await
+from amplifier_kit.engine.usage import UsageRecord
 from amplifier_kit.guard.redaction import Redactor
 
 logger = logging.getLogger(__name__)
@@ -40,16 +42,24 @@ class SessionKeeper:
     """Write the files of one session that are not its log. A file that cannot be written costs no answer."""
 
     def __init__(
-        self, folder: Path, redactor: Redactor, facts: dict[str, Any], live_values: Iterable[str] = ()
+        self,
+        folder: Path,
+        redactor: Redactor,
+        facts: dict[str, Any],
+        live_values: Iterable[str] = (),
+        account: UsageAccount | None = None,
     ) -> None:
         """Keep the session of `folder`; `facts` are the metadata it starts with, those of earlier turns included.
 
-        `live_values` are the secrets that must not be in a record; anything else must come back as it was.
+        `live_values` are the secrets that must not be in a record; anything else must come back as it was. `account`
+        is where this process counts what the session uses.
         """
         self._folder = folder
         self._redactor = redactor
         self._facts = dict(facts)
-        self._usage = Usage(self._facts.pop("usage", None))
+        #: What the session used before this process, and since when that was counted.
+        self._usage_before: dict[str, Any] = self._facts.pop("usage", None) or {}
+        self._account = account or UsageAccount()
         self._told: set[str] = set()
         # An address such as git@host looks like a person's, and is needed to go on.
         self._record_redactor = Redactor(live_values, rules=("secrets",))
@@ -67,21 +77,19 @@ class SessionKeeper:
 
     @property
     def usage(self) -> dict[str, Any]:
-        """Return what was used so far."""
-        return self._usage.facts
+        """Return what the session used so far, in this process and before."""
+        used = UsageRecord.of_facts(self._usage_before) + self._account.own
+        since = {SINCE: self._usage_before[SINCE]} if SINCE in self._usage_before else {}
+        return {**used.facts(), **since}
 
     def connect(self, coordinator: Any) -> None:
-        """Keep the conversation before every request and around every tool call, and count what is used."""
+        """Keep the conversation before every request and around every tool call."""
 
         async def save(event: str, data: dict[str, Any]) -> None:
             await self.keep_messages(coordinator.get("context"))
 
-        def count(event: str, data: dict[str, Any]) -> None:
-            self._usage.add(data.get("usage"), data.get("unpriced_attempts"))
-
         for event in (PROVIDER_REQUEST, TOOL_PRE, TOOL_POST):
             coordinator.hooks.register(event, save, priority=_LAST, name="app-transcript")
-        coordinator.hooks.register(LLM_RESPONSE, count, priority=_LAST, name="app-usage")
 
     def keep_record(self, composed: Composed) -> None:
         """Write down what the session is made of, for whoever resumes it; another record is kept as its backup."""
@@ -160,7 +168,7 @@ class SessionKeeper:
 
     def _write(self, changes: dict[str, Any], *, is_activity: bool = True) -> None:
         facts = {**self._facts, "last_updated": datetime.now(UTC).isoformat(timespec="milliseconds"), **changes}
-        if used := self._usage.facts:
+        if used := self.usage:
             facts["usage"] = used
         self._update(facts, is_activity=is_activity)
 

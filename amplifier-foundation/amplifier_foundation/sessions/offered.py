@@ -134,10 +134,10 @@ def cost_of_past_children(runtime: SessionRuntime) -> Callable[[], Any]:
     async def past() -> dict[str, str] | None:
         import asyncio
 
-        from amplifier_foundation.spawn.cost import cost_of_past
+        from amplifier_foundation.usage.history import past_cost_of_children
 
         place, is_counted = runtime.folder.parent, runtime.children.is_counted
-        cost = await asyncio.to_thread(cost_of_past, place, runtime.session_id, is_counted)
+        cost = await asyncio.to_thread(past_cost_of_children, place, runtime.session_id, is_counted)
         return {"cost_usd": cost} if cost is not None else None
 
     return past

@@ -14,7 +14,7 @@ from amplifier_foundation.sessions.keeper import RECORD, shown_prompt
 from amplifier_foundation.sessions.metadata import load_metadata
 from amplifier_foundation.sessions.recovery import recover
 from amplifier_foundation.sessions.turns import count_turns, message_text, starts_turn
-from amplifier_foundation.sessions.usage import used_by_log
+from amplifier_foundation.usage.history import current_facts
 from amplifier_kit.engine.pairing import tool_call_ids
 
 Message = dict[str, Any]
@@ -87,7 +87,7 @@ def load_session(folder: Path) -> SavedSession:
         messages = ledger if len(ledger) > len(stored) and says_same(stored, ledger) else stored
         messages, recovered = recover(messages, folder)
         notes += recovered
-        if metadata.get("incremental") and (used := used_by_log(folder)):  # notes have it at the end of a turn
+        if used := current_facts(folder, metadata):
             metadata = {**metadata, "usage": used}
     mended = repaired(messages)
     notes += mended.notes

@@ -132,11 +132,13 @@ class SessionRuntime:
         facts = starting_facts(self.session_id, prepared, plan, saved)
         if origin is not None:
             facts |= origin.metadata
-        self._keeper = SessionKeeper(self.folder, self.redactor, facts, self.secrets)
         #: What this process may use for the session.
         self.budget = (origin.budget if origin is not None else None) or SessionBudget(
             {**planned_budget(plan), **(budget or {})}
         )
+        #: What the session and its children use in this process.
+        self.account = self.budget.account
+        self._keeper = SessionKeeper(self.folder, self.redactor, facts, self.secrets, self.account)
         #: How the last turn ended.
         self.turn_end = TurnEnd(self.budget)
 

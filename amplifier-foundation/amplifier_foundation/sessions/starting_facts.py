@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from amplifier_foundation.prepared import Prepared
 from amplifier_foundation.sessions.plan_facts import provider_and_model
-from amplifier_foundation.sessions.usage import Usage
+from amplifier_foundation.usage.history import facts_at_start
 from amplifier_kit.guard.redaction import known_secrets, live_values_from_env, live_values_from_plan, remember_secrets
 
 if TYPE_CHECKING:
@@ -36,10 +36,7 @@ def starting_facts(
     # Only what this process changes is written again: another one may have renamed the session meanwhile.
     changed = {key: value for key, value in facts.items() if key not in known}
     changed |= {"turn_count": saved.turn_count, "first_prompt": saved.first_prompt, "provider": provider}
-    usage = Usage(known.get("usage"))
-    if saved.turn_count:
-        usage.begin(facts["created"])
-    changed["usage"] = usage.facts
+    changed["usage"] = facts_at_start(known.get("usage"), facts["created"], was_used=bool(saved.turn_count))
     composed = prepared.composed
     if saved.bundle not in (None, composed.name, composed.reference):
         changed |= {"bundle": facts["bundle"], "bundle_overrides": _overrides(known, facts)}

@@ -38,7 +38,7 @@ def cost_before(saved: SavedSession) -> Callable[[], Any]:
     async def past() -> dict[str, str] | None:
         import asyncio
 
-        from amplifier_foundation.sessions.usage import past_cost
+        from amplifier_foundation.usage.history import past_cost
 
         if not told:
             cost = await asyncio.to_thread(past_cost, known, saved.folder, since)

@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Any, Final
 from amplifier_foundation.errors import FoundationError
 from amplifier_foundation.sessions.missing_modules import ModulesMissingError
 from amplifier_foundation.sessions.runtime import SessionRuntime
-from amplifier_foundation.sessions.usage import used_since
-from amplifier_foundation.spawn.cost import cost_since, total_cost
+from amplifier_foundation.spawn.cost import cost_since
 from amplifier_foundation.spawn.errors import ChildBusyError, ChildError, ChildFailedError, ChildRefusedError
 from amplifier_foundation.spawn.origin import OnChildEvent, Origin
 from amplifier_foundation.spawn.stored import Result, keep_result
+from amplifier_foundation.usage.history import total_cost
 from amplifier_kit.awaitable import maybe_await
 from amplifier_kit.engine.bounded import Expired, bounded, run_to_end
+from amplifier_kit.engine.usage import UsageRecord
 from amplifier_kit.log import SessionLogBusy
 
 if TYPE_CHECKING:
@@ -91,9 +92,8 @@ class Child:
         self._is_cost_untold = False
         #: What the child and all below it had cost when it ended.
         self.spent: str | None = None
-        #: What they had cost before this call, None for a child that is new; and what its own answers had used.
+        #: What they had cost before this call, None for a child that is new.
         self.before: str | None = None
-        self._usage_before: dict[str, Any] = {}
         self.runtime = SessionRuntime(
             prepared,
             session_id=origin.facts.session_id,
@@ -190,7 +190,7 @@ class Child:
             except Expired:
                 self._is_cost_untold = True
                 coordinator.log("WARNING", f"who tells session.cost did not answer in {_COST_SECONDS:g} s")
-        return str(Decimal(self.before or 0) + self.runtime.budget.told_usd)
+        return str(Decimal(self.before or 0) + self.runtime.account.total.known_cost)
 
     async def _work(self, task: Task, started: float) -> Result:
         runtime, identity = self.runtime, self._origin.facts.session_id
@@ -199,7 +199,7 @@ class Child:
             coordinator.log("WARNING", warning)
         await self._begin_with(task.messages)
         if runtime.saved is not None:
-            self.before, self._usage_before = await self.cost() or "0", runtime.usage
+            self.before = await self.cost() or "0"
         try:
             answer = await runtime.execute(task.prompt)
         except asyncio.CancelledError:
@@ -250,7 +250,7 @@ class Child:
             "agent": self._origin.facts.agent,
             "provider": runtime.provider,
             "model": runtime.model,
-            "usage": used_since(self._usage_before, runtime.usage),
+            "usage": call_usage(runtime.account.own, runtime.usage),
             "cost_usd": cost_since(self.before, total),
             **in_all,
             "duration_ms": round((time.monotonic() - started) * 1000),
@@ -273,6 +273,12 @@ class Child:
         except OSError as error:
             # The answer is worth more than its copy; a call that is made again finds it in the conversation.
             runtime.session.coordinator.log("WARNING", f"the result of {runtime.folder} cannot be kept: {error}")
+
+
+def call_usage(own: UsageRecord, session: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a call used; a count that the session has and the call did not raise is zero and not missing."""
+    used = own.facts()
+    return {**dict.fromkeys(UsageRecord.of_facts(session).tokens(), 0), **used}
 
 
 def _without_instructions(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

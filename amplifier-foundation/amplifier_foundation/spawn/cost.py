@@ -1,13 +1,9 @@
-"""Add up what a session and those below it cost, as the channel `session.cost` tells it."""
+"""Contribute what the children of a session cost on the channel `session.cost`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-from amplifier_foundation.sessions.usage import known_amount
 
 if TYPE_CHECKING:
     from amplifier_foundation.spawn.child import Child
@@ -79,41 +75,3 @@ class _Teller:
 def cost_since(before: str | None, now: str | None) -> str | None:
     """Return what was added to a cost, None when it is not known; nothing is ever given back."""
     return now if now is None or before is None else str(max(Decimal(0), Decimal(now) - Decimal(before)))
-
-
-def total_cost(told: Iterable[Any]) -> str | None:
-    """Return the sum of what contributors told, None when nobody knows a price."""
-    prices = [known_amount(one.get("cost_usd")) for one in told if isinstance(one, Mapping)]
-    known = [price for price in prices if price is not None]
-    return str(sum(known, Decimal(0))) if known else None
-
-
-def cost_of_past(place: Path, parent_id: str, is_counted: Callable[[str], bool]) -> str | None:
-    """Return what the sessions below one have cost by their notes, those left out that `is_counted` knows.
-
-    A session that is counted by whoever runs it counts with all below it. Raises OSError.
-    """
-    from amplifier_foundation.sessions.catalog import folder_names
-    from amplifier_foundation.sessions.metadata import load_metadata
-    from amplifier_foundation.sessions.usage import used_by_log
-    from amplifier_foundation.spawn.ids import children_begin_with
-
-    amounts: list[Decimal] = []
-    names = folder_names(str(place))
-    waiting = [parent_id]
-    while waiting:
-        above = waiting.pop()
-        for name in names:
-            if not name.startswith(children_begin_with(above)) or is_counted(name):
-                continue
-            facts = load_metadata(place / name).data
-            if facts.get("parent_id") != above:
-                continue
-            waiting.append(name)
-            usage = facts.get("usage")
-            if facts.get("incremental"):  # it was cut off: its notes have what it used at the end of a turn
-                usage = used_by_log(place / name) or usage
-            amount = known_amount(usage.get("cost_usd")) if isinstance(usage, Mapping) else None
-            if amount is not None:
-                amounts.append(amount)
-    return str(sum(amounts, Decimal(0))) if amounts else None

@@ -78,7 +78,7 @@ def write_job(
         "rules": [dict(plan) for plan in origin.rules],
         "switched": asdict(origin.switched),
         "budget": origin.budget.allowance() if origin.budget is not None else {},
-        "prices": origin.budget.prices.plain() if origin.budget is not None else {},
+        "prices": origin.budget.account.prices.plain() if origin.budget is not None else {},
         "task": {
             "prompt": task.prompt,
             "hash": task.hash,

@@ -117,7 +117,7 @@ async def _run(job: Mapping[str, Any], line: Line) -> Frame:
     origin, prepared, task = read_job(job)
     hold(prepared.site_folders)
     budget = SessionBudget(job["budget"], agent=origin.facts.agent)
-    budget.prices.take(job.get("prices", {}))  # none, if the program was replaced while it ran
+    budget.account.prices.take(job.get("prices", {}))  # none, if the program was replaced while it ran
     surroundings = Surroundings(
         line if job["can_ask"] else None,
         line if job["can_show"] else None,

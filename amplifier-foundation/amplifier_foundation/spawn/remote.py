@@ -236,9 +236,9 @@ class RemoteChild:
     def _absorb(self, report: Mapping[str, Any], cost_usd: str | None = None) -> None:
         """Count here what the child has used; when it does not say what it has cost by now, what is new is added."""
         if (budget := self._origin.budget) is not None:
-            before = budget.told_usd
+            before = budget.account.total
             budget.absorb(report)
-            if more := budget.told_usd - before:
+            if more := (budget.account.total - before).known_cost:
                 self.spent = str(Decimal(self.spent or 0) + more)
         if cost_usd is not None:
             self.spent = cost_usd

@@ -72,7 +72,7 @@ async def test_what_a_broken_question_costs(told: list[Any], usd: str, estimated
     used = budget.used()
     assert (used["usd"], used["estimated_usd"]) == (Decimal(usd), Decimal(estimated))
     assert (budget.check() is not None) is refused
-    assert budget.told_usd == Decimal(usd) - Decimal(estimated)
+    assert budget.account.total.known_cost == Decimal(usd) - Decimal(estimated)
 
 
 async def test_estimates_are_told() -> None:
@@ -106,7 +106,7 @@ def test_charges_grow_and_add_up(steps: list[tuple[int, dict[str, Any]]]) -> Non
         root = SessionBudget({"usd": 1000})
         here, there = root.child(), root.child()
         apart = SessionBudget(there.allowance())
-        apart.prices.take(json.loads(json.dumps(there.prices.plain())))
+        apart.account.prices.take(json.loads(json.dumps(there.account.prices.plain())))
         budgets = [root, here, apart]
         sessions = [_connected(one) for one in budgets]
         for number, data in steps:

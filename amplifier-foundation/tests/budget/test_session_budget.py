@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from amplifier_core.testing import MockCoordinator
 from amplifier_foundation.budget import BudgetError, BudgetExceededError, HomeLine, SessionBudget
-from amplifier_foundation.budget.spending import MOST_ROWS
 from amplifier_foundation.log import read_log
 from amplifier_foundation.prepared import Prepared
 from amplifier_foundation.sessions import SessionRuntime
+from amplifier_foundation.usage.account import MOST_ROWS
 
 PLAN: dict[str, Any] = {
     "session": {"orchestrator": {"module": "loop-basic"}, "context": {"module": "context-simple"}},
@@ -266,11 +266,11 @@ async def test_a_call_is_asked_for_where_the_session_comes_from() -> None:
 def test_rows_do_not_grow_without_end() -> None:
     """A session that starts children without end keeps who used how much by agent, and nothing is lost."""
     root = SessionBudget({})
-    root.session_id = "root"
+    root.account.session_id = "root"
     root.add_usage({"output_tokens": 1, "cost_usd": 0})
     for number in range(3 * MOST_ROWS):
         child = root.child(agent="helper")
-        child.session_id = f"child-{number}"
+        child.account.session_id = f"child-{number}"
         child.add_usage({"output_tokens": 1, "cost_usd": 0})
     rows = root.spent()
     assert len(rows) <= MOST_ROWS
@@ -301,7 +301,7 @@ def test_what_an_answer_used(usage: Any, tokens: int, unpriced: int) -> None:
 async def test_a_limit_that_is_near_is_told_once_in_the_tree() -> None:
     """At four fifths of a limit a warning is due, in the session whose call came so far, and nowhere again."""
     root, told = SessionBudget({"tokens": 10}), []
-    root.session_id = "root"
+    root.account.session_id = "root"
     for budget in (root.child(), root.child()):
         coordinator: Any = MockCoordinator()
         coordinator.hooks.register("budget:warning", lambda event, data: told.append(data))

@@ -136,7 +136,7 @@ class Tree:
         """Run a session as a process does: with what is left as its limits, and a line to the one that started it."""
         self._begin(budget, session.limits)
         apart = SessionBudget(budget.allowance(), agent="agent", clock=lambda: self.now)
-        apart.prices.take(budget.prices.plain())
+        apart.account.prices.take(budget.account.prices.plain())
         self.children[budget], self.parents[apart] = [apart], budget
         self.apart.add(apart)
 

@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
-from amplifier_core.message_models import Usage as Used
 from amplifier_foundation.log import SessionLog
 from amplifier_foundation.prepared import Prepared
 from amplifier_foundation.sessions import SessionRuntime, load_session
-from amplifier_foundation.sessions.usage import Usage, past_cost, used_since
+from amplifier_foundation.spawn.child import call_usage
+from amplifier_foundation.usage.history import facts_at_start, past_cost
+from amplifier_kit.engine.usage import UsageRecord
 
 NOW = "2026-06-01T00:00:00+00:00"
 
@@ -23,22 +24,11 @@ def _log(folder: Path, *costs: tuple[str, Any], **more: Any) -> Path:
     return folder
 
 
-def test_answers_are_added_up() -> None:
-    """Tokens and prices are added exactly, and an answer without a price is counted as such, not as free."""
-    usage = Usage()
-    for cost in ("0.1", 0.2, None, "nan", "much"):
-        usage.add({"input_tokens": 2, "cost_usd": cost})
-    usage.add({"input_tokens": 2, "output_tokens": True, "cost_usd": "9"})  # whoever counts so knows no price either
-    usage.add(Used(input_tokens=1, output_tokens=1, total_tokens=2, cost_usd=Decimal("0.05")))
-    usage.add("nothing", 1)  # an attempt that broke off
-    assert usage.facts == {"input_tokens": 13, "cost_usd": "0.35", "calls_without_price": 5, "output_tokens": 1}
-    assert usage.cost == Decimal("0.35")
-
-
+@pytest.mark.parametrize("was_used", [False, True])
 @pytest.mark.parametrize("known", [None, "much", [], {"input_tokens": "x", "cost_usd": {}, "since": 5}])
-def test_what_makes_no_sense_is_left_out(known: Any) -> None:
-    """A sum that somebody has damaged starts anew."""
-    assert Usage(known).facts == {}
+def test_what_makes_no_sense_is_left_out(known: Any, was_used: bool) -> None:
+    """A sum that is damaged starts again, from now on where there were turns that nobody has counted."""
+    assert facts_at_start(known, NOW, was_used=was_used) == ({"since": NOW} if was_used else {})
 
 
 def test_the_sum_of_the_metadata_is_enough(tmp_path: Path) -> None:
@@ -102,12 +92,8 @@ async def test_the_cost_of_a_session_is_that_of_all_its_turns(tmp_path: Path, fo
     assert ("since" in usage) is forgets
 
 
-@pytest.mark.parametrize("before", [{}, {"input_tokens": 2, "output_tokens": 3, "cost_usd": "1"}])
-def test_what_was_used_since_then_names_every_count(before: dict[str, Any]) -> None:
-    """A count that did not grow is zero and not missing: whoever reads it need not ask whether it is there."""
-    now = {"input_tokens": 7, "output_tokens": 3, "cache_read_tokens": 0, "cost_usd": "1"}
-    more = used_since(before, now)
-    assert more["input_tokens"] == 7 - before.get("input_tokens", 0)
-    assert more["output_tokens"] == 3 - before.get("output_tokens", 0)
-    assert more["cache_read_tokens"] == 0
-    assert "calls_without_price" not in more
+def test_what_a_call_used_names_every_count() -> None:
+    """A count that a call did not raise is zero and not missing: its reader need not ask whether it is there."""
+    session = {"input_tokens": 7, "output_tokens": 3, "cache_read_tokens": 0, "cost_usd": "1"}
+    used = call_usage(UsageRecord.of_usage({"input_tokens": 2, "cost_usd": "0.5"}), session)
+    assert used == {"input_tokens": 2, "output_tokens": 0, "cache_read_tokens": 0, "cost_usd": "0.5"}

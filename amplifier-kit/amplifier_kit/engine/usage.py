@@ -1,18 +1,28 @@
-"""What a provider says that an answer took, checked: a count of tokens is a number, and so is a price.
+"""What answers of models used: one checked record for each `llm:response`, and their sums.
 
-Budgets and displays add up these values. One that is no number is an error of the provider that sent it, and nothing
-that is counted as zero.
+Everything that limits, stores or shows spending adds up these records. A count that is not a number is an error of the
+provider that sent it and is never counted as zero; a price that is not known is not zero either.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from decimal import Decimal, InvalidOperation
-from typing import ClassVar, Final
+from dataclasses import dataclass, fields, replace
+from decimal import Context, Decimal, InvalidOperation
+from typing import Any, ClassVar, Final, Self
 
 from amplifier_core.llm_errors import LLMError
 
-__all__ = ["Counts", "InvalidUsageError", "UsageValueError", "as_cost", "as_count", "check_usage", "usage_fault"]
+__all__ = [
+    "Counts",
+    "InvalidUsageError",
+    "UsageRecord",
+    "UsageValueError",
+    "as_cost",
+    "as_count",
+    "check_usage",
+    "usage_fault",
+]
 
 #: No answer takes that many tokens, or costs that much.
 MAX_COUNT: Final = 10**12
@@ -20,10 +30,31 @@ MAX_COST: Final = Decimal(10**9)
 _REQUIRED: Final = ("input_tokens", "output_tokens", "total_tokens")
 _OPTIONAL: Final = ("reasoning_tokens", "cache_read_tokens", "cache_write_tokens")
 _COST: Final = "cost_usd"
+#: The counts that session metadata and results of runs hold.
+_STORED: Final = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
+_UNPRICED: Final = "calls_without_price"
+#: Money is added exactly, so that the order of answers does not change a sum.
+_EXACT: Final = Context(prec=100)
+#: Failures of a call before an answer began: they cost nothing. Any other failure may have cost something.
+_FREE: Final = frozenset(
+    {
+        "AccessDeniedError",
+        "AuthenticationError",
+        "BudgetExhaustedError",
+        "ConfigurationError",
+        "ContextLengthError",
+        "InvalidRequestError",
+        "NetworkError",
+        "NotFoundError",
+        "ProviderUnavailableError",
+        "QuotaExceededError",
+        "RateLimitError",
+    }
+)
 
 
 class UsageValueError(ValueError):
-    """A value in the usage of an answer that is no count and no price."""
+    """Report a value in the usage of an answer that is neither a count nor a price."""
 
     def __init__(self, field: str, value: object) -> None:
         super().__init__(f"{field} is {_shown(value)}")
@@ -32,7 +63,7 @@ class UsageValueError(ValueError):
 
 
 class InvalidUsageError(LLMError):
-    """Report that a provider said something of what an answer took that cannot be counted."""
+    """Report that a provider sent a usage that cannot be counted."""
 
     code: ClassVar[str] = "provider.usage"
 
@@ -44,7 +75,7 @@ class InvalidUsageError(LLMError):
 
 
 def as_count(value: object) -> int | None:
-    """Return a number of tokens, None for what is none: a text, a truth value, a fraction, less than nothing."""
+    """Return a number of tokens; None for anything else: a text, a boolean, a fraction, a negative number."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     is_count = 0 <= value <= MAX_COUNT and value == int(value)  # neither NaN nor infinite
@@ -52,7 +83,7 @@ def as_count(value: object) -> int | None:
 
 
 def as_cost(value: object) -> Decimal | None:
-    """Return an amount of money, None for what is none."""
+    """Return an amount of money; None for anything else."""
     if isinstance(value, bool) or not isinstance(value, str | int | float | Decimal):
         return None
     try:
@@ -63,7 +94,7 @@ def as_cost(value: object) -> Decimal | None:
 
 
 def usage_fault(usage: object) -> UsageValueError | None:
-    """Return what is wrong with the usage of an answer, None when it can be counted, or when nothing is said of it."""
+    """Return what is wrong with the usage of an answer; None when it is valid or missing."""
     if usage is None:
         return None
     if not isinstance(usage, Mapping):
@@ -77,17 +108,164 @@ def usage_fault(usage: object) -> UsageValueError | None:
 
 
 def check_usage(usage: object, provider: str) -> None:
-    """Refuse an answer whose usage cannot be counted.
+    """Refuse an answer whose usage is invalid.
 
     Raises:
-        InvalidUsageError: It names the provider, the field and the value.
+        InvalidUsageError: The message names the provider, the field and the value.
     """
     if (fault := usage_fault(usage)) is not None:
         raise InvalidUsageError(fault.field, fault.value, provider=provider)
 
 
+@dataclass(frozen=True, slots=True)
+class UsageRecord:
+    """What one call to a model used, or several together: records are added with `+`, and `UsageRecord()` is nothing.
+
+    Counts have the meaning of the published `Usage`; one that no answer reported is None.
+    """
+
+    currency: ClassVar[str] = "USD"
+
+    #: Calls, whether or not an answer came.
+    calls: int = 0
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cache_read_tokens: int | None = None
+    cache_write_tokens: int | None = None
+    reasoning_tokens: int | None = None
+    #: All tokens: as reported, and at least input and output together.
+    total_tokens: int = 0
+    #: The sum of the prices that are known.
+    known_cost: Decimal = Decimal(0)
+    #: How many answers have a known price.
+    priced: int = 0
+    #: How many answers and attempts may have cost something that is not known.
+    unpriced: int = 0
+    #: How many of those are attempts that broke off before they had an answer.
+    broken: int = 0
+    duration_ms: int = 0
+    #: The models that were called, as `provider/model`.
+    models: frozenset[str] = frozenset()
+
+    @property
+    def cost(self) -> Decimal | None:
+        """Return the whole cost; None when a part of it is not known, or nothing was asked."""
+        return None if self.unpriced or not (self.calls or self.priced) else self.known_cost
+
+    @property
+    def answers(self) -> int:
+        """Return how many calls were answered."""
+        return self.priced + self.unpriced - self.broken
+
+    def __add__(self, other: object) -> UsageRecord:
+        """Return both together."""
+        return self._with(other, 1) if isinstance(other, UsageRecord) else NotImplemented
+
+    def __sub__(self, before: object) -> UsageRecord:
+        """Return what was used since an earlier sum of the same calls."""
+        return self._with(before, -1) if isinstance(before, UsageRecord) else NotImplemented
+
+    def _with(self, other: UsageRecord, sign: int) -> UsageRecord:
+        return UsageRecord(
+            self.calls + sign * other.calls,
+            _sum(self.input_tokens, other.input_tokens, sign),
+            _sum(self.output_tokens, other.output_tokens, sign),
+            _sum(self.cache_read_tokens, other.cache_read_tokens, sign),
+            _sum(self.cache_write_tokens, other.cache_write_tokens, sign),
+            _sum(self.reasoning_tokens, other.reasoning_tokens, sign),
+            self.total_tokens + sign * other.total_tokens,
+            (_EXACT.add if sign > 0 else _EXACT.subtract)(self.known_cost, other.known_cost),
+            self.priced + sign * other.priced,
+            self.unpriced + sign * other.unpriced,
+            self.broken + sign * other.broken,
+            self.duration_ms + sign * other.duration_ms,
+            self.models | other.models,
+        )
+
+    # -- from what providers report --
+
+    @classmethod
+    def of_usage(cls, usage: object) -> Self:
+        """Return what one answer used, by a `Usage` or its dump.
+
+        Values that are invalid stay unknown, and so does the price then, as without usage. See `usage_fault`.
+        """
+        dump = getattr(usage, "model_dump", None)
+        given = dump() if callable(dump) else usage
+        if not isinstance(given, Mapping):
+            return cls(calls=1, unpriced=1)
+        counts: dict[str, Any] = {name: as_count(given.get(name)) for name in (*_REQUIRED, *_OPTIONAL)}
+        # Tokens written to a cache are in the total alone; a service without a total has the other two.
+        total = max(counts.pop("total_tokens") or 0, (counts["input_tokens"] or 0) + (counts["output_tokens"] or 0))
+        cost = as_cost(given.get(_COST)) if usage_fault(given) is None else None
+        return cls(
+            calls=1,
+            **counts,
+            total_tokens=total,
+            known_cost=cost or Decimal(0),
+            priced=0 if cost is None else 1,
+            unpriced=1 if cost is None else 0,
+        )
+
+    @classmethod
+    def of_response(cls, data: Mapping[str, Any]) -> Self:
+        """Return what a call used by the payload of its `llm:response`, with attempts that broke off on the way."""
+        usage, duration, broken = data.get("usage"), data.get("duration_ms"), _broken_off(data)
+        is_failure = data.get("status") == "error" and usage is None
+        record = cls(calls=1) if is_failure else cls.of_usage(usage)
+        model = {f"{data.get('provider')}/{data['model']}"} if data.get("model") else ()
+        return replace(
+            record,
+            unpriced=record.unpriced + broken,
+            broken=broken,
+            duration_ms=round(duration) if isinstance(duration, int | float) and as_cost(duration) is not None else 0,
+            models=frozenset(model),
+        )
+
+    # -- as plain data --
+
+    def usage(self) -> dict[str, Any]:
+        """Return the fields of the published `Usage` as an event has them; without `cost_usd` when it is not known."""
+        values = {name: getattr(self, name) for name in (*_REQUIRED, *_OPTIONAL)}
+        values[_COST] = None if self.cost is None else str(self.cost)
+        return {name: value for name, value in values.items() if value is not None}
+
+    def tokens(self) -> dict[str, int]:
+        """Return the counts that answers reported, by name."""
+        return {name: count for name in _STORED if (count := getattr(self, name)) is not None}
+
+    def facts(self) -> dict[str, Any]:
+        """Return what session metadata hold: counts, `cost_usd` as far as it is known, `calls_without_price`."""
+        cost = {_COST: str(self.known_cost)} if self.priced else {}
+        return {**self.tokens(), **cost, **({_UNPRICED: self.unpriced} if self.unpriced else {})}
+
+    @classmethod
+    def of_facts(cls, facts: object) -> Self:
+        """Return the sum that session metadata hold; what is invalid there is left out."""
+        known = facts if isinstance(facts, Mapping) else {}
+        counts: dict[str, Any] = {name: as_count(known.get(name)) for name in _STORED}
+        cost = as_cost(known.get(_COST))
+        return cls(
+            **counts,
+            known_cost=cost or Decimal(0),
+            priced=0 if cost is None else 1,
+            unpriced=as_count(known.get(_UNPRICED)) or 0,
+        )
+
+    def plain(self) -> dict[str, Any]:
+        """Return everything as JSON has it, for `of_plain()` in another process."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {**values, "known_cost": str(self.known_cost), "models": sorted(self.models)}
+
+    @classmethod
+    def of_plain(cls, plain: Mapping[str, Any]) -> Self:
+        """Return what `plain()` wrote; raises KeyError, TypeError or ArithmeticError for anything else."""
+        given = {**plain, "known_cost": Decimal(str(plain["known_cost"])), "models": frozenset(plain["models"])}
+        return cls(**given)
+
+
 class Counts:
-    """Read the counts that a service sent. Every method raises UsageValueError for what is no count."""
+    """Read the counts that a service sent. Every method raises UsageValueError for an invalid count."""
 
     def __init__(self, given: object, field: str = "usage") -> None:
         if given is not None and not isinstance(given, Mapping):
@@ -101,7 +279,7 @@ class Counts:
         return None if value is None else self._count(name, value)
 
     def need(self, name: str) -> int:
-        """Return a count: 0 when it is missing or null, as services leave out what is zero."""
+        """Return a count: 0 when it is missing or null, since services omit zeros."""
         return self.get(name) or 0
 
     def part(self, name: str) -> Counts:
@@ -113,6 +291,20 @@ class Counts:
         if count is None:
             raise UsageValueError(f"{self._field}.{name}", value)
         return count
+
+
+def _broken_off(data: Mapping[str, Any]) -> int:
+    """Return how many attempts of a call brought no answer and may have cost something."""
+    if (counted := as_count(data.get("unpriced_attempts"))) is not None:
+        return counted
+    if data.get("status") != "error" or data.get("usage") is not None:
+        return 0
+    error = data.get("error")
+    return 0 if isinstance(error, Mapping) and error.get("type") in _FREE else 1
+
+
+def _sum(one: int | None, other: int | None, sign: int) -> int | None:
+    return None if one is None and other is None else (one or 0) + sign * (other or 0)
 
 
 def _shown(value: object) -> str:

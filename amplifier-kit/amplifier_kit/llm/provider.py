@@ -11,7 +11,6 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from decimal import Decimal
-from functools import reduce
 from typing import Any, ClassVar
 
 from amplifier_core import ChatRequest, ConfigField, ModelInfo, ProviderInfo
@@ -21,6 +20,7 @@ from amplifier_core.llm_errors import InvalidToolCallError, LLMError, StreamErro
 from amplifier_core.message_models import ChatResponse, ToolCall, Usage
 from amplifier_kit.config import read_config
 from amplifier_kit.engine.streaming import STREAM_EVENTS
+from amplifier_kit.engine.usage import UsageRecord
 from amplifier_kit.llm.config import ProviderConfig, name_of_key
 from amplifier_kit.llm.errors import Endpoint, Wire, to_llm_error
 from amplifier_kit.llm.rate_limit import throttle_of
@@ -30,7 +30,7 @@ from amplifier_kit.llm.retry import CIRCUIT_EVENT, CONCURRENCY_EVENT, Attempts
 from amplifier_kit.llm.secrets import Scrubber
 from amplifier_kit.llm.streaming import within
 from amplifier_kit.llm.structured_output import Mode, OutputMismatchError, Shape, shape_of
-from amplifier_kit.llm.usage import CostLedger, added, priced_usage
+from amplifier_kit.llm.usage import CostLedger, priced_usage
 
 __all__ = ["PROVIDER_EVENTS", "LLMProvider", "mount_provider"]
 
@@ -294,7 +294,7 @@ class LLMProvider(ABC):
         told: dict[str, Any] = {"unpriced_attempts": broken} if broken else {}
         counted = [usage for usage in (*known, *lost) if usage is not None]
         if lost and len(counted) == len(known) + len(lost):
-            told["usage"] = reduce(added, counted).model_dump(exclude_none=True)
+            told["usage"] = sum(map(UsageRecord.of_usage, counted), UsageRecord()).usage()
         return told
 
     def _told(self, response: LLMResponse, answer: Answer) -> dict[str, Any]:

@@ -11,8 +11,9 @@ from decimal import Decimal
 from typing import Any
 
 from amplifier_core.message_models import Usage
+from amplifier_kit.engine.usage import UsageRecord
 
-__all__ = ["CostLedger", "Tokens", "added", "price_of", "priced_usage"]
+__all__ = ["CostLedger", "Tokens", "price_of", "priced_usage"]
 
 logger = logging.getLogger(__name__)
 
@@ -95,44 +96,26 @@ async def priced_usage(tokens: Tokens, model: str, vendor: str | None) -> Usage:
     return tokens.usage(await asyncio.to_thread(price_of, tokens, model, vendor))
 
 
-def added(one: Usage, other: Usage) -> Usage:
-    """Return what two answers took together; the cost is not known when that of one is not."""
-    known = "reasoning_tokens", "cache_read_tokens", "cache_write_tokens"
-    is_priced = one.cost_usd is not None and other.cost_usd is not None
-    return Usage(
-        input_tokens=one.input_tokens + other.input_tokens,
-        output_tokens=one.output_tokens + other.output_tokens,
-        total_tokens=one.total_tokens + other.total_tokens,
-        cost_usd=(one.cost_usd or Decimal(0)) + (other.cost_usd or Decimal(0)) if is_priced else None,
-        **{name: _sum(getattr(one, name), getattr(other, name)) for name in known},
-    )
-
-
 class CostLedger:
     """Add up what the calls of one provider cost: what it contributes on `session.cost`."""
 
     def __init__(self) -> None:
-        self._calls = 0
-        self._known: Decimal | None = None
-        self._unpriced: dict[str, int] = {}
+        self._used: dict[str, UsageRecord] = {}
 
     def add(self, usage: Usage | None, model: str) -> None:
         """Count one answered call."""
-        self._calls += 1
-        if usage is None or usage.cost_usd is None:
-            self._unpriced[model] = self._unpriced.get(model, 0) + 1
-        else:
-            self._known = (self._known or Decimal(0)) + usage.cost_usd
+        self._used[model] = self._used.get(model, UsageRecord()) + UsageRecord.of_usage(usage)
 
     def contribution(self) -> dict[str, Any] | None:
         """Return the sum of what is known, None before the first call.
 
         `cost_usd` is None when no call had a price; `unpriced_models` names the models without one.
         """
-        if not self._calls:
+        if not self._used:
             return None
-        told: dict[str, Any] = {"cost_usd": None if self._known is None else str(self._known)}
-        if self._unpriced:
-            told["unpriced_models"] = sorted(self._unpriced)
-            told["unpriced_calls"] = sum(self._unpriced.values())
-        return told
+        used = sum(self._used.values(), UsageRecord())
+        known: dict[str, Any] = {"cost_usd": str(used.known_cost) if used.priced else None}
+        if used.unpriced:
+            known["unpriced_models"] = sorted(model for model, one in self._used.items() if one.unpriced)
+            known["unpriced_calls"] = used.unpriced
+        return known

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from amplifier_app_cli.ui.plain import plain
+from amplifier_app_cli.ui.spending import usage_line
 
 if TYPE_CHECKING:
     from amplifier_app_cli.chat.conversation import Conversation
@@ -32,7 +33,7 @@ async def show(chat: Conversation, words: str) -> None:
         "project": runtime.prepared.project,
         "trust": trust_line(runtime.prepared.home, runtime.prepared.project, is_trusted_now=chat.is_trusted_now),
         "conversation": f"{counted(count_turns(messages), 'turn')}, {counted(len(messages), 'message')}",
-        "used": chat.usage.session.line(),
+        "used": usage_line(chat.usage.session),
         "goal": goal.get("condition") if isinstance(goal, dict) else None,
         "log": runtime.log_path,
     }

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from amplifier_kit.engine.usage import UsageRecord
+
 if TYPE_CHECKING:
     from amplifier_app_cli.app import App
     from amplifier_foundation.sessions.store import SessionStore
@@ -38,14 +40,11 @@ def whole_metadata(session: SessionSummary) -> dict[str, Any]:
     The whole log is read then: for a few sessions, not for long lists.
     """
     from amplifier_foundation.sessions.metadata import load_metadata
+    from amplifier_foundation.usage.history import current_facts
 
     facts = load_metadata(session.folder).data
-    if facts.get("incremental"):
-        from amplifier_foundation.sessions.usage import used_by_log
-
-        if used := used_by_log(session.folder):
-            return {**facts, "usage": used}
-    return facts
+    used = current_facts(session.folder, facts)
+    return {**facts, "usage": used} if used else facts
 
 
 def record_of(session: SessionSummary, metadata: Mapping[str, Any]) -> dict[str, Any]:
@@ -89,18 +88,17 @@ def is_fork(session: SessionSummary) -> bool:
 
 def cost_text(metadata: Mapping[str, Any]) -> str:
     """Return what a session cost: a plus stands for answers without a price, a dash for nothing known."""
-    usage = _usage(metadata)
-    try:
-        cost = float(usage["cost_usd"])
-    except (KeyError, TypeError, ValueError):
+    used = UsageRecord.of_facts(metadata.get("usage"))
+    if not used.priced:
         return "-"
+    cost = float(used.known_cost)
     if 0 < cost < 0.0001:
         text = "<$0.0001"
     elif cost and cost < 0.995:
         text = f"${cost:.4f}"
     else:
         text = f"${cost:,.2f}"
-    return f"{text}+" if usage.get("calls_without_price") or "since" in usage else text
+    return f"{text}+" if used.unpriced or "since" in _usage(metadata) else text
 
 
 def title(session: SessionSummary) -> str:

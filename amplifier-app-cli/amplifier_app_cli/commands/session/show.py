@@ -12,6 +12,7 @@ import click
 from amplifier_app_cli.app import current_app
 from amplifier_app_cli.failures import told
 from amplifier_app_cli.ui.records import format_option
+from amplifier_kit.engine.usage import UsageRecord
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -178,16 +179,14 @@ def _lines(known: _Known) -> Iterator[str]:
 
 
 def _used(metadata: dict[str, Any]) -> str | None:
-    usage = metadata.get("usage")
-    if not isinstance(usage, dict):
-        return None
+    usage = UsageRecord.of_facts(metadata.get("usage")).tokens()
     names = {
         "input_tokens": "tokens in",
         "output_tokens": "tokens out",
         "cache_read_tokens": "read from cache",
         "cache_write_tokens": "written to cache",
     }
-    parts = [f"{usage[key]:,} {name}" for key, name in names.items() if isinstance(usage.get(key), int) and usage[key]]
+    parts = [f"{usage[key]:,} {name}" for key, name in names.items() if usage.get(key)]
     return ", ".join(parts) or None
 
 
@@ -198,10 +197,10 @@ def _cost(metadata: dict[str, Any]) -> str | None:
     usage = metadata.get("usage")
     if not isinstance(usage, dict):
         return None
-    unpriced = usage.get("calls_without_price")
+    unpriced = UsageRecord.of_facts(usage).unpriced
     known = cost_text(metadata).rstrip("+")
     text = "not known" if known == "-" else known
-    if isinstance(unpriced, int) and unpriced:
+    if unpriced:
         text += f" ({counted(unpriced, 'answer')} without a price)"
     return f"{text} (since {usage['since']})" if isinstance(usage.get("since"), str) else text
 

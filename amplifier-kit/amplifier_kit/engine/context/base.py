@@ -20,6 +20,7 @@ from amplifier_kit.engine.context.notice import notice_for, with_notice
 from amplifier_kit.engine.context.request import Request, Shown, compaction_facts, required_tokens
 from amplifier_kit.engine.context.view import Room, Views
 from amplifier_kit.engine.tokens import estimate_tokens
+from amplifier_kit.engine.usage import UsageRecord
 
 __all__ = ["BaseContext"]
 
@@ -129,7 +130,7 @@ class BaseContext:
         coordinator = self._coordinator
 
         async def record(event: str, data: dict[str, Any]) -> None:
-            self._meter.record(data)
+            self._meter.record(UsageRecord.of_response(data))
 
         unregister = coordinator.hooks.register(
             LLM_RESPONSE, record, priority=_METER_PRIORITY, name=f"{self.name}-meter"

@@ -6,7 +6,7 @@ from math import ceil
 from typing import Any, Final
 
 from amplifier_kit.engine.context.intake import Message
-from amplifier_kit.engine.usage import as_count
+from amplifier_kit.engine.usage import UsageRecord
 
 __all__ = ["Meter"]
 
@@ -31,20 +31,20 @@ class Meter:
         """Remember the request that the next response will answer."""
         self._awaited = (messages, estimated, budget)
 
-    def record(self, data: Any) -> None:
-        """Take the payload of an `llm:response`; one without usage, or of a smaller request, is not ours."""
-        usage = data.get("usage") if isinstance(data, dict) else None
-        if self._awaited is None or not isinstance(usage, dict):
+    def record(self, answer: UsageRecord) -> None:
+        """Learn from an answer; one without input tokens, or to a smaller request, is not to ours."""
+        if self._awaited is None:
             return
-        used = _count(usage, "input_tokens") + _count(usage, "cache_write_tokens")
+        read, written = answer.input_tokens or 0, answer.cache_write_tokens or 0
+        used = read + written
         messages, estimated, budget = self._awaited
         if used <= 0 or used < estimated * _PLAUSIBLE:
             return
         self._awaited = None
         self._view = messages
         self._measured = {
-            "input_tokens": _count(usage, "input_tokens"),
-            "cache_write_tokens": _count(usage, "cache_write_tokens"),
+            "input_tokens": read,
+            "cache_write_tokens": written,
             "measured_tokens": used,
             "estimated_tokens": estimated,
             "budget": budget,
@@ -63,7 +63,3 @@ class Meter:
         if self.ratio - _SLACK <= seen <= self.ratio:
             return
         self.ratio = min(max(ceil(seen * _STEPS) / _STEPS, _PLAUSIBLE), _LARGEST)
-
-
-def _count(usage: dict[str, Any], key: str) -> int:
-    return as_count(usage.get(key)) or 0

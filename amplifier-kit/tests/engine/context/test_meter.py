@@ -5,15 +5,15 @@ from typing import Any
 import pytest
 
 from amplifier_kit.engine.context.meter import Meter
+from amplifier_kit.engine.usage import UsageRecord
 
 VIEW = [{"role": "user", "content": "hello"}]
+_NOTHING: list[dict[str, Any]] = [{}, {"usage": None}, {"usage": "Usage(...)"}, {"status": "error"}]
 
 
-def response(input_tokens: Any, cache_write_tokens: Any = None, **more: Any) -> dict[str, Any]:
-    return {
-        "usage": {"input_tokens": input_tokens, "cache_write_tokens": cache_write_tokens, "output_tokens": 5},
-        **more,
-    }
+def response(input_tokens: Any, cache_write_tokens: Any = None) -> UsageRecord:
+    usage = {"input_tokens": input_tokens, "cache_write_tokens": cache_write_tokens, "output_tokens": 5}
+    return UsageRecord.of_response({"usage": usage})
 
 
 def test_usage_is_input_plus_cache_writes() -> None:
@@ -36,14 +36,17 @@ def test_usage_is_input_plus_cache_writes() -> None:
 
 
 @pytest.mark.parametrize(
-    "data",
-    [None, {}, {"usage": None}, {"usage": "Usage(...)"}, response(None), response(-5), response("many"), response(200)],
+    "answer",
+    [
+        *(UsageRecord.of_response(data) for data in _NOTHING),
+        *map(response, (None, -5, "many", 200)),
+    ],
 )
-def test_what_is_no_answer_to_the_request_is_ignored(data: Any) -> None:
+def test_what_is_no_answer_to_the_request_is_ignored(answer: UsageRecord) -> None:
     """Errors, nonsense and the small answers of background requests teach nothing; the real answer still counts."""
     meter = Meter()
     meter.expect(VIEW, 1000, 5000)
-    meter.record(data)
+    meter.record(answer)
     assert meter.usage() is None
     meter.record(response(1500))
     assert meter.ratio == 1.5

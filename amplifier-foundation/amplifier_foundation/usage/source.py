@@ -1,4 +1,4 @@
-"""Find out who asks the model: the loop, a tool, or a hook with a mind of its own."""
+"""Find out which part of a session calls the model: the loop, a tool or a hook."""
 
 from __future__ import annotations
 

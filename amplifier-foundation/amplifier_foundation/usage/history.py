@@ -1,0 +1,109 @@
+"""What sessions used before: by their metadata, and by their logs for what the metadata do not cover."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from amplifier_core.events import LLM_RESPONSE
+from amplifier_kit.engine.usage import UsageRecord, as_cost
+
+if TYPE_CHECKING:
+    from amplifier_kit.log import LogLine
+
+#: When counting began in a session that had been used before; what is older stands in the log alone.
+SINCE: Final = "since"
+
+
+def record_of(line: LogLine) -> UsageRecord | None:
+    """Return what a line of a session's log counts for; None when it is not an answer to this session.
+
+    A fork has copies of lines of its original, whose answers are the original's.
+    """
+    if line.event != LLM_RESPONSE or line.record.get("parent_session_id") is not None:
+        return None
+    facts = {"status": line.get("status"), "duration_ms": line.get("duration_ms")}
+    return UsageRecord.of_response({"error": line.error, **line.data, **facts})
+
+
+def logged_usage(folder: Path, until: str = "") -> UsageRecord:
+    """Return what a session used by its log, its children left out; with `until`, before that time. Raises OSError."""
+    from amplifier_foundation.log import read_log
+    from amplifier_foundation.sessions.event_cut import milliseconds
+
+    end = milliseconds(until)
+    total = UsageRecord()
+    for line in read_log(folder, on_torn=lambda torn: None):
+        if (used := record_of(line)) is None:
+            continue
+        at = milliseconds(line.ts) if end is not None else None
+        if end is None or at is None or at < end:
+            total += used
+    return total
+
+
+def current_facts(folder: Path, metadata: Mapping[str, Any]) -> Any:
+    """Return the usage in a session's metadata; while a turn runs or after it was cut off, that in the log.
+
+    The metadata are written at the end of a turn. A log that cannot be read leaves what they hold.
+    """
+    if metadata.get("incremental"):
+        try:
+            return logged_usage(folder).facts() or metadata.get("usage")
+        except OSError:
+            pass
+    return metadata.get("usage")
+
+
+def facts_at_start(known: Any, now: str, *, was_used: bool) -> dict[str, Any]:
+    """Return the usage that a session continues from; one that nobody counted before is counted from now on."""
+    facts = UsageRecord.of_facts(known).facts()
+    if isinstance(known, Mapping) and isinstance(known.get(SINCE), str):
+        return {**facts, SINCE: known[SINCE]}
+    return facts or ({SINCE: now} if was_used else {})
+
+
+def past_cost(known: Any, folder: Path, now: str) -> Decimal | None:
+    """Return what a session had cost before `now`; None when no price is known.
+
+    The log is read only for what the metadata do not cover: sessions of other programs count nothing. Costs that a
+    fork has copied from its original are the original's. Raises OSError.
+    """
+    facts = facts_at_start(known, now, was_used=True)
+    used = UsageRecord.of_facts(facts)
+    if SINCE in facts:
+        used += logged_usage(folder, facts[SINCE])
+    return used.known_cost if used.priced else None
+
+
+def past_cost_of_children(place: Path, parent_id: str, is_counted: Callable[[str], bool]) -> str | None:
+    """Return what the sessions below one have cost by their metadata, without those that `is_counted` knows.
+
+    A session that is counted elsewhere counts there with all below it. Raises OSError.
+    """
+    from amplifier_foundation.sessions.catalog import folder_names
+    from amplifier_foundation.sessions.metadata import load_metadata
+    from amplifier_foundation.spawn.ids import children_begin_with
+
+    used = UsageRecord()
+    names = folder_names(str(place))
+    waiting = [parent_id]
+    while waiting:
+        above = waiting.pop()
+        for name in names:
+            if not name.startswith(children_begin_with(above)) or is_counted(name):
+                continue
+            facts = load_metadata(place / name).data
+            if facts.get("parent_id") == above:
+                waiting.append(name)
+                used += UsageRecord.of_facts(current_facts(place / name, facts))
+    return str(used.known_cost) if used.priced else None
+
+
+def total_cost(contributions: Iterable[Any]) -> str | None:
+    """Return the sum of what modules contribute on `session.cost`; None when no price is known."""
+    prices = [as_cost(one.get("cost_usd")) for one in contributions if isinstance(one, Mapping)]
+    known = [price for price in prices if price is not None]
+    return str(sum(known, Decimal(0))) if known else None
