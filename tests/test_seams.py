@@ -45,7 +45,7 @@ TELLING_APART = {
     "amplifier_core/_session_init.py",  # closes what an async queue returns
     "amplifier_core/validation/provider.py",  # a validator that says what is wrong
     "amplifier_kit/awaitable.py",
-    "amplifier_kit/engine/delegation/order.py",  # a spawn that gives nothing to await is refused
+    "amplifier_kit/engine/delegation/request.py",  # a spawn that gives nothing to await is refused
 }
 
 

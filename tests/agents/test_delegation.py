@@ -52,7 +52,7 @@ def assert_one_tree(ran: Any) -> None:
     ("agent", "config", "sessions", "reason"),
     [
         ("self", {"features": {"self_delegation": {"max_depth": 2}}}, 3, "Copies may start copies 2 times"),
-        ("explorer", {"settings": {"max_recursion_depth": 3}}, 4, "Work may be handed down 3 times"),
+        ("explorer", {"settings": {"max_recursion_depth": 3}}, 4, "Delegation is limited to a depth of 3"),
     ],
 )
 async def test_chains_end_at_their_cap(
@@ -108,7 +108,7 @@ async def test_a_child_that_hangs_is_stopped_and_can_go_on(workshop: Any) -> Non
     scenario = """
 turns:
   - tool_calls: [{name: delegate, arguments: {agent: explorer, instruction: think, context_depth: none}}]
-  - expect: {last_role: tool, contains: [was not done after, session_id]}
+  - expect: {last_role: tool, contains: [timed out after, session_id]}
     text: It took too long.
 agents:
   explorer:

@@ -135,7 +135,7 @@ def test_a_child_that_takes_too_long(start: Callable[..., Any], family: Callable
     chat.wait_for_prompt("It took too long.")
     (end,) = [line for line in _lines(chat) if "helper: timed out" in line]
     assert end.startswith("  ✘ ")
-    assert "was not done after 1 s" in chat.text
+    assert "timed out after 1 s" in chat.text
     chat.send("\x04")
     assert chat.end() == 0
 

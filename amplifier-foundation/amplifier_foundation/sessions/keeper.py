@@ -196,7 +196,7 @@ class SessionKeeper:
 def shown_prompt(prompt: str) -> str:
     """Return the beginning of a prompt in one line, for lists of sessions; of what a child was told, its task."""
     if prompt.startswith("["):
-        from amplifier_kit.engine.delegation.inherited import without_context
+        from amplifier_kit.engine.delegation.parent_context import without_context
 
         prompt = without_context(prompt)
     return " ".join(prompt.split())[:_PROMPT_SHOWN]

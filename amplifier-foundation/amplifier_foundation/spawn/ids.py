@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from amplifier_kit.engine.delegation.lineage import child_session_id, is_session_id
+from amplifier_kit.engine.delegation.session_ids import child_session_id, is_session_id
 
 #: `<parent span>-<own span>_<agent>`.
 _CHILD: Final = re.compile(r"(?P<above>[0-9a-f]{16})-(?P<span>[0-9a-f]{16})_.+")

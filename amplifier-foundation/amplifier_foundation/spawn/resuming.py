@@ -17,7 +17,7 @@ from amplifier_foundation.spawn.errors import ChildUnknownError
 from amplifier_foundation.spawn.ids import is_plain
 from amplifier_foundation.spawn.plan import tighten
 from amplifier_foundation.spawn.stored import Result, end_of, last_result
-from amplifier_kit.engine.delegation.inherited import without_context
+from amplifier_kit.engine.delegation.parent_context import without_context
 from amplifier_kit.engine.pairing import tool_call_ids
 
 _GO_ON: Final = (

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from amplifier_kit.awaitable import maybe_await, plain_result
-from amplifier_kit.engine.delegation.problem import Problem, told
+from amplifier_kit.engine.delegation.errors import DelegationError, error_text
 
 __all__ = ["known_roles", "preferences_of_role"]
 
@@ -22,13 +22,15 @@ def known_roles(coordinator: Any) -> list[str]:
 
 
 async def preferences_of_role(coordinator: Any, role: str) -> list[dict[str, Any]]:
-    """Return the models of a role, best first; raises Problem for a role that nobody knows."""
+    """Return the models of a role, best first; raises DelegationError for an unknown role."""
     roles = known_roles(coordinator)
     if role not in roles:
         there = f"there are {', '.join(roles)}" if roles else "this session has no roles: leave it out"
-        raise Problem("invalid_input", f"'model_role' {role!r:.100} is not known; {there}")
+        raise DelegationError("invalid_input", f"'model_role' {role!r:.100} is not known; {there}")
     try:
         found = await maybe_await(coordinator.get_capability("model_role_resolver").resolve(role))
     except Exception as error:
-        raise Problem("routing_failed", f"The models of the role {role!r} cannot be told: {told(error)}") from error
+        raise DelegationError(
+            "routing_failed", f"cannot resolve the models of role {role!r}: {error_text(error)}"
+        ) from error
     return [dict(entry) for entry in found or () if isinstance(entry, Mapping)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from amplifier_kit.engine.delegation.inherited import DEPTHS, SCOPES
+from amplifier_kit.engine.delegation.parent_context import DEPTHS, SCOPES
 from amplifier_module_tool_delegate._config import Features
 
 __all__ = ["schema"]

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from typing import Any, Final, cast
 
 from amplifier_core.models import ToolResult
+from amplifier_kit.engine.delegation.agents import SELF, AgentDirectory
 from amplifier_kit.engine.delegation.child_run import ChildEvents
 from amplifier_kit.engine.delegation.config import DelegationConfig
 from amplifier_kit.engine.delegation.dispatch import Dispatch
-from amplifier_kit.engine.delegation.inherited import DEPTHS, SCOPES, Depth, Scope
-from amplifier_kit.engine.delegation.order import Order
+from amplifier_kit.engine.delegation.errors import DelegationError
 from amplifier_kit.engine.delegation.outcome import Outcome
-from amplifier_kit.engine.delegation.problem import Problem
-from amplifier_kit.engine.delegation.roster import SELF, Roster
+from amplifier_kit.engine.delegation.parent_context import DEPTHS, SCOPES, Depth, Scope
+from amplifier_kit.engine.delegation.request import DelegationRequest
 from amplifier_kit.engine.delegation.tool import DelegatingTool
 from amplifier_module_tool_delegate._config import Features
 from amplifier_module_tool_delegate._routing import known_roles, preferences_of_role
@@ -53,7 +53,7 @@ class DelegateTool(DelegatingTool):
     def description(self) -> str:
         """Return what the tool is for, with the agents there are now."""
         lines = [_DESCRIPTION, "", "Agents:"]
-        if agents := Roster.of(self.coordinator).described():
+        if agents := AgentDirectory.of(self.coordinator).described():
             lines.append(agents)
         if self._features.self_depth:
             lines.append(f"- {SELF}: a copy of yourself, for a part of your work that would fill your context.")
@@ -64,23 +64,23 @@ class DelegateTool(DelegatingTool):
         """Return what the tool takes; roles of models are part of it only when the session knows some."""
         return schema(self._features, known_roles(self.coordinator))
 
-    async def order(self, given: Mapping[str, Any], dispatch: Dispatch) -> Order:
-        """Return what an agent is asked for; raises Problem."""
+    async def request(self, given: Mapping[str, Any], dispatch: Dispatch) -> DelegationRequest:
+        """Return the request for an agent; raises DelegationError."""
         instruction = self.instruction(given)
         session_id = self.resumed_id(given)
         # One that goes on knows what it was told: it is told more only when the model says so.
         depth, scope = self._wanted(given, "recent" if session_id is None else "none")
-        told = await self.told_with(instruction, dispatch, depth, self._turns(given), scope)
+        text = await self.with_parent_context(instruction, dispatch, depth, self._turns(given), scope)
         if session_id is not None:
-            return await self._resumed(given, session_id, told, dispatch)
+            return await self._resumed(given, session_id, text, dispatch)
         agent = self.agent(given)
         self.check_depth()
         role = self.text(given, "model_role") if self._features.selects_provider else None
         preferences = await self._preferred(given, role)
-        return Order(
+        return DelegationRequest(
             agent=agent,
-            instruction=told,
-            session_id=await self.child_id(dispatch, agent, told),
+            instruction=text,
+            session_id=await self.child_id(dispatch, agent, text),
             dispatch=dispatch,
             provider_preferences=preferences,
             self_delegation_depth=self._own_depth() if agent == SELF else 0,
@@ -92,45 +92,49 @@ class DelegateTool(DelegatingTool):
             },
         )
 
-    def result(self, order: Order, outcome: Outcome) -> ToolResult:
+    def result(self, request: DelegationRequest, outcome: Outcome) -> ToolResult:
         """Return the answer, or why there is none."""
-        if outcome.problem is not None:
-            return outcome.problem.result(
-                agent=order.agent, session_id=outcome.session_id, status=outcome.status, metadata=outcome.metadata
+        if outcome.error is not None:
+            return outcome.error.result(
+                agent=request.agent, session_id=outcome.session_id, status=outcome.status, metadata=outcome.metadata
             )
         output: dict[str, Any] = {
             "response": self.answer(outcome),
             "session_id": outcome.session_id,
-            "agent": order.agent,
+            "agent": request.agent,
             "turn_count": outcome.turn_count,
             "status": outcome.status,
             "metadata": outcome.metadata,
         }
-        if order.provider_preferences is not None:
+        if request.provider_preferences is not None:
             output["provider_routing"] = {
-                "model_role": order.details.get("model_role"),
-                "provider_preferences": order.provider_preferences,
+                "model_role": request.details.get("model_role"),
+                "provider_preferences": request.provider_preferences,
             }
         return ToolResult(output=output)
 
-    async def _resumed(self, given: Mapping[str, Any], session_id: str, told: str, dispatch: Dispatch) -> Order:
+    async def _resumed(
+        self, given: Mapping[str, Any], session_id: str, text: str, dispatch: Dispatch
+    ) -> DelegationRequest:
         if not self._features.resumes:
-            raise Problem(
+            raise DelegationError(
                 "feature_off", "Agents cannot go on in this session: leave 'session_id' out and start a new one"
             )
         agent = await self.resumed_agent(given, session_id)
-        return Order(agent=agent, instruction=told, session_id=session_id, is_resumed=True, dispatch=dispatch)
+        return DelegationRequest(
+            agent=agent, instruction=text, session_id=session_id, is_resumed=True, dispatch=dispatch
+        )
 
     def _own_depth(self) -> int:
-        """Return the depth of a copy of this session; raises Problem when there may be none."""
+        """Return the depth of a copy of this session; raises DelegationError at the limit."""
         given = self.coordinator.get_capability("self_delegation_depth")
         depth = given if isinstance(given, int) and not isinstance(given, bool) else 0
         most = self._features.self_depth
         if not most:
-            raise Problem("feature_off", "A session may not start copies of itself here: choose another agent")
+            raise DelegationError("feature_off", "A session may not start copies of itself here: choose another agent")
         if depth >= most:
             text = f"Copies may start copies {most} times and this one stands at that depth"
-            raise Problem("depth_exceeded", f"{text}: do the work yourself")
+            raise DelegationError("depth_exceeded", f"{text}: do the work yourself")
         return depth + 1
 
     def _wanted(self, given: Mapping[str, Any], default: str) -> tuple[Depth, Scope]:
@@ -145,7 +149,9 @@ class DelegateTool(DelegatingTool):
         if turns is None:
             turns = _TURNS
         if isinstance(turns, bool) or not isinstance(turns, int) or turns < 1:
-            raise Problem("invalid_input", f"'context_turns' must be a whole number above 0, got {turns!r:.100}")
+            raise DelegationError(
+                "invalid_input", f"'context_turns' must be a whole number above 0, got {turns!r:.100}"
+            )
         return min(turns, self._features.max_turns)
 
     async def _preferred(self, given: Mapping[str, Any], role: str | None) -> list[dict[str, Any]] | None:

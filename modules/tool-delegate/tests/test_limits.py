@@ -24,7 +24,7 @@ async def test_a_child_that_hangs_is_stopped(world: Any) -> None:
     result = await world.call(agent="explorer", instruction="x")
     assert stopped == [True]
     assert result.error["code"] == "timeout"
-    assert "was not done after 0.01 s" in result.output
+    assert "timed out after 0.01 s" in result.output
     assert world.spawned[0]["sub_session_id"] in result.output
     assert world.names == ["delegate:agent_spawned", "delegate:error"]
     assert world.events[-1][1]["status"] == "timeout"

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from amplifier_kit.engine.delegation import child_run
-from amplifier_kit.engine.delegation.lineage import child_session_id
+from amplifier_kit.engine.delegation.session_ids import child_session_id
 
 CHILD = child_session_id("test-session", "call-1", "amplifier:explorer")
 IDS = {"tool_call_id": "call-1", "parallel_group_id": "group-1"}

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from typing import Any, Final, cast
 
 from amplifier_core.models import ToolResult
+from amplifier_kit.engine.delegation.agents import SELF, AgentDirectory
 from amplifier_kit.engine.delegation.child_run import ChildEvents
 from amplifier_kit.engine.delegation.dispatch import Dispatch
-from amplifier_kit.engine.delegation.inherited import DEPTHS, Depth
-from amplifier_kit.engine.delegation.order import Order
+from amplifier_kit.engine.delegation.errors import DelegationError
 from amplifier_kit.engine.delegation.outcome import Outcome
-from amplifier_kit.engine.delegation.problem import Problem
-from amplifier_kit.engine.delegation.roster import SELF, Roster
+from amplifier_kit.engine.delegation.parent_context import DEPTHS, Depth
+from amplifier_kit.engine.delegation.request import DelegationRequest
 from amplifier_kit.engine.delegation.tool import DelegatingTool
 
 __all__ = ["EVENTS", "TaskTool"]
@@ -43,7 +43,7 @@ class TaskTool(DelegatingTool):
     @property
     def description(self) -> str:
         """Return what the tool is for, with the agents there are now."""
-        agents = Roster.of(self.coordinator).described()
+        agents = AgentDirectory.of(self.coordinator).described()
         return f"{_DESCRIPTION}\n\nAgents:\n{agents}" if agents else f"{_DESCRIPTION}\n\nThere are no agents."
 
     @property
@@ -78,33 +78,35 @@ class TaskTool(DelegatingTool):
             "required": ["instruction"],
         }
 
-    async def order(self, given: Mapping[str, Any], dispatch: Dispatch) -> Order:
-        """Return what an agent is asked for; raises Problem."""
+    async def request(self, given: Mapping[str, Any], dispatch: Dispatch) -> DelegationRequest:
+        """Return the request for an agent; raises DelegationError."""
         instruction = self.instruction(given)
         session_id = self.resumed_id(given)
         depth = cast(Depth, self.choice(given, "inherit_context", DEPTHS, "none"))
-        told = await self.told_with(instruction, dispatch, depth, self._turns(given))
+        text = await self.with_parent_context(instruction, dispatch, depth, self._turns(given))
         preferences = self.preferences(given)
         if session_id is not None:
             agent = await self.resumed_agent(given, session_id)
-            return Order(agent=agent, instruction=told, session_id=session_id, is_resumed=True, dispatch=dispatch)
+            return DelegationRequest(
+                agent=agent, instruction=text, session_id=session_id, is_resumed=True, dispatch=dispatch
+            )
         agent = self.agent(given)
         self.check_depth()
         own = self.coordinator.get_capability("self_delegation_depth")
-        return Order(
+        return DelegationRequest(
             agent=agent,
-            instruction=told,
-            session_id=await self.child_id(dispatch, agent, told),
+            instruction=text,
+            session_id=await self.child_id(dispatch, agent, text),
             dispatch=dispatch,
             provider_preferences=preferences,
             self_delegation_depth=(own if isinstance(own, int) else 0) + 1 if agent == SELF else 0,
             details={"inherit_context": depth, "provider_preferences": preferences},
         )
 
-    def result(self, order: Order, outcome: Outcome) -> ToolResult:
+    def result(self, request: DelegationRequest, outcome: Outcome) -> ToolResult:
         """Return the answer, or why there is none."""
-        if outcome.problem is not None:
-            return outcome.problem.result(agent=order.agent, session_id=outcome.session_id, **outcome.spent)
+        if outcome.error is not None:
+            return outcome.error.result(agent=request.agent, session_id=outcome.session_id, **outcome.spent)
         return ToolResult(output={"response": self.answer(outcome), "session_id": outcome.session_id})
 
     def _turns(self, given: Mapping[str, Any]) -> int:
@@ -112,7 +114,7 @@ class TaskTool(DelegatingTool):
         if turns is None:
             return _TURNS
         if isinstance(turns, bool) or not isinstance(turns, int) or turns < 1:
-            raise Problem(
+            raise DelegationError(
                 "invalid_input", f"'inherit_context_turns' must be a whole number above 0, got {turns!r:.100}"
             )
         return turns

@@ -10,7 +10,7 @@ import pytest
 
 from amplifier_core import ToolResult
 from amplifier_core.testing import MockContextManager, MockCoordinator
-from amplifier_kit.engine.delegation.lineage import child_session_id
+from amplifier_kit.engine.delegation.session_ids import child_session_id
 from amplifier_module_tool_task import mount
 
 CHILD = child_session_id("test-session", "call-1", "explorer")

@@ -1,1 +1,1 @@
-"""What tools share that hand work to child sessions."""
+"""The base of tools that delegate work to child sessions."""

@@ -1,4 +1,4 @@
-"""Run one child to its end: with a deadline, signs of life, and exactly one event for how it ended."""
+"""Run one child to its end, with a timeout, heartbeats, and exactly one closing event."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from typing import Any, Final
 from amplifier_kit.awaitable import maybe_await
 from amplifier_kit.engine.bounded import Contained, bounded, drop, run_to_end
 from amplifier_kit.engine.delegation.config import DelegationConfig
-from amplifier_kit.engine.delegation.order import Order
 from amplifier_kit.engine.delegation.outcome import Outcome
+from amplifier_kit.engine.delegation.request import DelegationRequest
 
 __all__ = ["HEARTBEAT", "ChildEvents", "ChildRun"]
 
 logger = logging.getLogger(__name__)
 
-#: The sign of life of every tool that waits for a child; not one of the events that tell of its life.
+#: Emitted while a tool waits for a child.
 HEARTBEAT: Final = "delegation:heartbeat"
-#: How long the session may take to say what a child has cost: its end is told in any case.
+#: Seconds to wait for the cost of a child before its closing event is emitted without it.
 _COST_SECONDS: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChildEvents:
-    """Name the events of a child's life; each child has one of the first two and one of the others."""
+    """Event names of a child's life; each child emits one of the first two and one of the others."""
 
     spawned: str
     resumed: str
@@ -42,26 +42,26 @@ class ChildEvents:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChildRun:
-    """One child at work for one call of a tool."""
+    """One child, running for one tool call."""
 
     coordinator: Any
     tool_name: str
-    order: Order
+    request: DelegationRequest
     events: ChildEvents
     settings: DelegationConfig
 
     async def to_end(self) -> Outcome:
-        """Return how the child ended, whatever happened to it.
+        """Return how the child ended.
 
-        Raises CancelledError, after the child was stopped and its end told, when the caller was cancelled. What ends
-        the whole process is raised too.
+        Raises CancelledError when the caller was cancelled, after the child has stopped and its closing event was
+        emitted. KeyboardInterrupt and SystemExit are raised too.
         """
         started = asyncio.get_running_loop().time()
         fatal: BaseException | None = None
         try:
-            outcome = await self._lived(started)
+            outcome = await self._run(started)
         except BaseException as error:
-            outcome = Outcome.raised(error, self.order, self.settings.timeout)
+            outcome = Outcome.raised(error, self.request, self.settings.timeout)
             fatal = error if not isinstance(error, Exception) else None
         await run_to_end(self._close(outcome, started))
         if fatal is not None:
@@ -69,35 +69,35 @@ class ChildRun:
         return outcome
 
     async def refused(self, outcome: Outcome) -> None:
-        """Tell of a call for which no child was started."""
+        """Emit the closing event of a call that started no child."""
         await self._close(outcome, asyncio.get_running_loop().time())
 
-    async def _lived(self, started: float) -> Outcome:
+    async def _run(self, started: float) -> Outcome:
         beating = self._start_beating(started)
         try:
-            await self._tell(self._opening(), dict(self.order.details))
-            return await self._awaited()
+            await self._emit(self._opening(), dict(self.request.details))
+            return await self._wait_for_child()
         finally:
             if beating is not None:
                 await drop(beating)
 
-    async def _awaited(self) -> Outcome:
-        work = self.order.dispatch.carry(self.coordinator, self._given())
+    async def _wait_for_child(self) -> Outcome:
+        work = self.request.dispatch.carry(self.coordinator, self._submit())
         try:
-            return Outcome.returned(await bounded(work, timeout=self.settings.timeout), self.order)
+            return Outcome.returned(await bounded(work, timeout=self.settings.timeout), self.request)
         except Exception as error:
             if not hasattr(error, "code"):
-                logger.debug("Child %s failed", self.order.session_id, exc_info=error)
-            return Outcome.raised(error, self.order, self.settings.timeout)
+                logger.debug("Child %s failed", self.request.session_id, exc_info=error)
+            return Outcome.raised(error, self.request, self.settings.timeout)
 
-    async def _given(self) -> Any:
-        return await self.order.given_to(self.coordinator, self.settings)
+    async def _submit(self) -> Any:
+        return await self.request.submit(self.coordinator, self.settings)
 
     def _opening(self) -> str:
-        return self.events.resumed if self.order.is_resumed else self.events.spawned
+        return self.events.resumed if self.request.is_resumed else self.events.spawned
 
     async def _close(self, outcome: Outcome, started: float) -> None:
-        told: dict[str, Any] = {
+        payload: dict[str, Any] = {
             "success": outcome.is_success,
             "status": outcome.status,
             "turn_count": outcome.turn_count,
@@ -105,28 +105,28 @@ class ChildRun:
             **await self._spent(outcome),
         }
         event = self.events.completed
-        if outcome.problem is not None:
+        if outcome.error is not None:
             event = self.events.cancelled if outcome.is_cancelled else self.events.error
-            told["error"] = {"type": outcome.problem.code, "msg": str(outcome.problem)}
-        await self._tell(event, told)
+            payload["error"] = {"type": outcome.error.code, "msg": str(outcome.error)}
+        await self._emit(event, payload)
 
     async def _spent(self, outcome: Outcome) -> dict[str, Any]:
-        """Return what the child used: as it says itself, else what the session was told of its cost."""
+        """Return the usage that the child reports itself, else the cost that the app contributed."""
         return outcome.spent or await self._contributed_cost()
 
     async def _contributed_cost(self) -> dict[str, Any]:
         channels = getattr(self.coordinator, "channels", None)
         entries = channels.get("session.cost", ()) if isinstance(channels, Mapping) else ()
         for entry in entries:
-            if entry.get("name") == f"delegate:{self.order.session_id}":
+            if entry.get("name") == f"delegate:{self.request.session_id}":
                 try:
                     cost = await bounded(_given_by(entry["callback"]), timeout=_COST_SECONDS)
                 except Exception as error:
-                    logger.warning("What child %s has cost cannot be told: %s", self.order.session_id, error)
+                    logger.warning("The cost of child %s is unknown: %s", self.request.session_id, error)
                     return {}
                 if not isinstance(cost, Mapping) or "cost_usd" not in cost:
                     return {}
-                # Of a child that goes on, `cost_usd` is that of its whole life.
+                # Of a resumed child, `cost_usd` covers all of its runs.
                 return {"cost_usd": cost.get("call_cost_usd", cost["cost_usd"])}
         return {}
 
@@ -139,15 +139,15 @@ class ChildRun:
         while True:
             await asyncio.sleep(interval)
             elapsed = {"elapsed_seconds": round(loop.time() - started, 3), "timeout_seconds": self.settings.timeout}
-            await self._tell(HEARTBEAT, {"tool": self.tool_name, **elapsed})
+            await self._emit(HEARTBEAT, {"tool": self.tool_name, **elapsed})
 
-    async def _tell(self, event: str, more: Mapping[str, Any]) -> None:
-        order = self.order
+    async def _emit(self, event: str, more: Mapping[str, Any]) -> None:
+        request = self.request
         payload = {
-            "agent": order.agent,
-            "sub_session_id": order.session_id,
+            "agent": request.agent,
+            "sub_session_id": request.session_id,
             "parent_session_id": self.coordinator.session_id,
-            **order.dispatch.fields(),
+            **request.dispatch.fields(),
             **more,
         }
         await self.coordinator.hooks.emit(event, payload)

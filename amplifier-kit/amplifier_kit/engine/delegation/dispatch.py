@@ -1,4 +1,4 @@
-"""Know which call of the model a tool is working on."""
+"""The tool call that a delegating tool is executing."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Dispatch:
-    """Hold the ids of a call; both are None when whoever called the tool gives none."""
+    """The ids of a tool call; None when the caller provides none."""
 
     tool_call_id: str | None = None
     parallel_group_id: str | None = None
@@ -34,7 +34,7 @@ class Dispatch:
         return {"tool_call_id": self.tool_call_id, "parallel_group_id": self.parallel_group_id}
 
     async def carry(self, coordinator: Any, work: Coroutine[Any, Any, T]) -> T:
-        """Do work in the task this is called in, known by the same ids to whoever looks that task up."""
+        """Await work in the current task, registered under the same ids."""
         known, task = _known(coordinator), asyncio.current_task()
         if known is None or self.tool_call_id is None or task in known:
             return await work

@@ -1,4 +1,4 @@
-"""How a child ended: its answer, its status, and what it used."""
+"""The outcome of a child: answer, status and usage."""
 
 from __future__ import annotations
 
@@ -8,105 +8,107 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Self
 
 from amplifier_kit.engine.bounded import Expired, ForeignCancelled
-from amplifier_kit.engine.delegation.order import Order
-from amplifier_kit.engine.delegation.problem import Problem, told
+from amplifier_kit.engine.delegation.errors import DelegationError, error_text
+from amplifier_kit.engine.delegation.request import DelegationRequest
 
 __all__ = ["Outcome"]
 
 _DONE: Final = frozenset({"success", "completed", "complete", "ok"})
-#: What a child answered before it was done still is an answer.
+#: An incomplete answer is still an answer.
 _ANSWERED: Final = _DONE | {"incomplete"}
-#: Ends that say no more than that there was one.
+#: Statuses without a specific reason.
 _UNNAMED: Final = frozenset({"error", "failed", "failure"})
 _SPENT: Final = ("usage", "cost_usd")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """The end of one child; `problem` says what went wrong, None when nothing did."""
+    """How one child ended; `error` is None when nothing failed."""
 
     status: str
     session_id: str
     response: str = ""
     turn_count: int = 1
     metadata: dict[str, Any] = field(default_factory=dict)
-    problem: Problem | None = None
+    error: DelegationError | None = None
 
     @property
     def is_success(self) -> bool:
-        """Tell whether the child did what it was asked for."""
-        return self.problem is None and self.status in _DONE
+        """Tell whether the child completed."""
+        return self.error is None and self.status in _DONE
 
     @property
     def is_cancelled(self) -> bool:
-        """Tell whether somebody asked the child to stop."""
+        """Tell whether the child was cancelled."""
         return self.status == "cancelled"
 
     @property
     def spent(self) -> dict[str, Any]:
-        """Return what the child used, as far as it is known."""
+        """Return the known usage of the child."""
         return {key: self.metadata[key] for key in _SPENT if self.metadata.get(key) is not None}
 
     @classmethod
-    def returned(cls, answer: Any, order: Order) -> Self:
-        """Return how a child ended that came back with something."""
+    def returned(cls, answer: Any, request: DelegationRequest) -> Self:
+        """Return the outcome of a child that returned."""
         given = answer if isinstance(answer, Mapping) else {"output": answer}
         status, session_id, metadata = given.get("status"), given.get("session_id"), given.get("metadata")
         response, turns = given.get("output", given.get("response")), given.get("turn_count")
         outcome = cls(
             status=status if isinstance(status, str) and status else "success",
-            session_id=session_id if isinstance(session_id, str) and session_id else order.session_id,
+            session_id=session_id if isinstance(session_id, str) and session_id else request.session_id,
             response=response if isinstance(response, str) else "" if response is None else str(response),
             turn_count=turns if isinstance(turns, int) and not isinstance(turns, bool) else 1,
             metadata=dict(metadata) if isinstance(metadata, Mapping) else {},
         )
-        return outcome if outcome.status in _ANSWERED else outcome._failed(order, given.get("error"))
+        return outcome if outcome.status in _ANSWERED else outcome._failed(request, given.get("error"))
 
-    def _failed(self, order: Order, error: Any) -> Self:
+    def _failed(self, request: DelegationRequest, error: Any) -> Self:
         code = self.status if self.status not in _UNNAMED else "child_failed"
         text = error.get("message") if isinstance(error, Mapping) else error
         said = [str(words) for words in (text, self.metadata.get("reason"), self.response) if words]
-        message = f"The agent {order.agent!r} ended with status {self.status!r}"
+        message = f"The agent {request.agent!r} ended with status {self.status!r}"
         message = f"{message}: {'; '.join(said)}" if said else f"{message} and without an answer"
-        return self._with(Problem(code, f"{message}. {_again(self.session_id)}" if self.is_cancelled else message))
+        return self._with(
+            DelegationError(code, f"{message}. {_again(self.session_id)}" if self.is_cancelled else message)
+        )
 
-    def _with(self, problem: Problem) -> Self:
+    def _with(self, failure: DelegationError) -> Self:
         return type(self)(
             status=self.status,
             session_id=self.session_id,
             response=self.response,
             turn_count=self.turn_count,
             metadata=self.metadata,
-            problem=problem,
+            error=failure,
         )
 
     @classmethod
-    def raised(cls, error: BaseException, order: Order, timeout: float | None) -> Self:
-        """Return how a child ended that did not come back."""
+    def raised(cls, error: BaseException, request: DelegationRequest, timeout: float | None) -> Self:
+        """Return the outcome of a child that raised."""
         metadata = getattr(error, "metadata", None)
-        status, problem = _judged(error, order, timeout)
+        status, failure = _judged(error, request, timeout)
         return cls(
             status=status,
-            session_id=order.session_id,
+            session_id=request.session_id,
             turn_count=0,
             metadata=dict(metadata) if isinstance(metadata, Mapping) else {},
-            problem=problem,
+            error=failure,
         )
 
 
-def _judged(error: BaseException, order: Order, timeout: float | None) -> tuple[str, Problem]:
-    name = f"The agent {order.agent!r}"
-    if isinstance(error, Problem):
+def _judged(error: BaseException, request: DelegationRequest, timeout: float | None) -> tuple[str, DelegationError]:
+    name = f"The agent {request.agent!r}"
+    if isinstance(error, DelegationError):
         return "error", error
     if isinstance(error, asyncio.CancelledError | ForeignCancelled):
-        return "cancelled", Problem("cancelled", f"{name} was stopped before it was done. {_again(order.session_id)}")
+        return "cancelled", DelegationError("cancelled", f"{name} was cancelled. {_again(request.session_id)}")
     if isinstance(error, Expired):
-        text = f"{name} was not done after {timeout:g} s and was stopped. {_again(order.session_id)}"
-        return "timeout", Problem("timeout", f"{text} Ask for less at once")
+        text = f"{name} timed out after {timeout:g} s. {_again(request.session_id)}"
+        return "timeout", DelegationError("timeout", f"{text} Ask for less at once")
     code = getattr(error, "code", None)
     kind = code if isinstance(code, str) and code else "child_failed"
-    return "error", Problem(kind, f"{name} failed: {type(error).__name__}: {told(error)}")
+    return "error", DelegationError(kind, f"{name} failed: {type(error).__name__}: {error_text(error)}")
 
 
 def _again(session_id: str) -> str:
-    return f"What it did is kept; it goes on when you call again with session_id {session_id!r}."
+    return f"Its work is kept: call again with session_id {session_id!r} to resume it."

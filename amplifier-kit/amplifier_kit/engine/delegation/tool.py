@@ -1,4 +1,4 @@
-"""What the tools share that hand work to child sessions: from the model's input to a result it can read."""
+"""The base class of tools that delegate to child sessions: from the model's input to the tool result."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import Any, ClassVar, Final
 
 from amplifier_core.models import ToolResult
 from amplifier_kit.awaitable import maybe_await
+from amplifier_kit.engine.delegation.agents import SELF, AgentDirectory
 from amplifier_kit.engine.delegation.child_run import ChildEvents, ChildRun
 from amplifier_kit.engine.delegation.config import DelegationConfig
 from amplifier_kit.engine.delegation.dispatch import Dispatch
-from amplifier_kit.engine.delegation.inherited import Depth, Scope, inherited_text, with_context
-from amplifier_kit.engine.delegation.lineage import child_session_id, delegation_depth, is_session_id
-from amplifier_kit.engine.delegation.order import Order
+from amplifier_kit.engine.delegation.errors import DelegationError, error_text
 from amplifier_kit.engine.delegation.outcome import Outcome
-from amplifier_kit.engine.delegation.problem import Problem, told
-from amplifier_kit.engine.delegation.roster import SELF, Roster
+from amplifier_kit.engine.delegation.parent_context import Depth, Scope, inherited_text, with_context
+from amplifier_kit.engine.delegation.request import DelegationRequest
+from amplifier_kit.engine.delegation.session_ids import child_session_id, delegation_depth, is_session_id
 
 __all__ = ["DelegatingTool", "agent_of"]
 
@@ -25,13 +25,13 @@ _LONGEST_NAME: Final = 200
 
 
 class DelegatingTool(ABC):
-    """Hand work to a child session and wait for it; subclasses say what they take and what they give back."""
+    """Run a child session and wait for it; subclasses define input and result."""
 
     name: ClassVar[str]
     events: ClassVar[ChildEvents]
-    #: What rules are written about.
+    #: The action that policy rules name.
     action: ClassVar[str] = "session.spawn"
-    #: The tool has a deadline of its own, which leaves the child time to end in order.
+    #: None: the tool enforces its own timeout, which gives the child time to shut down.
     deadline: ClassVar[float | None] = None
 
     def __init__(self, coordinator: Any, settings: DelegationConfig) -> None:
@@ -40,99 +40,99 @@ class DelegatingTool(ABC):
         self._working: set[str] = set()
 
     async def execute(self, input: dict[str, Any]) -> ToolResult:
-        """Do what the input asks for; every failure is a result and an event."""
+        """Run the child that the input asks for; every failure is a result and an event."""
         given = input if isinstance(input, Mapping) else {}
         dispatch = Dispatch.current(self.coordinator)
         try:
-            order = await self.order(given, dispatch)
-            with self._place_for(order):
-                return self.result(order, await self._run_of(order).to_end())
-        except Problem as problem:
-            return await self._refused(problem, given, dispatch)
+            request = await self.request(given, dispatch)
+            with self._slot_for(request):
+                return self.result(request, await self._run_of(request).to_end())
+        except DelegationError as error:
+            return await self._refused(error, given, dispatch)
         except Exception as error:
-            failure = Problem("delegation_failed", f"The work could not be handed over: {told(error)}")
+            failure = DelegationError("delegation_failed", f"The delegation failed: {error_text(error)}")
             return await self._refused(failure, given, dispatch)
 
     @abstractmethod
-    async def order(self, given: Mapping[str, Any], dispatch: Dispatch) -> Order:
-        """Return what a child is asked for, or raise Problem."""
+    async def request(self, given: Mapping[str, Any], dispatch: Dispatch) -> DelegationRequest:
+        """Return the request for a child, or raise DelegationError."""
 
     @abstractmethod
-    def result(self, order: Order, outcome: Outcome) -> ToolResult:
-        """Return what the model reads of a child's end."""
+    def result(self, request: DelegationRequest, outcome: Outcome) -> ToolResult:
+        """Return the tool result for an outcome."""
 
-    # -- what subclasses make orders of --
+    # -- reading the input, for subclasses --
 
     def text(self, given: Mapping[str, Any], key: str) -> str | None:
-        """Return a text that is not empty, None when there is none; raises Problem for anything else."""
+        """Return a text that is not empty, None without one; raises DelegationError for anything else."""
         value = given.get(key)
         if value is None or value == "":
             return None
         if not isinstance(value, str):
-            raise Problem("invalid_input", f"'{key}' must be text, got {type(value).__name__}")
+            raise DelegationError("invalid_input", f"'{key}' must be text, got {type(value).__name__}")
         return value if value.strip() else None
 
     def choice(self, given: Mapping[str, Any], key: str, choices: tuple[str, ...], default: str) -> str:
-        """Return one of the choices; raises Problem for anything else."""
+        """Return one of the choices; raises DelegationError for anything else."""
         value = given.get(key)
         if value is None or value == "":
             return default
         if value not in choices:
-            raise Problem("invalid_input", f"'{key}' must be one of {', '.join(choices)}, got {value!r:.100}")
+            raise DelegationError("invalid_input", f"'{key}' must be one of {', '.join(choices)}, got {value!r:.100}")
         return str(value)
 
     def instruction(self, given: Mapping[str, Any]) -> str:
-        """Return what is to be done; raises Problem when the input does not say."""
+        """Return the instruction; raises DelegationError when it is missing."""
         text = self.text(given, "instruction")
         if text is None:
-            raise Problem("invalid_input", "'instruction' is missing: say what the agent is to do, and what to answer")
+            raise DelegationError("invalid_input", "'instruction' is missing: say what the agent should do and report")
         return text
 
     def agent(self, given: Mapping[str, Any]) -> str:
-        """Return the agent that the input names, as the session knows it; raises Problem."""
+        """Return the agent that the input names, as the session knows it; raises DelegationError."""
         name = self.text(given, "agent")
         if name is None:
-            names = ", ".join(Roster.of(self.coordinator).agents) or "none"
-            raise Problem("invalid_input", f"'agent' is missing; there are: {names}")
+            names = ", ".join(AgentDirectory.of(self.coordinator).agents) or "none"
+            raise DelegationError("invalid_input", f"'agent' is missing; there are: {names}")
         name = name.strip()[:_LONGEST_NAME]
-        return name if name == SELF else Roster.of(self.coordinator).find(name)
+        return name if name == SELF else AgentDirectory.of(self.coordinator).find(name)
 
     def resumed_id(self, given: Mapping[str, Any]) -> str | None:
-        """Return the id of the child that is to go on, None when a new one is to start; raises Problem."""
+        """Return the id of the child to resume, None to start a new one; raises DelegationError."""
         session_id = self.text(given, "session_id")
         if session_id is None:
             return None
         session_id = session_id.strip()
         if not is_session_id(session_id):
-            raise Problem("invalid_input", f"'session_id' {session_id!r:.100} is not the id of a session")
+            raise DelegationError("invalid_input", f"'session_id' {session_id!r:.100} is not the id of a session")
         return session_id
 
     async def resumed_agent(self, given: Mapping[str, Any], session_id: str) -> str:
-        """Return the agent of a child that goes on: as the app has it on record, else as the input or its id says."""
+        """Return the agent of a resumed child: from the app's records, else from the input or the id."""
         ask = getattr(self.coordinator.get_capability("session.resume"), "agent_of", None)
         known = await maybe_await(ask(session_id)) if callable(ask) else None
         return known if isinstance(known, str) and known else self.text(given, "agent") or agent_of(session_id)
 
     def check_depth(self) -> None:
-        """Raise Problem when no session may stand below this one."""
+        """Raise DelegationError when this session may not have children."""
         most = self.settings.max_recursion_depth
         if delegation_depth(self.coordinator) >= most:
-            raise Problem(
+            raise DelegationError(
                 "depth_exceeded",
-                f"Work may be handed down {most} times and this session stands at that depth: do it yourself",
+                f"Delegation is limited to a depth of {most}, which this session has reached: do the work yourself",
             )
 
     async def child_id(self, dispatch: Dispatch, agent: str, instruction: str) -> str:
-        """Return the id of the child that a call starts: as the app says, which knows calls whose id came before."""
+        """Return the id of the child that a call starts; the app decides, which recognises repeated calls."""
         ask = getattr(self.coordinator.get_capability("session.spawn"), "child_id", None)
         if callable(ask):
             return str(await maybe_await(ask(agent, dispatch.tool_call_id, instruction)))
         return child_session_id(self.coordinator.session_id, dispatch.tool_call_id, agent)
 
-    async def told_with(
+    async def with_parent_context(
         self, instruction: str, dispatch: Dispatch, depth: Depth, turns: int, scope: Scope = "conversation"
     ) -> str:
-        """Return the instruction with as much of the conversation before the call as is wanted."""
+        """Return the instruction with the requested part of the conversation before the call."""
         if depth == "none":
             return instruction
         context = self.coordinator.get("context")
@@ -140,66 +140,64 @@ class DelegatingTool(ABC):
         return with_context(instruction, inherited_text(messages, depth, turns, scope, dispatch.tool_call_id))
 
     def preferences(self, given: Mapping[str, Any]) -> list[dict[str, Any]] | None:
-        """Return the models that are preferred, best first; None when the input names none. Raises Problem."""
+        """Return the models that are preferred, best first; None without any. Raises DelegationError."""
         value = given.get("provider_preferences")
         if value is None or value == []:
             return None
         if not isinstance(value, list):
-            raise Problem("invalid_input", "'provider_preferences' must be a list of {provider, model}")
+            raise DelegationError("invalid_input", "'provider_preferences' must be a list of {provider, model}")
         return [_preference(index, entry) for index, entry in enumerate(value)]
 
     def answer(self, outcome: Outcome) -> str:
-        """Return what the child said, cut when it is too much to read."""
+        """Return the answer of the child, cut to the limit."""
         text, limit = outcome.response, self.settings.response_limit
         if len(text) <= limit:
             return text
         return f"{text[:limit]}\n\n[cut: the answer has {len(text)} characters, all of it is in {outcome.session_id}]"
 
-    # -- what is the same for all --
+    # -- running --
 
     @contextmanager
-    def _place_for(self, order: Order) -> Iterator[None]:
-        """Take one of the places for children that work at the same time; raises Problem when there is none."""
-        if order.session_id in self._working:
-            raise Problem("child_busy", f"{order.session_id!r} is working already: wait for its answer")
+    def _slot_for(self, request: DelegationRequest) -> Iterator[None]:
+        """Reserve a slot for a running child; raises DelegationError when all are taken."""
+        if request.session_id in self._working:
+            raise DelegationError("child_busy", f"{request.session_id!r} is working already: wait for its answer")
         if len(self._working) >= self.settings.max_parallel:
-            text = f"{self.settings.max_parallel} agents are working already, more may not at the same time"
-            raise Problem("too_many_children", f"{text}: wait for an answer, then call again")
-        self._working.add(order.session_id)
+            text = f"{self.settings.max_parallel} agents are running, which is the limit"
+            raise DelegationError("too_many_children", f"{text}: wait for an answer, then call again")
+        self._working.add(request.session_id)
         try:
             yield
         finally:
-            self._working.discard(order.session_id)
+            self._working.discard(request.session_id)
 
-    def _run_of(self, order: Order) -> ChildRun:
+    def _run_of(self, request: DelegationRequest) -> ChildRun:
         return ChildRun(
             coordinator=self.coordinator,
             tool_name=self.name,
-            order=order,
+            request=request,
             events=self.events,
             settings=self.settings,
         )
 
-    async def _refused(self, problem: Problem, given: Mapping[str, Any], dispatch: Dispatch) -> ToolResult:
+    async def _refused(self, error: DelegationError, given: Mapping[str, Any], dispatch: Dispatch) -> ToolResult:
         named = [str(given.get(key) or "")[:_LONGEST_NAME] for key in ("agent", "session_id")]
-        order = Order(agent=named[0], instruction="", session_id=named[1], dispatch=dispatch)
-        await self._run_of(order).refused(Outcome.raised(problem, order, None))
-        return problem.result(
-            **{key: value for key, value in zip(("agent", "session_id"), named, strict=True) if value}
-        )
+        request = DelegationRequest(agent=named[0], instruction="", session_id=named[1], dispatch=dispatch)
+        await self._run_of(request).refused(Outcome.raised(error, request, None))
+        return error.result(**{key: value for key, value in zip(("agent", "session_id"), named, strict=True) if value})
 
 
 def agent_of(session_id: str) -> str:
-    """Return the agent that a child's id names, for events about one that goes on."""
+    """Return the agent that a child's id names."""
     return session_id.partition("_")[2] or session_id
 
 
 def _preference(index: int, entry: Any) -> dict[str, Any]:
     where = f"'provider_preferences[{index}]'"
     if not isinstance(entry, Mapping):
-        raise Problem("invalid_input", f"{where} must be {{provider, model}}, got {type(entry).__name__}")
+        raise DelegationError("invalid_input", f"{where} must be {{provider, model}}, got {type(entry).__name__}")
     for key in ("provider", "model"):
         value = entry.get(key)
         if (key == "provider" or value is not None) and (not isinstance(value, str) or not value):
-            raise Problem("invalid_input", f"{where}.{key} must be text, got {value!r:.100}")
+            raise DelegationError("invalid_input", f"{where}.{key} must be text, got {value!r:.100}")
     return {key: entry[key] for key in ("provider", "model") if entry.get(key) is not None}

@@ -1,23 +1,23 @@
-"""Know the agents of a session: who can be asked, and what for."""
+"""The agents that a session can delegate to."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, Final
 
-from amplifier_kit.engine.delegation.problem import Problem
+from amplifier_kit.engine.delegation.errors import DelegationError
 
-__all__ = ["SELF", "Roster"]
+__all__ = ["SELF", "AgentDirectory"]
 
-#: The name by which a session hands work to a copy of itself.
+#: The agent name for a copy of the session itself.
 SELF: Final = "self"
 
 _LONGEST: Final = 600
 _MOST_NAMED: Final = 40
 
 
-class Roster:
-    """Hold the agents that a session can hand work to, by the names that callers use."""
+class AgentDirectory:
+    """The agents of a session by name."""
 
     def __init__(self, agents: Mapping[str, Any] | None = None) -> None:
         self.agents: dict[str, Mapping[str, Any]] = {
@@ -27,28 +27,28 @@ class Roster:
         }
 
     @classmethod
-    def of(cls, coordinator: Any) -> Roster:
+    def of(cls, coordinator: Any) -> AgentDirectory:
         """Return the agents in the plan of a session as it is now."""
         config = getattr(coordinator, "config", None)
         agents = config.get("agents") if isinstance(config, Mapping) else None
         return cls(agents if isinstance(agents, Mapping) else None)
 
     def described(self) -> str:
-        """Return a line for each agent with what it is for; empty when there is none."""
+        """Return one line for each agent with its purpose; empty without agents."""
         return "\n".join(f"- {name}: {_purpose(agent)}" for name, agent in self.agents.items())
 
     def find(self, name: str) -> str:
         """Return the name that an agent has here: as given, or the only one that ends in `:name`.
 
-        A name with a colon that is not known is passed on: it may be one that only the app can look up. Raises Problem
-        that names the nearest agents.
+        An unknown name with a colon is returned as it is: the app may know it. Raises DelegationError that suggests
+        the most similar agent.
         """
         if name in self.agents or ":" in name:
             return name
         ends = [known for known in self.agents if known.rpartition(":")[2] == name]
         if len(ends) == 1:
             return ends[0]
-        raise Problem("unknown_agent", f"There is no agent {name!r}: {self._hint(name, ends)}")
+        raise DelegationError("unknown_agent", f"There is no agent {name!r}: {self._hint(name, ends)}")
 
     def _hint(self, name: str, ends: list[str]) -> str:
         import difflib
@@ -57,7 +57,7 @@ class Roster:
             return f"say which of {', '.join(map(repr, ends))} you mean"
         if not self.agents:
             return "this session has no agents; do the work yourself"
-        # Whoever asks for 'explorerr' means an agent by the last part of its name.
+        # A misspelt name usually means the last part of an agent's name.
         shorts = {known.rpartition(":")[2]: known for known in self.agents}
         near = difflib.get_close_matches(name, [*self.agents, *shorts], n=1)
         if near:
@@ -71,6 +71,6 @@ def _purpose(agent: Mapping[str, Any]) -> str:
         meta = agent.get("meta")
         text = meta.get("description") if isinstance(meta, Mapping) else None
     if not isinstance(text, str) or not text.strip():
-        return "(says nothing of itself)"
+        return "(no description)"
     line = " ".join(text.split())
     return line if len(line) <= _LONGEST else f"{line[:_LONGEST]}..."

@@ -1,4 +1,4 @@
-"""What is handed to a child: plain data, and the way it is given to the app."""
+"""A request for a child session, and how it reaches the app's `session.spawn` or `session.resume`."""
 
 from __future__ import annotations
 
@@ -9,29 +9,29 @@ from typing import Any
 
 from amplifier_kit.engine.delegation.config import DelegationConfig
 from amplifier_kit.engine.delegation.dispatch import Dispatch
-from amplifier_kit.engine.delegation.lineage import DEPTH_KEY, delegation_depth
-from amplifier_kit.engine.delegation.problem import Problem
+from amplifier_kit.engine.delegation.errors import DelegationError
+from amplifier_kit.engine.delegation.session_ids import DEPTH_KEY, delegation_depth
 
-__all__ = ["Order", "require_capability"]
+__all__ = ["DelegationRequest", "require_capability"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
-    """One piece of work for one child, new or taken up again."""
+class DelegationRequest:
+    """One task for one child, new or resumed."""
 
     agent: str
     instruction: str
-    #: The child's id: of the one that is to be started, or of the one that goes on.
+    #: The id of the child to start or to resume.
     session_id: str
     is_resumed: bool = False
     dispatch: Dispatch = field(default_factory=Dispatch)
     provider_preferences: list[dict[str, Any]] | None = None
     self_delegation_depth: int = 0
-    #: What events say of it besides, such as how much context it got.
+    #: More fields of its events, such as the context it got.
     details: Mapping[str, Any] = field(default_factory=dict)
 
-    def given_to(self, coordinator: Any, settings: DelegationConfig) -> Awaitable[Any]:
-        """Start the child, or let it go on; raises Problem when the app cannot do that."""
+    def submit(self, coordinator: Any, settings: DelegationConfig) -> Awaitable[Any]:
+        """Start or resume the child; raises DelegationError when the app cannot."""
         if self.is_resumed:
             resume = require_capability(coordinator, "session.resume")
             return _awaitable(resume(self.session_id, self.instruction))
@@ -65,10 +65,10 @@ class Order:
 
 
 def require_capability(coordinator: Any, name: str) -> Callable[..., Any]:
-    """Return what the app offers under a name; raises Problem when it does not, which the model can read."""
+    """Return a capability of the app; raises DelegationError without it."""
     found = coordinator.get_capability(name)
     if not callable(found):
-        raise Problem(
+        raise DelegationError(
             "capability_missing",
             f"{name} capability not available: this app runs no child sessions. Do the work yourself",
         )
@@ -89,4 +89,4 @@ def _is_short(spawn: Callable[..., Any]) -> bool:
 def _awaitable(returned: Any) -> Awaitable[Any]:
     if inspect.isawaitable(returned):
         return returned
-    raise Problem("spawn_failed", f"the app answered with {type(returned).__name__} where a child should be awaited")
+    raise DelegationError("spawn_failed", f"the app returned {type(returned).__name__} instead of an awaitable")

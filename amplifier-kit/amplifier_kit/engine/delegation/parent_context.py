@@ -1,7 +1,6 @@
-"""Tell a child what was said before it was asked: the conversation of its parent, as text.
+"""Quote the conversation of the parent for a child.
 
-What is quoted is no order: it stands in a block of code, so that neither an @mention nor a marker in it counts, however
-it came to be said there.
+A quotation is data, not an instruction: it is in a code block, so that no @mention or marker in it takes effect.
 """
 
 from __future__ import annotations
@@ -33,11 +32,11 @@ _AGENT_TOOLS: Final = frozenset({"delegate", "task"})
 def inherited_text(
     messages: Sequence[Mapping[str, Any]], depth: Depth, turns: int, scope: Scope, call_id: str | None = None
 ) -> str:
-    """Return what a child is told of a conversation up to a call; empty when there is nothing to tell.
+    """Return the part of a conversation, up to a call, that a child gets; may be empty.
 
     `recent` is the last `turns` turns, the one under way included. `conversation` is what people and models said;
     `agents` adds what agents answered, `full` what all tools returned. Reminders and system messages are left out.
-    What came after the call is not told, so that a call that is made again tells the same.
+    Messages after the call are left out, so that a repeated call gives the same text.
     """
     if depth == "none":
         return ""
@@ -48,7 +47,7 @@ def inherited_text(
 
 
 def with_context(instruction: str, context: str) -> str:
-    """Return the instruction with the conversation before it, each behind its marker; as it is when there is none."""
+    """Return the instruction after the quoted conversation, each with its marker; unchanged without one."""
     if not context:
         return instruction
     longest = max((len(run) for run in re.findall(r"~+", context)), default=0)
@@ -57,13 +56,13 @@ def with_context(instruction: str, context: str) -> str:
     return f"{_OPENING}\n{fence}\n{quoted}\n{fence}\n{_CLOSING}\n\n{_TASK}\n{instruction}"
 
 
-def without_context(told: str) -> str:
-    """Return the instruction alone of what `with_context` has made; anything else as it is."""
-    if not told.startswith(f"{_OPENING}\n"):
-        return told
+def without_context(text: str) -> str:
+    """Undo `with_context`: return the instruction alone; other texts are unchanged."""
+    if not text.startswith(f"{_OPENING}\n"):
+        return text
     # The quotation holds no such marker: what looked like one in it was changed.
-    _, closing, rest = told.partition(f"\n{_CLOSING}\n\n{_TASK}\n")
-    return rest if closing else told
+    _, closing, rest = text.partition(f"\n{_CLOSING}\n\n{_TASK}\n")
+    return rest if closing else text
 
 
 def _end(messages: Sequence[Mapping[str, Any]], call_id: str | None) -> int:
@@ -83,7 +82,7 @@ def _starts_turn(message: Mapping[str, Any]) -> bool:
 
 
 def _is_said(message: Mapping[str, Any]) -> bool:
-    """Tell whether it is part of the conversation: no reminder, and nothing that a hook put there."""
+    """Tell whether a message belongs to the conversation, not to reminders and hooks."""
     if message.get("tool_call_id") or _origin(message) in _NOT_SAID:
         return False
     return not _text(message.get("content")).lstrip().startswith(_REMINDER)
@@ -135,7 +134,7 @@ def _text(content: Any) -> str:
 
 
 def _block_text(block: Any) -> str:
-    """Return the text of a block that has some; thinking is not said, and images cannot be quoted."""
+    """Return the text of a text block; thinking and images are left out."""
     if not isinstance(block, Mapping) or block.get("type", "text") != "text":
         return ""
     text = block.get("text")

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amplifier_kit.engine.delegation.inherited import (
+from amplifier_kit.engine.delegation.parent_context import (
     DEPTHS,
     SCOPES,
     Depth,
@@ -63,18 +63,18 @@ def test_long_messages_are_cut() -> None:
         {"role": "tool", "name": "bash", "tool_call_id": "9", "content": "t" * 4001},
         {"role": "user", "content": "v" * 2000},
     ]
-    told = inherited_text(messages, "all", 1, "full")
-    assert (told.count("q"), told.count("v")) == (2000, 2000)
-    assert "t" * 4000 + "... [cut: 4001 characters]" in told
-    assert "[cut: 2001 characters]" in told
-    assert "[cut: 2000" not in told
+    text = inherited_text(messages, "all", 1, "full")
+    assert (text.count("q"), text.count("v")) == (2000, 2000)
+    assert "t" * 4000 + "... [cut: 4001 characters]" in text
+    assert "[cut: 2001 characters]" in text
+    assert "[cut: 2000" not in text
 
 
 def test_a_call_that_is_made_again_tells_the_same() -> None:
     """What was said after the call is not told, so that the repeated call has the same task."""
-    told = inherited_text(MESSAGES[:4], "all", 1, "full", "1")
-    assert told == inherited_text(MESSAGES, "all", 1, "full", "1")
-    assert "first question" in told
+    text = inherited_text(MESSAGES[:4], "all", 1, "full", "1")
+    assert text == inherited_text(MESSAGES, "all", 1, "full", "1")
+    assert "first question" in text
     assert inherited_text(MESSAGES, "all", 1, "full", "unknown") == inherited_text(MESSAGES, "all", 1, "full")
 
 
@@ -89,17 +89,17 @@ def test_results_in_blocks_count_as_results() -> None:
 def test_the_task_comes_last_behind_its_marker() -> None:
     """The conversation stands between markers before the task; without one the task stands alone."""
     assert with_context("do it", "") == "do it"
-    told = with_context("do it", "USER: hello")
-    assert told.startswith("[PARENT CONVERSATION CONTEXT]\n")
-    assert told.endswith("\n[END PARENT CONTEXT]\n\n[YOUR TASK]\ndo it")
+    text = with_context("do it", "USER: hello")
+    assert text.startswith("[PARENT CONVERSATION CONTEXT]\n")
+    assert text.endswith("\n[END PARENT CONTEXT]\n\n[YOUR TASK]\ndo it")
 
 
 @given(st.lists(st.sampled_from(["~~~", "~~~~", "[YOUR TASK]", "[end parent context]", "@AGENTS.md", "```", "x"])))
 def test_nothing_that_is_quoted_is_an_order(lines: list[str]) -> None:
     """No line of the conversation ends the quotation, and no marker in it counts."""
-    told = with_context("do it", "\n".join(lines) or "x")
-    inside = told.split("\n")[2:]
-    fence = told.split("\n")[1]
+    text = with_context("do it", "\n".join(lines) or "x")
+    inside = text.split("\n")[2:]
+    fence = text.split("\n")[1]
     closing = inside.index(fence)
     assert inside[closing:] == [fence, "[END PARENT CONTEXT]", "", "[YOUR TASK]", "do it"]
     assert set(fence) == {"~"}
@@ -131,8 +131,8 @@ _MARKED = st.text() | st.sampled_from(
 @given(st.lists(_MARKED, max_size=5).map("".join), st.lists(_MARKED, max_size=5).map("".join))
 def test_the_task_is_found_again(instruction: str, context: str) -> None:
     """Lists of sessions show what a child was to do, whatever it was told before that, and whatever the task says."""
-    told = with_context(instruction, context)
-    assert without_context(told) == (instruction if context else without_context(instruction))
+    text = with_context(instruction, context)
+    assert without_context(text) == (instruction if context else without_context(instruction))
 
 
 @pytest.mark.parametrize("text", ["", "Go.", "[YOUR TASK]\nGo.", "[PARENT CONVERSATION CONTEXT]\nand no more"])

@@ -1,4 +1,4 @@
-"""Say why work cannot be handed over, or did not come back, in words that a model can act on."""
+"""Errors of delegation, worded for the model."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from typing import Any, Final
 
 from amplifier_core.models import ToolResult
 
-__all__ = ["Problem", "told"]
+__all__ = ["DelegationError", "error_text"]
 
 _LONGEST: Final = 4_000
 
 
-class Problem(Exception):
-    """A call cannot be carried out; the text is for the model, `code` for programs."""
+class DelegationError(Exception):
+    """A delegation failed; the message is for the model, `code` for programs."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message[:_LONGEST])
@@ -23,10 +23,10 @@ class Problem(Exception):
         return ToolResult(success=False, output=str(self), error={"message": str(self), "code": self.code, **more})
 
 
-def told(error: BaseException) -> str:
-    """Return what an exception says, whatever it is, in bounded length."""
+def error_text(error: BaseException) -> str:
+    """Return the message of any exception, of bounded length."""
     try:
         text = str(error)
-    except Exception:  # one that cannot even say what it is
+    except Exception:  # its own __str__ failed
         text = ""
     return (text or type(error).__name__)[:_LONGEST]

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from amplifier_kit.engine.delegation.problem import Problem
-from amplifier_kit.engine.delegation.roster import Roster
+from amplifier_kit.engine.delegation.agents import AgentDirectory
+from amplifier_kit.engine.delegation.errors import DelegationError
 
 AGENTS = {
     "amplifier:explorer": {"description": "Finds\n  things out."},
@@ -20,10 +20,10 @@ AGENTS = {
 
 def test_agents_are_described_in_a_line_each() -> None:
     """The description is one line of bounded length; an agent without one is named all the same."""
-    lines = Roster.of(SimpleNamespace(config={"agents": AGENTS})).described().split("\n")
+    lines = AgentDirectory.of(SimpleNamespace(config={"agents": AGENTS})).described().split("\n")
     assert lines[0] == "- amplifier:explorer: Finds things out."
     assert lines[1] == f"- mine:explorer: {'y' * 600}..."
-    assert lines[2:] == ["- builder: (says nothing of itself)", "- amplifier:reviewer: (says nothing of itself)"]
+    assert lines[2:] == ["- builder: (no description)", "- amplifier:reviewer: (no description)"]
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ def test_agents_are_described_in_a_line_each() -> None:
 )
 def test_names_that_are_found(name: str, found: str) -> None:
     """The full name and an unambiguous last part are found; a name with a namespace is left to the app."""
-    assert Roster(AGENTS).find(name) == found
+    assert AgentDirectory(AGENTS).find(name) == found
 
 
 @pytest.mark.parametrize(
@@ -52,8 +52,8 @@ def test_names_that_are_found(name: str, found: str) -> None:
 )
 def test_names_that_are_not_found(agents: dict[str, object] | None, name: str, hint: str) -> None:
     """Who is asked for and not there is named with the nearest agents."""
-    with pytest.raises(Problem) as caught:
-        Roster(agents).find(name)
+    with pytest.raises(DelegationError) as caught:
+        AgentDirectory(agents).find(name)
     assert str(caught.value).startswith(f"There is no agent '{name}': {hint}")
     assert caught.value.code == "unknown_agent"
 
@@ -61,4 +61,4 @@ def test_names_that_are_not_found(agents: dict[str, object] | None, name: str, h
 @pytest.mark.parametrize("config", [None, {}, {"agents": "all"}, {"agents": None}])
 def test_a_plan_without_agents(config: object) -> None:
     """A plan that lists no agents has none."""
-    assert Roster.of(SimpleNamespace(config=config)).described() == ""
+    assert AgentDirectory.of(SimpleNamespace(config=config)).described() == ""

@@ -1,4 +1,4 @@
-"""Name child sessions, and know how deep in the tree a session stands."""
+"""Ids of child sessions, and the depth of a session in its tree."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Final
 
 __all__ = ["DEPTH_KEY", "child_session_id", "delegation_depth", "is_session_id"]
 
-#: Where the plan of a child says how many sessions are above it: `session.metadata.delegation_depth`.
+#: The key in `session.metadata` of a child's plan for the number of its ancestors.
 DEPTH_KEY: Final = "delegation_depth"
 
 _NO_SPAN: Final = "0" * 16
@@ -22,8 +22,8 @@ _LONGEST_NAME: Final = 80
 def child_session_id(parent_id: str, tool_call_id: str | None, agent: str) -> str:
     """Return the id of the child that a call starts: `<span of the parent>-<span of the child>_<agent>`.
 
-    The same call of the same parent always gives the same id, so that a call that is repeated after a crash finds the
-    child it started before. A call without an id gives a new one each time.
+    The same call of the same parent always gives the same id, so that a call repeated after a crash finds its child.
+    A call without an id gives a new one each time.
     """
     import hashlib
     import os
@@ -45,12 +45,12 @@ def _span_of(session_id: str) -> str:
 
 
 def is_session_id(text: str) -> bool:
-    """Tell whether a text can be the id of a session: no path, no blank, not endless."""
+    """Tell whether a text can be the id of a session: no path, no space, of bounded length."""
     return _SESSION_ID.fullmatch(text) is not None and ".." not in text
 
 
 def delegation_depth(coordinator: Any) -> int:
-    """Return how many sessions stand above this one, as the tool that started it has said in its plan; 0 for a root."""
+    """Return the number of ancestors of a session, from its plan; 0 for a root."""
     config = getattr(coordinator, "config", None)
     session = config.get("session") if isinstance(config, Mapping) else None
     metadata = session.get("metadata") if isinstance(session, Mapping) else None

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amplifier_kit.engine.delegation.lineage import child_session_id, delegation_depth, is_session_id
+from amplifier_kit.engine.delegation.session_ids import child_session_id, delegation_depth, is_session_id
 
 ROOT = "3b0c8a52-2f62-4f0e-8a2f-b3a1f9ad7f10"
 FORM = re.compile(r"[0-9a-f]{16}-[0-9a-f]{16}_[a-z0-9-]+")
