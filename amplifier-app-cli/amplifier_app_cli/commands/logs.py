@@ -15,6 +15,8 @@ from amplifier_app_cli.ui.records import format_option, json_text
 from amplifier_app_cli.ui.say import complain
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from amplifier_foundation.log import LogLine
     from amplifier_foundation.sessions.store import SessionStore
     from amplifier_foundation.sessions.summary import SessionSummary
@@ -27,10 +29,17 @@ _SHOWN = 100
 @click.option("--json", "as_json", is_flag=True, help="Print the records as they are, one JSON object per line.")
 @click.option("-e", "--event", "events", multiple=True, help="Show only events of this name (may be repeated).")
 @click.option("-t", "--tree", "as_tree", is_flag=True, help="With the logs of all sessions that it started, in order.")
+@click.option("--verify", "is_check", is_flag=True, help="Check numbers, hashes and large values instead.")
 @click.option("--brief", "is_brief", is_flag=True, help="Of a tree, only how each session began and ended.")
 @format_option
 def logs(
-    session: str | None, as_json: bool, events: tuple[str, ...], as_tree: bool, is_brief: bool, output_format: str
+    session: str | None,
+    as_json: bool,
+    events: tuple[str, ...],
+    as_tree: bool,
+    is_check: bool,
+    is_brief: bool,
+    output_format: str,
 ) -> None:
     """Print the log of SESSION (an id or its beginning), or of the newest session of this project.
 
@@ -41,6 +50,7 @@ def logs(
       amplifier logs --json | jq .event
       amplifier logs --tree 3f2a
       amplifier logs --tree --brief
+      amplifier logs --verify 3f2a
       amplifier logs --tree --format json | jq '.children[] | [.agent, .end, .tree_cost_usd]'
     """
     from amplifier_app_cli.ui.diagnostics import show_warnings
@@ -49,6 +59,11 @@ def logs(
     show_warnings()
     if is_brief and (not as_tree or events or as_json or output_format == "json"):
         raise click.UsageError("--brief is for --tree, and goes with neither --event nor JSON")
+    if is_check:
+        if as_tree or events:
+            raise click.UsageError("--verify goes with neither --tree nor --event")
+        _verify(_session(session)[1].folder, as_json or output_format == "json")
+        return
     if as_tree:
         _print_tree(session, events, "brief" if is_brief else "lines" if as_json else output_format)
         return
@@ -62,6 +77,27 @@ def logs(
         raise  # click ends quietly: the reader has seen enough
     except OSError as error:
         _fail(_unprinted(error) or f"cannot read the log in {folder}: {error.strerror or error}")
+
+
+def _verify(folder: Path, as_json: bool) -> None:
+    """Print what a check of the log found; exit with a failure when lines are missing or were changed."""
+    from amplifier_foundation.log import verify_log
+
+    try:
+        report = verify_log(folder)
+    except OSError as error:
+        _fail(f"cannot read the log in {folder}: {error.strerror or error}")
+    problems = [f"{one.path.name}:{one.number}: {one.text}" for one in report.problems]
+    if as_json:
+        facts = {"ok": report.ok, "lines": report.lines, "hashed": report.chained, "dropped": report.dropped}
+        click.echo(json_text({**facts, "torn": len(report.torn), "head": report.head, "problems": problems}))
+    else:
+        for problem in problems:
+            click.echo(plain(problem))
+        hashed = f", {report.chained} with the hash of the line before" if report.chained else ""
+        current_app().inform(f"{report.lines} lines{hashed}, {report.dropped} lost, {report.problem_count} problems")
+    if not report.ok:
+        sys.exit(exits.FAILURE)
 
 
 def _print_tree(session: str | None, events: tuple[str, ...], form: str) -> None:

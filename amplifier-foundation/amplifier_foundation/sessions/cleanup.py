@@ -14,6 +14,7 @@ from amplifier_foundation.sessions.catalog import folder_names
 from amplifier_foundation.sessions.removal import ASIDE, folder_bytes, is_running, remove, sweep
 from amplifier_foundation.sessions.store import SessionStore
 from amplifier_foundation.sessions.summary import SessionSummary, last_activity
+from amplifier_kit.log import SessionLogBusy, prune_blobs, prune_rotated
 
 __all__ = ["CleanedSession", "Cleanup", "CleanupError", "clean_up"]
 
@@ -44,6 +45,8 @@ class Cleanup:
     removed: tuple[CleanedSession, ...]
     kept: tuple[tuple[SessionSummary, str], ...]
     swept: tuple[Path, ...]
+    #: Rotated files of logs that were, or would be, deleted from sessions that stay.
+    pruned: tuple[Path, ...]
     #: Bytes that were, or would be, freed.
     bytes: int
     warnings: tuple[str, ...]
@@ -56,14 +59,16 @@ def clean_up(
     project: Path | None = None,
     all_projects: bool = False,
     include_named: bool = False,
+    keep_rotated: int | None = None,
     dry_run: bool = False,
 ) -> Cleanup:
     """Delete the sessions of a project, or of all, that were not active for `days` days.
 
     A session goes together with those that it started, and only when none of them was active since. Kept are sessions
     that run, those with a name, and damaged ones, of which nobody knows whether they have one: `include_named` takes
-    both kinds too. With `dry_run` nothing is changed. Raises CleanupError for an age that is none, and what `list`
-    raises.
+    both kinds too. With `keep_rotated` the logs of the sessions that stay, and do not run, keep only so many of their
+    rotated files, the newest, and the large values of the remaining lines. With `dry_run` nothing is changed. Raises
+    CleanupError for an invalid age, and what `list` raises.
     """
     if not 0 <= days <= _LONGEST_AGE:
         raise CleanupError(f"{days!r} days is no age of sessions: give a number from 0 to {_LONGEST_AGE}")
@@ -72,8 +77,14 @@ def clean_up(
     before = datetime.now(UTC) - timedelta(days=days)
     removed: list[CleanedSession] = []
     kept: list[tuple[SessionSummary, str]] = []
+    pruned: list[Path] = []
+    pruned_bytes = 0
     for family in _families(sessions):
         if max(one.updated for one in family) > before:
+            if keep_rotated is not None:
+                paths, size = _prune(family, keep_rotated, dry_run, warnings)
+                pruned += paths
+                pruned_bytes += size
             continue
         reason = _reason_to_keep(family, include_named)
         if reason is None:
@@ -85,9 +96,24 @@ def clean_up(
             kept.append((family[0], reason))
     places = {one.folder.parent for one in sessions}
     swept, freed = _sweep(places, dry_run, warnings)
-    return Cleanup(
-        tuple(removed), tuple(kept), tuple(swept), freed + sum(one.bytes for one in removed), tuple(warnings)
-    )
+    freed += pruned_bytes + sum(one.bytes for one in removed)
+    return Cleanup(tuple(removed), tuple(kept), tuple(swept), tuple(pruned), freed, tuple(warnings))
+
+
+def _prune(family: Sequence[SessionSummary], keep: int, dry_run: bool, warnings: list[str]) -> tuple[list[Path], int]:
+    """Delete the oldest rotated files of the logs of a family, then the large values that only they referred to."""
+    if any(is_running(one.folder) for one in family):
+        return [], 0
+    sizes = {path: path.stat().st_size for one in family for path in prune_rotated(one.folder, keep, dry_run=True)}
+    if dry_run or not sizes:
+        return list(sizes), sum(sizes.values())
+    try:
+        for one in family:
+            prune_rotated(one.folder, keep)
+        return list(sizes), sum(sizes.values()) + prune_blobs(family[0].folder).freed
+    except (OSError, SessionLogBusy) as error:
+        warnings.append(f"the log of session {family[0].id} could not be made smaller: {error}")
+        return [], 0
 
 
 def _families(sessions: Sequence[SessionSummary]) -> Iterator[list[SessionSummary]]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from amplifier_core.plan import plan_modules
+
 if TYPE_CHECKING:
     from amplifier_foundation.given_trust import GivenTrust
     from amplifier_foundation.prepared import Prepared
@@ -40,6 +42,12 @@ def provider_and_model(plan: Mapping[str, Any]) -> tuple[str | None, str | None]
     model = config.get("default_model")
     name = str(first.get("id") or first["module"])
     return name, f"{name}/{model}" if model else None
+
+
+def wants_hash_chain(plan: Mapping[str, Any]) -> bool:
+    """Tell whether the config of hooks-logging asks for the hash of the line before in every line of the log."""
+    configs = (one.entry.get("config") for one in plan_modules(plan) if one.module_id == "hooks-logging")
+    return any(isinstance(config, Mapping) and config.get("verify") is True for config in configs)
 
 
 def is_trusted(prepared: Prepared, given: GivenTrust | None = None) -> bool:

@@ -35,6 +35,7 @@ from amplifier_foundation.sessions.plan_facts import (
     is_trusted,
     planned_budget,
     provider_and_model,
+    wants_hash_chain,
 )
 from amplifier_foundation.sessions.starting_facts import secrets_of, starting_facts, told_of_model
 from amplifier_foundation.sessions.taking_up import add_what_is_missing, cost_before
@@ -228,7 +229,12 @@ class SessionRuntime:
         """
         with suppress(OSError):  # the log says so, and why
             make_private(self.folder)
-        self._log = SessionLog(self.folder, blobs=self.origin.root_folder / "blobs" if self.origin else None)
+        self._log = SessionLog(
+            self.folder,
+            blobs=self.origin.root_folder / "blobs" if self.origin else None,
+            redactor=self.redactor,
+            verify=wants_hash_chain(self.session.config),
+        )
         self.was_opened = True
         if self.origin is not None and self.saved is None:
             self._keeper.keep_place()  # else nobody knows whose child it is when it is killed before its first turn
@@ -321,7 +327,6 @@ class SessionRuntime:
     async def _connect(self, log: SessionLog) -> None:
         coordinator, prepared = self.session.coordinator, self.prepared
         self._release = hold((*prepared.package_paths, *prepared.modules.values()), prepared.project)
-        coordinator.add_log_processor(self.redactor)
         coordinator.add_log_sink(log.write)
         for name, value in capabilities_of(self).items():
             coordinator.register_capability(name, value)

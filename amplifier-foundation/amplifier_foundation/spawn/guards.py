@@ -20,7 +20,7 @@ from amplifier_foundation.spawn.tight_approval import tightened_approval
 
 _SHELL: Final = "hook-shell"
 #: What hooks-logging leaves out when its config does not say.
-_EXCLUDED: Final = ["llm:stream_*delta"]
+_EXCLUDED: Final = ["llm:stream_*delta", "llm:stream_block_*", "content_block:start"]
 
 Config = dict[str, Any]
 
@@ -93,6 +93,8 @@ def _tightened_logging(above: Any, wish: Any) -> Config:
         tight.pop("auto_discover", None)
     if floor.get("strip_raw") is not True:
         tight.pop("strip_raw", None)
+    if floor.get("verify") is True:
+        tight["verify"] = True
     for name in ("session_log_template", "priority"):
         tight.pop(name, None)
         if floor.get(name) is not None:

@@ -12,7 +12,7 @@ from amplifier_foundation.paths import Home
 from amplifier_foundation.sessions import cleanup as cleanup_module
 from amplifier_foundation.sessions.cleanup import CleanupError, clean_up
 from amplifier_foundation.sessions.store import SessionStore
-from amplifier_kit.log import SessionLog
+from amplifier_kit.log import SessionLog, verify_log
 
 DAY = 86_400
 CHILD = "0000000000000000-3f2a9d8c7b6a5f4e_helper"
@@ -173,3 +173,36 @@ def test_a_session_that_becomes_active_meanwhile_stays(sessions: Sessions, monke
     done = clean_up(sessions.store, days=30, project=sessions.project)
     assert [reason for _, reason in done.kept] == ["it became active while others were deleted"]
     assert sessions.left == {"old"}
+
+
+def test_logs_of_sessions_that_stay_can_be_made_smaller(sessions: Sessions) -> None:
+    """With `keep_rotated` so many rotated files stay, and no large value that only the others referred to."""
+    folder = sessions.make("young", 1)
+    with SessionLog(folder, max_bytes=2000) as log:
+        for index in range(20):
+            log.write({"event": "tool:post", "session_id": "young", "data": {"n": index, "output": f"{index}" * 5000}})
+    rotated = sorted(folder.glob("events.*.jsonl"), key=lambda path: int(path.suffixes[0][1:]))
+    blobs = [path for path in (folder / "blobs").rglob("*") if path.is_file()]
+    assert len(rotated) > 2
+
+    plan = clean_up(sessions.store, days=30, project=sessions.project, keep_rotated=1, dry_run=True)
+    assert plan.pruned == tuple(rotated[:-1])
+    assert all(path.exists() for path in rotated)
+    assert clean_up(sessions.store, days=30, project=sessions.project).pruned == ()
+
+    done = clean_up(sessions.store, days=30, project=sessions.project, keep_rotated=1)
+    assert (done.pruned, done.removed) == (tuple(rotated[:-1]), ())
+    assert [path.exists() for path in rotated] == [False] * (len(rotated) - 1) + [True]
+    left = [path for path in blobs if path.exists()]
+    assert 0 < len(left) < len(blobs)
+    assert done.bytes > plan.bytes
+    assert verify_log(folder).ok
+
+
+def test_the_log_of_a_running_session_is_left_alone(sessions: Sessions) -> None:
+    """Its next line may refer to what would be deleted."""
+    folder = sessions.make("runs", 1)
+    with SessionLog(folder, max_bytes=1000) as log:
+        for index in range(20):
+            log.write({"event": "tool:post", "session_id": "runs", "data": {"n": index, "output": "x" * 200}})
+        assert clean_up(sessions.store, days=30, project=sessions.project, keep_rotated=0).pruned == ()

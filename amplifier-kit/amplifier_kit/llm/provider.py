@@ -26,7 +26,7 @@ from amplifier_kit.llm.errors import Endpoint, Wire, to_llm_error
 from amplifier_kit.llm.rate_limit import throttle_of
 from amplifier_kit.llm.request import LLMCall, read_conversation
 from amplifier_kit.llm.response import Answer, LLMResponse
-from amplifier_kit.llm.retry import CIRCUIT_EVENT, CONCURRENCY_EVENT, Attempts
+from amplifier_kit.llm.retry import CIRCUIT_EVENTS, CONCURRENCY_EVENT, Attempts
 from amplifier_kit.llm.secrets import Scrubber
 from amplifier_kit.llm.streaming import within
 from amplifier_kit.llm.structured_output import Mode, OutputMismatchError, Shape, shape_of
@@ -35,7 +35,7 @@ from amplifier_kit.llm.usage import CostLedger, priced_usage
 __all__ = ["PROVIDER_EVENTS", "LLMProvider", "mount_provider"]
 
 #: What every provider contributes on `observability.events` besides the kernel's own.
-PROVIDER_EVENTS = (*STREAM_EVENTS, CONCURRENCY_EVENT, CIRCUIT_EVENT)
+PROVIDER_EVENTS = (*STREAM_EVENTS, CONCURRENCY_EVENT, *CIRCUIT_EVENTS)
 
 
 class LLMProvider(ABC):

@@ -21,10 +21,12 @@ from amplifier_kit.llm.rate_limit import gate_of, throttle_of
 from amplifier_kit.llm.request import LLMCall
 from amplifier_kit.llm.response import Answer
 
-__all__ = ["CIRCUIT_EVENT", "CONCURRENCY_EVENT", "Attempts", "Line"]
+__all__ = ["CIRCUIT_EVENTS", "CONCURRENCY_EVENT", "Attempts", "Line"]
 
 CONCURRENCY_EVENT: Final = "provider:concurrency"
-CIRCUIT_EVENT: Final = "provider:circuit"
+_CIRCUIT_OPEN: Final = "provider:circuit_open"
+_CIRCUIT_CLOSED: Final = "provider:circuit_closed"
+CIRCUIT_EVENTS: Final = (_CIRCUIT_OPEN, _CIRCUIT_CLOSED)
 
 _SPREAD: Final = 0.1
 
@@ -193,6 +195,6 @@ class Attempts:
     async def _tell_circuit(self, state: str) -> None:
         failures = breaker_of(self._line.account).failures
         cooldown = self._settings.circuit_breaker_cooldown
-        await self._line.emit(
-            CIRCUIT_EVENT, {**self._facts, "state": state, "failures": failures, "cooldown": cooldown}
-        )
+        # Half open is open: one call is let through, to see whether it can be closed.
+        event = _CIRCUIT_CLOSED if state == "closed" else _CIRCUIT_OPEN
+        await self._line.emit(event, {**self._facts, "state": state, "failures": failures, "cooldown": cooldown})

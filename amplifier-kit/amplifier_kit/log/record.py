@@ -20,6 +20,7 @@ _KNOWN = frozenset(_ORDER)
 #: How many combinations of names, and of ids, are kept ready.
 _REMEMBERED = 512
 _LINE_ENDS = [(chr(code).encode(), b"\\u%04x" % code) for code in (0x85, 0x2028, 0x2029)]
+_PREV = b'"prev": "sha256:'
 _SCHEMA_FIELD = b'"schema": {"name": "amplifier.log", "ver": "1.0.0"}'
 
 
@@ -53,6 +54,11 @@ def compose(
         parts.append(b'"prev": "%b"' % prev.encode())
     line = b", ".join(parts) + b"}"
     return line if line.isascii() else _one_line(line)
+
+
+def has_hash(line: bytes) -> bool:
+    """Tell whether a line carries the hash of the one before it."""
+    return line[-len(_PREV) - 66 :].startswith(_PREV)
 
 
 def _one_line(line: bytes) -> bytes:

@@ -1,4 +1,4 @@
-"""Make a log smaller, when somebody asks for it: nothing here ever happens by itself."""
+"""Make a log smaller on request: `amplifier session cleanup --keep-rotated N` does. Nothing here happens by itself."""
 
 from __future__ import annotations
 
@@ -32,18 +32,19 @@ class Pruned(NamedTuple):
     kept: int
 
 
-def prune_rotated(location: Path | str, keep: int) -> list[Path]:
+def prune_rotated(location: Path | str, keep: int, *, dry_run: bool = False) -> list[Path]:
     """Delete all but the `keep` newest rotated files of a log, never the one being written; return what was deleted.
 
-    The numbers of the lines that are left do not change. Blobs stay until `prune_blobs`. Raises ValueError for a
-    negative `keep`, OSError when a file cannot be deleted.
+    With `dry_run` nothing is deleted, and what would be is returned. The numbers of the lines that are left do not
+    change. Blobs stay until `prune_blobs`. Raises ValueError for a negative `keep`, OSError when a file cannot be
+    deleted.
     """
     if keep < 0:
         raise ValueError(f"keep must not be negative, got {keep}")
     files = LogFiles.at(location)
     numbers = files.numbers()
     doomed = [files.rotated(number) for number in numbers[: len(numbers) - keep]]
-    for path in doomed:
+    for path in () if dry_run else doomed:
         path.unlink(missing_ok=True)
     return doomed
 

@@ -116,6 +116,8 @@ class _Check:
     def _check_chain(self, line: LogLine) -> None:
         prev = line.record.get("prev")
         if prev is None:
+            if self._report.chained:
+                self._add("chain", line, "it has no hash of the line before it, as the lines before it have")
             return
         self._report.chained += 1
         before = self._report.head

@@ -19,13 +19,14 @@ from types import TracebackType
 from typing import Literal, Self
 
 from amplifier_kit.guard.private_files import make_private
+from amplifier_kit.guard.redaction import process_redactor
 from amplifier_kit.log import memory
 from amplifier_kit.log.blobs import BlobStore, share_folder, sync_path
 from amplifier_kit.log.encoding import digest
 from amplifier_kit.log.files import NAME, LogFiles, Tail, parse, read_tail
 from amplifier_kit.log.lists import ListTracker
 from amplifier_kit.log.lock import LogLock, SessionLogBusy
-from amplifier_kit.log.record import FACTS, IDS, Record, compose
+from amplifier_kit.log.record import FACTS, IDS, Record, compose, has_hash
 from amplifier_kit.log.spine import Spine
 
 #: Above this size a file is rotated: a normal session is one file.
@@ -62,6 +63,8 @@ class SessionLog:
 
         `blobs` is the blob folder of the root session, for a child. `fsync` says when to force lines to disk: lines are
         safe from a crash of this process in any case. With `verify` every line carries the hash of the one before it.
+        Every record passes `redactor` before it is written, the one of this process unless another is given; a record
+        for which it returns None is left out.
         Raises SessionLogBusy when another process (or this one) is writing the log, ValueError for an unknown `fsync`.
         A folder that cannot be written is no error here either: every line tries again.
         """
@@ -71,7 +74,7 @@ class SessionLog:
         self._shared_blobs = blobs
         self._fsync = fsync
         self._verify = verify
-        self._redactor = redactor
+        self._redactor = redactor or process_redactor()
         self._clock = clock or _now
         self._max_bytes = max_bytes
         self._blobs = BlobStore(self._files.blobs, durable=fsync != "never")
@@ -170,11 +173,10 @@ class SessionLog:
     # -- one line --
 
     def _write_one(self, record: Record) -> None:
-        if self._redactor is not None:
-            redacted = self._redacted(record)
-            if redacted is None:
-                return
-            record = redacted
+        redacted = self._redacted(record)
+        if redacted is None:
+            return
+        record = redacted
         seq = self._seq + 1
         try:
             if self._unsure or self._descriptor is None or monotonic() > self._look_at:
@@ -204,7 +206,6 @@ class SessionLog:
 
     def _redacted(self, record: Record) -> Record | None:
         """Return what may be written of a record: not its payload, when the redactor fails."""
-        assert self._redactor is not None
         try:
             return self._redactor(record)
         except Exception:
@@ -280,6 +281,8 @@ class SessionLog:
         assert self._descriptor is not None
         self._size = os.fstat(self._descriptor).st_size
         self._last_line, self._lead = tail.line, tail.lead
+        # A chain that has begun goes on, whoever opens the log: a line without a hash would look like one put there.
+        self._verify = self._verify or has_hash(tail.line)
         if not self._was_open:
             self._seq = tail.seq + self._dropped
         elif tail.seq > self._seq:

@@ -47,6 +47,31 @@ def test_a_sound_log(folder: Path) -> None:
     assert report.head == digest((folder / "events.jsonl").read_bytes().splitlines()[-1])
 
 
+def test_a_chain_goes_on(folder: Path, record: Make) -> None:
+    """A log that has hashes keeps them, also when the next writer does not ask for them."""
+    with SessionLog(folder) as log:
+        log.write(record())
+    report = verify_log(folder)
+    assert (report.ok, report.lines, report.chained) == (True, 11, 11)
+
+
+def test_a_line_without_a_hash_behind_others(folder: Path) -> None:
+    """A line that was put behind a chain is found."""
+    edit(
+        folder, lambda lines: lines.append(lines[-1].partition(b', "prev"')[0].replace(b": 10,", b": 11,", 1) + b"}\n")
+    )
+    assert "chain" in kinds(folder)
+
+
+def test_a_log_that_begins_its_chain_late(tmp_path: Path, record: Make) -> None:
+    """Lines from before the setting was on have no hash, and that is no problem."""
+    for verify in (False, True):
+        with SessionLog(tmp_path, verify=verify) as log:
+            log.write(record())
+    report = verify_log(tmp_path)
+    assert (report.ok, report.lines, report.chained) == (True, 2, 1)
+
+
 def test_no_log(tmp_path: Path) -> None:
     """A log that does not exist has no faults."""
     report = verify_log(tmp_path)

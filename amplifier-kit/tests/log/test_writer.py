@@ -22,6 +22,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amplifier_core.testing import MockCoordinator
+from amplifier_kit.guard.redaction import remember_secrets
 from amplifier_kit.log import SessionLog, read_log, verify_log
 
 Make = Callable[..., dict[str, Any]]
@@ -161,6 +162,18 @@ def test_the_redactor_comes_before_everything(tmp_path: Path, record: Make) -> N
     everything = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
     assert b"hunter2" not in everything
     assert everything.count(b"[REDACTED]") > 1000
+
+
+def test_a_log_without_a_redactor_of_its_own(tmp_path: Path, record: Make, lines_of: Callable[..., Any]) -> None:
+    """Every line passes the redactor of the process, also when the caller forgot to give one."""
+    remember_secrets(["correct-horse-battery"])
+    with SessionLog(tmp_path) as log:
+        log.write(record(password="hunter2", text="it is correct-horse-battery", large="correct-horse-battery " * 500))
+    everything = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+    assert b"hunter2" not in everything
+    assert b"correct-horse" not in everything
+    [line] = lines_of(tmp_path)
+    assert line["redaction"]
 
 
 def test_a_failing_redactor_fails_closed(tmp_path: Path, record: Make, lines_of: Callable[..., Any]) -> None:

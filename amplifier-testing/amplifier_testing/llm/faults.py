@@ -227,4 +227,5 @@ class FaultConformance(ConformanceBase):
         assert breaker._opened_at is not None
         breaker._opened_at -= 3600  # an hour later
         assert (await one.provider.complete(ask())).text == "Hello world"
-        assert [told["state"] for told in one.events("provider:circuit")] == ["open", "half_open", "closed"]
+        assert [told["state"] for told in one.events("provider:circuit_open")] == ["open", "half_open"]
+        assert [told["state"] for told in one.events("provider:circuit_closed")] == ["closed"]

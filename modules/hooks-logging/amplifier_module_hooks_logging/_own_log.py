@@ -14,7 +14,7 @@ from amplifier_kit.log import SessionLog
 class OwnLog:
     """Be a log sink that writes to the session's own file, from the first record to those of the last cleanup."""
 
-    def __init__(self, coordinator: Any, template: str | None) -> None:
+    def __init__(self, coordinator: Any, template: str | None, *, verify: bool = False) -> None:
         """Open the log; raises SessionLogBusy, and ValueError for a template that cannot be filled in.
 
         One that leads over a link out of the project, to a link, or to a control file is not opened: OSError.
@@ -23,6 +23,7 @@ class OwnLog:
         self._path = _path_of(coordinator, template, coordinator.session_id)
         self._blobs = _parents_blobs(coordinator, template)
         self._project = project_of(coordinator) if template is not None else None
+        self._verify = verify
         self._retired = False
         self._log: SessionLog | None = self._opened()
 
@@ -54,7 +55,7 @@ class OwnLog:
             folder = configured_folder(folder, self._project)
             if (folder / self._path.name).is_symlink():
                 raise RefusedFileError(f"{self._path} is a link, and nothing is written through one: remove it")
-        return SessionLog(folder, name=self._path.name, blobs=self._blobs)
+        return SessionLog(folder, name=self._path.name, blobs=self._blobs, verify=self._verify)
 
 
 def _path_of(coordinator: Any, template: str | None, session_id: str) -> Path:

@@ -43,7 +43,7 @@ class Recorder:
         """
         coordinator = self._coordinator
         if not _app_writes(coordinator):
-            log = self._own_log = OwnLog(coordinator, self._settings.session_log_template)
+            log = self._own_log = OwnLog(coordinator, self._settings.session_log_template, verify=self._settings.verify)
             coordinator.add_log_sink(log)
             coordinator.register_cleanup(log.close)
         # After session:end, and before the log is closed: the newest goes first.

@@ -9,14 +9,14 @@ import pytest
 from amplifier_core.testing import MockCoordinator
 from amplifier_kit.config import read_config
 from amplifier_module_hooks_logging import SETUP, mount
-from amplifier_module_hooks_logging._config import LogConfig
+from amplifier_module_hooks_logging._config import EXCLUDED, LogConfig
 
 
 @pytest.mark.parametrize("config", [None, {}, {"priority": None, "exclude_events": None, "unknown": 1}])
 def test_defaults(config: Any) -> None:
     """Everything is recorded, last of all handlers, but the pieces of streams."""
     assert read_config(LogConfig, config, module="hooks-logging") == LogConfig(
-        priority=100, auto_discover=True, additional_events=(), exclude_events=("llm:stream_*delta",), strip_raw=False
+        priority=100, auto_discover=True, additional_events=(), exclude_events=EXCLUDED, strip_raw=False
     )
 
 

@@ -38,7 +38,13 @@ async def test_what_is_contributed() -> None:
     coordinator: MockCoordinator = MockCoordinator()
     cleanup = await mount(coordinator)
     [events] = await coordinator.collect_contributions("observability.events")
-    assert {"llm:stream_block_delta", "provider:concurrency", "provider:circuit", "provider:fallback"} <= set(events)
+    assert {
+        "llm:stream_block_delta",
+        "provider:concurrency",
+        "provider:circuit_open",
+        "provider:circuit_closed",
+        "provider:fallback",
+    } <= set(events)
     assert await coordinator.collect_contributions("session.cost") == []
     info = coordinator.get("providers", "anthropic").get_info()
     assert (info.id, info.credential_env_vars) == ("anthropic", ["ANTHROPIC_API_KEY"])

@@ -74,7 +74,12 @@ async def test_what_is_contributed() -> None:
     coordinator: MockCoordinator = MockCoordinator()
     cleanup = await mount(coordinator, {"context_window": 9000})
     [events] = await coordinator.collect_contributions("observability.events")
-    assert {"llm:stream_block_delta", "provider:concurrency", "provider:circuit"} <= set(events)
+    assert {
+        "llm:stream_block_delta",
+        "provider:concurrency",
+        "provider:circuit_open",
+        "provider:circuit_closed",
+    } <= set(events)
     assert await coordinator.collect_contributions("session.cost") == []
     info = coordinator.get("providers", "chat-completions").get_info()
     assert (info.id, info.credential_env_vars) == ("chat-completions", ["CHAT_COMPLETIONS_API_KEY"])

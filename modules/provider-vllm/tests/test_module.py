@@ -38,7 +38,12 @@ async def test_what_is_contributed(api: str) -> None:
     coordinator: MockCoordinator = MockCoordinator()
     cleanup = await mount(coordinator, {"api": api})
     [events] = await coordinator.collect_contributions("observability.events")
-    assert {"llm:stream_block_delta", "provider:concurrency", "provider:circuit"} <= set(events)
+    assert {
+        "llm:stream_block_delta",
+        "provider:concurrency",
+        "provider:circuit_open",
+        "provider:circuit_closed",
+    } <= set(events)
     provider = coordinator.get("providers", "vllm")
     info = provider.get_info()
     assert (info.id, info.credential_env_vars) == ("vllm", ["VLLM_API_KEY"])

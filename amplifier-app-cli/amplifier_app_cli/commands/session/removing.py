@@ -66,6 +66,12 @@ def delete(session: str, is_sure: bool, output_format: str) -> None:
 @click.option("--all-projects", is_flag=True, help="Those of all projects.")
 @click.option("--project", "project", metavar="PATH", help="Those of the project in this folder.")
 @click.option("--include-named", is_flag=True, help="Also those with a name, and damaged ones.")
+@click.option(
+    "--keep-rotated",
+    type=click.IntRange(0),
+    metavar="N",
+    help="Of the logs of sessions that stay, keep the N newest rotated files (256 MB each).",
+)
 @click.option("--dry-run", is_flag=True, help="Show what would be deleted, and delete nothing.")
 @click.option("-f", "--force", "--yes", "is_sure", is_flag=True, help="Do not ask.")
 @format_option
@@ -75,6 +81,7 @@ def cleanup(
     all_projects: bool,
     project: str | None,
     include_named: bool,
+    keep_rotated: int | None,
     dry_run: bool,
     is_sure: bool,
     output_format: str,
@@ -85,6 +92,7 @@ def cleanup(
     Examples:
       amplifier session cleanup --dry-run
       amplifier session cleanup --days 90 --all-projects --force
+      amplifier session cleanup --keep-rotated 2
 
     Kept are sessions that run, those with a name, and damaged ones.
     """
@@ -103,14 +111,20 @@ def cleanup(
     def clean(*, dry_run: bool) -> Cleanup:
         store = SessionStore(app.home)
         return clean_up(
-            store, days=days, project=where, all_projects=all_projects, include_named=include_named, dry_run=dry_run
+            store,
+            days=days,
+            project=where,
+            all_projects=all_projects,
+            include_named=include_named,
+            keep_rotated=keep_rotated,
+            dry_run=dry_run,
         )
 
     done = clean(dry_run=True)
-    if not dry_run and (done.removed or done.swept):
+    if not dry_run and (done.removed or done.swept or done.pruned):
         if not is_sure and app.can_ask:
             _print_rows(done, to_stderr=True)
-        what = f"{counted(len(done.removed), 'session')} ({size_text(done.bytes)})"
+        what = f"{counted(len(done.removed), 'session')}{_pruned_text(done)} ({size_text(done.bytes)})"
         make_sure(
             app,
             f"Delete {what}? It cannot be undone",
@@ -144,6 +158,7 @@ def _report(app: App, done: Cleanup, days: float, dry_run: bool, output_format: 
                 ],
                 "kept": [{"id": session.id, "reason": reason} for session, reason in done.kept],
                 "swept": [str(path) for path in done.swept],
+                "pruned": [str(path) for path in done.pruned],
                 "bytes": done.bytes,
                 "warnings": list(done.warnings),
             }
@@ -152,12 +167,18 @@ def _report(app: App, done: Cleanup, days: float, dry_run: bool, output_format: 
     _print_rows(done)
     for session, reason in done.kept:
         app.inform(f"kept {session.id}: {reason}")
-    if not done.removed and not done.swept:
+    if not done.removed and not done.swept and not done.pruned:
         app.inform(f"nothing to delete: no session was left alone for {days:g} days, or all such are kept")
         return
     swept = f" and {counted(len(done.swept), 'leftover')} of crashes" if done.swept else ""
     verb = "would delete" if dry_run else "deleted"
-    app.inform(f"{verb} {counted(len(done.removed), 'session')}{swept} ({size_text(done.bytes)})")
+    app.inform(f"{verb} {counted(len(done.removed), 'session')}{_pruned_text(done)}{swept} ({size_text(done.bytes)})")
+
+
+def _pruned_text(done: Cleanup) -> str:
+    from amplifier_app_cli.ui.counting import counted
+
+    return f", {counted(len(done.pruned), 'rotated log file')}" if done.pruned else ""
 
 
 def _print_rows(done: Cleanup, *, to_stderr: bool = False) -> None:
