@@ -9,15 +9,15 @@ from typing import Any, ClassVar, NoReturn
 from amplifier_core.events import CONTEXT_COMPACTION, CONTEXT_POST_COMPACT, CONTEXT_PRE_COMPACT, LLM_RESPONSE
 from amplifier_core.llm_errors import ContextLengthError
 from amplifier_kit.awaitable import DONE, Done
-from amplifier_kit.engine.context.budget import request_budget
 from amplifier_kit.engine.context.compaction import COMPACT_SKIPPED, Compacted
+from amplifier_kit.engine.context.compaction_notice import notice_for, with_notice
 from amplifier_kit.engine.context.config import ContextConfig
 from amplifier_kit.engine.context.instructions import Instructions, SystemPart
-from amplifier_kit.engine.context.intake import Message
 from amplifier_kit.engine.context.ledger import Ledger
-from amplifier_kit.engine.context.meter import Meter
-from amplifier_kit.engine.context.notice import notice_for, with_notice
+from amplifier_kit.engine.context.messages import Message
 from amplifier_kit.engine.context.request import Request, Shown, compaction_facts, required_tokens
+from amplifier_kit.engine.context.request_budget import request_budget
+from amplifier_kit.engine.context.token_meter import Meter
 from amplifier_kit.engine.context.view import Room, Views
 from amplifier_kit.engine.tokens import estimate_tokens
 from amplifier_kit.engine.usage import UsageRecord

@@ -12,8 +12,8 @@ from typing import Final, NamedTuple
 
 from amplifier_kit.engine.context.config import ContextConfig
 from amplifier_kit.engine.context.conversation import SYSTEM, TOOL, USER, Conversation
-from amplifier_kit.engine.context.forms import fitted, stubbed, truncated
-from amplifier_kit.engine.context.intake import Message
+from amplifier_kit.engine.context.messages import Message
+from amplifier_kit.engine.context.shorten import fitted, stubbed, truncated
 from amplifier_kit.engine.tokens import estimate_tokens
 
 __all__ = ["COMPACT_SKIPPED", "LAST_RESORT", "Compacted", "compact"]

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field, Strict
 
 from amplifier_kit.config import Config, Count, Seconds, expects
-from amplifier_kit.engine.context.clip import SMALLEST_LIMIT
+from amplifier_kit.engine.context.shorten import SMALLEST_LIMIT
 
 __all__ = ["ContextConfig"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from typing import Any, Final
 
-from amplifier_kit.engine.context.intake import Message
+from amplifier_kit.engine.context.messages import Message
 from amplifier_kit.engine.pairing import tool_call_ids
 from amplifier_kit.engine.tokens import estimate_tokens
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from amplifier_kit.awaitable import maybe_await
 from amplifier_kit.engine.context.config import ContextConfig
-from amplifier_kit.engine.context.intake import Message
+from amplifier_kit.engine.context.messages import Message
 from amplifier_kit.engine.tokens import estimate_all
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Keep every message of a session, in order, and never change one."""
+"""All messages of a session, in order; none is ever changed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from amplifier_kit.engine.context.conversation import Conversation
-from amplifier_kit.engine.context.intake import Message, take_in
+from amplifier_kit.engine.context.messages import Message, normalize_message
 
 __all__ = ["Ledger"]
 
@@ -17,7 +17,7 @@ SYSTEM_ROLES: Final = frozenset({"system", "developer"})
 
 
 class Ledger:
-    """Hold the messages, and apart from them the instructions among them and the conversation."""
+    """The messages, and indexes of instructions and conversation."""
 
     def __init__(self, max_tool_result_bytes: int) -> None:
         self._max_tool_result_bytes = max_tool_result_bytes
@@ -34,9 +34,9 @@ class Ledger:
     def add(self, message: Any) -> Message:
         """Take a copy of a message in, stamped with the time, and return that copy.
 
-        Raises TypeError or ValueError for what is no message; see `take_in`.
+        Raises TypeError or ValueError for what is no message; see `normalize_message`.
         """
-        taken = take_in(message, stamp=True, max_tool_result_bytes=self._max_tool_result_bytes)
+        taken = normalize_message(message, stamp=True, max_tool_result_bytes=self._max_tool_result_bytes)
         self._append(taken)
         return taken
 
@@ -45,7 +45,7 @@ class Ledger:
         taken: list[Message] = []
         for number, message in enumerate(messages, 1):
             try:
-                taken.append(take_in(message, stamp=False, max_tool_result_bytes=self._max_tool_result_bytes))
+                taken.append(normalize_message(message, stamp=False, max_tool_result_bytes=self._max_tool_result_bytes))
             except (TypeError, ValueError) as error:
                 logger.warning("Message %d of the history is left out: %s", number, error)
         self.clear()

@@ -1,4 +1,4 @@
-"""Describe a request that was built: what it sends, and what became of the ledger in it."""
+"""A built request: its messages, and which part of the ledger it shows."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from amplifier_kit.engine.context.compaction import Compacted
 from amplifier_kit.engine.context.config import ContextConfig
 from amplifier_kit.engine.context.conversation import Conversation
 from amplifier_kit.engine.context.instructions import SystemPart
-from amplifier_kit.engine.context.intake import Message
+from amplifier_kit.engine.context.messages import Message
 from amplifier_kit.engine.context.view import Room
 
 __all__ = ["Request", "Shown", "compaction_facts", "required_tokens"]
 
 
 class Shown(NamedTuple):
-    """Hold what a request shows of a conversation as it was at one moment: a compacted beginning and the rest."""
+    """The part of a conversation that a request shows: a compacted beginning and the rest."""
 
     talk: Conversation
     made: Compacted | None
@@ -33,7 +33,7 @@ class Shown(NamedTuple):
 
 
 class Request(NamedTuple):
-    """Hold the messages of a request with its measures."""
+    """The messages of a request and their size."""
 
     messages: list[Message]
     tokens: int
@@ -61,7 +61,7 @@ class Request(NamedTuple):
 def compaction_facts(shown: Shown, room: Room, system: SystemPart, settings: ContextConfig) -> dict[str, Any]:
     """Return the payload of `context:compaction`: the whole ledger before, the view without its notice after."""
     talk, made = shown.talk, shown.made
-    assert made is not None, "there is nothing to say about a view that is not compacted"
+    assert made is not None, "the view is not compacted"
     before = shown.length + len(system.messages)
     return {
         "before_tokens": talk.total_until(shown.length) + room.system,
@@ -81,7 +81,7 @@ def compaction_facts(shown: Shown, room: Room, system: SystemPart, settings: Con
 
 
 def required_tokens(talk: Conversation, room: Room) -> str:
-    """Say what the parts take that must be in every request."""
+    """Return in words how many tokens the mandatory parts of every request take."""
     said = [f"the instructions take about {room.system}"]
     if talk.users:
         said.append(f"the last user message {talk.tokens[talk.users[-1]]}")

@@ -16,8 +16,8 @@ from math import isfinite
 from pathlib import Path
 from typing import Any, Final
 
-from amplifier_kit.engine.context.intake import Message
 from amplifier_kit.engine.context.ledger import SYSTEM_ROLES
+from amplifier_kit.engine.context.messages import Message
 from amplifier_kit.guard.files.configured_file import ConfiguredFile, Denied
 from amplifier_kit.guard.private_files import masked
 

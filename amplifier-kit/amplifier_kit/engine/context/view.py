@@ -1,9 +1,9 @@
-"""Decide what a request shows of a conversation: all of it, or a compacted beginning and the rest as it is.
+"""Choose the view of a conversation for a request: all of it, or a compacted beginning and the rest.
 
-A view depends on the conversation and the room alone. It is also steady: between two compactions a longer conversation
-gives the same view plus the new messages, so that what a provider has cached of the last request stays good. For that,
-the beginning that is compacted does not end where the conversation ends, but at the last of the marks at which the
-conversation, compacted each time, would have become too large.
+A view depends on the conversation and the room alone. It is also stable: between two compactions a longer conversation
+gives the same view plus the new messages, so that the provider's prompt cache stays valid. Therefore the compacted part
+does not end at the end of the conversation, but at the last mark at which the conversation, compacted each time, would
+have become too large.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ _REMEMBERED: Final = 8
 
 
 class Room(NamedTuple):
-    """Say how many tokens a request may take, and what of it is already spoken for."""
+    """The token budget of a request and how it is divided."""
 
-    #: All that may be sent.
+    #: The whole request.
     budget: int
-    #: What is left of the budget after the reserve for the compaction notice.
+    #: The budget without the reserve for the compaction notice.
     effective: int
-    #: What the system part takes.
+    #: Tokens of the system part.
     system: int
     #: Above this many tokens the conversation is compacted.
     threshold: int
-    #: This many tokens of conversation are aimed at.
+    #: Tokens of conversation after a compaction.
     target: int
 
     @property
@@ -55,7 +55,7 @@ class Room(NamedTuple):
 
 
 class Views:
-    """Find the compacted beginning for a conversation, remembering the latest ones."""
+    """Find the compacted beginning of a conversation; the latest ones are cached."""
 
     def __init__(self, settings: ContextConfig) -> None:
         self._settings = settings
@@ -63,7 +63,7 @@ class Views:
         self._epoch = -1
 
     def forget(self) -> None:
-        """Drop everything that was derived: the conversation is another one."""
+        """Clear the cache, for another conversation."""
         self._known.clear()
 
     def find(self, talk: Conversation, room: Room) -> Compacted | None:

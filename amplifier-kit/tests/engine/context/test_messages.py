@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from amplifier_core import Message as MessageModel
-from amplifier_kit.engine.context.intake import take_in
+from amplifier_kit.engine.context.messages import normalize_message
 
 
 def taken(message: Any, *, stamp: bool = False, limit: int = 131_072) -> dict[str, Any]:
-    return take_in(message, stamp=stamp, max_tool_result_bytes=limit)
+    return normalize_message(message, stamp=stamp, max_tool_result_bytes=limit)
 
 
 def test_a_message_is_copied_all_the_way_down() -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from amplifier_kit.engine.context.meter import Meter
+from amplifier_kit.engine.context.token_meter import Meter
 from amplifier_kit.engine.usage import UsageRecord
 
 VIEW = [{"role": "user", "content": "hello"}]

@@ -1,4 +1,4 @@
-"""Take a message into the ledger: a copy of its own, well formed, stamped and not too large."""
+"""Normalize messages for the ledger: an independent copy, well formed, timestamped, of bounded size."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from amplifier_kit.engine.context.clip import clip_content
+from amplifier_kit.engine.context.shorten import clip_content
 
-__all__ = ["Message", "take_in"]
+__all__ = ["Message", "normalize_message"]
 
 Message = dict[str, Any]
 
 _ATOMS: Final = frozenset((int, float, bool, type(None)))
 
 
-def take_in(message: Any, *, stamp: bool, max_tool_result_bytes: int) -> Message:
+def normalize_message(message: Any, *, stamp: bool, max_tool_result_bytes: int) -> Message:
     """Return a copy of `message` that shares no container with it, ready for the ledger.
 
     The content becomes text or a list of blocks, lone surrogates become U+FFFD, the text of a tool result is clipped

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import ceil
 from typing import Any, Final
 
-from amplifier_kit.engine.context.intake import Message
+from amplifier_kit.engine.context.messages import Message
 from amplifier_kit.engine.usage import UsageRecord
 
 __all__ = ["Meter"]

@@ -1,4 +1,4 @@
-"""Tell the model that it does not see everything."""
+"""The notice that tells the model which parts of the conversation are shortened."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Final
 
 from amplifier_kit.engine.context.compaction import Compacted
 from amplifier_kit.engine.context.config import ContextConfig
-from amplifier_kit.engine.context.intake import Message
+from amplifier_kit.engine.context.messages import Message
 from amplifier_kit.engine.context.view import Room
 from amplifier_kit.engine.pairing import tool_call_ids
 

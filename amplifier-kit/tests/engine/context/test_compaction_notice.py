@@ -6,7 +6,7 @@ import pytest
 
 from amplifier_kit.engine.context import ContextConfig
 from amplifier_kit.engine.context.compaction import Compacted
-from amplifier_kit.engine.context.notice import notice_for, with_notice
+from amplifier_kit.engine.context.compaction_notice import notice_for, with_notice
 from amplifier_kit.engine.context.view import Room
 
 MADE = Compacted(end=90, messages=[], tokens=4000, level=3, removed=41, truncated=7, stubbed=2)

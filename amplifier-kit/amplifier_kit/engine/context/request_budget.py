@@ -1,4 +1,4 @@
-"""Find out how many tokens a request may take."""
+"""The token budget of a request."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ __all__ = ["SAFETY_MARGIN", "request_budget"]
 
 logger = logging.getLogger(__name__)
 
-#: Kept free for what no estimate sees: tool schemas, framing, an estimate that is too low.
+#: Reserved for tool schemas, framing and estimates that are too low.
 SAFETY_MARGIN: Final = 4096
-#: A model with a small window keeps at least one part in so many of it for the request.
+#: A request gets at least this fraction (one in 8) of a small context window.
 _SMALLEST_SHARE: Final = 8
 
 
 async def request_budget(token_budget: int | None, provider: Any, settings: ContextConfig) -> int:
     """Return the budget of a request.
 
-    What the caller says counts; else what the provider says of its model, capped by `max_tokens`; else `max_tokens`;
-    else `max_tokens_fallback`. A provider that fails to answer is logged and passed over.
+    In this order: the caller's, the provider's for its model, capped by `max_tokens`; `max_tokens`;
+    `max_tokens_fallback`. A provider that fails to answer is logged and skipped.
     """
     if token_budget is not None:
         return int(token_budget)
