@@ -326,25 +326,26 @@ class SessionBudget(AbstractContextManager["SessionBudget"]):
     # -- parts --
 
     def _charged(self) -> dict[str, Decimal]:
-        spent = self.account.spent
-        tokens = Decimal(spent.used.total_tokens)
-        return {"usd": spent.usd, "estimated_usd": spent.estimate.usd, "tokens": tokens}
+        account = self.account
+        tokens = Decimal(account.total.total_tokens)
+        return {"usd": account.usd, "estimated_usd": account.estimate.usd, "tokens": tokens}
 
     def _on_spent(self) -> None:
         """Check the limits of money and tokens, and tell those elsewhere that one is used up."""
         if self._limits:
             was_reached = bool(self._reached)
-            used = self._charged()
-            self._reached = [name for name in ("usd", "tokens") if self._is_reached(name, used)]
+            self._reached = [name for name in ("usd", "tokens") if name in self._limits and self._is_reached(name)]
             if self._reached and not was_reached:
                 for tell in tuple(self._followers):
                     tell(self._used_up(self._reached[0]))
         if self.home is not None:
             self.home.on_spent()
 
-    def _is_reached(self, name: str, used: Mapping[str, Decimal]) -> bool:
-        limit = self._limits.get(name)
-        return limit is not None and (used[name] >= limit or (name == "usd" and self.account.spent.unpriced > 0))
+    def _is_reached(self, name: str) -> bool:
+        account, limit = self.account, self._limits[name]
+        if name == "tokens":
+            return account.total.total_tokens >= limit
+        return account.usd >= limit or account.unpriced > 0
 
     def _refusal(self, name: Counted) -> str | None:
         """Return why there may not be another call, None when there may."""
@@ -376,10 +377,9 @@ class SessionBudget(AbstractContextManager["SessionBudget"]):
 
     def _used_up(self, name: str) -> str:
         limit = self._limits[name]
-        spent = self.account.spent
-        if name == "usd" and spent.unpriced:
-            return f"the budget of {limit} usd cannot be kept: the price of {spent.unpriced} answers is not known"
-        guessed = spent.estimate.usd
+        unpriced, guessed = self.account.unpriced, self.account.estimate.usd
+        if name == "usd" and unpriced:
+            return f"the budget of {limit} usd cannot be kept: the price of {unpriced} answers is not known"
         part = f", {guessed} of it estimated" if guessed and name == "usd" else ""
         return f"the budget of {limit} {name} is used up ({self.used()[name]} used{part})"
 

@@ -139,28 +139,32 @@ async def _run(job: Mapping[str, Any], line: Line) -> Frame:
         if immediate:
             work.cancel()
 
-    def send_use(cost: str | None) -> None:
-        line.send({"kind": "used", "report": budget.report(), "cost_usd": cost, "before": child.before})
+    def send_use() -> None:
+        line.send({"kind": "used", "report": budget.report()})
 
-    async def tell_use(event: str, data: dict[str, Any]) -> None:
-        send_use(await child.cost())
+    def send_cost(cost: str | None) -> None:
+        line.send({"kind": "cost", "cost_usd": cost, "before": child.before})
+
+    async def report_cost(event: str, data: dict[str, Any]) -> None:
+        send_cost(await child.cost())
 
     budget.home = HomeLine(
         # Others draw on a limit too, so what was left at the start is not enough to know.
         (lambda name: line.reserve(name, budget.report())) if budget.is_limited else _granted,
         lambda: line.send({"kind": "left"}),
-        # What sessions below this one spend is told at once as well: the process may not live to tell it later.
-        lambda: send_use(None),
+        # At once, also for sessions below this one: the process may not live to report it later.
+        send_use,
     )
     hooks = child.runtime.session.coordinator.hooks
     for event in (LLM_RESPONSE, TOOL_POST):
-        hooks.register(event, tell_use, priority=1000, name="app-process")
+        hooks.register(event, report_cost, priority=1000, name="app-process")
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop, True)
     listening = asyncio.ensure_future(line.listen(stop, budget))
     try:
         return {"kind": "result", "result": await work}
     finally:
-        send_use(child.spent)
+        send_use()
+        send_cost(child.spent)
         listening.cancel()
 
 

@@ -208,8 +208,9 @@ class RemoteChild:
         """Do what a frame says; return the result when it is one, raise when it says that there will be none."""
         kind, surroundings = frame.get("kind"), self._surroundings
         if kind == "used":
-            self.before = frame["before"] or self.before
-            self._absorb(frame["report"], frame["cost_usd"])
+            self._absorb(frame["report"])
+        elif kind == "cost":
+            self.before, self.spent = frame["before"] or self.before, frame["cost_usd"] or self.spent
         elif kind == "event" and surroundings.on_child_event is not None:
             with _unharmed("what is told of a child"):
                 surroundings.on_child_event(ChildFacts(*frame["facts"]), frame["event"], frame["data"])
@@ -233,15 +234,13 @@ class RemoteChild:
             return self._result
         return None
 
-    def _absorb(self, report: Mapping[str, Any], cost_usd: str | None = None) -> None:
-        """Count here what the child has used; when it does not say what it has cost by now, what is new is added."""
+    def _absorb(self, report: Mapping[str, Any]) -> None:
+        """Count here what the child has used; until it reports its whole cost, what is new is added to it."""
         if (budget := self._origin.budget) is not None:
             before = budget.account.total
             budget.absorb(report)
             if more := (budget.account.total - before).known_cost:
                 self.spent = str(Decimal(self.spent or 0) + more)
-        if cost_usd is not None:
-            self.spent = cost_usd
 
     def _see_to(self, work: Coroutine[Any, Any, None]) -> None:
         asking = asyncio.ensure_future(work)

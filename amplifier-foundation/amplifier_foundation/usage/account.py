@@ -40,21 +40,13 @@ class Spent(NamedTuple):
         """Return both together."""
         if not isinstance(other, Spent):
             return NotImplemented
-        return Spent(self.used + other.used, self.estimate + other.estimate)
+        # Estimates are rare, and every answer is added at each level of the tree.
+        estimate = self.estimate + other.estimate if other.estimate.calls else self.estimate
+        return Spent(self.used + other.used, estimate)
 
     def __sub__(self, before: Spent) -> Spent:
         """Return what was used since an earlier sum."""
         return Spent(self.used - before.used, self.estimate - before.estimate)
-
-    @property
-    def usd(self) -> Decimal:
-        """Return what is charged: known prices and estimates."""
-        return self.used.known_cost + self.estimate.usd
-
-    @property
-    def unpriced(self) -> int:
-        """Return how many answers have neither a price nor an estimate."""
-        return self.used.unpriced - self.estimate.calls
 
 
 Rows = dict[Spender, Spent]
@@ -73,8 +65,9 @@ class UsageAccount:
         self.agent = agent
         #: What the session itself used, without its children.
         self.own = UsageRecord()
-        #: What the session and all below it used, with estimates.
-        self.spent = Spent()
+        #: What the session and all below it used, and what is charged for calls that broke off.
+        self.total = UsageRecord()
+        self.estimate = Estimate()
         #: Called after something was added here.
         self.on_change: Callable[[], None] = lambda: None
         #: Called with the session that used something, here or below, and with what it used.
@@ -87,9 +80,14 @@ class UsageAccount:
         self._reported: Rows = {}
 
     @property
-    def total(self) -> UsageRecord:
-        """Return what the session and all below it used."""
-        return self.spent.used
+    def usd(self) -> Decimal:
+        """Return what is charged: known prices and estimates."""
+        return self.total.known_cost + self.estimate.usd
+
+    @property
+    def unpriced(self) -> int:
+        """Return how many answers have neither a price nor an estimate."""
+        return self.total.unpriced - self.estimate.calls
 
     def connect(self, coordinator: Any) -> None:
         """Count every answer of a session."""
@@ -117,8 +115,8 @@ class UsageAccount:
                 **who._asdict(),
                 "calls": spent.used.calls,
                 "tokens": spent.used.total_tokens,
-                "usd": str(spent.usd),
-                "unpriced": spent.unpriced,
+                "usd": str(spent.used.known_cost + spent.estimate.usd),
+                "unpriced": spent.used.unpriced - spent.estimate.calls,
                 "estimated_usd": str(spent.estimate.usd),
             }
             for who, spent in self._rows.items()
@@ -155,13 +153,15 @@ class UsageAccount:
     def _add(self, changes: list[tuple[Spender, Spent]]) -> None:
         for account in self._all:
             for who, spent in changes:
-                account.spent += spent
+                account.total += spent.used
+                if spent.estimate.calls:
+                    account.estimate += spent.estimate
                 account._add_row(who, spent)
         for account in self._all:
             account.on_change()
-            for who, spent in changes:
-                if who.session is not None and spent.used.calls > 0:  # else a row that was merged
-                    for listen in account.listeners:
+            for listen in account.listeners:
+                for who, spent in changes:
+                    if who.session is not None and spent.used.calls > 0:  # else a row that was merged
                         listen(who.session, spent.used)
 
     def _add_row(self, who: Spender, spent: Spent) -> None:

@@ -7,9 +7,8 @@ provider that sent it and is never counted as zero; a price that is not known is
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
 from decimal import Context, Decimal, InvalidOperation
-from typing import Any, ClassVar, Final, Self
+from typing import Any, ClassVar, Final, NamedTuple, Self
 
 from amplifier_core.llm_errors import LLMError
 
@@ -28,7 +27,8 @@ __all__ = [
 MAX_COUNT: Final = 10**12
 MAX_COST: Final = Decimal(10**9)
 _REQUIRED: Final = ("input_tokens", "output_tokens", "total_tokens")
-_OPTIONAL: Final = ("reasoning_tokens", "cache_read_tokens", "cache_write_tokens")
+_OPTIONAL: Final = ("cache_read_tokens", "cache_write_tokens", "reasoning_tokens")
+_COUNTS: Final = (*_REQUIRED, *_OPTIONAL)
 _COST: Final = "cost_usd"
 #: The counts that session metadata and results of runs hold.
 _STORED: Final = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
@@ -76,6 +76,8 @@ class InvalidUsageError(LLMError):
 
 def as_count(value: object) -> int | None:
     """Return a number of tokens; None for anything else: a text, a boolean, a fraction, a negative number."""
+    if type(value) is int:
+        return value if 0 <= value <= MAX_COUNT else None
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     is_count = 0 <= value <= MAX_COUNT and value == int(value)  # neither NaN nor infinite
@@ -99,10 +101,11 @@ def usage_fault(usage: object) -> UsageValueError | None:
         return None
     if not isinstance(usage, Mapping):
         return UsageValueError("usage", usage)
-    for field in (*_REQUIRED, *_OPTIONAL):
-        is_unknown = usage.get(field) is None and (field in _OPTIONAL or field not in usage)
-        if not is_unknown and as_count(usage[field]) is None:
-            return UsageValueError(field, usage[field])
+    for field in _COUNTS:
+        value = usage.get(field)
+        is_unknown = value is None and (field in _OPTIONAL or field not in usage)
+        if not is_unknown and as_count(value) is None:
+            return UsageValueError(field, value)
     cost = usage.get(_COST)
     return UsageValueError(_COST, cost) if cost is not None and as_cost(cost) is None else None
 
@@ -117,14 +120,11 @@ def check_usage(usage: object, provider: str) -> None:
         raise InvalidUsageError(fault.field, fault.value, provider=provider)
 
 
-@dataclass(frozen=True, slots=True)
-class UsageRecord:
+class UsageRecord(NamedTuple):
     """What one call to a model used, or several together: records are added with `+`, and `UsageRecord()` is nothing.
 
     Counts have the meaning of the published `Usage`; one that no answer reported is None.
     """
-
-    currency: ClassVar[str] = "USD"
 
     #: Calls, whether or not an answer came.
     calls: int = 0
@@ -148,6 +148,11 @@ class UsageRecord:
     models: frozenset[str] = frozenset()
 
     @property
+    def currency(self) -> str:
+        """Return the currency of costs: services and the price list name US dollars."""
+        return "USD"
+
+    @property
     def cost(self) -> Decimal | None:
         """Return the whole cost; None when a part of it is not known, or nothing was asked."""
         return None if self.unpriced or not (self.calls or self.priced) else self.known_cost
@@ -159,28 +164,28 @@ class UsageRecord:
 
     def __add__(self, other: object) -> UsageRecord:
         """Return both together."""
-        return self._with(other, 1) if isinstance(other, UsageRecord) else NotImplemented
-
-    def __sub__(self, before: object) -> UsageRecord:
-        """Return what was used since an earlier sum of the same calls."""
-        return self._with(before, -1) if isinstance(before, UsageRecord) else NotImplemented
-
-    def _with(self, other: UsageRecord, sign: int) -> UsageRecord:
+        if not isinstance(other, UsageRecord):
+            return NotImplemented
         return UsageRecord(
-            self.calls + sign * other.calls,
-            _sum(self.input_tokens, other.input_tokens, sign),
-            _sum(self.output_tokens, other.output_tokens, sign),
-            _sum(self.cache_read_tokens, other.cache_read_tokens, sign),
-            _sum(self.cache_write_tokens, other.cache_write_tokens, sign),
-            _sum(self.reasoning_tokens, other.reasoning_tokens, sign),
-            self.total_tokens + sign * other.total_tokens,
-            (_EXACT.add if sign > 0 else _EXACT.subtract)(self.known_cost, other.known_cost),
-            self.priced + sign * other.priced,
-            self.unpriced + sign * other.unpriced,
-            self.broken + sign * other.broken,
-            self.duration_ms + sign * other.duration_ms,
-            self.models | other.models,
+            self.calls + other.calls,
+            _sum(self.input_tokens, other.input_tokens),
+            _sum(self.output_tokens, other.output_tokens),
+            _sum(self.cache_read_tokens, other.cache_read_tokens),
+            _sum(self.cache_write_tokens, other.cache_write_tokens),
+            _sum(self.reasoning_tokens, other.reasoning_tokens),
+            self.total_tokens + other.total_tokens,
+            _EXACT.add(self.known_cost, other.known_cost),
+            self.priced + other.priced,
+            self.unpriced + other.unpriced,
+            self.broken + other.broken,
+            self.duration_ms + other.duration_ms,
+            self.models if other.models <= self.models else self.models | other.models,
         )
+
+    def __sub__(self, before: UsageRecord) -> UsageRecord:
+        """Return what was used since an earlier sum of the same calls."""
+        counts: dict[str, Any] = {name: -count for name, count in before._asdict().items() if isinstance(count, int)}
+        return self + before._replace(**counts, known_cost=before.known_cost.copy_negate())
 
     # -- from what providers report --
 
@@ -190,22 +195,17 @@ class UsageRecord:
 
         Values that are invalid stay unknown, and so does the price then, as without usage. See `usage_fault`.
         """
-        dump = getattr(usage, "model_dump", None)
+        dump = None if isinstance(usage, Mapping) else getattr(usage, "model_dump", None)
         given = dump() if callable(dump) else usage
         if not isinstance(given, Mapping):
             return cls(calls=1, unpriced=1)
-        counts: dict[str, Any] = {name: as_count(given.get(name)) for name in (*_REQUIRED, *_OPTIONAL)}
+        asked, answered, whole, cache_read, cache_write, reasoning = (as_count(given.get(name)) for name in _COUNTS)
         # Tokens written to a cache are in the total alone; a service without a total has the other two.
-        total = max(counts.pop("total_tokens") or 0, (counts["input_tokens"] or 0) + (counts["output_tokens"] or 0))
-        cost = as_cost(given.get(_COST)) if usage_fault(given) is None else None
-        return cls(
-            calls=1,
-            **counts,
-            total_tokens=total,
-            known_cost=cost or Decimal(0),
-            priced=0 if cost is None else 1,
-            unpriced=1 if cost is None else 0,
-        )
+        total = max(whole or 0, (asked or 0) + (answered or 0))
+        cost = as_cost(given.get(_COST))
+        if cost is None or usage_fault(given) is not None:
+            return cls(1, asked, answered, cache_read, cache_write, reasoning, total, unpriced=1)
+        return cls(1, asked, answered, cache_read, cache_write, reasoning, total, cost, priced=1)
 
     @classmethod
     def of_response(cls, data: Mapping[str, Any]) -> Self:
@@ -214,8 +214,7 @@ class UsageRecord:
         is_failure = data.get("status") == "error" and usage is None
         record = cls(calls=1) if is_failure else cls.of_usage(usage)
         model = {f"{data.get('provider')}/{data['model']}"} if data.get("model") else ()
-        return replace(
-            record,
+        return record._replace(
             unpriced=record.unpriced + broken,
             broken=broken,
             duration_ms=round(duration) if isinstance(duration, int | float) and as_cost(duration) is not None else 0,
@@ -226,7 +225,7 @@ class UsageRecord:
 
     def usage(self) -> dict[str, Any]:
         """Return the fields of the published `Usage` as an event has them; without `cost_usd` when it is not known."""
-        values = {name: getattr(self, name) for name in (*_REQUIRED, *_OPTIONAL)}
+        values = {name: getattr(self, name) for name in _COUNTS}
         values[_COST] = None if self.cost is None else str(self.cost)
         return {name: value for name, value in values.items() if value is not None}
 
@@ -254,8 +253,7 @@ class UsageRecord:
 
     def plain(self) -> dict[str, Any]:
         """Return everything as JSON has it, for `of_plain()` in another process."""
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {**values, "known_cost": str(self.known_cost), "models": sorted(self.models)}
+        return {**self._asdict(), "known_cost": str(self.known_cost), "models": sorted(self.models)}
 
     @classmethod
     def of_plain(cls, plain: Mapping[str, Any]) -> Self:
@@ -303,8 +301,10 @@ def _broken_off(data: Mapping[str, Any]) -> int:
     return 0 if isinstance(error, Mapping) and error.get("type") in _FREE else 1
 
 
-def _sum(one: int | None, other: int | None, sign: int) -> int | None:
-    return None if one is None and other is None else (one or 0) + sign * (other or 0)
+def _sum(one: int | None, other: int | None) -> int | None:
+    if one is None or other is None:
+        return other if one is None else one
+    return one + other
 
 
 def _shown(value: object) -> str:
