@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from amplifier_core.events import APPROVAL_DENIED, APPROVAL_GRANTED, APPROVAL_REQUIRED
 from amplifier_core.models import HookResult
+from amplifier_kit.guard.authorization import kernel_has_policies
 from amplifier_kit.guard.tool_action import action_of, question_of
 from amplifier_module_hooks_approval._policy import ApprovalPolicy, risk_of
 from amplifier_module_hooks_approval._provider import Answer, ProviderDesk, Question
@@ -87,6 +88,8 @@ class ToolGate:
         if authorize is not None:
             permission = await authorize(action, details)
             return Answer(permission.granted is True, str(permission.reason))
+        if kernel_has_policies():
+            return Answer(False, "the session cannot be asked: its coordinator has no authorize()")
         return await self._decided_here(action, name, details)
 
     async def _decided_here(self, action: str, name: str, details: dict[str, Any]) -> Answer:

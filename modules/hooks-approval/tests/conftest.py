@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any, ClassVar
+from unittest.mock import patch
 
 import pytest
 
@@ -25,7 +26,7 @@ from amplifier_core import (
 )
 from amplifier_core.hooks import HookRegistry
 from amplifier_core.testing import MockContextManager
-from amplifier_module_hooks_approval import mount
+from amplifier_module_hooks_approval import _gate, mount
 
 WORLDS = ("our loop", "published loop", "older kernel")
 
@@ -211,9 +212,10 @@ async def run_call(
     if world == "older kernel":
         older = OlderCoordinator()
         older.tools = tools(outcome.ran)
-        await mount(older, config)
-        listen(older)
-        outcome.said = await PublishedLoop(calls).execute("go", None, {}, older.tools, older.hooks)
+        with patch.object(_gate, "kernel_has_policies", return_value=False):
+            await mount(older, config)
+            listen(older)
+            outcome.said = await PublishedLoop(calls).execute("go", None, {}, older.tools, older.hooks)
         return outcome
 
     async def mount_tools(coordinator: Any, _: Any) -> None:

@@ -237,3 +237,21 @@ async def test_the_events_have_the_published_keys(run: Any, world: str, person: 
     assert ruled.payloads("approval:required") == []
     [report] = ruled.payloads("approval:denied")
     assert "no builds" in report["reason"]
+
+
+async def test_a_coordinator_that_cannot_be_asked_denies_on_this_kernel(yes: Any) -> None:
+    """A missing `authorize` is the older kernel's; on ours it is a fault, and lets nothing run."""
+    from amplifier_core import HookRegistry
+    from amplifier_module_hooks_approval import mount
+
+    capabilities: dict[str, Any] = {}
+    coordinator = SimpleNamespace(
+        hooks=HookRegistry(),
+        get=lambda point: {},
+        register_capability=capabilities.__setitem__,
+        get_capability=capabilities.get,
+    )
+    await mount(coordinator, {"policy_driven_only": True})
+    verdict = await coordinator.hooks.emit("tool:pre", {"tool_name": "look", "tool_input": {}})
+    assert verdict.action == "deny"
+    assert "cannot be asked" in str(verdict.reason)

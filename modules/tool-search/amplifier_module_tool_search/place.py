@@ -14,6 +14,7 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar
 
+from amplifier_kit.guard.authorization import authorize
 from amplifier_module_tool_search.config import SearchConfig
 from amplifier_module_tool_search.problem import SearchError
 
@@ -101,12 +102,10 @@ class Places:
         return open_place(os.path.join(real_home, os.path.expanduser(given)), real_home), expected, folders
 
     async def _ask(self, tool: str, tool_input: Mapping[str, Any], path: str) -> None:
-        authorize = getattr(self._coordinator, "authorize", None)
-        if authorize is None:
-            return
-        answer = await authorize(ACTION, {"tool_name": tool, "tool_input": dict(tool_input), "path": path})
-        if not answer.granted:
-            raise SearchError("denied", f"searching {path} was not allowed: {answer.reason}")
+        details = {"tool_name": tool, "tool_input": dict(tool_input), "path": path}
+        permission = await authorize(self._coordinator, ACTION, details)
+        if not permission.granted:
+            raise SearchError("denied", f"searching {path} was not allowed: {permission.reason}")
 
 
 def open_place(path: str, home: str) -> Place:

@@ -151,14 +151,19 @@ async def test_a_swap_after_the_decision_changes_nothing(
     assert [os.path.basename(entry["file"]) for entry in result.output["results"]] == ["a"]
 
 
-async def test_without_authorization_the_config_decides(write: Write, project: Path, outside: Path) -> None:
-    """On a kernel that cannot be asked, links are searched, within allowed_paths."""
+async def test_without_authorization_the_config_decides(
+    write: Write, project: Path, outside: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a kernel without policies links are searched, within allowed_paths; on ours such a session allows none."""
 
     class Coordinator:
         def get_capability(self, name: str) -> Any:
             return str(project) if name == "session.working_dir" else None
 
     (project / "link").symlink_to(outside)
+    with pytest.raises(SearchError, match="cannot be asked"):
+        await Places(Coordinator(), SearchConfig()).open("grep", {}, "link")
+    monkeypatch.setattr("amplifier_kit.guard.authorization.kernel_has_policies", lambda: False)
     opened = await Places(Coordinator(), SearchConfig()).open("grep", {}, "link")
     assert opened.path == str(outside)
     opened.close()

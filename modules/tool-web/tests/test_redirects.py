@@ -66,11 +66,13 @@ async def test_a_failing_question_is_a_no(world: Any, site: Any) -> None:
     assert (await world.fetch(site.url("/a"))).error["code"] == "denied"
 
 
-async def test_without_policies_the_config_decides(world: Any, site: Any) -> None:
-    """On a kernel that cannot be asked, redirects are followed within the config's lists and the guard."""
+async def test_without_policies_the_config_decides(world: Any, site: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a kernel without policies, redirects are followed within the config's lists; on ours such a session denies."""
     world.coordinator = _Around(world.coordinator, authorize=None)
     site.redirect("/a", site.url("/b", "other.example"))
     site.text("/b", "there")
+    assert (await world.fetch(site.url("/a"))).error["code"] == "denied"
+    monkeypatch.setattr("amplifier_kit.guard.authorization.kernel_has_policies", lambda: False)
     assert (await world.fetch(site.url("/a"))).output["content"] == "there"
     blocked = await world.fetch(site.url("/a"), {"blocked_domains": ["other.example"]})
     assert blocked.error["code"] == "blocked_domain"

@@ -1,7 +1,7 @@
 """Speak to the session a turn runs in: events, verdicts of hooks, permissions, spans, messages.
 
-Without a coordinator (as when a test calls `execute` by itself) there are no policies to ask, no spans and nobody to
-approve: hooks are still heard, and tools run as they did before there were policies. A session always has one.
+Without a coordinator (as when a test calls `execute` by itself) there are no spans and nobody to approve: hooks are
+still heard, and no tool runs, since no policy allows it. A session always has one.
 """
 
 from __future__ import annotations
@@ -10,13 +10,14 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from amplifier_core.data import clean
 from amplifier_core.models import HookResult
 from amplifier_kit.awaitable import maybe_await
 from amplifier_kit.engine.bounded import run_to_end
 from amplifier_kit.engine.loop.injection import Injections, ephemeral_items
+from amplifier_kit.guard.authorization import Permission, authorize
 
 __all__ = ["Host", "Permission"]
 
@@ -25,13 +26,6 @@ logger = logging.getLogger(__name__)
 _SOURCE: Final = "orchestrator"
 #: Who denied, on a kernel that does not know which hook did.
 _HOOKS: Final = "hooks"
-
-
-class Permission(NamedTuple):
-    """Say whether something may happen, and why not."""
-
-    granted: bool
-    reason: str
 
 
 class Host:
@@ -165,17 +159,7 @@ class Host:
 
     async def authorize(self, action: str, details: dict[str, Any]) -> Permission:
         """Ask the session's policies; whatever goes wrong on the way is a refusal."""
-        ask = getattr(self.coordinator, "authorize", None)
-        if ask is None:
-            return Permission(True, "there is no coordinator to ask")
-        try:
-            answer = await ask(action, details)
-        except asyncio.CancelledError:
-            raise
-        except Exception as error:
-            logger.error("Could not ask for permission of %s: %s", action, error, exc_info=error)
-            return Permission(False, f"the question could not be asked: {error}")
-        return Permission(answer.granted is True, str(answer.reason))
+        return await authorize(self.coordinator, action, details)
 
     async def store(self, message: dict[str, Any]) -> None:
         """Add a message to the context; a cancellation meanwhile is raised when the message is there."""

@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 
 from amplifier_core.events import ARTIFACT_READ, ARTIFACT_WRITE
 from amplifier_kit.awaitable import plain_result
+from amplifier_kit.guard.authorization import authorize
 from amplifier_kit.guard.files.changes import Change, apply_changes
 from amplifier_kit.guard.files.config import FileAccess
 from amplifier_kit.guard.files.errors import FileError, shown
@@ -190,18 +191,12 @@ class Workspace:
 
     async def _ask(self, call: FileCall, path: Path) -> None:
         """Ask the session about the file itself; raise FileError when it does not allow it."""
-        authorize = getattr(self._coordinator, "authorize", None)
-        if authorize is None:
-            return  # a kernel without authorization: the config alone decides
         details: dict[str, Any] = {"tool_name": call.tool_name, "tool_input": dict(call.tool_input)}
         if call.tool_call_id is not None:
             details["tool_call_id"] = call.tool_call_id
-        try:
-            answer = await authorize(call.action, {**details, "path": shown(path)})
-        except Exception as error:
-            raise FileError("denied", f"{shown(path)}: the session could not be asked: {error}") from error
-        if answer.granted is not True:
-            raise FileError("denied", f"{shown(path)} is not allowed: {answer.reason}")
+        permission = await authorize(self._coordinator, call.action, {**details, "path": shown(path)})
+        if not permission.granted:
+            raise FileError("denied", f"{shown(path)} is not allowed: {permission.reason}")
 
     def _keep(self, checkpoints: Any, path: Path, call: FileCall) -> None:
         try:

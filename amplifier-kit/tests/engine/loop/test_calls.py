@@ -428,8 +428,21 @@ async def test_authorization_that_fails_is_a_refusal(run: Any, monkeypatch: pyte
     assert rig.results() == ["Denied: the question could not be asked: no policy file"]
 
 
-async def test_without_a_coordinator_hooks_still_decide(plain_loop: Any) -> None:
-    """A turn by itself has no policies: tools run unless a hook says no, and questions are refused."""
+async def test_without_a_coordinator_no_tool_runs(plain_loop: Any) -> None:
+    """A turn by itself has no policies, so that none allows a tool."""
+    tool = PlainTool("work")
+    rig = rig_for(tool)
+    parts: dict[str, Any] = {"context": rig.context, "providers": rig.providers, "tools": rig.tools}
+    assert await plain_loop().execute("hi", hooks=EventRecorder(), **parts) == "done"
+    assert rig.results()[-1].startswith("Denied: the session cannot be asked")
+    assert tool.inputs == []
+
+
+async def test_on_a_kernel_without_policies_hooks_still_decide(
+    plain_loop: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the published program tools run unless a hook says no, and questions are refused."""
+    monkeypatch.setattr("amplifier_kit.guard.authorization.kernel_has_policies", lambda: False)
     rig = rig_for(PlainTool("work"))
     parts: dict[str, Any] = {"context": rig.context, "providers": rig.providers, "tools": rig.tools}
     assert await plain_loop().execute("hi", hooks=EventRecorder(), **parts) == "done"

@@ -119,12 +119,15 @@ async def test_a_question_that_fails_is_a_no(project: Path) -> None:
     assert caught.value.code == "denied"
 
 
-async def test_a_kernel_without_authorization(project: Path) -> None:
-    """Where nobody can be asked, the config alone decides."""
+async def test_a_kernel_without_authorization(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a kernel without policies the config alone decides; on ours a session that cannot be asked denies."""
     (project / "link").symlink_to("real")
     (project / "out").symlink_to("..")
     config = {"working_dir": str(project), "allowed_read_paths": ["."]}
     workspace = Workspace(object(), access(config, None))
+    with pytest.raises(FileError, match="cannot be asked"):
+        await _reached(workspace, "link")
+    monkeypatch.setattr("amplifier_kit.guard.authorization.kernel_has_policies", lambda: False)
     assert await _reached(workspace, "link") == project / "real"
     with pytest.raises(FileError):
         await _reached(workspace, "out/x")
