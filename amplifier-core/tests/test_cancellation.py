@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from amplifier_core import CancellationToken
-from amplifier_core.cancellation import CancellationState
 
 STATES = ("none", "graceful", "immediate")
 
@@ -23,46 +22,11 @@ def token(state: str = "none") -> CancellationToken:
     return made
 
 
-def test_the_states_have_string_values() -> None:
-    """The enumeration names the three states, and a token's state is the string."""
-    assert {state.name: state.value for state in CancellationState} == {
-        "NONE": "none",
-        "GRACEFUL": "graceful",
-        "IMMEDIATE": "immediate",
-    }
-    assert [token(state).state for state in STATES] == list(STATES)
-    assert type(token().state) is str
-
-
-@pytest.mark.parametrize("state", STATES)
-def test_the_flags_follow_the_state(state: str) -> None:
-    """Exactly the flags of the state are true."""
-    made = token(state)
-
-    assert made.is_cancelled is (state != "none")
-    assert made.is_graceful is (state == "graceful")
-    assert made.is_immediate is (state == "immediate")
-
-
-@pytest.mark.parametrize("name", ["state", "is_cancelled", "is_graceful", "is_immediate", "running_tools"])
+@pytest.mark.parametrize("name", ["is_graceful", "is_immediate", "running_tools"])
 def test_the_state_is_read_only(name: str) -> None:
     """Only requests change a token."""
     with pytest.raises(AttributeError):
         setattr(CancellationToken(), name, True)
-
-
-@pytest.mark.parametrize(
-    ("before", "graceful", "immediate"),
-    [("none", "graceful", "immediate"), ("graceful", "graceful", "immediate"), ("immediate", "immediate", "immediate")],
-)
-def test_requests_only_ever_get_more_urgent(before: str, graceful: str, immediate: str) -> None:
-    """A graceful request counts from none only, an immediate one from any other state; each says if it did."""
-    first, second, third = token(before), token(before), token(before)
-
-    assert first.request_graceful() is (before != graceful)
-    assert second.request_immediate() is (before != immediate)
-    assert third.request_cancellation() is None  # type: ignore[func-returns-value]
-    assert (first.state, second.state, third.state) == (graceful, immediate, graceful)
 
 
 def test_reset_forgets_the_request_and_the_tools() -> None:
@@ -126,14 +90,6 @@ def test_a_child_takes_the_current_state(state: str) -> None:
     assert child.state == state
 
 
-def test_a_child_is_never_calmed_by_its_parent() -> None:
-    """A child in more of a hurry than its parent stays so, and its own requests do not go up."""
-    parent, child = token("graceful"), token("immediate")
-    parent.register_child(child)
-
-    assert (parent.state, child.state) == ("graceful", "immediate")
-
-
 def test_requests_reach_every_generation() -> None:
     """A request goes down the whole tree, once for each, and a more urgent one follows."""
     root, child, grandchild, other = token(), token(), token(), token()
@@ -175,27 +131,6 @@ def test_a_child_must_be_a_token(child: Any) -> None:
     """What cannot be told to stop is refused at once, not when everything should stop."""
     with pytest.raises(TypeError, match="register_child: child must be a CancellationToken, got"):
         token().register_child(child)
-
-
-async def test_callbacks_run_when_triggered_and_only_then() -> None:
-    """A request calls nobody; each trigger calls every callback in order, sync and async."""
-    called: list[str] = []
-
-    async def later() -> None:
-        await asyncio.sleep(0)
-        called.append("async")
-
-    made = token()
-    made.on_cancel(lambda: called.append("sync"))
-    made.on_cancel(later)
-    made.on_cancel(lambda: later())
-    made.request_graceful()
-    made.request_immediate()
-    assert called == []
-
-    await made.trigger_callbacks()
-    await made.trigger_callbacks()
-    assert called == ["sync", "async", "async"] * 2
 
 
 @pytest.mark.parametrize("error", [ValueError("x"), asyncio.CancelledError(), BaseExceptionGroup("g", [OSError()])])

@@ -34,7 +34,9 @@ def test_the_answer_is_the_published_or_the_intended_one(identity: str, tmp_path
     assert not stale(found, [entry for entry in INTENDED if entry.scenario == identity])
 
 
-@pytest.mark.parametrize("entry", [entry for entry in INTENDED if entry.scenario not in SCENARIOS], ids=str)
+@pytest.mark.parametrize(
+    "entry", [entry for entry in INTENDED if entry.scenario not in SCENARIOS], ids=lambda e: e.place
+)
 def test_an_entry_for_several_scenarios_covers_a_difference(entry: Intended, tmp_path: Path) -> None:
     """A difference that is listed by a pattern is seen in one of the scenarios that the pattern names."""
     names = matching(SCENARIOS, entry.scenario)

@@ -52,19 +52,10 @@ class TestTruncate:
 
 
 class TestRedact:
-    def test_sensitive_keys(self) -> None:
-        """These twelve keys are secrets."""
-        assert sorted(SENSITIVE_KEYS) == [
-            *("api-key", "api_key", "apikey", "auth", "authorization", "credential", "credentials", "password"),
-            *("private_key", "privatekey", "secret", "token"),
-        ]
-        assert isinstance(SENSITIVE_KEYS, frozenset)
-
-    @pytest.mark.parametrize("key", [*sorted(SENSITIVE_KEYS), "API_KEY", "apiKey", "Authorization", "PrivateKey"])
     @pytest.mark.parametrize("value", ["v", "", None, 0, ["v"], {"v": "v"}])
-    def test_any_case_any_value(self, key: str, value: Any) -> None:
+    def test_any_value(self, value: Any) -> None:
         """The value of a sensitive key is replaced whatever it is."""
-        assert redact_secrets({key: value}) == {key: REDACTED}
+        assert redact_secrets({"apiKey": value}) == {"apiKey": REDACTED}
 
     @pytest.mark.parametrize(
         "key",

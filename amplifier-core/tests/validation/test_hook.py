@@ -55,29 +55,6 @@ async def test_nothing_registered_is_no_fault(write_module: WriteModule, returne
     assert [(check.name, check.message) for check in result.checks[3:]] == [("protocol_compliance", message)]
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "passed", "message"),
-    [
-        ("", "", True, "HookHandler.__call__() has correct async signature (event, data)"),
-        ("async def", "def", False, "HookHandler.__call__() should be async"),
-        (", data", "", False, "HookHandler.__call__() should accept (event, data), found 1 params"),
-    ],
-)
-async def test_returned_instance_is_checked(
-    write_module: WriteModule, before: str, after: str, passed: bool, message: str
-) -> None:
-    """An object that is returned must be an async callable of two parameters."""
-    source = HANDLER.replace(before, after) if before else HANDLER
-    result = await HookValidator().validate(
-        write_module(source + "async def mount(coordinator, config=None): return H()")
-    )
-    assert result.passed is passed
-    assert [(check.name, check.passed, check.message) for check in result.checks[3:]] == [
-        ("protocol_compliance", True, INSTANCE),
-        ("hook_call", passed, message),
-    ]
-
-
 async def test_returned_class_is_no_handler(write_module: WriteModule) -> None:
     """The class of a handler, returned without parentheses, is told from an instance."""
     result = await HookValidator().validate(

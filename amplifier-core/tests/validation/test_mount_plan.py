@@ -22,14 +22,6 @@ def failures(plan: Any) -> list[tuple[str, str, str]]:
     ]
 
 
-def test_constants() -> None:
-    """The sections and fields that a plan must and may have are public."""
-    assert {"session"} == MountPlanValidator.REQUIRED_SECTIONS
-    assert {"providers", "tools", "hooks", "agents"} == MountPlanValidator.OPTIONAL_SECTIONS
-    assert {"orchestrator", "context"} == MountPlanValidator.REQUIRED_SESSION_FIELDS
-    assert {"module"} == MountPlanValidator.REQUIRED_MODULE_SPEC_FIELDS
-
-
 def test_smallest_valid_plan() -> None:
     """A session with an orchestrator and a context is enough."""
     result = MountPlanValidator().validate({"session": SESSION})
@@ -44,73 +36,19 @@ def test_smallest_valid_plan() -> None:
     assert result.format_errors() == "No errors"
 
 
-@pytest.mark.parametrize(("plan", "kind"), [(None, "NoneType"), ([], "list"), ("x", "str")])
-def test_root_must_be_a_dict(plan: Any, kind: str) -> None:
-    """Anything but a dict is refused, and nothing else is said of it."""
-    assert failures(plan) == [("error", "root_type", f"Mount plan must be a dict, got {kind}")]
-    assert len(MountPlanValidator().validate(plan).checks) == 1
-
-
 @pytest.mark.parametrize(
     ("plan", "expected"),
     [
-        ({}, [("error", "session_present", "Mount plan missing required 'session' section")]),
-        ({"session": 5}, [("error", "session_type", "Session section must be a dict, got int")]),
-        (
-            {"session": {}},
-            [
-                ("error", "session_context_present", "Session section missing required 'context' field"),
-                ("error", "session_orchestrator_present", "Session section missing required 'orchestrator' field"),
-            ],
-        ),
-        (
-            {"session": {**SESSION, "orchestrator": "loop-x"}},
-            [
-                (
-                    "error",
-                    "session.orchestrator_type",
-                    "Module spec at session.orchestrator must be a dict, got str",
-                )
-            ],
-        ),
         (
             {"session": SESSION, "zebra": 1, "apple": 2, 7: 3, "agents": "anything"},
             [("warning", "unknown_sections", "Unknown sections will be ignored: [7, 'apple', 'zebra']")],
         ),
         ({"session": SESSION, "orchestrator": {"config": {}}, "context": {"config": {}}}, []),
-        (
-            {"session": SESSION, "tools": {}},
-            [("error", "tools_type", "'tools' section must be a list, got dict")],
-        ),
     ],
 )
 def test_sections(plan: dict[Any, Any], expected: list[tuple[str, str, str]]) -> None:
-    """Sections are checked by presence and type; unknown ones are only warned of."""
+    """Unknown sections are only warned of; those that carry config are known."""
     assert failures(plan) == expected
-
-
-@pytest.mark.parametrize(
-    ("spec", "check", "message"),
-    [
-        ("x", "type", "Module spec at tools[1] must be a dict, got str"),
-        (
-            {"name": "x"},
-            "module_required",
-            (
-                "Module spec at tools[1] missing required 'module' field.\n  Got: {'name': 'x'}\n"
-                "  Expected: {'module': 'module-name', 'source': '...', 'config': {...}}"
-            ),
-        ),
-        ({"module": 5}, "module_type", "Module path at tools[1] must be a string, got int"),
-        ({"module": ""}, "module_empty", "Module path at tools[1] cannot be empty"),
-        ({"module": "m", "config": []}, "config_type", "Config at tools[1] must be a dict, got list"),
-        ({"module": "m", "source": 1}, "source_type", "Source at tools[1] must be a string, got int"),
-    ],
-)
-def test_module_specs(spec: Any, check: str, message: str) -> None:
-    """A faulty spec is named by its path in the plan."""
-    plan = {"session": SESSION, "tools": [{"module": "fine"}, spec]}
-    assert failures(plan) == [("error", f"tools[1]_{check}", message)]
 
 
 def test_secrets_are_not_repeated() -> None:
@@ -118,12 +56,6 @@ def test_secrets_are_not_repeated() -> None:
     spec = {"name": "p", "config": {"api_key": "sk-very-secret"}}
     [(_, _, message)] = failures({"session": SESSION, "providers": [spec]})
     assert "  Got: {'name': 'p', 'config': {'api_key': '[REDACTED]'}}" in message
-
-
-def test_empty_section_is_noted() -> None:
-    """An empty list of modules passes, with a note."""
-    checks = MountPlanValidator().validate({"session": SESSION, "hooks": []}).checks
-    assert (checks[-1].passed, checks[-1].name, checks[-1].message) == (True, "hooks_empty", "'hooks' section is empty")
 
 
 def test_format_errors() -> None:

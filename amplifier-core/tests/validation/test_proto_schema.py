@@ -14,10 +14,7 @@ from amplifier_core.validation.proto_schema import validate_hook_result, validat
 @pytest.mark.parametrize(
     ("data", "expected"),
     [
-        ({"success": True}, []),
         ({"success": False, "output": 3, "error": None}, []),
-        ({}, ["Missing required field: 'success'"]),
-        ({"success": 1}, ["Field 'success' must be bool, got int"]),
         ({"success": None}, ["Field 'success' must be bool, got NoneType"]),
         ([], ["Tool result must be a dict, got list"]),
     ],
@@ -30,12 +27,7 @@ def test_tool_result(data: Any, expected: list[str]) -> None:
 @pytest.mark.parametrize(
     ("data", "expected"),
     [
-        ({}, []),
         ({"action": "ask_user", "context_injection_role": None, "approval_default": "allow"}, []),
-        (
-            {"action": "x"},
-            ["Invalid action 'x': must be one of ['ask_user', 'continue', 'deny', 'inject_context', 'modify']"],
-        ),
         (
             {"action": []},
             ["Invalid action '[]': must be one of ['ask_user', 'continue', 'deny', 'inject_context', 'modify']"],
