@@ -33,13 +33,6 @@ async def test_answers_in_order(hooks: HookRegistry) -> None:
     assert collected == [{"first": True}, {"a": 1}, {"b": [2]}, {"c": 3}, {}, {"d": "4.5"}]
 
 
-async def test_nobody_answers(hooks: HookRegistry) -> None:
-    """Without handlers, or answers, the list is empty."""
-    assert await hooks.emit_and_collect("x:y", {}) == []
-    hooks.register("x:y", lambda event, data: None)
-    assert await hooks.emit_and_collect("x:y", {}) == []
-
-
 @pytest.mark.parametrize("data", [{"a": (1,), 2: Decimal("1.5")}, [1, (2,)], None, "text"])
 async def test_handlers_get_the_plain_data(hooks: HookRegistry, data: Any) -> None:
     """Handlers see the data alone, cleaned: no defaults, no timestamp; each its own, and nobody another's changes."""

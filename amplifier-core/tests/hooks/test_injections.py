@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from amplifier_core.hooks import HookRegistry
 from amplifier_core.models import ContextInjection, HookResult
 
@@ -59,27 +57,6 @@ async def test_one_injection_is_returned_whole(hooks: HookRegistry) -> None:
     )
 
 
-async def test_several_injections_are_merged(hooks: HookRegistry) -> None:
-    """Texts are joined by a blank line, role, ephemeral and suppress_output are the first's, appending is anybody's."""
-    answer(hooks, "a", inject("one", context_injection_role="user", suppress_output=True, reason="r", data={"a": 1}))
-    answer(hooks, "b", inject("two", ephemeral=True, append_to_last_tool_result=True, user_message="m"))
-    result = await hooks.emit("x:y", {})
-    assert result == HookResult(
-        action="inject_context",
-        context_injection="one\n\ntwo",
-        context_injection_role="user",
-        ephemeral=False,
-        suppress_output=True,
-        append_to_last_tool_result=True,
-        context_injections=[
-            ContextInjection(content="one", role="user", hook_name="a", event="x:y"),
-            ContextInjection(
-                content="two", ephemeral=True, append_to_last_tool_result=True, hook_name="b", event="x:y"
-            ),
-        ],
-    )
-
-
 async def test_origin_cannot_be_forged(hooks: HookRegistry) -> None:
     """Every item names the handler as registered and the event as emitted, whatever it claimed."""
     claims = [ContextInjection(content="c", hook_name="somebody", event="other:event")]
@@ -105,28 +82,6 @@ async def test_list_wins_over_scalar(hooks: HookRegistry) -> None:
     merged = await hooks.emit("x:y", {})
     assert [item.content for item in merged.context_injections] == ["1", "2", "3"]
     assert merged.context_injection == "1\n\n2\n\n3"
-
-
-async def test_nothing_to_inject(hooks: HookRegistry) -> None:
-    """Neither text nor items count as nothing; an empty text is a text."""
-    answer(hooks, "empty", inject())
-    answer(hooks, "list", inject(context_injections=[]))
-    result = await hooks.emit("x:y", {"a": 1})
-    assert result.action == "continue"
-    assert result.data is not None
-    answer(hooks, "blank", inject(""))
-    result = await hooks.emit("x:y", {"a": 1})
-    assert (result.action, result.context_injection) == ("inject_context", "")
-    answer(hooks, "more", inject("x"))
-    assert (await hooks.emit("x:y", {})).context_injection == "\n\nx"
-
-
-@pytest.mark.parametrize("action", ["ask_user", "deny"])
-async def test_stronger_verdicts_come_without_the_list(hooks: HookRegistry, action: Any) -> None:
-    """A question or a denial is returned without what others wanted to inject."""
-    answer(hooks, "injector", inject("text"))
-    answer(hooks, "stronger", HookResult(action=action, reason="r"))
-    assert await hooks.emit("x:y", {}) == HookResult(action=action, reason="r")
 
 
 async def test_merging_does_not_change_the_handlers_own(hooks: HookRegistry) -> None:

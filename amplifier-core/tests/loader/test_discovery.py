@@ -29,18 +29,6 @@ def folder(root: Path, name: str, source: str | None = None) -> Path:
     return made
 
 
-def test_mount_points() -> None:
-    """Six kinds have a mount point."""
-    assert TYPE_TO_MOUNT_POINT == {
-        "orchestrator": "orchestrator",
-        "provider": "providers",
-        "tool": "tools",
-        "hook": "hooks",
-        "context": "context",
-        "resolver": "module-source-resolver",
-    }
-
-
 async def test_entry_points_come_first(install: Any, tmp_path: Path) -> None:
     """Installed modules are listed first, then those in the search paths; nothing is loaded."""
     points = install(tool_web_search=None, loop_basic=None)

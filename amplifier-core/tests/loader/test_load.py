@@ -22,26 +22,6 @@ async def entry_mount(coordinator: Any, config: Any) -> Any:
     return "entry point", config
 
 
-async def test_entry_point_comes_first(make_module: Any, install: Any) -> None:
-    """An entry point of the module's name is preferred to a package of its name."""
-    make_module("tool-x", MOUNT)
-    install(tool_x=entry_mount)
-
-    mount = await ModuleLoader().load("tool-x", {"n": 1})
-
-    assert await mount(ModuleCoordinator()) == ("entry point", {"n": 1})
-
-
-async def test_package_by_name(make_module: Any, install: Any) -> None:
-    """Without an entry point the package `amplifier_module_<id>` is imported, dashes as underscores."""
-    make_module("tool-with-dashes", MOUNT)
-    install(other=entry_mount)
-
-    mount = await ModuleLoader().load("tool-with-dashes")
-
-    assert await mount(ModuleCoordinator()) == ("package", {})
-
-
 async def test_fresh_closure_per_call(make_module: Any, install: Any) -> None:
     """Each load() binds its own config; the module is looked up once."""
     points = install(tool_x=entry_mount)

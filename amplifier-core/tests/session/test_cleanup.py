@@ -21,27 +21,6 @@ async def session(make_plan: Any) -> AmplifierSession:
     return session
 
 
-async def test_order_and_kinds(session: AmplifierSession) -> None:
-    """session:end comes first, then sync and async functions in reverse order; what cannot be called is skipped."""
-    ran: list[str] = []
-
-    async def asynchronous() -> None:
-        ran.append("async")
-
-    session.coordinator.hooks.register("session:end", lambda event, data: ran.append(event))
-    session.coordinator.register_cleanup(lambda: ran.append("first"))
-    session.coordinator.register_cleanup(asynchronous)
-    session.coordinator.register_cleanup(lambda: asynchronous())
-    session.coordinator.register_cleanup(None)
-    session.coordinator.register_cleanup("not callable")
-    session.coordinator.register_cleanup(lambda: ran.append("last"))
-
-    await session.cleanup()
-
-    assert ran == ["session:end", "last", "async", "async", "first"]
-    assert session.initialized is False
-
-
 async def test_once(session: AmplifierSession) -> None:
     """A second cleanup() runs only what was registered since the first."""
     ran: list[str] = []
@@ -241,36 +220,6 @@ async def test_only_the_owner_cleans_the_loader(make_plan: Any, tmp_path: Path, 
     assert (entry in sys.path) is not own
     loader.cleanup()
     assert entry not in sys.path
-
-
-async def test_context_manager(make_plan: Any) -> None:
-    """Entering initialises and gives the session, leaving cleans up and lets the error through."""
-    session = AmplifierSession(make_plan())
-    ran: list[str] = []
-
-    async def use() -> None:
-        async with session as entered:
-            assert entered is session
-            assert session.initialized
-            session.coordinator.register_cleanup(lambda: ran.append("ran"))
-            raise KeyError
-
-    with pytest.raises(KeyError):
-        await use()
-
-    assert ran == ["ran"]
-    assert session.initialized is False
-
-
-async def test_exit_without_enter(make_plan: Any) -> None:
-    """`__aexit__` works on a session that was never entered."""
-    session = AmplifierSession(make_plan())
-    ran: list[str] = []
-    session.coordinator.register_cleanup(lambda: ran.append("ran"))
-
-    assert await session.__aexit__(None, None, None) is None  # type: ignore[func-returns-value]
-
-    assert ran == ["ran"]
 
 
 async def test_initialize_again_after_cleanup(make_plan: Any, make_tool: Any) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import pytest
@@ -64,25 +63,6 @@ async def test_before_initialize(make_plan: Any) -> None:
         await session.execute("x")
 
 
-async def test_keyword_arguments(session: AmplifierSession) -> None:
-    """The orchestrator gets exactly six keyword arguments; providers and tools are the live dicts."""
-    coordinator = session.coordinator
-
-    result = await session.execute("go")
-
-    [arguments] = coordinator.get("orchestrator").calls
-    assert set(arguments) == {"prompt", "context", "providers", "tools", "hooks", "coordinator"}
-    assert arguments["prompt"] == "go"
-    assert arguments["context"] is coordinator.get("context")
-    assert arguments["providers"] is coordinator.get("providers")
-    assert arguments["tools"] is coordinator.get("tools")
-    assert arguments["tools"] == {}
-    assert arguments["hooks"] is coordinator.hooks
-    assert arguments["coordinator"] is coordinator
-    assert result == {"answer": "go"}
-    assert session.status.status == "completed"
-
-
 @pytest.mark.parametrize(
     ("point", "name", "message"),
     [
@@ -112,65 +92,6 @@ async def test_exceptions_keep_their_type(session: AmplifierSession, prompt: str
     assert caught.value.__cause__ is None
     assert session.status.status == "failed"
     assert session.status.last_error == {"message": text}
-
-
-async def test_unprintable_error(session: AmplifierSession) -> None:
-    """An error that cannot say what it is is remembered by its repr()."""
-
-    class Bad(Exception):
-        def __str__(self) -> str:
-            return b"\xff".decode()
-
-        def __repr__(self) -> str:
-            return "Bad()"
-
-    class Loop:
-        async def execute(self, **arguments: Any) -> None:
-            raise Bad
-
-    await session.coordinator.mount("orchestrator", Loop())
-
-    with pytest.raises(Bad):
-        await session.execute("x")
-    assert session.status.last_error == {"message": "Bad()"}
-
-
-async def test_cancelled_and_returned(session: AmplifierSession, listen: Any) -> None:
-    """With the cancel flag set, a turn that returns says cancel:completed and gives its result."""
-    heard = listen(session)
-
-    result = await session.execute("cancel and return")
-
-    assert result == {"answer": "cancel and return"}
-    assert session.status.status == "cancelled"
-    event, data = heard[-1]
-    assert (event, data["was_immediate"]) == ("cancel:completed", False)
-    assert "error" not in data
-
-
-async def test_cancelled_and_raised(session: AmplifierSession, listen: Any) -> None:
-    """With the cancel flag set, a turn that raises says cancel:completed with the error, then raises it."""
-    heard = listen(session)
-
-    with pytest.raises(Exception, match="stopped") as caught:
-        await session.execute("cancel and raise")
-
-    assert type(caught.value).__name__ == "Stopped"
-    assert session.status.status == "cancelled"
-    event, data = heard[-1]
-    assert (event, data["was_immediate"], data["error"]) == ("cancel:completed", True, "stopped")
-
-
-async def test_outer_cancellation(session: AmplifierSession) -> None:
-    """Cancelling the task that executes ends the turn with CancelledError."""
-    task = asyncio.create_task(session.execute("hang"))
-    await session.coordinator.get("orchestrator").started.wait()
-
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-
-    assert session.status.status == "failed"
 
 
 async def test_status_runs_again(session: AmplifierSession, listen: Any) -> None:

@@ -73,18 +73,6 @@ def plan(make_module: Any) -> dict[str, Any]:
     }
 
 
-async def test_phases_run_in_order(plan: dict[str, Any]) -> None:
-    """Orchestrator, context, providers, tools, hooks in list order, then every callback in mount order."""
-    session = AmplifierSession(plan)
-
-    await session.initialize()
-
-    mounted = ["loop-a", "context-a", "provider-a", "provider-b", "tool-a", "tool-b", "hooks-a", "hooks-b"]
-    expected = [f"mount {module}" for module in mounted] + [f"ready {module}" for module in mounted]
-    assert session.coordinator.get_capability("order") == expected
-    assert session.initialized is True
-
-
 async def test_log_lines(plan: dict[str, Any], caplog: pytest.LogCaptureFixture) -> None:
     """Each load is announced at INFO with the published text, and the end as well."""
     plan["providers"][1]["instance_id"] = "second"
@@ -105,34 +93,6 @@ async def test_log_lines(plan: dict[str, Any], caplog: pytest.LogCaptureFixture)
         "Loading hook: hooks-b",
         "Session s1 initialized successfully",
     ]
-
-
-async def test_second_call_does_nothing(plan: dict[str, Any]) -> None:
-    """Once initialised, another initialize() loads nothing again."""
-    loader = SpyLoader()
-    session = AmplifierSession(plan, loader)
-    await session.initialize()
-    loaded = len(loader.calls)
-
-    await session.initialize()
-
-    assert len(loader.calls) == loaded == 8
-
-
-async def test_specs_given_as_dicts(plan: dict[str, Any]) -> None:
-    """Orchestrator and context given as dicts bring their module, source and config along."""
-    plan["session"]["orchestrator"].update(source="there", config={"a": 1})
-    plan["session"]["context"].update(source="here", config={"b": 2})
-    plan["orchestrator"] = {"config": {"not": "used"}}
-    loader = SpyLoader()
-    session = AmplifierSession(plan, loader)
-
-    await session.initialize()
-
-    extra = {"coordinator": session.coordinator}
-    assert loader.calls[0] == ("loop-a", {"a": 1}, {"source_hint": "there", **extra})
-    assert loader.calls[1] == ("context-a", {"b": 2}, {"source_hint": "here", **extra})
-    assert loader.calls[2] == ("provider-a", {}, {"source_hint": None, **extra})
 
 
 async def test_specs_given_as_strings(plan: dict[str, Any]) -> None:
@@ -170,21 +130,6 @@ async def test_default_modules(plan: dict[str, Any]) -> None:
     await AmplifierSession({"session": session}, Loader()).initialize()
 
     assert asked == ["loop-basic", "context-simple"]
-
-
-async def test_entries_without_a_module_are_skipped(plan: dict[str, Any], listen: Any) -> None:
-    """An entry of providers, tools or hooks that names no module is passed over, without a failure event."""
-    for section in ("providers", "tools", "hooks"):
-        plan[section].insert(0, {"config": {"x": 1}})
-        plan[section].append({"module": ""})
-    session = AmplifierSession(plan)
-    heard = listen(session)
-
-    await session.initialize()
-
-    assert list(session.coordinator.get("tools")) == ["a", "b"]
-    assert list(session.coordinator.get("providers")) == ["a", "b"]
-    assert heard == []
 
 
 async def test_missing_sections_and_agents(plan: dict[str, Any]) -> None:

@@ -9,11 +9,6 @@ import pytest
 
 from amplifier_core import AmplifierSession
 
-TOO_MANY = (
-    "Multi-instance providers require explicit 'instance_id' on each additional entry. "
-    "Found {count} entries for module '{module}' without instance_id (at most 1 allowed as the default instance)."
-)
-
 
 def providers_of(session: AmplifierSession) -> dict[str, Any]:
     """Return the configs of the mounted providers by name, in order."""
@@ -26,73 +21,12 @@ def failures(heard: list[tuple[str, dict[str, Any]]]) -> list[tuple[str, str, st
     return [(data["module_id"], data["error"], data.get("instance_id")) for data in failed]
 
 
-@pytest.mark.parametrize(("count", "named"), [(2, 0), (3, 0), (2, 1)])
-async def test_ambiguous_entries_are_fatal(make_plan: Any, count: int, named: int) -> None:
-    """More than one entry of a module without instance_id is a ValueError, before any provider is loaded."""
-    entries = [{"module": "provider-plain"}] * count + [{"module": "provider-plain", "instance_id": "x"}] * named
-    session = AmplifierSession(make_plan(providers=[{"module": "provider-unknown"}, *entries]))
-
-    with pytest.raises(ValueError) as caught:
-        await session.initialize()
-
-    assert str(caught.value) == TOO_MANY.format(count=count, module="provider-plain")
-    assert session.coordinator.get("providers") == {}
-
-
 async def test_ambiguity_is_found_after_the_context(make_plan: Any) -> None:
     """The check belongs to phase 3: a missing orchestrator is reported first."""
     plan = make_plan(session={"orchestrator": "loop-nowhere"}, providers=[{"module": "provider-plain"}] * 2)
 
     with pytest.raises(RuntimeError, match="Cannot initialize without orchestrator"):
         await AmplifierSession(plan).initialize()
-
-
-async def test_default_and_named(make_plan: Any) -> None:
-    """A default and a named entry give two providers, each with its own object and config."""
-    session = AmplifierSession(
-        make_plan(
-            providers=[
-                {"module": "provider-plain", "config": {"n": 1}},
-                {"module": "provider-plain", "instance_id": "second", "config": {"n": 2}},
-            ]
-        )
-    )
-
-    await session.initialize()
-
-    assert providers_of(session) == {"plain": {"n": 1}, "second": {"n": 2}}
-
-
-async def test_named_before_default(make_plan: Any) -> None:
-    """The order of default and named entry does not matter."""
-    session = AmplifierSession(
-        make_plan(
-            providers=[
-                {"module": "provider-plain", "instance_id": "first", "config": {"n": 1}},
-                {"module": "provider-plain", "config": {"n": 2}},
-            ]
-        )
-    )
-
-    await session.initialize()
-
-    assert providers_of(session) == {"first": {"n": 1}, "plain": {"n": 2}}
-
-
-async def test_two_named(make_plan: Any) -> None:
-    """With named entries alone the default name stays free."""
-    session = AmplifierSession(
-        make_plan(
-            providers=[
-                {"module": "provider-plain", "instance_id": "one", "config": {"n": 1}},
-                {"module": "provider-plain", "instance_id": "two", "config": {"n": 2}},
-            ]
-        )
-    )
-
-    await session.initialize()
-
-    assert providers_of(session) == {"one": {"n": 1}, "two": {"n": 2}}
 
 
 async def test_exactly_one_unmount_of_the_default_name(make_plan: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -121,15 +55,6 @@ async def test_exactly_one_unmount_of_the_default_name(make_plan: Any, monkeypat
     assert sorted(session.coordinator.get("providers")) == ["one", "plain", "two"]
 
 
-async def test_instance_id_equal_to_the_default_name(make_plan: Any) -> None:
-    """An instance_id that is the default name leaves the provider where it mounted itself."""
-    session = AmplifierSession(make_plan(providers=[{"module": "provider-plain", "instance_id": "plain"}]))
-
-    await session.initialize()
-
-    assert list(session.coordinator.get("providers")) == ["plain"]
-
-
 @pytest.mark.parametrize("instance", [None, "second"])
 async def test_provider_that_declines_has_failed(
     make_plan: Any, make_module: Any, listen: Any, instance: str | None
@@ -156,26 +81,6 @@ async def test_provider_that_mounts_nothing_fails_validation(make_plan: Any, mak
 
     [(_, error, _)] = failures(heard)
     assert error.endswith("protocol_compliance: No provider was mounted and mount() did not return a Provider instance")
-
-
-async def test_named_provider_must_use_its_default_name(make_plan: Any, make_module: Any, listen: Any) -> None:
-    """A named entry whose module mounts under another name cannot be moved, and is taken back."""
-    make_module(
-        "provider-odd",
-        """
-        from amplifier_module_provider_plain import Provider
-        async def mount(coordinator, config):
-            await coordinator.mount("providers", Provider("elsewhere", config), name="elsewhere")
-        """,
-    )
-    session = AmplifierSession(make_plan(providers=[{"module": "provider-odd", "instance_id": "mine"}]))
-    heard = listen(session)
-
-    await session.initialize()
-
-    message = "Named provider mount did not install a new instance at its default mount name"
-    assert failures(heard) == [("provider-odd", message, "mine")]
-    assert session.coordinator.get("providers") == {}
 
 
 async def test_failure_restores_earlier_occupants_in_order(make_plan: Any, make_module: Any, listen: Any) -> None:
@@ -225,24 +130,6 @@ async def test_before_load(make_plan: Any) -> None:
         {"module": "provider-plain", "instance_id": "x"},
     ]
     assert providers_of(session) == {"plain": {"list": [1]}, "x": {}}
-
-
-async def test_before_load_that_raises_is_that_providers_failure(make_plan: Any, listen: Any) -> None:
-    """A before_load that raises means this provider failed; the next one is loaded."""
-    session = AmplifierSession(
-        make_plan(providers=[{"module": "provider-plain", "instance_id": "bad"}, {"module": "provider-plain"}])
-    )
-    heard = listen(session)
-
-    def before_load(coordinator: Any, entry: dict[str, Any]) -> None:
-        if entry.get("instance_id") == "bad":
-            raise PermissionError("no key")
-
-    session.coordinator.register_capability("provider.before_load", before_load)
-    await session.initialize()
-
-    assert failures(heard) == [("provider-plain", "no key", "bad")]
-    assert list(session.coordinator.get("providers")) == ["plain"]
 
 
 async def test_load_failure(make_plan: Any, make_module: Any, listen: Any) -> None:

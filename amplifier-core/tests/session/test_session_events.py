@@ -10,23 +10,6 @@ from amplifier_core import AmplifierSession
 from amplifier_core.events import ALL_EVENTS
 
 
-async def test_session_start_once_per_session(make_plan: Any, listen: Any) -> None:
-    """session:start is emitted before the orchestrator of the first turn, and never again."""
-    session = AmplifierSession(make_plan(), session_id="s", parent_id=None)
-    heard = listen(session)
-    await session.initialize()
-
-    await session.execute("one")
-    await session.execute("two")
-
-    [(event, data)] = heard
-    assert event == "session:start"
-    assert (data["session_id"], data["parent_id"]) == ("s", None)
-    assert data["timestamp"].endswith("+00:00")
-    assert "metadata" not in data
-    assert "raw" not in data
-
-
 async def test_start_comes_before_the_orchestrator(make_plan: Any, make_module: Any, listen: Any) -> None:
     """The orchestrator runs after session:start, whose event carries the ids of the turn it opens."""
     make_module(
@@ -48,18 +31,6 @@ async def test_start_comes_before_the_orchestrator(make_plan: Any, make_module: 
 
     assert [event for event, _ in heard] == ["session:start", "loop:runs"]
     assert [data["turn_id"] for _, data in heard] == [turn_id, turn_id]
-
-
-async def test_resumed_session_says_resume(make_plan: Any, listen: Any) -> None:
-    """A resumed session says session:resume, once, and never session:start."""
-    session = AmplifierSession(make_plan(), is_resumed=True)
-    heard = listen(session)
-    await session.initialize()
-
-    await session.execute("one")
-    await session.execute("two")
-
-    assert [event for event, _ in heard] == ["session:resume"]
 
 
 @pytest.mark.parametrize(("resumed", "parent"), [(False, None), (True, None), (False, "p")])
