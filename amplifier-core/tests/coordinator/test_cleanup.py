@@ -27,34 +27,6 @@ class Silent(Exception):
         raise ValueError("no text")
 
 
-async def test_functions_run_in_reverse_order(kernel: ModuleCoordinator) -> None:
-    """What was set up last is torn down first; sync, async and coroutine-returning functions alike."""
-    ran: list[str] = []
-
-    async def later(name: str) -> None:
-        await asyncio.sleep(0)
-        ran.append(name)
-
-    kernel.register_cleanup(lambda: ran.append("sync"))
-    kernel.register_cleanup(lambda: later("coroutine"))
-
-    async def tear_down() -> None:
-        ran.append("async")
-
-    kernel.register_cleanup(tear_down)
-    await kernel.cleanup()
-
-    assert ran == ["async", "coroutine", "sync"]
-
-
-@pytest.mark.parametrize("thing", [None, 5, "text", {}, []])
-def test_what_cannot_be_called_is_ignored(kernel: ModuleCoordinator, thing: Any) -> None:
-    """None and everything else that is no function is not registered, silently."""
-    kernel.register_cleanup(thing)
-
-    assert kernel._cleanup_fns == []
-
-
 def test_the_list_of_functions_is_live(kernel: ModuleCoordinator) -> None:
     """The list shows what is registered, in order, and is always the same list."""
     live = kernel._cleanup_fns

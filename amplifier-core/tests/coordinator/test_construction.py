@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from amplifier_core import CancellationToken, HookRegistry, HookResult, ModuleCoordinator
+from amplifier_core import HookResult, ModuleCoordinator
 
 READ_ONLY = (
     *("session_id", "parent_id", "session", "config", "hooks", "cancellation", "channels", "turn_id", "span_id"),
@@ -18,24 +18,6 @@ READ_ONLY = (
 def session(**section: Any) -> SimpleNamespace:
     """Return what a coordinator needs of a session."""
     return SimpleNamespace(session_id="child", parent_id="parent", config={"session": section})
-
-
-def test_without_a_session_everything_is_empty() -> None:
-    """A coordinator of its own has no id, no parent, no session and an empty config."""
-    coordinator = ModuleCoordinator()
-
-    facts = (coordinator.session_id, coordinator.parent_id, coordinator.session, coordinator.config)
-    assert facts == ("", None, None, {})
-
-
-def test_ids_config_and_session_come_from_the_session() -> None:
-    """The session's own objects are handed on, not copies of them."""
-    owner = session()
-    coordinator = ModuleCoordinator(owner)
-
-    assert (coordinator.session_id, coordinator.parent_id) == ("child", "parent")
-    assert coordinator.session is owner
-    assert coordinator.config is owner.config
 
 
 @pytest.mark.parametrize("missing", ["session_id", "parent_id", "config"])
@@ -80,15 +62,6 @@ def test_what_the_app_supplies_starts_as_none_and_can_be_set(name: str) -> None:
     assert getattr(coordinator, name) is supplied
 
 
-def test_the_systems_may_be_given_by_position() -> None:
-    """The constructor takes session, approval system and display system, in that order."""
-    approval, display = object(), object()
-    coordinator = ModuleCoordinator(None, approval, display)
-
-    assert coordinator.approval_system is approval
-    assert coordinator.display_system is display
-
-
 def test_mount_points_and_state_can_be_replaced() -> None:
     """The mount points and the scratch space are the app's to write and to replace."""
     coordinator = ModuleCoordinator()
@@ -107,15 +80,6 @@ def test_session_state_takes_only_a_dict() -> None:
     assert coordinator.session_state == {}
     with pytest.raises(TypeError, match="session_state must be a dict, got list"):
         coordinator.session_state = []  # type: ignore[assignment]
-
-
-def test_hooks_are_the_registry_at_the_mount_point() -> None:
-    """The registry is one object, however it is reached."""
-    coordinator = ModuleCoordinator()
-
-    assert isinstance(coordinator.hooks, HookRegistry)
-    assert coordinator.mount_points["hooks"] is coordinator.hooks
-    assert coordinator.get("hooks") is coordinator.hooks
 
 
 def test_every_coordinator_has_parts_of_its_own() -> None:
@@ -167,20 +131,6 @@ def test_a_deadline_must_be_a_positive_number(key: str, value: Any) -> None:
     """A deadline that no clock could keep is refused when the plan is taken, with its name and value."""
     with pytest.raises(ValueError, match=rf"session\.{key} must be a positive number of seconds, got "):
         ModuleCoordinator(session(**{key: value}))
-
-
-def test_a_subclass_may_skip_init() -> None:
-    """Everything works in a subclass whose __init__ never calls the kernel's."""
-
-    class Own(ModuleCoordinator):
-        def __init__(self, session: Any = None) -> None:
-            self.extra = "mine"
-
-    own = Own(session())
-
-    assert (own.extra, own.session_id) == ("mine", "child")
-    own.register_capability("x", 1)
-    assert own.get_capability("x") == 1
 
 
 def test_a_subclass_may_call_init_with_anything() -> None:
@@ -240,86 +190,3 @@ async def test_overridden_methods_are_the_ones_that_run() -> None:
 
     await Own().process_hook_result(HookResult(action="inject_context", context_injection="text"), "e", "h")
     assert [message["content"] for message in stored] == ["text"]
-
-
-def test_arbitrary_attributes_are_allowed() -> None:
-    """Apps hang their own things on a coordinator."""
-    coordinator = ModuleCoordinator()
-    coordinator.my_app = object()  # type: ignore[attr-defined]
-
-    assert hasattr(coordinator, "my_app")
-
-
-def test_the_token_is_a_cancellation_token() -> None:
-    """The coordinator brings a token that nobody has used yet."""
-    assert isinstance(ModuleCoordinator().cancellation, CancellationToken)
-    assert not ModuleCoordinator().cancellation.is_cancelled
-
-
-@pytest.mark.parametrize(("immediate", "state"), [(False, "graceful"), (True, "immediate")])
-async def test_request_cancel_sets_the_token_and_emits_nothing(immediate: bool, state: str) -> None:
-    """A request to stop is recorded in the token; telling others is the asker's part."""
-    coordinator = ModuleCoordinator()
-    heard: list[str] = []
-    coordinator.hooks.register("*", lambda event, data: heard.append(event))
-
-    await coordinator.request_cancel(immediate)
-
-    assert coordinator.cancellation.state == state
-    assert heard == []
-
-
-async def test_reset_turn_forgets_injections_and_keeps_the_token() -> None:
-    """A new turn starts with a full budget, but a request to stop outlives it."""
-    coordinator = ModuleCoordinator()
-    coordinator._current_turn_injections = 40
-    await coordinator.request_cancel()
-
-    coordinator.reset_turn()
-
-    assert coordinator._current_turn_injections == 0
-    assert coordinator.cancellation.is_graceful
-
-
-def test_to_dict_of_a_fresh_coordinator() -> None:
-    """The description has exactly these keys, all empty at first."""
-    assert ModuleCoordinator(None, object(), object()).to_dict() == {
-        "tools": [],
-        "providers": [],
-        "has_orchestrator": False,
-        "has_context": False,
-        "capabilities": [],
-        "has_approval_provider": False,
-        "has_display_service": False,
-    }
-
-
-async def test_to_dict_names_what_is_there() -> None:
-    """Tools, providers and capabilities are listed by name, the rest as yes or no."""
-    coordinator = ModuleCoordinator()
-    await coordinator.mount("tools", object(), name="bash")
-    await coordinator.mount("providers", object(), name="mock")
-    await coordinator.mount("orchestrator", object())
-    await coordinator.mount("context", object())
-    coordinator.register_capability("session.spawn", print)
-
-    described = coordinator.to_dict()
-
-    assert (described["tools"], described["providers"]) == (["bash"], ["mock"])
-    assert described["capabilities"] == ["session.spawn"]
-    assert described["has_orchestrator"] is True
-    assert described["has_context"] is True
-
-
-def test_setting_the_systems_announces_them() -> None:
-    """Only the setters announce a system; None takes the approval back, and not the display."""
-    coordinator = ModuleCoordinator()
-    coordinator.approval_system = object()
-    coordinator.display_system = object()
-    described = coordinator.to_dict()
-    assert (described["has_approval_provider"], described["has_display_service"]) == (True, True)
-
-    coordinator.approval_system = None
-    coordinator.display_system = None
-    described = coordinator.to_dict()
-    assert (described["has_approval_provider"], described["has_display_service"]) == (False, True)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from copy import copy
-from functools import partial
 from typing import Any
 
 import pytest
@@ -23,22 +21,6 @@ class Unprintable(Exception):
         raise ValueError("no text")
 
 
-@pytest.mark.parametrize("value", [None, 0, "", [], print, object()])
-def test_a_capability_is_any_value(kernel: ModuleCoordinator, value: Any) -> None:
-    """What is registered comes back as the same object."""
-    kernel.register_capability("x", value)
-
-    assert kernel.get_capability("x") is value
-
-
-def test_the_latest_capability_counts(kernel: ModuleCoordinator) -> None:
-    """Registering a name again overwrites it."""
-    kernel.register_capability("x", 1)
-    kernel.register_capability("x", 2)
-
-    assert kernel.get_capability("x") == 2
-
-
 @pytest.mark.parametrize("name", ["unknown", "", None, 5, ["x"], {}])
 def test_getting_a_capability_never_raises(kernel: ModuleCoordinator, name: Any) -> None:
     """Whatever is asked for, what is not there is None."""
@@ -51,42 +33,10 @@ def test_a_capability_is_registered_under_a_text(kernel: ModuleCoordinator) -> N
         kernel.register_capability(5, "x")  # type: ignore[arg-type]
 
 
-def test_channels_show_who_contributes(kernel: ModuleCoordinator) -> None:
-    """Each contributor is a dict of name and callback, duplicates included."""
-    assert kernel.channels == {}
-    kernel.register_contributor("events", "mod", print)
-    kernel.register_contributor("events", "mod", print)
-
-    assert kernel.channels == {"events": [{"name": "mod", "callback": print}] * 2}
-
-
 async def test_an_unknown_channel_is_empty(kernel: ModuleCoordinator) -> None:
     """Collecting where nobody contributes gives nothing, and adds no channel."""
     assert await kernel.collect_contributions("nobody") == []
     assert kernel.channels == {}
-
-
-async def test_every_kind_of_callback_contributes(kernel: ModuleCoordinator) -> None:
-    """Sync and async functions, and sync ones that return a coroutine, are all fine."""
-
-    async def later() -> str:
-        await asyncio.sleep(0)
-        return "async"
-
-    kernel.register_contributor("c", "sync", lambda: "sync")
-    kernel.register_contributor("c", "async", later)
-    kernel.register_contributor("c", "coroutine", lambda: later())
-
-    assert await kernel.collect_contributions("c") == ["sync", "async", "async"]
-
-
-async def test_only_none_is_left_out(kernel: ModuleCoordinator) -> None:
-    """Falsy contributions count; None means no contribution."""
-    values: list[Any] = [0, None, "", [], None, False, {}]
-    for value in values:
-        kernel.register_contributor("c", "m", partial(copy, value))
-
-    assert await kernel.collect_contributions("c") == [0, "", [], False, {}]
 
 
 @pytest.mark.parametrize(
@@ -114,14 +64,6 @@ async def test_a_failing_contributor_is_skipped(
         assert await kernel.collect_contributions("c") == [1, 2]
     assert "Contributor 'bad' on channel 'c' failed: " in caplog.text
     assert text in caplog.text
-
-
-async def test_a_contributor_that_cannot_be_called_is_skipped(kernel: ModuleCoordinator) -> None:
-    """A callback that is no function is a failure of that contributor."""
-    kernel.register_contributor("c", "bad", "not callable")  # type: ignore[arg-type]
-    kernel.register_contributor("c", "good", lambda: 1)
-
-    assert await kernel.collect_contributions("c") == [1]
 
 
 @pytest.mark.parametrize("fatal", [KeyboardInterrupt, SystemExit])

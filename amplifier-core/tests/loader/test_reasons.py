@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from amplifier_core import ModuleLoader, ModuleValidationError
-from amplifier_core.loader import MODULE_FAILURE_REASONS, module_failure_reason
+from amplifier_core.loader import module_failure_reason
 from amplifier_core.module_sources import ModuleLoadError
 from amplifier_core.module_sources import ModuleNotFoundError as SourceNotFound
 
@@ -20,18 +20,6 @@ GOOD = "async def mount(coordinator, config): ..."
 def own_path(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let no test leave anything on sys.path."""
     monkeypatch.setattr(sys, "path", list(sys.path))
-
-
-def test_codes() -> None:
-    """There are exactly these six."""
-    assert set(MODULE_FAILURE_REASONS) == {
-        "invalid_package_layout",
-        "missing_source",
-        "invalid_entry_point",
-        "invalid_module_metadata",
-        "validation_failed",
-        "unknown",
-    }
 
 
 def test_validation_error() -> None:
