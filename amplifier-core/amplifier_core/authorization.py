@@ -14,11 +14,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Literal, NamedTuple
 from uuid import uuid4
 
-from amplifier_core._approval_models import ApprovalRequest
 from amplifier_core.approval import AnsweredBy, ApprovalTimeoutError, measure_waits, put
 from amplifier_core.bounded_call import FATAL, DeadlineExceeded, call, running_task, unhurried
 from amplifier_core.data import clean, copier, describe
 from amplifier_core.events import APPROVAL_DENIED, APPROVAL_GRANTED, APPROVAL_REQUIRED, POLICY_VIOLATION
+from amplifier_core.models import ApprovalRequest
 
 logger = logging.getLogger(__name__)
 

@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any, ClassVar, Self
 
-from amplifier_core import _injection, authorization
+from amplifier_core import _verdicts, authorization
 from amplifier_core._log import LogPipe, Processor, Sink, build_record
 from amplifier_core._rollback import Ledger, append, remove_identical, run_all
 from amplifier_core._syscalls import Fragments, emit, get_context, mount, register_hook, set_context_fragment, unmount
@@ -368,8 +368,8 @@ class ModuleCoordinator:
             self._cancellation.request_graceful()
 
     async def process_hook_result(self, result: Any, event: str, hook_name: str = "unknown") -> HookResult:
-        """Inject, show or ask as `result` says and return what is left to do; see `_injection.process`."""
-        return await _injection.process(self, result, event, hook_name)
+        """Inject, show or ask as `result` says and return what is left to do; see `_verdicts.carry_out`."""
+        return await _verdicts.carry_out(self, result, event, hook_name)
 
     def to_dict(self) -> dict[str, Any]:
         """Describe what is here, for people."""
