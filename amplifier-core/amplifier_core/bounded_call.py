@@ -53,7 +53,7 @@ class DeadlineExceeded(TimeoutError):
 
 async def maybe_await(value: Any) -> Any:
     """Return `value`, awaited first where it can be."""
-    return await value if isawaitable(value) else value
+    return await value if type(value) is _COROUTINE or isawaitable(value) else value
 
 
 def require_plain(value: Any) -> Any:

@@ -259,11 +259,13 @@ class ModuleCoordinator:
 
     def get(self, mount_point: str, name: str | None = None) -> Any:
         """Return what is mounted: one object, or for a named point the live dict, or one entry of it, or None."""
-        self._check_point(mount_point)
-        if mount_point in _NAMED:
-            named = self.mount_points[mount_point]
-            return named if name is None else named.get(name)
-        return self.mount_points[mount_point] if mount_point in self.MOUNT_POINTS else None
+        try:
+            mounted = self.mount_points[mount_point]
+        except KeyError:
+            raise ValueError(f"Unknown mount point: {mount_point}") from None
+        if name is not None and mount_point in _NAMED:
+            return mounted.get(name)
+        return mounted if mount_point in self.MOUNT_POINTS else None
 
     def unmount(self, mount_point: str, name: str | None = None) -> Coroutine[Any, Any, None]:
         """Remove what is mounted, at once; a missing name is ignored.

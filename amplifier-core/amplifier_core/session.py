@@ -133,26 +133,26 @@ class AmplifierSession:
         """
         if not self.initialized:
             raise RuntimeError("Session not initialized. Call initialize() first.")
-        self.coordinator.reset_turn()
-        self.status.status = "running"
-        with open_turn(self.coordinator, self._spawned_in), acting(self.coordinator._kernel):
+        coordinator, status = self.coordinator, self.status
+        coordinator.reset_turn()
+        status.status = "running"
+        with open_turn(coordinator, self._spawned_in), acting(coordinator._kernel):
             try:
-                await self._announce_start()
+                if not self._started:
+                    await self._announce_start()
                 result = await self._run_orchestrator(prompt)
             except BaseException as error:
                 await self._close_failed_turn(error)
                 raise
-            if not self.coordinator.cancellation.is_cancelled:
-                self.status.status = "completed"
+            if not coordinator.cancellation.is_cancelled:
+                status.status = "completed"
                 return result
-            self.status.status = "cancelled"
+            status.status = "cancelled"
             await self._announce_cancelled({})
             return result
 
     async def _announce_start(self) -> None:
-        """Emit session:start, or session:resume, before the first turn of this session and never again."""
-        if self._started:
-            return
+        """Emit session:start, or session:resume, before the first turn of this session."""
         self._started = True
         event = SESSION_RESUME if self.is_resumed else SESSION_START
         facts = _session_init.session_facts(self.config, raw=True)

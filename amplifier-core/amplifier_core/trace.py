@@ -153,10 +153,10 @@ def open_turn(owner: Any, spawned_in: str | None) -> Scope:
     outer = _scope.get()
     turn = Scope(owner, outer, "turn")
     around = _traced(outer)
-    turn.turn_id = urandom(16).hex()
+    ids = urandom(24).hex()  # one call to the system for both
+    turn.turn_id, turn.span_id = ids[:32], ids[32:]
     turn.trace_id = around.trace_id if around is not None else spawned_in or turn.turn_id
     turn.parent_span_id = around.span_id if around is not None else None
-    turn.span_id = urandom(8).hex()
     turn.module = None
     return turn
 
