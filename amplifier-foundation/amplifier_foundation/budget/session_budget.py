@@ -1,4 +1,4 @@
-"""What one session may use, and what it has used, with all its child sessions."""
+"""What one session and its child sessions may use."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ class SessionBudget(AbstractContextManager["SessionBudget"]):
         return {**self._charged(), **counts, "seconds": seconds}
 
     def spent(self) -> list[dict[str, Any]]:
-        """Return who used how much, children included, one row for each."""
+        """Return how much each agent, tool and hook used, children included."""
         return self.account.rows()
 
     # -- child sessions --

@@ -1,4 +1,4 @@
-"""Keep one session to its budget: by the events before its calls, and those that say what they used."""
+"""Check a session against its budget before its model and tool calls."""
 
 from __future__ import annotations
 
