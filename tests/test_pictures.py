@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from amplifier_app_cli import __version__
-from amplifier_app_cli.chat.choices import explanation, keys
-from amplifier_app_cli.chat.question import Question
+from amplifier_app_cli.chat.question import Question, explanation, keys
 
 PICTURES = Path(__file__).resolve().parent.parent / "docs" / "pictures"
 HEADINGS = ("ID", "LAST ACTIVE", "TURNS", "COST", "BUNDLE", "MODEL", "NAME OR FIRST PROMPT")

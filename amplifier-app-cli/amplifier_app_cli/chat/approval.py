@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from amplifier_app_cli.chat.choices import WORDS_FOR_HELP, Choices, explanation, keys
 from amplifier_app_cli.chat.editor import EditorError, edited, editor_of
 from amplifier_app_cli.chat.ink import Tone
 from amplifier_app_cli.chat.json_input import InputProblem, difference, read, without_modelines, written
@@ -20,19 +19,24 @@ from amplifier_app_cli.chat.question import (
     ALLOW_ALWAYS,
     DENY,
     SCOPES,
+    WORDS_FOR_HELP,
     Asked,
+    Choices,
     Person,
     Question,
+    can_be_spared,
     chosen,
     consent,
+    denied_by_now,
     edited_answer,
+    explanation,
     is_for_good,
     is_kernels,
+    keys,
     later,
     lets_nothing_run,
     refusal,
 )
-from amplifier_app_cli.chat.sparing import can_be_spared, denied_by_now
 from amplifier_app_cli.ui.plain import on_one_line, plain, visible
 from amplifier_core.approval import ApprovalHandler
 from amplifier_foundation.permissions.answered_by import KEY, SOMEBODY, AnsweredBy, person_at

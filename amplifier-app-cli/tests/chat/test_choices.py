@@ -1,7 +1,6 @@
 """What a person is told of the answers that a question takes."""
 
-from amplifier_app_cli.chat.choices import Choices, explanation, keys
-from amplifier_app_cli.chat.question import Question
+from amplifier_app_cli.chat.question import Choices, Question, explanation, keys
 from amplifier_kit.guard.policy import Rule
 
 
