@@ -11,9 +11,12 @@ from typing import Final
 LARGEST: Final = 16 << 20
 
 
-def read_regular(path: str | os.PathLike[str], limit: int = LARGEST) -> bytes:
-    """Return the content of a file. Raises OSError if it is not a regular file or has more than `limit` bytes."""
-    number = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+def read_regular(path: str | os.PathLike[str], limit: int = LARGEST, *, follow: bool = True) -> bytes:
+    """Return the content of a file.
+
+    Raises OSError if it is not a regular file or has more than `limit` bytes, and without `follow` if it is a link.
+    """
+    number = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW))
     try:
         mode = os.fstat(number).st_mode
         if stat.S_ISDIR(mode):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import stat
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 from amplifier_kit.awaitable import plain_result
+from amplifier_kit.guard.regular_file import read_regular
 from amplifier_module_tool_mcp._spec import ServerSpec, SpecError, read_spec
 
 VARIABLE: Final = "AMPLIFIER_MCP_CONFIG"
@@ -122,18 +122,11 @@ def _put(found: Found, name: str, spec: ServerSpec | None) -> None:
 
 
 def _read(path: Path) -> str | None:
-    """Return the text of a file, None when there is none; never waits for a pipe. Raises OSError or ValueError."""
+    """Return the text of a file, None when it does not exist. Raises OSError or ValueError."""
     try:
-        number = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+        return read_regular(path, _LARGEST).decode("utf-8-sig")
     except (FileNotFoundError, NotADirectoryError):
         return None
-    with open(number, "rb") as file:
-        if not stat.S_ISREG(os.fstat(number).st_mode):
-            raise ValueError("it is no file")
-        data = file.read(_LARGEST + 1)
-    if len(data) > _LARGEST:
-        raise ValueError(f"it has more than {_LARGEST:,} bytes")
-    return data.decode("utf-8-sig")
 
 
 def _entries(text: str) -> Mapping[str, Any]:

@@ -94,7 +94,7 @@ def test_odd_files(places: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -
     found = _found(places)
     assert set(found.servers) == {"bom"}
     assert [each["reason"] for each in found.ignored] == [
-        "it is no file",
+        "not a regular file",
         "there is no such file; $AMPLIFIER_MCP_CONFIG names it",
     ]
 

@@ -11,6 +11,7 @@ import stat
 from typing import Final, NamedTuple
 
 from amplifier_kit.guard.processes.programs import is_below
+from amplifier_kit.guard.regular_file import read_regular
 
 #: More than this is not read of a small file of git.
 _SMALL: Final = 64 * 1024
@@ -69,10 +70,11 @@ def bare_repository(folder: str) -> Repository | None:
 
 
 def read_small(path: str, limit: int = _SMALL, *, places: tuple[str, ...] | None = None) -> bytes | None:
-    """Return what a file holds, None when there is none; a pipe, a device or a large file is no file of git.
+    """Return the content of a file of git, None when it does not exist.
 
-    A link is followed only to what lies below one of `places`, by default in the folder that the file is in; with
-    empty ones it is the user's own file, and may lie anywhere. Raises UnsafeRepositoryError for all of these.
+    A link is followed only to a target below one of `places`, by default the folder of the file; without any place it
+    is the user's own file and may be anywhere. Raises UnsafeRepositoryError for other links, pipes, devices and large
+    files.
     """
     if os.path.islink(path):
         real = os.path.realpath(path)
@@ -81,18 +83,11 @@ def read_small(path: str, limit: int = _SMALL, *, places: tuple[str, ...] | None
             raise UnsafeRepositoryError(f"{path} leads out of the repository, to {real}")
         path = real
     try:
-        number = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW)
+        return read_regular(path, limit, follow=False)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
         raise UnsafeRepositoryError(f"{path} cannot be read: {error.strerror}") from error
-    with open(number, "rb") as file:
-        if not stat.S_ISREG(os.fstat(number).st_mode):
-            raise UnsafeRepositoryError(f"{path} is not a regular file")
-        data = file.read(limit + 1)
-    if len(data) > limit:
-        raise UnsafeRepositoryError(f"{path} is larger than {limit:,} bytes")
-    return data
 
 
 def _repository_at(root: str, project: str) -> Repository | None:
