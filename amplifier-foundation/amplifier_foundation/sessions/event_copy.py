@@ -108,7 +108,7 @@ class _Blobs:
         """Take over everything that a value refers to."""
         from amplifier_kit.log import BlobError
         from amplifier_kit.log.encoding import decode
-        from amplifier_kit.log.spine import BLOB, references
+        from amplifier_kit.log.references import BLOB, references
 
         waiting = [value]
         while waiting:

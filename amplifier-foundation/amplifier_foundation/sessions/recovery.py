@@ -20,7 +20,7 @@ from amplifier_core.events import (
 from amplifier_foundation.sessions.event_cut import message_time, milliseconds
 from amplifier_foundation.sessions.turns import count_turns, message_text, turn_boundaries
 from amplifier_kit.engine.pairing import tool_call_ids, tool_call_names, tool_result
-from amplifier_kit.log.unended import WRITTEN_BY
+from amplifier_kit.log.open_work import WRITTEN_BY
 
 if TYPE_CHECKING:
     from amplifier_kit.log import LogLine

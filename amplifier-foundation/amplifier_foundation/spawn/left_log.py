@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from amplifier_foundation.sessions.event_cut import milliseconds
 from amplifier_foundation.spawn.ids import is_plain
 from amplifier_kit.log import SessionLog, SessionLogBusy
+from amplifier_kit.log.open_work import TRACKED, OpenWork
 from amplifier_kit.log.record import FACTS, IDS
-from amplifier_kit.log.unended import TELLING, Unended
 
 if TYPE_CHECKING:
     from amplifier_kit.log import LogLine
@@ -51,10 +51,10 @@ def lacking_in(folder: Path, status: str, by: str) -> Lacking:
 
     ends: list[dict[str, Any]] = []
     now = [0.0]
-    unended = Unended(by, lambda event, data: ends.append(_record(event, data)), lambda: status, lambda: now[0])
+    unended = OpenWork(by, lambda event, data: ends.append(_record(event, data)), lambda: status, lambda: now[0])
     for line in read_log(folder, on_torn=lambda torn: None):  # a torn last line is what a kill leaves
         now[0] = (milliseconds(line.ts) or now[0] * 1000) / 1000
-        if line.event in TELLING:
+        if line.event in TRACKED:
             unended.note(line.event, _told(line))
     ends.clear()  # what was overdue earlier is the past of a session that has gone on since
     children = unended.children

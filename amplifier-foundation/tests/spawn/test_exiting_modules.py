@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from amplifier_foundation.spawn.errors import ChildError
-from amplifier_kit.log.unended import TELLING, Unended
+from amplifier_kit.log.open_work import TRACKED, OpenWork
 from amplifier_testing.loop.fakes import PlainTool
 
 #: Moments at which a module of a child wants to end the program, and how its session ends then.
@@ -27,9 +27,9 @@ _MOMENTS = {
 def _lacking(events: list[tuple[str, dict[str, Any]]]) -> list[str]:
     """Return the ends that a log lacks of what it has the beginning of."""
     lacking: list[str] = []
-    log = Unended("x", lambda event, data: lacking.append(event), lambda: "completed")
+    log = OpenWork("x", lambda event, data: lacking.append(event), lambda: "completed")
     for event, data in events:
-        if event in TELLING:
+        if event in TRACKED:
             log.note(event, data)
     log.end()
     return lacking

@@ -10,14 +10,11 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-# A function of the name of its file: imported now, so that the file cannot take the function's place later.
-from amplifier_kit.log.schema import schema, schema_path
-
 if TYPE_CHECKING:
     from amplifier_kit.log.blobs import LIMIT, BlobError, BlobStore
-    from amplifier_kit.log.line import LogLine
     from amplifier_kit.log.lock import SessionLogBusy
-    from amplifier_kit.log.reader import LogReader, TornLine, read_log
+    from amplifier_kit.log.reader import LogLine, LogReader, TornLine, read_log
+    from amplifier_kit.log.record import schema, schema_path
     from amplifier_kit.log.retention import Pruned, prune_blobs, prune_rotated
     from amplifier_kit.log.verify import LogReport, Problem, verify_log
     from amplifier_kit.log.writer import MAX_BYTES, SessionLog
@@ -26,7 +23,7 @@ _HOMES = {
     "BlobError": "blobs",
     "BlobStore": "blobs",
     "LIMIT": "blobs",
-    "LogLine": "line",
+    "LogLine": "reader",
     "LogReader": "reader",
     "LogReport": "verify",
     "MAX_BYTES": "writer",
@@ -38,6 +35,8 @@ _HOMES = {
     "prune_blobs": "retention",
     "prune_rotated": "retention",
     "read_log": "reader",
+    "schema": "record",
+    "schema_path": "record",
     "verify_log": "verify",
 }
 

@@ -1,23 +1,203 @@
-"""Read a log, line by line, over all its files, while it is being written or long after."""
+"""Read a log, line by line, over all its files, while it is being written or long after.
+
+Lines of the published logger are understood too: no `seq`, ids and the time of the emit inside `data`, `msg` for
+`message`.
+"""
 
 from __future__ import annotations
 
 import io
 import logging
+import os
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from io import FileIO
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from amplifier_kit.log.blobs import BlobStore
 from amplifier_kit.log.files import LogFiles, parse
-from amplifier_kit.log.line import LogLine
-from amplifier_kit.log.source import Source
+from amplifier_kit.log.message_lists import put_together
+from amplifier_kit.log.record import FACTS, IDS, Record, normal_error
+from amplifier_kit.log.references import BLOB, LIST, Expansion, references
 
 logger = logging.getLogger(__name__)
 
 _BUFFER = 262_144
 _LIST_MARK = b'"$list"'
+
+
+_LIFTED = frozenset({"timestamp", *IDS, *FACTS})
+
+
+class LogLine:
+    """One line of a log; `record` is what stands there, the properties are what it means."""
+
+    __slots__ = ("_expansion", "number", "offset", "path", "raw", "record")
+
+    def __init__(self, record: Record, raw: bytes, path: Path, number: int, offset: int, expansion: Expansion) -> None:
+        self.record = record
+        #: The bytes of the line, without its end.
+        self.raw = raw
+        self.path = path
+        #: Counted from 1 in its file.
+        self.number = number
+        self.offset = offset
+        self._expansion = expansion
+
+    @property
+    def event(self) -> str:
+        """The event's name."""
+        return str(self.record["event"])
+
+    @property
+    def seq(self) -> int | None:
+        """The line's number in the session; None in published logs."""
+        seq = self.record.get("seq")
+        return seq if isinstance(seq, int) else None
+
+    @property
+    def ts(self) -> str | None:
+        """When the event was emitted; published logs may know that only in `data`."""
+        emitted = self._payload.get("timestamp") if self.seq is None else None
+        found = emitted if isinstance(emitted, str) else self.record.get("ts")
+        return found if isinstance(found, str) else None
+
+    @property
+    def level(self) -> str:
+        """DEBUG, INFO, WARNING or ERROR."""
+        return str(self.record.get("lvl") or "INFO")
+
+    @property
+    def session_id(self) -> str | None:
+        """The session's id."""
+        found = self.get("session_id")
+        return found if isinstance(found, str) else None
+
+    def get(self, key: str) -> Any:
+        """Return an id or a fact of the line, wherever its writer put it; None when it is not there."""
+        found = self.record.get(key)
+        return self._payload.get(key) if found is None and self.seq is None else found
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """The event's own payload, short: large values are references. See `resolved`."""
+        if self.seq is not None:
+            return self._payload
+        return {key: value for key, value in self._payload.items() if key not in _LIFTED}
+
+    @property
+    def error(self) -> dict[str, Any] | None:
+        """The error, with its `message`, short; None when there is none."""
+        error = self.record.get("error")
+        return None if error is None else normal_error(error)
+
+    def resolved(self) -> dict[str, Any]:
+        """Return the payload whole: blobs and lists are looked up now.
+
+        Raises LookupError when one of them is missing or damaged.
+        """
+        full: dict[str, Any] = self.expand(self.data)
+        return full
+
+    def resolved_error(self) -> dict[str, Any] | None:
+        """Return the error whole; raises like `resolved`."""
+        full: dict[str, Any] | None = self.expand(self.error)
+        return full
+
+    def expand(self, value: Any) -> Any:
+        """Return any value of this line whole; raises like `resolved`."""
+        return self._expansion.full(value)
+
+    @property
+    def _payload(self) -> dict[str, Any]:
+        data = self.record.get("data")
+        return data if isinstance(data, dict) else {}
+
+    def __repr__(self) -> str:
+        return f"<LogLine {self.seq} {self.event} at {self.path.name}:{self.number}>"
+
+
+#: How many lists are kept in memory, so that one request is made from the one before it.
+_RECENT = 4
+
+
+class Source:
+    """A file that is open, its place in the log, and where in it each list was first written.
+
+    A list refers only to lists of its own file, so that files can be deleted, the oldest first.
+    """
+
+    def __init__(self, path: Path, file: FileIO, files: LogFiles, blobs: BlobStore) -> None:
+        self.path = path
+        self.file = file
+        self._files = files
+        self._blobs = blobs
+        self._identity = os.fstat(file.fileno())
+        self._places: dict[str, int] = {}
+        self._recent: OrderedDict[str, list[Any]] = OrderedDict()
+        self.expansion = Expansion(blobs.get, self.items)
+
+    def is_at(self, path: Path) -> bool:
+        """Tell whether this is the file that has the given name now."""
+        try:
+            return os.path.samestat(self._identity, path.stat())
+        except OSError:
+            return False
+
+    def note_lists(self, record: Record, offset: int) -> None:
+        """Remember that the line at `offset` holds this record, for the lists in it."""
+        for reference in references(record):
+            if LIST in reference:
+                self._places.setdefault(reference[LIST], offset)
+
+    def items(self, reference: dict[str, Any]) -> list[Any]:
+        """Return the items that `{"$list": ...}` stands for, short themselves.
+
+        Raises LookupError when a list before it, or a blob, is missing.
+        """
+        chain, items = self._way_back(reference)
+        for link in reversed(chain):
+            added = link.get("append")
+            if isinstance(added, dict):
+                added = self._blobs.get(str(added.get(BLOB)))
+            if not isinstance(added, list):
+                raise LookupError(f"List {link[LIST]} in {self.path} has no items")
+            try:
+                items = put_together(items, link.get("keep"), added)
+            except ValueError as error:
+                raise LookupError(f"List {link[LIST]} in {self.path} is damaged: {error}") from error
+        self._recent[reference[LIST]] = items
+        if len(self._recent) > _RECENT:
+            self._recent.popitem(last=False)
+        return items
+
+    def _way_back(self, reference: dict[str, Any]) -> tuple[list[dict[str, Any]], list[Any]]:
+        """Return the references to put together, the last first, and the items that they start from."""
+        chain = [reference]
+        passed = set()
+        while (base := chain[-1].get("base")) is not None:
+            if base in self._recent:
+                return chain, self._recent[base]
+            if base in passed:
+                raise LookupError(f"List {base} in {self.path} refers to itself")
+            passed.add(base)
+            chain.append(self._find(base))
+        return chain, []
+
+    def _find(self, name: str) -> dict[str, Any]:
+        """Read the line again in which a list was first written."""
+        offset = self._places.get(name)
+        path = next((path for path in (self.path, *self._files.newest_first()) if self.is_at(path)), None)
+        if offset is None or path is None:
+            raise LookupError(f"List {name} is nowhere in {self.path}")
+        with path.open("rb") as file:
+            file.seek(offset)
+            record = parse(file.readline())
+        for reference in references(record):
+            if reference.get(LIST) == name:
+                return reference
+        raise LookupError(f"List {name} is no longer where it was in {path}")
 
 
 class TornLine(NamedTuple):

@@ -4,6 +4,7 @@ them, so that `grep '"event": "session:start"'` finds what it looks for."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from amplifier_kit.log.encoding import encode
@@ -119,3 +120,16 @@ def normal_error(error: Any) -> dict[str, Any]:
 
 def _as_payload(data: Any) -> dict[str, Any]:
     return {} if data is None else {"value": data}
+
+
+def schema_path() -> Path:
+    """Return the file that holds the schema (JSON Schema 2020-12)."""
+    return Path(__file__).with_name("schema-v1.json")
+
+
+def schema() -> dict[str, Any]:
+    """Return the schema of one line of version 1."""
+    import json
+
+    read: dict[str, Any] = json.loads(schema_path().read_text(encoding="utf-8"))
+    return read

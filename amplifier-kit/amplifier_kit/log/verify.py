@@ -9,10 +9,9 @@ from typing import Any, Literal, NamedTuple
 
 from amplifier_kit.log.blobs import BlobStore
 from amplifier_kit.log.encoding import decode, digest
-from amplifier_kit.log.line import LogLine
-from amplifier_kit.log.lists import Chain, chain_of, chain_of_digests, put_together
-from amplifier_kit.log.reader import LogReader, TornLine
-from amplifier_kit.log.spine import BLOB, LIST, references
+from amplifier_kit.log.message_lists import Chain, chain_of, chain_of_digests, put_together
+from amplifier_kit.log.reader import LogLine, LogReader, TornLine
+from amplifier_kit.log.references import BLOB, LIST, references
 
 Kind = Literal["gap", "order", "chain", "blob", "list"]
 

@@ -20,14 +20,13 @@ from typing import Literal, Self
 
 from amplifier_kit.guard.private_files import make_private
 from amplifier_kit.guard.redaction import process_redactor
-from amplifier_kit.log import memory
 from amplifier_kit.log.blobs import BlobStore, share_folder, sync_path
 from amplifier_kit.log.encoding import digest
 from amplifier_kit.log.files import NAME, LogFiles, Tail, parse, read_tail
-from amplifier_kit.log.lists import ListTracker
 from amplifier_kit.log.lock import LogLock, SessionLogBusy
+from amplifier_kit.log.message_lists import ListTracker, load_lists, save_lists
 from amplifier_kit.log.record import FACTS, IDS, Record, compose, has_hash
-from amplifier_kit.log.spine import Spine
+from amplifier_kit.log.references import Shortener
 
 #: Above this size a file is rotated: a normal session is one file.
 MAX_BYTES = 256 * 1024 * 1024
@@ -79,7 +78,7 @@ class SessionLog:
         self._max_bytes = max_bytes
         self._blobs = BlobStore(self._files.blobs, durable=fsync != "never")
         self._lists = ListTracker()
-        self._spine = Spine(self._blobs, self._lists)
+        self._shortener = Shortener(self._blobs, self._lists)
         self._guard = RLock()
         self._pending: deque[Record] = deque()
         self._writing = False
@@ -184,7 +183,7 @@ class SessionLog:
                 seq = self._seq + 1
             self._unsure = True
             prev = digest(self._last_line) if self._verify else None
-            line = compose(record, seq, self._dropped, prev, self._clock, self._spine.shorten)
+            line = compose(record, seq, self._dropped, prev, self._clock, self._shortener.shorten)
             if self._fsync == "always":
                 self._blobs.sync()
             written = self._append(line)
@@ -193,8 +192,8 @@ class SessionLog:
             self._dropped += 1
             self._tell_of(error)
             return
-        if self._spine.written:
-            self._spine.confirm()
+        if self._shortener.written:
+            self._shortener.confirm()
         self._dropped = 0
         self._seq = seq
         self._last_line = line
@@ -242,7 +241,7 @@ class SessionLog:
     def _be_ready(self) -> None:
         """See to it that there is a file to write to, and that it is the one readers look at; raises OSError."""
         self._look_at = monotonic() + LOOK_EVERY
-        self._spine.written.clear()  # of a line that was never written
+        self._shortener.written.clear()  # of a line that was never written
         if self._descriptor is not None:
             state = os.fstat(self._descriptor)
             if state.st_nlink == 0:  # removed from under us: writing on would lose every line without a word
@@ -271,7 +270,7 @@ class SessionLog:
         self._open_file()
         self._go_on_after(tail)
         self._was_open = True
-        self._lists.restore(memory.load(files.lists, files.active))
+        self._lists.restore(load_lists(files.lists, files.active))
 
     def _open_file(self) -> None:
         self._descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
@@ -341,7 +340,7 @@ class SessionLog:
                 self._force()
                 sync_path(self._files.directory)
             if chains := self._lists.remembered():
-                memory.save(self._files.lists, self.path, self._last_line, chains)
+                save_lists(self._files.lists, self.path, self._last_line, chains)
         except OSError as error:
             self._tell_of(error, "finish it")
 

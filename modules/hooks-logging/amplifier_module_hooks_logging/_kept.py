@@ -5,7 +5,7 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 from typing import Final
 
-from amplifier_kit.log.unended import TELLING
+from amplifier_kit.log.open_work import TRACKED
 
 #: What must be told of a session afterwards. There is no other record of it.
 KEPT: Final = (
@@ -34,4 +34,4 @@ KEPT: Final = (
 
 def is_kept(event: str) -> bool:
     """Tell whether an event is recorded whatever the config says."""
-    return event in TELLING or any(fnmatchcase(event, pattern) for pattern in KEPT)
+    return event in TRACKED or any(fnmatchcase(event, pattern) for pattern in KEPT)

@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 from amplifier_core.events import ALL_EVENTS
-from amplifier_kit.log.unended import TELLING, Unended
+from amplifier_kit.log.open_work import TRACKED, OpenWork
 from amplifier_module_hooks_logging._config import LogConfig
 from amplifier_module_hooks_logging._kept import is_kept
 from amplifier_module_hooks_logging._own_log import OwnLog
@@ -34,7 +34,7 @@ class Recorder:
         self._has_told = False
         self._unregister: Callable[[], None] | None = None
         self._own_log: OwnLog | None = None
-        self._unended = Unended(_NAME, self._write_end, self._status)
+        self._unended = OpenWork(_NAME, self._write_end, self._status)
 
     def start(self) -> None:
         """Register for every event; without a sink of the app's, open a log.
@@ -88,7 +88,7 @@ class Recorder:
             self._record(event, _fields(data))
 
     def _record(self, event: str, fields: dict[str, Any]) -> None:
-        if event in TELLING and not self._unended.note(event, fields):
+        if event in TRACKED and not self._unended.note(event, fields):
             return
         if self._settings.strip_raw:
             fields.pop("raw", None)

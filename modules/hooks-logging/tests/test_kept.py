@@ -13,7 +13,7 @@ import pytest
 from amplifier_core import AmplifierSession
 from amplifier_core.testing import MockCoordinator
 from amplifier_kit.log import read_log
-from amplifier_kit.log.unended import TELLING
+from amplifier_kit.log.open_work import TRACKED
 from amplifier_module_hooks_logging import mount, on_session_ready
 from amplifier_module_hooks_logging._kept import KEPT, is_kept
 
@@ -97,7 +97,7 @@ async def test_noise_is_left_out_in_silence(config: dict[str, Any], caplog: pyte
 
 def test_what_ends_is_written_from_is_kept() -> None:
     """Whatever the ends of sessions, turns, calls and children are known by is recorded."""
-    assert all(is_kept(event) for event in TELLING)
+    assert all(is_kept(event) for event in TRACKED)
 
 
 def test_the_readme_lists_what_is_kept() -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 from amplifier_kit.log.blobs import LIMIT, BlobStore
 from amplifier_kit.log.encoding import encode, plain
-from amplifier_kit.log.lists import Delta, ListTracker, is_message_list
+from amplifier_kit.log.message_lists import Delta, ListTracker, is_message_list
 
 BLOB, LIST, LITERAL = "$blob", "$list", "$literal"
 MARKS = frozenset({BLOB, LIST, LITERAL})
@@ -23,7 +23,7 @@ MARKS = frozenset({BLOB, LIST, LITERAL})
 _MAYBE_MARK = b'"$'
 
 
-class Spine:
+class Shortener:
     """Shorten the values of one log's lines."""
 
     def __init__(self, blobs: BlobStore, lists: ListTracker) -> None:

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from amplifier_kit.log.blobs import LIMIT, BlobStore
 from amplifier_kit.log.encoding import encode
-from amplifier_kit.log.lists import ListTracker, put_together
-from amplifier_kit.log.spine import Expansion, Spine, fields_of, references
+from amplifier_kit.log.message_lists import ListTracker, put_together
+from amplifier_kit.log.references import Expansion, Shortener, fields_of, references
 
 marks = st.sampled_from(["$blob", "$list", "$literal", "base", "append", "keep", "bytes", "preview"])
 texts = st.text(max_size=20) | st.sampled_from(["long " * 1000, "ü" * 2500, '"' * 3000, "sha256:" + "0" * 64])
@@ -38,7 +38,7 @@ class Written:
 
     def __init__(self, folder: Path) -> None:
         self.blobs = BlobStore(folder)
-        self.spine = Spine(self.blobs, ListTracker())
+        self.spine = Shortener(self.blobs, ListTracker())
         self.lists: dict[str, dict[str, Any]] = {}
 
     def write(self, payload: dict[str, Any]) -> Any:

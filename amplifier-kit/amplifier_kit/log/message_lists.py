@@ -8,12 +8,15 @@ rest.
 
 from __future__ import annotations
 
+from binascii import a2b_base64, b2a_base64
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from hashlib import sha256
+from pathlib import Path
 from typing import Any, NamedTuple
 
-from amplifier_kit.log.encoding import encode
+from amplifier_kit.guard.private_files import replace_unmasked
+from amplifier_kit.log.encoding import decode, digest, encode
 
 #: What is kept of a base: its first items, or a mixture, in order, of ranges of it and numbers of appended items.
 Keep = int | list[Any]
@@ -161,13 +164,13 @@ def common_items(first: bytes, second: bytes) -> int:
 def _splice(chain: Chain, digests: list[bytes], base: Chain) -> Delta:
     """Return how a list follows from `base`, going through both from front to back."""
     places: dict[bytes, list[int]] = {}
-    for place, digest in enumerate(base.items()):
-        places.setdefault(digest, []).append(place)
+    for place, item in enumerate(base.items()):
+        places.setdefault(item, []).append(place)
     keep: list[Any] = []
     added: list[int] = []
     reached = 0
-    for index, digest in enumerate(digests):
-        found = places.get(digest, ())
+    for index, item in enumerate(digests):
+        found = places.get(item, ())
         at = bisect_left(found, reached)
         if at == len(found):
             added.append(index)
@@ -183,3 +186,40 @@ def _splice(chain: Chain, digests: list[bytes], base: Chain) -> Delta:
             keep.append([place, place + 1])
         reached = place + 1
     return Delta(chain, base, keep, added)
+
+
+#: Of the file in which the next run of a session finds the lists that the log holds already. Without it the first
+#: list is written whole; a file that does not fit the log beside it is ignored.
+_VERSION = 1
+_CARRIED = 4
+
+
+def save_lists(path: Path, log: Path, line: bytes, chains: list[Chain]) -> None:
+    """Write down the most recent lists, and that `line` is the last one of the log; raises OSError."""
+    content = {
+        "version": _VERSION,
+        "end": log.stat().st_size,
+        "line": len(line),
+        "hash": digest(line),
+        "lists": [[chain.name, b2a_base64(chain.digests, newline=False).decode()] for chain in chains[-_CARRIED:]],
+    }
+    replace_unmasked(path, encode(content))  # hashes, which no rule may touch
+
+
+def load_lists(path: Path, log: Path) -> list[Chain]:
+    """Return the lists that were saved, or none when they were not or do not belong to this log."""
+    try:
+        content = decode(path.read_bytes())
+        if content["version"] != _VERSION or not _fits(log, content):
+            return []
+        return [Chain(name, a2b_base64(digests)) for name, digests in content["lists"]]
+    except (OSError, ValueError, KeyError, TypeError):
+        return []
+
+
+def _fits(log: Path, content: dict[str, Any]) -> bool:
+    """Tell whether the log still has the line that was its last one when the lists were saved."""
+    with log.open("rb") as file:
+        file.seek(content["end"] - content["line"] - 1)
+        line = file.read(content["line"] + 1)
+    return line.endswith(b"\n") and digest(line[:-1]) == content["hash"]

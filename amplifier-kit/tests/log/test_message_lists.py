@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amplifier_kit.log.lists import (
+from amplifier_kit.log.message_lists import (
     ListTracker,
     chain_of,
     chain_of_digests,

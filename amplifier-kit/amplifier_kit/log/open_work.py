@@ -65,7 +65,7 @@ _ENDS: Final = {TOOL_POST: _TOOL, TOOL_ERROR: _TOOL} | {
 }
 
 #: The events that say anything here; others need not be shown.
-TELLING: Final = frozenset({*_SESSION, SESSION_END, *_TURN, *_ENDS_OF_TURN, *_STARTS, *_ENDS})
+TRACKED: Final = frozenset({*_SESSION, SESSION_END, *_TURN, *_ENDS_OF_TURN, *_STARTS, *_ENDS})
 _IDS: Final = ("session_id", "parent_id", "trace_id", "turn_id", "span_id", "parent_span_id")
 #: The key of the payload that tells an end which was never emitted, with who has written it.
 WRITTEN_BY: Final = "written_by"
@@ -99,7 +99,7 @@ class _Begun(NamedTuple):
     at: float
 
 
-class Unended:
+class OpenWork:
     """What one session has begun and not ended, as far as its log was told."""
 
     def __init__(
@@ -118,7 +118,7 @@ class Unended:
         self._closed: set[_Work] = set()
 
     def note(self, event: str, data: Mapping[str, Any]) -> bool:
-        """Take in an event of `TELLING` before it is written; ends that are overdue by then are written first.
+        """Take in an event of `TRACKED` before it is written; ends that are overdue by then are written first.
 
         Returns False when it is not to be written: the end of a child that has one already.
         """

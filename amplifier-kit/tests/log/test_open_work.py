@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amplifier_kit.log.unended import TELLING, Unended
+from amplifier_kit.log.open_work import TRACKED, OpenWork
 
 #: What a turn of our loops says, in order; `c` and `d` are a tool and a child.
 TURN: tuple[tuple[str, dict[str, Any]], ...] = (
@@ -37,7 +37,7 @@ def test_whatever_is_kept_from_the_log_what_it_has_the_start_of_ends_once(
 ) -> None:
     """Any events of any turns may be missing: every start has its end, no end is there twice, the last comes last."""
     written: list[str] = []
-    unended = Unended("x", lambda event, data: written.append(event), lambda: "cancelled")
+    unended = OpenWork("x", lambda event, data: written.append(event), lambda: "cancelled")
 
     def hear(event: str, data: dict[str, Any]) -> None:
         unended.note(event, data)
@@ -58,14 +58,14 @@ def test_whatever_is_kept_from_the_log_what_it_has_the_start_of_ends_once(
         kept = sum(number not in turn for turn in lost)
         assert kept <= count[event] <= len(lost), event
     assert written[-1] == "session:end"
-    assert set(written) <= TELLING
+    assert set(written) <= TRACKED
 
 
 @given(st.integers(1, 4))
 def test_what_is_whole_is_left_alone(turns: int) -> None:
     """Of sessions that end as they should, nothing is written."""
     written: list[str] = []
-    unended = Unended("x", lambda event, data: written.append(event), lambda: "completed")
+    unended = OpenWork("x", lambda event, data: written.append(event), lambda: "completed")
     for event, data in (("session:resume", {}), *TURN * turns, ("session:end", {})):
         unended.note(event, data)
     unended.end()
@@ -76,7 +76,7 @@ def test_an_end_says_whose_it_is_and_that_the_log_wrote_it() -> None:
     """It has the ids of its beginning, a status and a time, and is told from one that was emitted."""
     written: dict[str, dict[str, Any]] = {}
     status = ["cancelled"]
-    unended = Unended("x", written.__setitem__, lambda: status[0])
+    unended = OpenWork("x", written.__setitem__, lambda: status[0])
     for event, data in (("session:start", {}), *TURN[:4]):
         unended.note(event, data)
     unended.end()
@@ -100,7 +100,7 @@ def test_an_end_says_whose_it_is_and_that_the_log_wrote_it() -> None:
 def test_a_child_may_end_after_its_turn() -> None:
     """One that does not let itself be stopped is told of later: its own end is the only one."""
     written: list[str] = []
-    unended = Unended("x", lambda event, data: written.append(event), lambda: "cancelled")
+    unended = OpenWork("x", lambda event, data: written.append(event), lambda: "cancelled")
     for event, data in (("session:start", {}), *TURN[:4], *TURN[5:], *TURN[:2]):
         assert unended.note(event, data)
     assert written == []
@@ -112,7 +112,7 @@ def test_a_child_may_end_after_its_turn() -> None:
 def test_an_end_that_comes_after_the_log_has_written_it_is_not_written_again() -> None:
     """A child has one end, also when its session is over first; when it goes on after that, it ends once more."""
     written: list[str] = []
-    unended = Unended("x", lambda event, data: written.append(event), lambda: "cancelled")
+    unended = OpenWork("x", lambda event, data: written.append(event), lambda: "cancelled")
     for event, data in (("session:start", {}), *TURN[:4], ("session:end", {})):
         unended.note(event, data)
     assert written.count("delegate:agent_cancelled") == 1
@@ -125,7 +125,7 @@ def test_an_end_that_comes_after_the_log_has_written_it_is_not_written_again() -
 def test_a_call_that_is_refused_ends_nobody_else() -> None:
     """Whoever asks for a child that is at work is told so; the child still has its own end, and one."""
     written: list[tuple[str, str]] = []
-    unended = Unended("x", lambda event, data: written.append((event, data["tool_call_id"])), lambda: "completed")
+    unended = OpenWork("x", lambda event, data: written.append((event, data["tool_call_id"])), lambda: "completed")
     for event, data in TURN[2:4]:
         unended.note(event, data)
     unended.note("delegate:error", {"sub_session_id": "d", "tool_call_id": "other"})
@@ -137,7 +137,7 @@ def test_a_call_that_is_refused_ends_nobody_else() -> None:
 def _told(*events: tuple[str, dict[str, Any]]) -> list[str]:
     """Return what a log has when these events come and then nothing more."""
     written: list[str] = []
-    unended = Unended("x", lambda event, data: written.append(event), lambda: "cancelled")
+    unended = OpenWork("x", lambda event, data: written.append(event), lambda: "cancelled")
     for event, data in events:
         if unended.note(event, data):
             written.append(event)
