@@ -1,11 +1,13 @@
-"""What the providers of model services share: a service is a small module on top of this.
+"""The base of providers of model services: with it, a provider is a small module.
 
-`LLMProvider` is the frame; see `amplifier_testing.llm` for servers that speak the services' protocols, and for the
-conformance tests that every provider inherits.
+Start with `provider.py`: `LLMProvider.complete` reads a request (`request.py`), makes attempts (`retry.py`, within
+`rate_limit.py` and `circuit_breaker.py`), collects the answer (`response.py`) and turns failures into errors
+(`errors.py`, where a new kind of error goes). `chat` and `responses` are the two protocols that several services share.
+`amplifier_testing.llm` has servers that speak the services' protocols, and the conformance tests of providers.
 """
 
 from amplifier_kit.engine.budget import BudgetExhaustedError, require_allowance
-from amplifier_kit.llm.client import http_client, http_options, imported, proxy_faults
+from amplifier_kit.llm.client import http_client, http_options, import_in_thread, proxy_errors
 from amplifier_kit.llm.config import ProviderConfig, env_or_config
 from amplifier_kit.llm.errors import ANTHROPIC, GEMINI, OLLAMA, OPENAI, Endpoint, Wire, to_llm_error
 from amplifier_kit.llm.provider import PROVIDER_EVENTS, LLMProvider, mount_provider
@@ -26,7 +28,13 @@ from amplifier_kit.llm.request import (
     safe_id,
 )
 from amplifier_kit.llm.response import Answer, FinishReason, LLMResponse
-from amplifier_kit.llm.streaming import Exchange, alive, hear_response, overhear, within
+from amplifier_kit.llm.streaming import (
+    CapturedResponses,
+    capture_responses,
+    record_response,
+    time_limit,
+    with_idle_timeout,
+)
 from amplifier_kit.llm.structured_output import ANSWER_TOOL, Mode, OutputMismatchError, Shape, closed_schema
 from amplifier_kit.llm.usage import CostLedger, Tokens, price_of
 
@@ -40,10 +48,10 @@ __all__ = [
     "Answer",
     "BudgetExhaustedError",
     "Call",
+    "CapturedResponses",
     "Conversation",
     "CostLedger",
     "Endpoint",
-    "Exchange",
     "FinishReason",
     "Image",
     "LLMCall",
@@ -61,22 +69,22 @@ __all__ = [
     "Tokens",
     "Turn",
     "Wire",
-    "alive",
     "as_reminder",
+    "capture_responses",
     "closed_schema",
     "env_or_config",
-    "hear_response",
     "http_client",
     "http_options",
-    "imported",
+    "import_in_thread",
     "mount_provider",
     "native_spec",
-    "overhear",
     "price_of",
-    "proxy_faults",
+    "proxy_errors",
     "read_conversation",
+    "record_response",
     "require_allowance",
     "safe_id",
+    "time_limit",
     "to_llm_error",
-    "within",
+    "with_idle_timeout",
 ]

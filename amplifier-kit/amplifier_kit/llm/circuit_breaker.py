@@ -1,4 +1,4 @@
-"""Stop asking a service that is down, and try it again after a while with a single call."""
+"""Stop calling a service that is down, and try it again after a while with a single call."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import Final, Literal
 
 from amplifier_core.llm_errors import AbortError, LLMError, LLMTimeoutError, ProviderUnavailableError, StreamError
 
-__all__ = ["Breaker", "BreakerState", "breaker_of"]
+__all__ = ["CircuitBreaker", "CircuitState", "circuit_breaker_for"]
 
-BreakerState = Literal["closed", "open", "half_open"]
+CircuitState = Literal["closed", "open", "half_open"]
 
 _COUNTED: Final = (ProviderUnavailableError, LLMTimeoutError, StreamError)
 
 
-class Breaker:
-    """Count calls that failed because of the service, one after the other; shared by all sessions of the process.
+class CircuitBreaker:
+    """Count failures of a service in a row; shared by all sessions of the process.
 
     Closed, every call passes. After `threshold` failed calls it is open: calls fail at once, for `cooldown` seconds.
     Then it is half open: one call passes, and its outcome decides.
@@ -31,13 +31,13 @@ class Breaker:
 
     @property
     def failures(self) -> int:
-        """Return how many calls in a row have failed."""
+        """Return the number of failed calls in a row."""
         return self._failures
 
-    def enter(self, threshold: int, cooldown: float, now: float | None = None) -> tuple[BreakerState, float]:
-        """Ask to make a call: the state, and the seconds to wait when it is open. Half open, the caller is the probe.
+    def enter(self, threshold: int, cooldown: float, now: float | None = None) -> tuple[CircuitState, float]:
+        """Return the state for a new call, and the seconds until a probe when it is open.
 
-        A `threshold` of 0 switches the breaker off.
+        When it is half open, this caller is the probe. A `threshold` of 0 switches the breaker off.
         """
         moment = time.monotonic() if now is None else now
         with self._lock:
@@ -49,10 +49,10 @@ class Breaker:
             self._is_probing = True
             return "half_open", 0.0
 
-    def report(self, error: BaseException | None, threshold: int, now: float | None = None) -> BreakerState | None:
-        """Take the outcome of a call that was let through; return the new state when it changed.
+    def report(self, error: BaseException | None, threshold: int, now: float | None = None) -> CircuitState | None:
+        """Record the outcome of a call; return the new state when it changed.
 
-        An error that is not of the service, as a wrong key or a cancellation, says nothing about its health.
+        A cancellation says nothing about the health of the service; a refusal, as of a wrong key, shows that it is up.
         """
         moment = time.monotonic() if now is None else now
         with self._lock:
@@ -61,7 +61,7 @@ class Breaker:
                 was_open, self._opened_at, self._failures = self._opened_at is not None, None, 0
                 return "closed" if was_open else None
             if not isinstance(error, _COUNTED):
-                # A service that refuses a request is one that answers; one that was not asked is not.
+                # A refusal is an answer, so the service is up; an aborted call never reached it.
                 if isinstance(error, LLMError) and not isinstance(error, AbortError):
                     was_open, self._opened_at, self._failures = self._opened_at is not None, None, 0
                     return "closed" if was_open else None
@@ -74,11 +74,11 @@ class Breaker:
             return "open" if was_closed or was_probing else None
 
 
-_breakers: Final[dict[Hashable, Breaker]] = {}
+_breakers: Final[dict[Hashable, CircuitBreaker]] = {}
 _breakers_lock: Final = threading.Lock()
 
 
-def breaker_of(account: Hashable) -> Breaker:
-    """Return the one breaker of an account in this process."""
+def circuit_breaker_for(account: Hashable) -> CircuitBreaker:
+    """Return the breaker that all providers of an account share in this process."""
     with _breakers_lock:
-        return _breakers.setdefault(account, Breaker())
+        return _breakers.setdefault(account, CircuitBreaker())

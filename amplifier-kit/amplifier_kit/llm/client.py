@@ -1,4 +1,4 @@
-"""Import what is slow to import, when it is needed and without holding up the event loop."""
+"""Clients of model services: SDKs imported on first use without blocking the event loop, and HTTP clients for them."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from typing import Any
 
 from amplifier_core.llm_errors import ConfigurationError
 
-__all__ = ["http_client", "http_options", "imported", "proxy_faults"]
+__all__ = ["http_client", "http_options", "import_in_thread", "proxy_errors"]
 
 
-async def imported(name: str, *, needs: str | None = None) -> ModuleType:
-    """Return a module, imported in a thread the first time; SDKs take a second and more.
+async def import_in_thread(name: str, *, needs: str | None = None) -> ModuleType:
+    """Return a module; the first import runs in a thread, since SDKs take a second and more.
 
-    Raises ConfigurationError that names the distribution `needs` when it is not installed.
+    Raises ConfigurationError when the module is missing; its text names the distribution to install, `needs`.
     """
     known = sys.modules.get(name)
     if known is not None and not getattr(getattr(known, "__spec__", None), "_initializing", False):
@@ -31,20 +31,20 @@ async def imported(name: str, *, needs: str | None = None) -> ModuleType:
 
 
 async def http_client(base_url: str, *, timeout: float, idle: float | None = None, **options: Any) -> Any:
-    """Return a new `httpx2.AsyncClient` for a service: proxy and certificates from the environment, no more of it.
+    """Return a new `httpx2.AsyncClient` for a service, with only proxy and certificates from the environment.
 
     `timeout` bounds connecting and sending, `idle` the wait for the next byte. A service on this machine is reached
     directly, whatever proxy the environment names; raises ConfigurationError for a proxy that cannot be used.
     """
-    httpx2 = await imported("httpx2")
-    with proxy_faults():
+    httpx2 = await import_in_thread("httpx2")
+    with proxy_errors():
         return httpx2.AsyncClient(**http_options(httpx2, base_url, timeout=timeout, idle=idle), **options)
 
 
 def http_options(library: Any, base_url: str, *, timeout: float, idle: float | None = None) -> dict[str, Any]:
-    """Return what `http_client` makes its client with, for SDKs that make their own; `library` is `httpx2` or `httpx`.
+    """Return the options of `http_client`, for SDKs that create clients themselves; `library` is `httpx2` or `httpx`.
 
-    Such an SDK's client is made inside `proxy_faults`.
+    Create such an SDK's client inside `proxy_errors`.
     """
     import os
 
@@ -58,12 +58,14 @@ def http_options(library: Any, base_url: str, *, timeout: float, idle: float | N
 
 
 @contextmanager
-def proxy_faults() -> Iterator[None]:
-    """Turn what an HTTP library says of a proxy that it cannot use into ConfigurationError."""
+def proxy_errors() -> Iterator[None]:
+    """Turn errors of an HTTP library about an unusable proxy into ConfigurationError."""
     try:
         yield
     except (ImportError, ValueError) as error:
-        raise ConfigurationError(f"the proxy of the environment cannot be used: {error}") from error
+        raise ConfigurationError(
+            f"invalid proxy in the environment: {error}. Check HTTP_PROXY, HTTPS_PROXY and ALL_PROXY"
+        ) from error
 
 
 def _proxy(base_url: str, environ: Any) -> str | None:

@@ -66,7 +66,7 @@ _TRANSPORT_TEXT: Final[dict[Transport, str]] = {
     "unreachable": "the service could not be reached",
     "timeout": "the service did not answer in time",
     "cut": "the connection broke before the answer was complete",
-    "garbled": "the service sent something that cannot be read",
+    "garbled": "the service sent an unreadable response",
 }
 _BY_STATUS: Final[dict[int, ErrorType]] = {
     400: InvalidRequestError,
@@ -81,7 +81,7 @@ _BY_STATUS: Final[dict[int, ErrorType]] = {
     425: ProviderUnavailableError,
     429: RateLimitError,
 }
-#: Words of a refused request that say more than its status, in small letters.
+#: Phrases in the message of a refused request that say more than its status, in lower case.
 _BY_PHRASE: Final[tuple[tuple[tuple[str, ...], ErrorType], ...]] = (
     (
         (
@@ -109,12 +109,12 @@ _BY_PHRASE: Final[tuple[tuple[tuple[str, ...], ErrorType], ...]] = (
 
 @dataclass(frozen=True)
 class Wire:
-    """Say what a family of services means by its error words, and which statuses mean something of their own."""
+    """The error words of a family of services, and the statuses that mean something special there."""
 
     name: str
     kinds: Mapping[str, ErrorType]
     statuses: Mapping[int, ErrorType] = field(default_factory=dict)
-    #: Words and statuses that say the service is up but has too much to do: wait longer than usual.
+    #: Words and statuses of a service that is up but overloaded: wait longer than usual.
     overloaded: frozenset[str | int] = frozenset()
 
 
@@ -177,31 +177,31 @@ OLLAMA: Final = Wire("ollama", {"exceed_context_size_error": ContextLengthError}
 
 @dataclass(frozen=True)
 class Endpoint:
-    """Say who was asked, so that an error names it and tells what to do; `scrub` takes secrets out of its text."""
+    """The service that was called, for the texts of errors; `scrub` masks secrets in them."""
 
     provider: str
     wire: Wire
     base_url: str | None = None
-    #: Where the key comes from, as in `ANTHROPIC_API_KEY`.
+    #: The variable that holds the key, as `ANTHROPIC_API_KEY`.
     key_name: str | None = None
     overloaded_multiplier: float = 1.0
     scrub: Callable[[str], str] = str
     #: The setting that holds the address.
     url_name: str = "base_url"
-    #: Tells the name that a session has the provider under, which may be one of several of its kind.
+    #: Returns the name that the provider is mounted under, since a session may have several of its kind.
     mounted_as: Callable[[], str] | None = None
 
     @property
     def called(self) -> str:
-        """Return the name that commands know the provider by."""
+        """Return the name of the provider in commands."""
         return self.mounted_as() if self.mounted_as is not None else self.provider
 
 
 def to_llm_error(error: BaseException, endpoint: Endpoint, model: str | None) -> LLMError:
-    """Return the model error that an exception amounts to; one that is one already is returned as it is.
+    """Return the LLMError for an exception; an LLMError is returned as it is.
 
-    The text is one line: what the service said, and what to do about it. An exception that comes neither from a service
-    nor from a connection is a fault of the program and is not worth trying again.
+    Its text is one line: the message of the service, and what to do about it. An exception that comes neither from a
+    service nor from a connection is a bug of the program and not retryable.
     """
     if isinstance(error, LLMError):
         error.provider, error.model = error.provider or endpoint.provider, error.model or model
@@ -224,7 +224,7 @@ def _class_of(failure: Failure, wire: Wire) -> ErrorType:
     if failure.transport is not None:
         return _BY_TRANSPORT[failure.transport]
     if failure.is_page and failure.status in (403, 429, 503):
-        return ProviderUnavailableError  # a gateway's page, not the service's verdict
+        return ProviderUnavailableError  # the page of a gateway, not an answer of the service
     said = next((wire.kinds[kind] for kind in failure.kinds if kind in wire.kinds), None)
     if said is RateLimitError or said is None or (failure.status or 400) in (400, 422):
         worded = _by_wording(failure)
@@ -239,7 +239,7 @@ def _class_of(failure: Failure, wire: Wire) -> ErrorType:
 
 
 def _by_wording(failure: Failure) -> ErrorType | None:
-    """Decide by the words of a 400, a 413 or a 429; others say what they mean by their status."""
+    """Return the error for phrases in the message of a 400, 422 or 429; other statuses are precise enough."""
     if failure.status not in (400, 422, 429, None):
         return None
     text = failure.message.lower()
@@ -290,7 +290,7 @@ def _remedy(kind: ErrorType, endpoint: Endpoint, model: str | None) -> str:
 # -- reading what an SDK raised --
 
 
-#: How a connection failed: never made, too slow, broken on the way, or speaking nonsense.
+#: How a connection failed: never made, too slow, broken off, or with an unreadable response.
 Transport = Literal["unreachable", "timeout", "cut", "garbled"]
 
 _TRANSPORT: Final[dict[str, Transport]] = {
@@ -315,22 +315,26 @@ _LONGEST: Final = 600
 
 
 class Failure(NamedTuple):
-    """Hold what is known about a failed call; what was not said is None or empty."""
+    """What is known about a failed call; missing facts are None or empty."""
 
     message: str
     status: int | None = None
-    #: The service's own words for the kind of error: `type`, `code` and `status` of its body, in small letters.
+    #: The service's words for the kind of error: `type`, `code` and `status` of its body, in lower case.
     kinds: tuple[str, ...] = ()
     headers: Mapping[str, str] = {}
     transport: Transport | None = None
-    #: Whether the answer was a web page instead of the service's own words: a gateway stands in between.
+    #: Whether the response was a web page, as gateways send in place of the service.
     is_page: bool = False
-    #: Whether anything of a service or a connection was recognised at all.
+    #: Whether the exception is one of a service or a connection at all.
     is_known: bool = True
 
 
 def read_failure(error: BaseException) -> Failure:
-    """Return what an exception of an SDK or of its HTTP library says."""
+    """Return the facts in an exception of an SDK or of its HTTP library, without importing either.
+
+    The official SDKs disagree about classes but agree about attributes: a status, a response with headers, a body.
+    Errors of the connection are the HTTP library's exceptions, recognised by name.
+    """
     body = _body_of(error)
     status = _status_of(error)
     response = getattr(error, "response", None)
@@ -350,7 +354,7 @@ def read_failure(error: BaseException) -> Failure:
 
 
 def retry_after_of(headers: Mapping[str, str], now: float | None = None) -> float | None:
-    """Return the seconds that a response asks to wait: `retry-after-ms`, or `Retry-After` in seconds or as a date."""
+    """Return the seconds of `retry-after-ms`, or of `Retry-After` in seconds or as a date; None without either."""
     milliseconds = _number(headers.get("retry-after-ms"))
     if milliseconds is not None:
         return milliseconds / 1000
@@ -391,7 +395,7 @@ def _body_of(error: BaseException) -> Any:
             return body
         if isinstance(body, str) and body:
             return _parsed(body)
-    if "ResponseError" in _names_of(error):  # ollama's, which keeps the service's text only
+    if "ResponseError" in _names_of(error):  # of ollama, which keeps only the text of the service
         return _parsed(str(getattr(error, "error", "") or error))
     return None
 
@@ -437,7 +441,7 @@ def _kinds_of(error: BaseException, body: Any) -> tuple[str, ...]:
 
 
 def _transport_of(error: BaseException) -> Transport | None:
-    """Look through an exception and its causes; what broke a connection says more than that one broke."""
+    """Look through an exception and its causes: a specific cause says more than that there is no connection."""
     found: list[Transport] = []
     link: BaseException | None = error
     while link is not None and len(found) < 8:

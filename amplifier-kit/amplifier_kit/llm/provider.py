@@ -1,7 +1,7 @@
-"""The part of a provider that is the same for every service.
+"""The base class of providers.
 
-A provider subclasses `LLMProvider` and writes three things: the client, the payload that a call is sent as, and how the
-service's stream feeds an `Answer`. Events, retries, limits, errors, costs and schemas are here.
+A provider subclasses `LLMProvider` and writes three things: the client, the payload of a call, and how the service's
+stream feeds an `Answer`. Events, retries, limits, errors, costs and schemas are the same for all.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ from amplifier_kit.engine.streaming import STREAM_EVENTS
 from amplifier_kit.engine.usage import UsageRecord
 from amplifier_kit.llm.config import ProviderConfig, name_of_key
 from amplifier_kit.llm.errors import Endpoint, Wire, to_llm_error
-from amplifier_kit.llm.rate_limit import throttle_of
+from amplifier_kit.llm.rate_limit import throttle_for
 from amplifier_kit.llm.request import LLMCall, read_conversation
 from amplifier_kit.llm.response import Answer, LLMResponse
 from amplifier_kit.llm.retry import CIRCUIT_EVENTS, CONCURRENCY_EVENT, Attempts
 from amplifier_kit.llm.secrets import Scrubber
-from amplifier_kit.llm.streaming import within
+from amplifier_kit.llm.streaming import time_limit
 from amplifier_kit.llm.structured_output import Mode, OutputMismatchError, Shape, shape_of
 from amplifier_kit.llm.usage import CostLedger, priced_usage
 
 __all__ = ["PROVIDER_EVENTS", "LLMProvider", "mount_provider"]
 
-#: What every provider contributes on `observability.events` besides the kernel's own.
+#: The events that every provider contributes on `observability.events`, besides the kernel's.
 PROVIDER_EVENTS = (*STREAM_EVENTS, CONCURRENCY_EVENT, *CIRCUIT_EVENTS)
 
 
 class LLMProvider(ABC):
-    """Answer requests through one service."""
+    """A provider that answers requests through one service."""
 
     #: The name to mount under, which is also the provider's name in events.
     id: ClassVar[str]
@@ -49,14 +49,14 @@ class LLMProvider(ABC):
     vendor: str | None = None
     #: Whether calls cost nothing, as with a model on this machine.
     is_free: bool = False
-    #: How the service is asked for a form, unless `shape_mode` says otherwise.
+    #: How the service is asked for an output schema, unless `shape_mode` decides otherwise.
     structured: ClassVar[Mode] = "prompt"
     has_json_mode: ClassVar[bool] = False
     #: Environment variables that hold the key, the first one first.
     key_names: ClassVar[tuple[str, ...]] = ()
-    #: The setting that holds the address of the service.
+    #: The config key of the address of the service.
     url_name: ClassVar[str] = "base_url"
-    #: The config keys: a subclass of ProviderConfig for a provider with keys of its own, which `settings` is of then.
+    #: The config keys; a provider with more keys sets a subclass, and annotates `settings` with it.
     config_model: ClassVar[type[ProviderConfig]] = ProviderConfig
     settings: ProviderConfig
 
@@ -105,7 +105,7 @@ class LLMProvider(ABC):
         mounted = self.coordinator.get("providers") if self.coordinator is not None else None
         return next((name for name, provider in (mounted or {}).items() if provider is self), self.name)
 
-    # -- what a provider writes --
+    # -- to be written by a provider --
 
     @abstractmethod
     async def connect(self) -> Any:
@@ -117,39 +117,39 @@ class LLMProvider(ABC):
 
     @abstractmethod
     def payload(self, call: LLMCall) -> dict[str, Any]:
-        """Return the arguments of the SDK's call. The same conversation must give the same beginning every time."""
+        """Return the arguments of the SDK's call. A longer conversation must begin the same, for caches."""
 
     @abstractmethod
     async def attempt(self, client: Any, payload: dict[str, Any], answer: Answer, call: LLMCall) -> None:
-        """Send the payload and feed the answer; call `answer.finish()` only when the service said it is done.
+        """Send the payload and feed the answer; call `answer.finish()` only when the service reported the end.
 
-        Raises whatever the SDK raises. The stream must be closed on every way out.
+        Raises any exception of the SDK. The stream must be closed in any case.
         """
 
     @abstractmethod
     def model_info(self, model: str) -> ModelInfo:
-        """Describe a model by its name, without asking anybody."""
+        """Describe a model by its name, without a request."""
 
     @abstractmethod
     async def fetch_models(self, client: Any) -> list[ModelInfo]:
-        """Ask the service for its models; raises whatever the SDK raises."""
+        """Ask the service for its models; raises any exception of the SDK."""
 
     def shape_mode(self, request: ChatRequest) -> Mode:
-        """Return how this request's output schema is asked for."""
+        """Return how to ask the service for the output schema of a request."""
         return self.structured
 
     def retries_for(self, error: LLMError) -> int:
-        """Return how many further attempts a retryable error is worth: a whole answer that is no good, only one."""
+        """Return how many retries an error is worth; a complete answer with an invalid tool call, only one."""
         return (
             min(1, self.settings.max_retries) if isinstance(error, InvalidToolCallError) else self.settings.max_retries
         )
 
     def config_fields(self) -> list[ConfigField]:
-        """Return what a wizard asks for."""
+        """Return the fields that a setup wizard asks for."""
         return []
 
     def price_model(self, call: LLMCall, answer: Answer) -> str:
-        """Return the name of the model that the price list is asked for."""
+        """Return the name of the model in the price list."""
         return answer.model or call.model
 
     # -- the published interface --
@@ -174,12 +174,12 @@ class LLMProvider(ABC):
     async def list_models(self) -> list[ModelInfo]:
         """Return the models that the service offers; raises an LLMError when it cannot be asked."""
         try:
-            return await self._fetched_models()
+            return await self._fetch_models()
         except StreamError:
-            # A connection that was kept from an earlier call may be closed by the service at any time: once more.
-            return await self._fetched_models()
+            # The service may close a connection that was kept from an earlier call at any time: try again.
+            return await self._fetch_models()
 
-    async def _fetched_models(self) -> list[ModelInfo]:
+    async def _fetch_models(self) -> list[ModelInfo]:
         try:
             return [self._limited(model) for model in await self.fetch_models(await self.client())]
         except Exception as error:
@@ -199,23 +199,23 @@ class LLMProvider(ABC):
             await self.disconnect(client)
 
     async def complete(self, request: ChatRequest, **options: Any) -> LLMResponse:
-        """Return the model's answer, or raise an LLMError.
+        """Return the model's answer; raises an LLMError.
 
-        Every question to the model is one `llm:request` and one `llm:response`, however many attempts it takes. An
-        answer that does not fit the output schema is asked for again; OutputMismatchError when that does not help.
+        Every call of the model is one `llm:request` and one `llm:response`, however many attempts it takes. A call
+        whose answer does not fit the output schema is repeated; OutputMismatchError when that does not help.
         """
         shape = shape_of(request, self.shape_mode(request), has_json_mode=self.has_json_mode)
         if shape is None:
             return await self._ask(request, None, options)
-        shape.fault(None)  # a schema that is none is an error before anything is sent
+        shape.fault(None)  # raises for an invalid schema before anything is sent
         asked = shape.asked(request)
         rounds = self.settings.structured_output_retries
         for number in range(1, rounds + 2):
-            response, fault = shape.settled(await self._ask(asked, shape, options))
+            response, fault = shape.checked(await self._ask(asked, shape, options))
             if fault is None:
                 return response
             if number <= rounds:
-                await self._tell_mismatch(fault, number, asked.model or self.model)
+                await self._emit_mismatch(fault, number, asked.model or self.model)
                 asked = shape.again(asked, response, fault)
         raise OutputMismatchError(
             f"{self.name}: the answer does not fit the output schema after {rounds + 1} attempts: {fault}",
@@ -223,11 +223,11 @@ class LLMProvider(ABC):
             model=asked.model or self.model,
         )
 
-    # -- one question --
+    # -- one call --
 
     async def _ask(self, request: ChatRequest, shape: Shape | None, options: dict[str, Any]) -> LLMResponse:
         call = self._call(request, shape, options)
-        await self._tell_repairs(call)
+        await self._emit_repairs(call)
         request_id = new_request_id()
         facts = {"provider": self.name, "model": call.model, "request_id": request_id}
         payload = self.payload(call)
@@ -237,8 +237,8 @@ class LLMProvider(ABC):
         attempts = Attempts(self, call, request_id)
 
         async def attempt(answer: Answer) -> None:
-            client = await self.client()  # the first one imports the SDK, which is not the service's fault
-            async with within(request.timeout):
+            client = await self.client()  # outside of the time limit: the first one imports the SDK
+            async with time_limit(request.timeout):
                 await self.attempt(client, payload, answer, call)
 
         try:
@@ -251,8 +251,8 @@ class LLMProvider(ABC):
             raise
         response = await self._response(call, answer)
         ended = {"status": "ok", "attempts": attempts.count, "finish_reason": answer.finish_reason}
-        told = {**self._told(response, answer), **await self._wasted(call, attempts, response.usage)}
-        await self.emit(LLM_RESPONSE, {**facts, **ended, **_since(started), **told})
+        outcome = {**self._outcome(response, answer), **await self._wasted(call, attempts, response.usage)}
+        await self.emit(LLM_RESPONSE, {**facts, **ended, **_since(started), **outcome})
         return response
 
     def _call(self, request: ChatRequest, shape: Shape | None, options: dict[str, Any]) -> LLMCall:
@@ -282,34 +282,34 @@ class LLMProvider(ABC):
         return await priced_usage(answer.tokens, self.price_model(call, answer), self.vendor)
 
     async def _wasted(self, call: LLMCall, attempts: Attempts, *known: Usage | None) -> dict[str, Any]:
-        """Return what the question took in all, when there were attempts that used something and brought nothing.
+        """Return the total usage of a call when failed attempts used tokens too; empty when none did.
 
-        The usage is that of the answer, if it is known, with those of answers that were no good; `unpriced_attempts`
-        are those that nobody has counted.
+        The usage is that of the answer, if it is known, and of the answers that could not be used; `unpriced_attempts`
+        counts attempts of unknown usage.
         """
         lost = [await self._usage(call, answer) for answer in attempts.wasted]
         for usage in lost:
             self.ledger.add(usage, call.model)
         broken = 0 if self.is_free else attempts.broken
-        told: dict[str, Any] = {"unpriced_attempts": broken} if broken else {}
+        data: dict[str, Any] = {"unpriced_attempts": broken} if broken else {}
         counted = [usage for usage in (*known, *lost) if usage is not None]
         if lost and len(counted) == len(known) + len(lost):
-            told["usage"] = sum(map(UsageRecord.of_usage, counted), UsageRecord()).usage()
-        return told
+            data["usage"] = sum(map(UsageRecord.of_usage, counted), UsageRecord()).usage()
+        return data
 
-    def _told(self, response: LLMResponse, answer: Answer) -> dict[str, Any]:
-        told: dict[str, Any] = {}
+    def _outcome(self, response: LLMResponse, answer: Answer) -> dict[str, Any]:
+        data: dict[str, Any] = {}
         if response.usage is not None:
-            told["usage"] = response.usage.model_dump(exclude_none=True)
-        limits = throttle_of(self.account).learn(answer.headers)
+            data["usage"] = response.usage.model_dump(exclude_none=True)
+        limits = throttle_for(self.account).learn(answer.headers)
         if limits:
-            told["rate_limits"] = {limit.dimension: limit._asdict() for limit in limits}
-        return {**told, **self._raw(response.model_dump(mode="json", exclude={"content_blocks"}, exclude_none=True))}
+            data["rate_limits"] = {limit.dimension: limit._asdict() for limit in limits}
+        return {**data, **self._raw(response.model_dump(mode="json", exclude={"content_blocks"}, exclude_none=True))}
 
-    # -- small parts --
+    # -- helpers --
 
     async def client(self) -> Any:
-        """Return the client of this event loop; the first call makes it."""
+        """Return the client of this event loop; the first call creates it."""
         loop = asyncio.get_running_loop()
         if self._client is not None and self._client_loop is loop:
             return self._client
@@ -326,7 +326,7 @@ class LLMProvider(ABC):
         return self.coordinator.hooks if self.coordinator is not None else None
 
     async def emit(self, event: str, data: dict[str, Any]) -> None:
-        """Emit an event, if anybody can hear it."""
+        """Emit an event when there is a session."""
         if self.coordinator is not None:
             await self.coordinator.hooks.emit(event, data)
 
@@ -334,25 +334,25 @@ class LLMProvider(ABC):
         return {"raw": self.scrubber.data(payload)} if self.settings.raw else {}
 
     def _limited(self, model: ModelInfo) -> ModelInfo:
-        """Let the config's own limits win over what is known of a model."""
+        """Return the model with the limits of the config, which win."""
         given = {
             "context_window": self.settings.context_window,
             "max_output_tokens": self.settings.max_output_tokens,
         }
         return model.model_copy(update={key: value for key, value in given.items() if value})
 
-    async def _tell_repairs(self, call: LLMCall) -> None:
+    async def _emit_repairs(self, call: LLMCall) -> None:
         news = [repair for repair in call.conversation.repairs if repair not in self._repaired]
         if not news:
             return
         self._repaired.update(news)
         calls = [{"tool_call_id": r.tool_call_id, "tool_name": r.tool_name} for r in news if r.kind != "unclosed_turn"]
-        told: dict[str, Any] = {"provider": self.name, "repair_count": len(calls), "repairs": calls}
+        data: dict[str, Any] = {"provider": self.name, "repair_count": len(calls), "repairs": calls}
         if len(calls) < len(news):
-            told["synthetic_assistant_count"] = len(news) - len(calls)
-        await self.emit(PROVIDER_TOOL_SEQUENCE_REPAIRED, told)
+            data["synthetic_assistant_count"] = len(news) - len(calls)
+        await self.emit(PROVIDER_TOOL_SEQUENCE_REPAIRED, data)
 
-    async def _tell_mismatch(self, fault: str, number: int, model: str) -> None:
+    async def _emit_mismatch(self, fault: str, number: int, model: str) -> None:
         await self.emit(
             PROVIDER_RETRY,
             {
@@ -368,7 +368,7 @@ class LLMProvider(ABC):
 
 
 async def mount_provider(coordinator: Any, provider: LLMProvider, *events: str) -> Any:
-    """Mount a provider with its contributions, `events` being more of its own; return the cleanup."""
+    """Mount a provider with its contributions, `events` being further events that it emits; return the cleanup."""
     await coordinator.mount("providers", provider, name=provider.name)
     known = [*PROVIDER_EVENTS, *events]
     coordinator.register_contributor("observability.events", f"provider-{provider.name}", lambda: list(known))

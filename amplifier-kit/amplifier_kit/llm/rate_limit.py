@@ -16,7 +16,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Mappin
 from contextlib import asynccontextmanager
 from typing import Any, Final, NamedTuple
 
-__all__ = ["Gate", "RateLimit", "Throttle", "gate_of", "rate_limits_of", "throttle_of"]
+__all__ = ["ConcurrencyLimit", "RateLimit", "Throttle", "concurrency_limit_for", "rate_limits_of", "throttle_for"]
 
 # -- requests at the same time --
 
@@ -24,8 +24,8 @@ __all__ = ["Gate", "RateLimit", "Throttle", "gate_of", "rate_limits_of", "thrott
 OnWait = Callable[[dict[str, int]], Awaitable[None]]
 
 
-class Gate:
-    """Let at most so many callers pass at once, first come first served."""
+class ConcurrencyLimit:
+    """Admit a limited number of callers at a time, first come first served."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -34,14 +34,14 @@ class Gate:
 
     @property
     def waiting(self) -> int:
-        """Return how many callers wait."""
+        """Return the number of waiting callers."""
         return len(self._waiting)
 
     @asynccontextmanager
-    async def passage(self, limit: int, on_wait: OnWait | None = None) -> AsyncIterator[None]:
-        """Hold a place while the block runs; `limit` 0 means as many as like.
+    async def slot(self, limit: int, on_wait: OnWait | None = None) -> AsyncIterator[None]:
+        """Hold a slot while the block runs; a `limit` of 0 is no limit.
 
-        `on_wait` is told the numbers when the caller has to wait.
+        `on_wait` is called with the counts when the caller has to wait.
         """
         waiter = self._enter(limit)
         try:
@@ -58,7 +58,7 @@ class Gate:
             self._leave()
 
     def numbers(self, limit: int) -> dict[str, int]:
-        """Return what `provider:concurrency` tells."""
+        """Return the data of `provider:concurrency`."""
         counts = {"active_requests": self.active, "waiting_requests": self.waiting}
         return {**counts, "max_concurrent": limit, "process_id": os.getpid()}
 
@@ -94,7 +94,7 @@ class Gate:
 
 
 class _Waiter:
-    """One caller that waits on its own event loop."""
+    """A caller that waits on its own event loop."""
 
     def __init__(self, limit: int) -> None:
         self.limit: Final = limit
@@ -103,7 +103,7 @@ class _Waiter:
         self.future: Final[asyncio.Future[None]] = self._loop.create_future()
 
     def admit(self) -> bool:
-        """Let the caller go on; False when its event loop is gone."""
+        """Wake the caller; False when its event loop is closed."""
         try:
             self._loop.call_soon_threadsafe(self._wake)
         except RuntimeError:
@@ -116,14 +116,14 @@ class _Waiter:
             self.future.set_result(None)
 
 
-_gates: Final[dict[Hashable, Gate]] = {}
-_gates_lock: Final = threading.Lock()
+_limits_by_account: Final[dict[Hashable, ConcurrencyLimit]] = {}
+_limits_lock: Final = threading.Lock()
 
 
-def gate_of(account: Hashable) -> Gate:
-    """Return the one gate of an account in this process."""
-    with _gates_lock:
-        return _gates.setdefault(account, Gate())
+def concurrency_limit_for(account: Hashable) -> ConcurrencyLimit:
+    """Return the limit that all providers of an account share in this process."""
+    with _limits_lock:
+        return _limits_by_account.setdefault(account, ConcurrencyLimit())
 
 
 # -- rate limits of the service --
@@ -136,7 +136,7 @@ _SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 
 class RateLimit(NamedTuple):
-    """One limit of a service: of what, how much there is, how much is left, and when it is full again (Unix time)."""
+    """A rate limit of a service: its dimension, size, remainder, and the Unix time of its reset."""
 
     dimension: str
     limit: int
@@ -145,12 +145,12 @@ class RateLimit(NamedTuple):
 
     @property
     def ratio(self) -> float:
-        """Return the share that is left."""
+        """Return the remaining share."""
         return self.remaining / self.limit if self.limit > 0 else 1.0
 
 
 def rate_limits_of(headers: Mapping[str, str], now: float | None = None) -> list[RateLimit]:
-    """Return the limits that the headers of a response tell of, by `anthropic-ratelimit-*` or `x-ratelimit-*`."""
+    """Return the limits in the headers of a response: `anthropic-ratelimit-*` or `x-ratelimit-*`."""
     found: dict[str, dict[str, str]] = {}
     for name, value in headers.items():
         low = name.lower()
@@ -188,22 +188,22 @@ def _moment(text: str | None, now: float) -> float | None:
 
 
 class Throttle:
-    """Remember the limits that the last response told of; shared by all sessions of the process."""
+    """Delay requests when a limit of the last response is nearly used up; shared by all sessions of the process."""
 
     def __init__(self) -> None:
         self._limits: list[RateLimit] = []
 
     def learn(self, headers: Mapping[str, str]) -> list[RateLimit]:
-        """Take the headers of a response; return the limits they tell of."""
+        """Store and return the limits in the headers of a response."""
         limits = rate_limits_of(headers)
         if limits:
             self._limits = limits
         return limits
 
     def due(self, threshold: float, delay: float, now: float | None = None) -> dict[str, Any] | None:
-        """Return what `provider:throttle` tells when the next call should wait for `delay` seconds, else None.
+        """Return the data of `provider:throttle` when the next call should wait, else None.
 
-        A limit that was refilled since does not count; no wait lasts longer than until the limit is full again.
+        The wait is `delay` seconds, or less when the limit resets earlier. A limit that was reset since does not count.
         """
         moment = time.time() if now is None else now
         scarce = [limit for limit in self._limits if limit.ratio < threshold and (limit.reset or moment) >= moment]
@@ -228,7 +228,7 @@ _throttles: Final[dict[Hashable, Throttle]] = {}
 _lock: Final = threading.Lock()
 
 
-def throttle_of(account: Hashable) -> Throttle:
-    """Return the one throttle of an account in this process."""
+def throttle_for(account: Hashable) -> Throttle:
+    """Return the throttle that all providers of an account share in this process."""
     with _lock:
         return _throttles.setdefault(account, Throttle())

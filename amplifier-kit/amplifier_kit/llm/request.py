@@ -44,7 +44,7 @@ class Text:
     """Plain text."""
 
     text: str
-    #: What else the service needs back with this text, under keys with its own prefix.
+    #: Facts to send back with this text, under keys with the service's prefix.
     extra: dict[str, Any] = field(default_factory=dict)
 
 
@@ -64,7 +64,7 @@ class Image:
 
 @dataclass(frozen=True, slots=True)
 class Thinking:
-    """Reasoning of a model; `origin` is the wire it came over, which alone can read its `signature` and `content`."""
+    """Reasoning of a model; only the wire of its `origin` can read its `signature` and `content`."""
 
     text: str
     signature: str | None = None
@@ -87,13 +87,13 @@ class Call:
     id: str
     name: str
     arguments: dict[str, Any]
-    #: What else the service needs back with this call, under keys with its own prefix.
+    #: Facts to send back with this call, under keys with the service's prefix.
     extra: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The answer to a tool call."""
+    """The result of a tool call."""
 
     call_id: str
     name: str
@@ -115,7 +115,7 @@ Part = Text | Image | Thinking | Redacted | Call | Result
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One message: who speaks, the parts in order, and what its metadata says."""
+    """One message: its role, its parts in order, and its metadata."""
 
     role: Role
     parts: tuple[Part, ...]
@@ -127,20 +127,20 @@ class Turn:
         return "\n".join(part.text for part in self.parts if isinstance(part, Text))
 
     def of_origin(self, wire: str) -> Turn:
-        """Return the message without reasoning that `wire` cannot take back: another's, and what has no signature."""
+        """Return the message without reasoning that `wire` cannot read: of another origin, or without signature."""
         kept = tuple(part for part in self.parts if not isinstance(part, Thinking | Redacted) or _fits(part, wire))
         return self if len(kept) == len(self.parts) else Turn(self.role, kept, self.metadata)
 
 
 def _fits(part: Thinking | Redacted, wire: str) -> bool:
-    # A transcript of other programs does not tell the origin: what is signed is taken for our own, as they do.
+    # Transcripts of other programs have no origin: signed reasoning counts as readable, as it does there.
     signed = isinstance(part, Redacted) or part.signature is not None or part.content is not None
     return part.origin == wire or (part.origin is None and signed)
 
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """A request's messages: the instructions in front, then the turns; `repairs` says what pairing had to be mended."""
+    """The messages of a request: the instructions in front, then the turns; `repairs` lists repaired tool calls."""
 
     system: tuple[str, ...]
     turns: tuple[Turn, ...]
@@ -156,7 +156,7 @@ _UNSAFE: Final = re.compile("[^A-Za-z0-9_-]")
 
 
 def read_conversation(messages: Sequence[Message]) -> Conversation:
-    """Return the conversation that a request holds; calls without a result and the like are repaired first."""
+    """Return the conversation of a request; tool calls without a result and the like are repaired first."""
     repairs: tuple[Any, ...] = ()
     if check_pairing([_outline(message) for message in messages]):
         sound = repair_pairing([message.model_dump(exclude_none=True) for message in messages])
@@ -176,14 +176,14 @@ def read_conversation(messages: Sequence[Message]) -> Conversation:
 
 
 def as_reminder(text: str) -> str:
-    """Return an instruction that stands in the middle of a conversation, marked as such for services without a role."""
+    """Return a later instruction marked as such, for services that have no role for it."""
     return text if text.lstrip().startswith(_REMINDER) else f"<system-reminder>\n{text}\n</system-reminder>"
 
 
 def safe_id(call_id: str, longest: int = 64) -> str:
-    """Return an id that every service takes: letters, digits, `_` and `-`; one that is fine is left as it is.
+    """Return an id that every service accepts: letters, digits, `_` and `-`; such an id is returned unchanged.
 
-    Histories move from service to service, and some make ids that others refuse. The same id always gives the same.
+    Histories move from service to service, and some create ids that others refuse. The same id gives the same result.
     """
     if len(call_id) <= longest and _SAFE_ID.fullmatch(call_id):
         return call_id
@@ -194,9 +194,9 @@ def safe_id(call_id: str, longest: int = 64) -> str:
 
 
 def native_spec(tool: ToolSpec) -> dict[str, Any] | None:
-    """Return the service's own form of a tool that is one of its native ones, None for a function.
+    """Return the service's form of one of its native tools, None for a function.
 
-    `native_tool_spec` of a tool puts `type` and more on the spec; only what it put there is passed on.
+    `native_tool_spec` of a tool adds `type` and more fields to the spec; only these are passed on.
     """
     extra = tool.model_extra or {}
     kind = extra.get("type")
@@ -206,7 +206,7 @@ def native_spec(tool: ToolSpec) -> dict[str, Any] | None:
 
 
 def _outline(message: Message) -> dict[str, Any]:
-    """Return what pairing looks at, without copying what it does not."""
+    """Return the fields that pairing needs, without copying the others."""
     outline: dict[str, Any] = {"role": message.role}
     if message.role == "tool":
         outline["tool_call_id"] = message.tool_call_id
@@ -226,7 +226,7 @@ def _turn(message: Message, names: Mapping[str, str]) -> Turn:
     parts = _parts(message, names)
     role: Role = message.role  # type: ignore[assignment]  # `function` is a tool's
     if role != "assistant":
-        # Only models think and call; a result outside a tool's message answers no call that services know of.
+        # Only assistants think and call tools; services know no call for a result outside a tool's message.
         shown = [part for part in parts if isinstance(part, Text | Image)]
         shown += [inner for part in parts if isinstance(part, Result) for inner in part.parts]
         return Turn(role, tuple(shown), metadata)
@@ -276,9 +276,9 @@ def _part(block: Any, names: Mapping[str, str]) -> Part | None:
 
 
 def _of_services(extra: Mapping[str, Any], origin: Any) -> dict[str, Any]:
-    """Return what services keep on a block, under keys such as `gemini:thought_signature`.
+    """Return the facts that services keep on a block, under keys such as `gemini:thought_signature`.
 
-    What says that it is of another origin is not that service's.
+    On a block with an origin, only keys of that origin count.
     """
     return {
         key: value for key, value in extra.items() if ":" in key and (origin is None or key.startswith(f"{origin}:"))
@@ -345,16 +345,16 @@ def _arguments(given: Any) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class LLMCall:
-    """One question to a model, as a provider has to send it."""
+    """One call of a model, as a provider has to send it."""
 
-    #: The request with what an output schema adds to it; its messages are in `conversation`.
+    #: The request, with the additions for an output schema; its messages are in `conversation`.
     request: ChatRequest
     conversation: Conversation
     model: str
-    #: Whether anybody wants to see the answer while it arrives.
+    #: Whether to emit stream events while the answer arrives.
     streams: bool
     shape: Shape | None = None
-    #: What the loop passed to `complete()` besides, as `extended_thinking`.
+    #: Further arguments of `complete()`, as `extended_thinking`.
     options: dict[str, Any] = field(default_factory=dict)
     #: For the service's metadata; None unless `send_session_id` is on.
     session_id: str | None = None

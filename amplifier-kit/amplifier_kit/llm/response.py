@@ -1,7 +1,7 @@
-"""Take an answer piece by piece, tell the listeners, and build the response from it.
+"""Collect an answer piece by piece, emit its stream events, and build the response.
 
-A provider feeds one `Answer` per attempt with what its service streams, or with whole blocks where it does not stream;
-the events and the response are the same for all of them.
+A provider feeds one `Answer` per attempt with the pieces that its service streams, or with whole blocks; the events and
+the response are the same for all of them.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _SAYING: Final = "saying"
 
 
 class LLMResponse(ChatResponse):
-    """A response with the extras that published providers give: blocks as they were streamed, and plain text."""
+    """A response with the extras of published providers: blocks as they were streamed, and plain text."""
 
     content_blocks: list[Any] | None = None
     text: str | None = None
@@ -52,7 +52,7 @@ class _Block:
         self.signature: str | None = None
         self.content: list[Any] | None = None
         self.extra: dict[str, Any] = {}
-        #: The arguments of a call that came as an object instead of text.
+        #: The arguments of a call that arrived as an object instead of text.
         self.whole: dict[str, Any] | None = None
 
 
@@ -64,21 +64,21 @@ class Answer:
     """
 
     def __init__(self, emitter: StreamEmitter, origin: str) -> None:
-        """Tell listeners through `emitter`; `origin` is the wire that can read this answer's signatures."""
+        """Emit events through `emitter`; `origin` is the wire that can read this answer's signatures."""
         self._emitter = emitter
         self._origin = origin
         self._open: dict[Hashable, _Block] = {}
         self._order: list[_Block | RedactedThinkingBlock] = []
         self._next_index = 0
-        #: What `say` adds to.
+        #: The block that `say` adds to.
         self._saying: _Block | None = None
         self.finish_reason: FinishReason | None = None
-        #: Why the service refused, when it says.
+        #: Why the service refused, if it gives a reason.
         self.refusal: str | None = None
         self.tokens: Tokens | None = None
-        #: The model that answered, when the service says.
+        #: The model that answered, if the service names it.
         self.model: str | None = None
-        #: What the message must keep for the service, under keys with its own prefix.
+        #: Facts to keep on the message for the service, under keys with its prefix.
         self.metadata: dict[str, Any] = {}
         #: The headers of the response: rate limits are read from them.
         self.headers: dict[str, str] = {}
@@ -90,18 +90,18 @@ class Answer:
 
     @property
     def is_finished(self) -> bool:
-        """Tell whether the service said that the answer is complete."""
+        """Whether the service reported that the answer is complete."""
         return self.finish_reason is not None
 
     @property
     def has_begun(self) -> bool:
-        """Tell whether anything of the answer has come."""
+        """Whether any part of the answer has arrived."""
         return bool(self._order) or self.is_finished or self.tokens is not None
 
-    # -- fed by the provider --
+    # -- called by the provider while the answer arrives --
 
     async def start(self, key: Hashable, kind: BlockType, *, id: str = "", name: str = "") -> None:
-        """Open a block; `key` is what the service calls it by. A tool call has an `id` and a `name`."""
+        """Open a block; `key` is the service's name for it. A tool call has an `id` and a `name`."""
         block = _Block(kind, id, name)
         self._open[key] = block
         self._order.append(block)
@@ -129,27 +129,27 @@ class Answer:
             await self._emitter.block_end(block.index)
 
     async def drop(self, key: Hashable) -> None:
-        """Take an open block back, as a call that was cut and is made anew: it ends, and the response is without it."""
+        """Drop an open block, as a truncated call that is repeated: it ends, and the response does not include it."""
         block = self._open.get(key)
         if block is not None:
             self._order.remove(block)
             await self.end(key)
 
     def say(self, kind: Literal["text", "thinking"], piece: str) -> Awaitable[object]:
-        """Add a piece for services that stream without blocks: a block lasts until another kind begins; await it."""
+        """Add a piece of a service that streams without blocks: a block lasts until another kind begins; await it."""
         if not piece:
             return NOTHING
         block = self._saying
         return self._add(block, piece) if block is not None and block.kind == kind else self._turn_to(kind, piece)
 
     async def _turn_to(self, kind: Literal["text", "thinking"], piece: str) -> None:
-        await self.hush()
+        await self.end_said()
         await self.start(_SAYING, kind)
         self._saying = self._open[_SAYING]
         await self._add(self._saying, piece)
 
-    async def hush(self) -> None:
-        """End what `say` began."""
+    async def end_said(self) -> None:
+        """End the block that `say` opened."""
         if self._saying is not None:
             self._saying = None
             await self.end(_SAYING)
@@ -157,8 +157,8 @@ class Answer:
     async def call(
         self, id: str, name: str, arguments: dict[str, Any] | str, extra: dict[str, Any] | None = None
     ) -> None:
-        """Add a whole tool call; `extra` is kept on its block for the service, so use keys such as `gemini:x`."""
-        await self.hush()
+        """Add a whole tool call; `extra` is kept on its block for the service, under keys such as `gemini:x`."""
+        await self.end_said()
         key = ("call", len(self._order))
         await self.start(key, "tool_use", id=id, name=name)
         block = self._open[key]
@@ -173,7 +173,7 @@ class Answer:
         await self.end(key)
 
     def mark(self, key: Hashable, extra: dict[str, Any]) -> None:
-        """Keep more on an open block, for the service; use keys such as `gemini:thought_signature`."""
+        """Keep facts on an open block for the service, under keys such as `gemini:thought_signature`."""
         self._open[key].extra.update(extra)
 
     def sign(self, key: Hashable, signature: str) -> None:
@@ -181,8 +181,8 @@ class Answer:
         block = self._open[key]
         block.signature = (block.signature or "") + signature
 
-    def sign_said(self, signature: str | None = None, content: list[Any] | None = None) -> None:
-        """Sign the last thinking block; without one, an empty one is kept for the sake of its signature."""
+    def sign_thinking(self, signature: str | None = None, content: list[Any] | None = None) -> None:
+        """Sign the last thinking block; without one, add an empty one to keep the signature."""
         last = next((b for b in reversed(self._order) if isinstance(b, _Block) and b.kind == "thinking"), None)
         if last is None:
             last = _Block("thinking", "", "")
@@ -194,27 +194,27 @@ class Answer:
         self._order.append(RedactedThinkingBlock.model_validate({"data": data, "origin": self._origin}))
 
     async def finish(self, reason: FinishReason) -> None:
-        """Note that the service said it is done, and end every block that is still open."""
+        """Record that the service reported the end of the answer, and end all open blocks."""
         self.finish_reason = reason
         self._saying = None
         for key in list(self._open):
             await self.end(key)
 
-    # -- used by the shared part --
+    # -- used by LLMProvider --
 
     async def abort(self, error: BaseException) -> None:
-        """Tell the listeners that the rest will not come."""
+        """Emit that the stream was aborted."""
         self._open.clear()
         await self._emitter.aborted(error)
 
     def response(self) -> LLMResponse:
-        """Return the response; raise StreamError when the service never said that it is done.
+        """Return the response; raises StreamError when the service never reported the end of the answer.
 
-        Raises ContentFilterError when the service refused, and InvalidToolCallError for a call whose arguments are no
-        JSON object.
+        Raises ContentFilterError when the service refused, and InvalidToolCallError for a call whose arguments are not
+        a JSON object.
         """
         if self.finish_reason is None:
-            raise StreamError("the answer ended before it was complete: the service never said that it is done")
+            raise StreamError("the answer ended before it was complete: the service did not report its end")
         if self.finish_reason == "content_filter":
             raise ContentFilterError(f"the service refused to answer: {self.refusal or 'it gives no reason'}")
         content: list[Any] = []
@@ -264,14 +264,14 @@ class Answer:
         try:
             arguments = json.loads(raw)
         except ValueError as error:
-            fault = f"its arguments are no valid JSON: {error}"
+            fault = f"its arguments are not valid JSON: {error}"
         else:
             if isinstance(arguments, dict):
                 return arguments
             fault = f"its arguments must be an object, got {type(arguments).__name__}"
         cut = self.finish_reason == "length"
         if cut:
-            fault = "the answer was cut off at its limit of tokens inside the call; raise max_tokens"
+            fault = "the answer reached its token limit inside the call; raise max_tokens"
         raise InvalidToolCallError(
             f"the model's call to {block.name!r} cannot be used: {fault}",
             tool_name=block.name,
@@ -286,7 +286,7 @@ class Answer:
 
 
 def _copied(value: Any) -> Any:
-    """Copy what JSON can hold: tools and hooks may change what they get."""
+    """Copy JSON values: tools and hooks may change the ones they get."""
     if isinstance(value, dict):
         return {key: _copied(item) for key, item in value.items()}
     return [_copied(item) for item in value] if isinstance(value, list) else value

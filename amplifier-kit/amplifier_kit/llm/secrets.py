@@ -1,4 +1,4 @@
-"""Keep keys out of whatever leaves a provider: errors, events, raw payloads."""
+"""Keep keys out of everything that leaves a provider: errors, events, raw payloads."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ _SHORTEST: Final = 6
 
 
 class Scrubber:
-    """Mask the secrets that it was given, and what stands under a secret name."""
+    """Mask known secrets, and values under secret names."""
 
     def __init__(self, *secrets: str | None) -> None:
-        """Know the secrets; very short ones are left out, since they would mask ordinary words."""
+        """Take the secrets; very short ones are skipped, since they would mask ordinary words."""
         self._secrets = [secret for secret in secrets if secret and len(secret) >= _SHORTEST]
 
     def add(self, secret: str | None) -> None:
-        """Know one more secret."""
+        """Add a secret."""
         if secret and len(secret) >= _SHORTEST and secret not in self._secrets:
             self._secrets.append(secret)
 
@@ -30,7 +30,7 @@ class Scrubber:
         return text
 
     def data(self, value: Any) -> Any:
-        """Return a copy of a payload without secrets; what is not JSON-like becomes text."""
+        """Return a copy of a payload without secrets; values that JSON cannot hold become text."""
         from amplifier_core.utils import redact_secrets
 
         return self._copied(redact_secrets(value))

@@ -10,53 +10,60 @@ from typing import Any, Final, TypeVar
 
 from amplifier_core.llm_errors import LLMTimeoutError
 
-__all__ = ["Exchange", "alive", "hear_response", "overhear", "plain_stream", "within"]
+__all__ = [
+    "CapturedResponses",
+    "capture_responses",
+    "plain_stream",
+    "record_response",
+    "time_limit",
+    "with_idle_timeout",
+]
 
 
-class Exchange:
-    """Hold the responses of one call."""
+class CapturedResponses:
+    """The HTTP responses of one call."""
 
     def __init__(self) -> None:
         self.responses: list[Any] = []
 
     @property
     def headers(self) -> dict[str, str]:
-        """Return the headers of the last response, none when there was no response."""
+        """Return the headers of the last response; empty without a response."""
         return dict(self.responses[-1].headers) if self.responses else {}
 
 
-_current: ContextVar[Exchange | None] = ContextVar("exchange", default=None)
+_current: ContextVar[CapturedResponses | None] = ContextVar("exchange", default=None)
 
 
 @asynccontextmanager
-async def overhear() -> AsyncIterator[Exchange]:
-    """Hear the responses of what is called inside, and close them on every way out.
+async def capture_responses() -> AsyncIterator[CapturedResponses]:
+    """Capture the HTTP responses of calls inside the block, and close them at its end.
 
     Leaving the iteration of a stream early closes the outermost of an SDK's generators only; the connection would stay
-    open until the others are collected. The client must have `hear_response` among its hooks.
+    open until the others are collected. The client must have `record_response` among its hooks.
     """
-    heard = Exchange()
-    token = _current.set(heard)
+    captured = CapturedResponses()
+    token = _current.set(captured)
     try:
-        yield heard
+        yield captured
     finally:
         _current.reset(token)
-        for response in heard.responses:
+        for response in captured.responses:
             await response.aclose()
 
 
-async def hear_response(response: Any) -> None:
-    """Take note of a response: a hook, as in `event_hooks={"response": [hear_response]}` of `httpx` and `httpx2`."""
-    heard = _current.get()
-    if heard is not None:
-        heard.responses.append(response)
+async def record_response(response: Any) -> None:
+    """Record a response: a hook for `event_hooks={"response": [record_response]}` of `httpx` and `httpx2`."""
+    captured = _current.get()
+    if captured is not None:
+        captured.responses.append(response)
 
 
 async def plain_stream(resource: Any, **arguments: Any) -> Any:
-    """Return the SDK's stream of `resource.create()`, with events as the JSON that was sent; close it after use.
+    """Return the SDK's stream of `resource.create()` with events as plain JSON; close it after use.
 
-    For resources of the `openai` SDK, whose types cost several times as much as all the rest of reading a stream.
-    Raises what the SDK raises.
+    For resources of the `openai` SDK: validating its types costs several times as much as the rest of reading a
+    stream. Raises what the SDK raises.
     """
     from openai import AsyncStream
 
@@ -69,14 +76,14 @@ async def plain_stream(resource: Any, **arguments: Any) -> Any:
 
 T = TypeVar("T")
 
-#: The share of the idle time after which the alarm is set anew: not for every event, which may come in thousands.
+#: The share of the idle time after which the alarm is reset: not for every event, since there may be thousands.
 _SLACK: Final = 0.1
 
 
-async def alive(stream: AsyncIterable[T], seconds: float) -> AsyncIterator[T]:
-    """Yield the events of a stream; raise LLMTimeoutError when none comes for `seconds`.
+async def with_idle_timeout(stream: AsyncIterable[T], seconds: float) -> AsyncIterator[T]:
+    """Yield the events of a stream; raise LLMTimeoutError after `seconds` without an event.
 
-    For SDKs whose HTTP client has no idle timeout of its own. Fires up to a tenth early.
+    For SDKs whose HTTP client has no idle timeout. Fires up to a tenth early.
     """
     loop = asyncio.get_running_loop()
     try:
@@ -93,8 +100,8 @@ async def alive(stream: AsyncIterable[T], seconds: float) -> AsyncIterator[T]:
 
 
 @asynccontextmanager
-async def within(seconds: float | None) -> AsyncIterator[None]:
-    """Bound a whole answer when the request says so; raise LLMTimeoutError, which is not worth trying again."""
+async def time_limit(seconds: float | None) -> AsyncIterator[None]:
+    """Limit the time of a whole answer; raise LLMTimeoutError, which is not retried. None is no limit."""
     try:
         async with asyncio.timeout(seconds):
             yield

@@ -1,7 +1,7 @@
-"""Ask for an answer that fits a schema, check it, and say which part does not fit.
+"""Ask for an answer that fits a schema, check it, and name the part that does not fit.
 
-Services that take a schema get it. Others are given a tool whose arguments are the answer, or are asked in words. What
-comes back is checked here in every case: no service's promise replaces the check.
+Services that accept a schema get it. Others get a tool whose arguments are the answer, or are asked in words. Every
+answer is checked here, whatever the service promises.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ _LIMITS: Final = frozenset(
 
 
 class OutputMismatchError(LLMError):
-    """Report that the model could not be brought to answer in the form that was asked for."""
+    """The model did not answer in the requested form after all attempts."""
 
 
 @dataclass(frozen=True)
 class Shape:
-    """The form that an answer must have: a schema, or any JSON when it is None; and how the service is asked for it."""
+    """The form of an answer: a schema, or any JSON when it is None; and how to ask the service for it."""
 
     schema: dict[str, Any] | None
     mode: Mode
@@ -52,11 +52,11 @@ class Shape:
 
     @property
     def json_schema(self) -> dict[str, Any]:
-        """Return a schema in any case."""
+        """Return the schema, or one of any object."""
         return self.schema if self.schema is not None else {"type": "object"}
 
     def asked(self, request: ChatRequest) -> ChatRequest:
-        """Return the request as it is sent: with the tool, or with the words; unchanged for a service that knows."""
+        """Return the request to send: with the tool or the words; unchanged for a service that accepts schemas."""
         if self.mode == "native":
             return request
         if self.mode == "tool":
@@ -74,10 +74,10 @@ class Shape:
         )
         return request.model_copy(update={"messages": [*request.messages, _reminder(words)]})
 
-    def settled(self, response: LLMResponse) -> tuple[LLMResponse, str | None]:
-        """Return the response with its JSON as its only text, and what is wrong with it, None when it fits.
+    def checked(self, response: LLMResponse) -> tuple[LLMResponse, str | None]:
+        """Return the response with its JSON as its only text, and why it does not fit, None when it fits.
 
-        A response that calls tools is no final answer yet and is let through.
+        A response that calls tools is not final yet, and not checked.
         """
         answered = next((call for call in response.tool_calls or () if call.name == ANSWER_TOOL), None)
         if self.mode == "tool" and answered is not None:
@@ -89,24 +89,24 @@ class Shape:
         try:
             value = json.loads(text)
         except ValueError as error:
-            return response, f"it is no JSON: {error}"
+            return response, f"it is not JSON: {error}"
         fault = self.fault(value)
         return (response if text == (response.text or "") else _as_text(response, text)), fault
 
     def fault(self, value: Any) -> str | None:
-        """Return where a value does not fit the schema and why, None when it fits."""
+        """Return where and why a value does not fit, None when it fits; raises InvalidRequestError for a bad schema."""
         from jsonschema import Draft202012Validator
         from jsonschema.exceptions import SchemaError, best_match
 
         try:
             Draft202012Validator.check_schema(self.json_schema)
         except SchemaError as error:
-            raise InvalidRequestError(f"the output schema is no valid JSON schema: {error.message}") from error
+            raise InvalidRequestError(f"the output schema is not a valid JSON schema: {error.message}") from error
         worst = best_match(Draft202012Validator(self.json_schema).iter_errors(value))
         return None if worst is None else f"at {worst.json_path}: {worst.message}"
 
     def again(self, request: ChatRequest, response: LLMResponse, fault: str) -> ChatRequest:
-        """Return the request that asks once more, telling what was wrong."""
+        """Return the request that asks again and says what was wrong."""
         said = response.text or "(nothing)"
         words = f"That answer does not fit the schema: {fault}. Answer again with JSON that fits, and nothing else."
         more = [Message(role="assistant", content=said), _reminder(words)]
@@ -114,26 +114,26 @@ class Shape:
 
 
 def shape_of(request: ChatRequest, mode: Mode, *, has_json_mode: bool = False) -> Shape | None:
-    """Return the form that a request asks for, None when it asks for none.
+    """Return the form that a request asks for, None for free text.
 
-    `has_json_mode` says that the service can be told to answer with any JSON.
+    `has_json_mode` is whether the service can be asked for any JSON.
     """
     wanted = request.response_format
     if wanted is None or wanted.type == "text":
         return None
     if isinstance(wanted, ResponseFormatJsonSchema):
         given = wanted.json_schema
-        # The form of OpenAI's wire, which wraps the schema, is understood too.
+        # OpenAI's form, which wraps the schema, is accepted too.
         inner = given.get("schema") if "type" not in given and "properties" not in given else None
         return Shape(inner if isinstance(inner, dict) else given, mode, bool(wanted.strict))
     return Shape(None, "native" if mode == "native" and has_json_mode else "prompt")
 
 
 def closed_schema(schema: Any, *, all_required: bool = False) -> Any:
-    """Return a schema as services with strict forms want it: every object says that it has no other properties.
+    """Return a schema for services with strict schemas: no object allows other properties.
 
-    With `all_required`, every property is required too. Limits of numbers and lengths, which they refuse, are left out:
-    answers are checked here against the whole schema. Raises ValueError for an object that is open on purpose.
+    With `all_required`, every property is required too. Limits of numbers and lengths, which they refuse, are dropped:
+    answers are checked here against the whole schema. Raises ValueError for an object that allows other properties.
     """
     if isinstance(schema, list):
         return [closed_schema(item, all_required=all_required) for item in schema]
@@ -149,7 +149,9 @@ def closed_schema(schema: Any, *, all_required: bool = False) -> Any:
             closed[key] = closed_schema(value, all_required=all_required)
     if closed.get("type") == "object" or "properties" in closed:
         if closed.get("additionalProperties", False) is not False or "patternProperties" in closed:
-            raise ValueError("the schema has an object with any properties, which the service cannot be held to")
+            raise ValueError(
+                "the schema has an object that allows other properties, which the service does not support"
+            )
         closed["additionalProperties"] = False
         closed.setdefault("properties", {})
         if all_required:

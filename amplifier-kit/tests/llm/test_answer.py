@@ -70,7 +70,7 @@ async def test_saying(answer: Answer, heard: EventRecorder) -> None:
     """For services without blocks, a block lasts until another kind begins."""
     for kind, piece in (("thinking", "a"), ("thinking", "b"), ("text", ""), ("text", "c"), ("text", "d")):
         await answer.say(kind, piece)  # type: ignore[arg-type]
-    answer.sign_said("sig")
+    answer.sign_thinking("sig")
     await answer.call("1", "look", {"a": 1}, {"x:y": 2})
     await answer.call("2", "look", "{}")
     await answer.say("text", "e")
@@ -93,7 +93,7 @@ async def test_saying(answer: Answer, heard: EventRecorder) -> None:
 
 async def test_a_signature_alone_is_kept(answer: Answer) -> None:
     """Thinking that is not shown is kept for its signature, and shown to nobody."""
-    answer.sign_said("sig", [{"id": "r"}])
+    answer.sign_thinking("sig", [{"id": "r"}])
     answer.redacted("secret")
     await answer.say("text", "x")
     await answer.finish("stop")
@@ -122,7 +122,7 @@ async def test_refused(answer: Answer) -> None:
         answer.response()
 
 
-@pytest.mark.parametrize(("arguments", "fault"), [("{broken", "no valid JSON"), ("[1]", "must be an object")])
+@pytest.mark.parametrize(("arguments", "fault"), [("{broken", "not valid JSON"), ("[1]", "must be an object")])
 async def test_bad_arguments(answer: Answer, arguments: str, fault: str) -> None:
     """Arguments that are no object are worth another attempt, and the error holds them."""
     await answer.call("1", "look", arguments)

@@ -102,6 +102,6 @@ async def test_no_arguments() -> None:
 
 async def test_a_call_without_a_name() -> None:
     """A call that names no tool cannot be made."""
-    with pytest.raises(InvalidToolCallError, match="names no tool") as caught:
+    with pytest.raises(InvalidToolCallError, match="without a name") as caught:
         await _made((0, "a", None, '{"n": 1}'))
     assert json.loads(caught.value.raw_arguments or "") == {"n": 1}

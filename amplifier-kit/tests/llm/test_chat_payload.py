@@ -10,7 +10,7 @@ from amplifier_core import ChatRequest, ToolSpec
 from amplifier_core.llm_errors import InvalidRequestError, ProviderUnavailableError
 from amplifier_kit.config import read_config
 from amplifier_kit.llm import OPENAI, Endpoint, LLMCall, Shape, read_conversation
-from amplifier_kit.llm.chat import ChatConfig, WarmingUpError, chat_payload, describe, sharpened
+from amplifier_kit.llm.chat import ChatConfig, WarmingUpError, chat_payload, clearer_error, describe
 from amplifier_testing.llm.rig import ask
 
 
@@ -146,7 +146,7 @@ class _Refused(Exception):
 def test_what_servers_mean(status: int, text: str, kind: str, expected: type | None) -> None:
     """A server that is starting is worth waiting for, and what it can never do is not worth a second attempt."""
     endpoint = Endpoint("here", OPENAI, scrub=lambda text: text.replace("mmproj", "***"))
-    error = sharpened(_Refused(status, text, kind), endpoint)
+    error = clearer_error(_Refused(status, text, kind), endpoint)
     assert (type(error) if error is not None else None) is expected
     if isinstance(error, ProviderUnavailableError):
         assert (error.retryable, error.retry_after, error.status_code) == (True, 2.0, status)

@@ -11,7 +11,7 @@ from amplifier_core.message_models import TextBlock, ToolCallBlock
 from amplifier_kit.engine.streaming import StreamEmitter
 from amplifier_kit.llm import Answer, Call, Text, Tokens, read_conversation
 from amplifier_kit.llm.responses.models import Abilities
-from amplifier_kit.llm.responses.request import Link, find_link, items_of, mark_of, said_in, tail_of
+from amplifier_kit.llm.responses.request import Link, digest_content, digest_of, find_link, items_of, tail_of
 
 
 async def test_a_block_can_be_taken_back() -> None:
@@ -79,7 +79,9 @@ def _history(*metadata: dict[str, Any]) -> Any:
 def test_links() -> None:
     """A link goes to the last answer alone, when its mark fits and something came after it."""
     first = _history()
-    mark = mark_of("here", [item for turn in items_of(first, "o") for item in turn], said_in([TextBlock(text="a")]))
+    mark = digest_of(
+        "here", [item for turn in items_of(first, "o") for item in turn], digest_content([TextBlock(text="a")])
+    )
     noted = {"p:response_id": "r1", "p:chain": mark}
     chained = _history(noted)
     items = items_of(chained, "o")
@@ -96,6 +98,7 @@ def test_links() -> None:
 def test_marks_tell_calls_apart() -> None:
     """Another argument is another answer."""
     marks = {
-        mark_of("", [], said_in([ToolCallBlock(id="c", name="look", input={"a": value})])) for value in (1, 2, "\ud800")
+        digest_of("", [], digest_content([ToolCallBlock(id="c", name="look", input={"a": value})]))
+        for value in (1, 2, "\ud800")
     }
     assert len(marks) == 3

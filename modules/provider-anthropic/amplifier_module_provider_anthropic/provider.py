@@ -21,7 +21,7 @@ from amplifier_kit.llm import (
     closed_schema,
     env_or_config,
     http_client,
-    imported,
+    import_in_thread,
 )
 from amplifier_module_provider_anthropic.config import AnthropicConfig
 from amplifier_module_provider_anthropic.messages import RAW_CONTENT
@@ -65,7 +65,7 @@ class AnthropicProvider(LLMProvider):
 
     async def connect(self) -> Any:
         """Return an SDK client that does not retry by itself."""
-        anthropic = await imported("anthropic")
+        anthropic = await import_in_thread("anthropic")
         _hush_warnings()
         assert self.base_url is not None
         http = await http_client(self.base_url, timeout=self.settings.timeout, idle=self.settings.stream_idle_timeout)

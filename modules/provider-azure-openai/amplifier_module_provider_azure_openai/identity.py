@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 from amplifier_core.llm_errors import AuthenticationError
-from amplifier_kit.llm import imported
+from amplifier_kit.llm import import_in_thread
 from amplifier_module_provider_azure_openai.config import AzureResource
 
 __all__ = ["token_source"]
@@ -21,7 +21,7 @@ async def token_source(resource: AzureResource, keep_secret: Callable[[str], Non
     Raises ConfigurationError when azure-identity is not installed. Tokens are renewed by Azure's own library, in a
     thread; a sign-in that fails is AuthenticationError.
     """
-    library = await imported("azure.identity", needs="azure-identity")
+    library = await import_in_thread("azure.identity", needs="azure-identity")
     credential: Any
     if resource.identity == "managed":
         credential = library.ManagedIdentityCredential(client_id=resource.client_id)

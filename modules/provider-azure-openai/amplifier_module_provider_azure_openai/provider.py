@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 from amplifier_core import ConfigField
-from amplifier_kit.llm import Answer, LLMCall, Wire, http_client, imported
+from amplifier_kit.llm import Answer, LLMCall, Wire, http_client, import_in_thread
 from amplifier_kit.llm.responses import RESPONSES, Abilities, ResponsesProvider, abilities_of
 from amplifier_module_provider_azure_openai.config import (
     DEFAULT_DEPLOYMENT,
@@ -46,7 +46,7 @@ class AzureOpenAIProvider(ResponsesProvider):
 
     async def connect(self) -> Any:
         """Return an SDK client that does not retry by itself."""
-        openai = await imported("openai")
+        openai = await import_in_thread("openai")
         assert self.base_url is not None
         signing: dict[str, Any] = {"api_key": self.api_key}
         if self.azure.identity is not None:

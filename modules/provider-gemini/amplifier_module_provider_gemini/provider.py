@@ -19,11 +19,11 @@ from amplifier_kit.llm import (
     LLMCall,
     LLMProvider,
     Mode,
+    capture_responses,
     env_or_config,
-    hear_response,
     http_client,
-    imported,
-    overhear,
+    import_in_thread,
+    record_response,
 )
 from amplifier_module_provider_gemini.config import GeminiConfig
 from amplifier_module_provider_gemini.models import abilities_of, model_info
@@ -76,7 +76,7 @@ class GeminiProvider(LLMProvider):
     async def connect(self) -> _Client:
         """Return an SDK client that does not retry by itself, for the Gemini API whatever the environment says."""
         _hush_warnings()
-        genai = await imported("google.genai", needs="google-genai")
+        genai = await import_in_thread("google.genai", needs="google-genai")
         assert self.base_url is not None
         limits: dict[str, Any] = {}
 
@@ -89,7 +89,7 @@ class GeminiProvider(LLMProvider):
             self.base_url,
             timeout=self.settings.timeout,
             idle=self.settings.stream_idle_timeout,
-            event_hooks={"request": [limit], "response": [hear_response]},
+            event_hooks={"request": [limit], "response": [record_response]},
         )
         limits.update(http.timeout.as_dict())
         return await asyncio.to_thread(self._made, genai, http)
@@ -125,7 +125,7 @@ class GeminiProvider(LLMProvider):
         contents, config = _typed(client.types, payload)
         reading = Reading(answer)
         try:
-            async with overhear() as heard:
+            async with capture_responses() as heard:
                 chunks = await client.sdk.aio.models.generate_content_stream(
                     model=payload["model"], contents=contents, config=config
                 )

@@ -108,7 +108,7 @@ class Reading:
         elif part.thought:
             await self._say("thinking", text or "")
             if signature:
-                self._answer.sign_said(signature)
+                self._answer.sign_thinking(signature)
         elif text is not None:
             await self._say("text", text)
             self._text_signature = signature
@@ -136,7 +136,7 @@ class Reading:
         if self._reason in _BROKEN:
             raise StreamError(f"the service broke the answer off: {said}")
         if self._text_signature is not None:
-            self._answer.sign_said(content=[{TEXT_SIGNATURE: self._text_signature}])
+            self._answer.sign_thinking(content=[{TEXT_SIGNATURE: self._text_signature}])
         if self._has_own:
             self._answer.metadata[RAW_CONTENT] = _joined(self._parts)
         self._answer.metadata["gemini:finish_reason"] = self._reason

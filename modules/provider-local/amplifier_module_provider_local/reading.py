@@ -76,7 +76,7 @@ class CallReader:
         before, mark, behind = self._rest.partition(CALL_START)
         if mark:
             await self._answer.say("text", before.rstrip())
-            await self._answer.hush()
+            await self._answer.end_said()
             self._rest, self._read = behind, self._head
             return True
         # Hold back what may be the beginning of a call, and blanks that may stand before one.

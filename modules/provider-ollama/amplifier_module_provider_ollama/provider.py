@@ -15,12 +15,12 @@ from amplifier_kit.llm import (
     LLMCall,
     LLMProvider,
     Mode,
+    capture_responses,
     env_or_config,
-    hear_response,
     http_options,
-    imported,
-    overhear,
-    proxy_faults,
+    import_in_thread,
+    proxy_errors,
+    record_response,
 )
 from amplifier_module_provider_ollama.config import OllamaConfig, host_of
 from amplifier_module_provider_ollama.models import GUESSED_WINDOW, describe, length_of
@@ -69,14 +69,14 @@ class OllamaProvider(LLMProvider):
     async def connect(self) -> Any:
         """Return an SDK client; it is built on the older `httpx`, and retries nothing."""
         ollama = await imported_sdk()
-        httpx = await imported("httpx")
+        httpx = await import_in_thread("httpx")
         assert self.base_url is not None
         settings = self.settings
-        with proxy_faults():
+        with proxy_errors():
             return ollama.AsyncClient(
                 host=self.base_url,
                 headers={"authorization": f"Bearer {self.api_key}"} if self.api_key else None,
-                event_hooks={"response": [hear_response]},
+                event_hooks={"response": [record_response]},
                 **http_options(httpx, self.base_url, timeout=settings.timeout, idle=settings.stream_idle_timeout),
             )
 
@@ -109,7 +109,7 @@ class OllamaProvider(LLMProvider):
             await self._learn_window(client, call.model)
 
     async def _stream(self, client: Any, payload: dict[str, Any], answer: Answer) -> None:
-        async with overhear() as heard:
+        async with capture_responses() as heard:
             try:
                 # Not `client.chat()`: the SDK's types lose nested parts of tool schemas and the ids of calls, and take
                 # the text of an image for the name of a file that is then read and sent.
@@ -176,7 +176,7 @@ class OllamaProvider(LLMProvider):
     async def _pull_now(self, client: Any, model: str) -> None:
         logger.info("ollama: %s is not there and is pulled", model)
         told, status = None, None
-        async with overhear() as heard:
+        async with capture_responses() as heard:
             try:
                 async for progress in await client.pull(model, stream=True):
                     status = progress.status

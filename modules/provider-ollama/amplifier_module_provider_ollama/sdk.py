@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import Any, Final
 
-from amplifier_kit.llm import imported
+from amplifier_kit.llm import import_in_thread
 
 _NAMES: Final = ("NO_PROXY", "no_proxy")
 
@@ -19,7 +19,7 @@ async def imported_sdk() -> Any:
     A proxy that the SDK cannot use for its own client is no reason to do without it: ours has a way of its own.
     """
     try:
-        return await imported("ollama")
+        return await import_in_thread("ollama")
     except (ImportError, ValueError):
         # Not in a thread: nobody starts a process with this environment meanwhile. Nearly all of it is imported by now.
         with _no_proxies():

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from amplifier_core import ConfigField
-from amplifier_kit.llm import env_or_config, http_client, imported
+from amplifier_kit.llm import env_or_config, http_client, import_in_thread
 from amplifier_kit.llm.responses import ResponsesProvider
 from amplifier_module_provider_openai.config import OpenAIConfig
 
@@ -32,7 +32,7 @@ class OpenAIProvider(ResponsesProvider):
 
     async def connect(self) -> Any:
         """Return an SDK client that does not retry by itself."""
-        openai = await imported("openai")
+        openai = await import_in_thread("openai")
         assert self.base_url is not None
         http = await http_client(self.base_url, timeout=self.settings.timeout, idle=self.settings.stream_idle_timeout)
         return openai.AsyncOpenAI(

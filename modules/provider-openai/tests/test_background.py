@@ -85,7 +85,7 @@ async def test_called_off_here(rig: MakeRig) -> None:
 async def test_called_off_there(rig: MakeRig) -> None:
     """A response that somebody called off at the service's is an error, and not begun anew."""
     one = await rig(_state("queued"), _state("cancelled"))
-    with pytest.raises(LLMError, match="called off"):
+    with pytest.raises(LLMError, match="was cancelled"):
         await one.provider.complete(ask("x", model=MODEL))
     assert len(one.server.requests) == 2
 

@@ -156,7 +156,7 @@ def test_the_rest() -> None:
 
 def test_stop_is_told_once(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
     """The service has no stop sequences, which is said once per process."""
-    monkeypatch.setattr("amplifier_kit.llm.responses.request._told", set())
+    monkeypatch.setattr("amplifier_kit.llm.responses.request._warned", set())
     with caplog.at_level(logging.WARNING):
         for _ in range(2):
             assert "stop" not in _payload(ask(stop=["x"]))

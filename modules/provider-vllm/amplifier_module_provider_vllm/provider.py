@@ -12,15 +12,15 @@ from amplifier_kit.llm import Answer, LLMCall, Mode, Wire
 from amplifier_kit.llm.chat import (
     WarmingUpError,
     chat_client,
+    clearer_error,
     describe,
     is_for_chat,
     listed_models,
     server_url,
-    sharpened,
 )
 from amplifier_kit.llm.errors import read_failure
 from amplifier_kit.llm.responses import RESPONSES, Abilities, ResponsesProvider
-from amplifier_kit.llm.responses.response import Reading
+from amplifier_kit.llm.responses.response import ResponseReader
 from amplifier_module_provider_vllm.config import DEFAULT_MODEL, KEY_NAMES, URL_NAMES, VLLMConfig
 from amplifier_module_provider_vllm.plain import plain_items, plain_turns
 
@@ -88,7 +88,7 @@ class VLLMProvider(ResponsesProvider):
         try:
             await super().attempt(client, payload, answer, call)
         except Exception as error:
-            clearer = sharpened(error, self.endpoint) or self._without_responses(error)
+            clearer = clearer_error(error, self.endpoint) or self._without_responses(error)
             if clearer is None:
                 raise
             raise clearer from error
@@ -114,7 +114,7 @@ class VLLMProvider(ResponsesProvider):
         """Give the schema to the server; next to tools, a tool for the answer, since a schema bars calls."""
         return "tool" if request.tools else super().shape_mode(request)
 
-    def _goes_on(self, call: LLMCall, readings: list[Reading]) -> bool:
+    def _is_continued(self, call: LLMCall, readings: list[ResponseReader]) -> bool:
         """Leave an answer at its limit as it is: a template would make a new turn of what is gone on with."""
         return False
 

@@ -1,11 +1,11 @@
-"""Chat completions, the protocol of OpenAI's that most servers speak: for providers of such servers.
+"""Chat completions, the protocol of OpenAI that most servers speak.
 
-`ChatProvider` is a whole provider but for its name. Its parts can be used alone: `chat_client` makes the SDK's client
-for an address, `chat_payload` writes a call, `read_chat` asks and feeds an answer.
+`ChatProvider` is a complete provider except for its name. Its parts can be used alone: `chat_client` creates the SDK's
+client for an address, `chat_payload` writes a call, `read_chat` sends it and feeds an answer.
 """
 
 from amplifier_kit.llm.chat.config import ChatConfig
-from amplifier_kit.llm.chat.errors import WarmingUpError, is_about_format, sharpened
+from amplifier_kit.llm.chat.errors import WarmingUpError, clearer_error, refuses_format
 from amplifier_kit.llm.chat.provider import (
     CHAT,
     NO_KEY,
@@ -17,7 +17,7 @@ from amplifier_kit.llm.chat.provider import (
     server_url,
 )
 from amplifier_kit.llm.chat.request import ORIGIN, chat_payload, messages_of
-from amplifier_kit.llm.chat.response import ChatReading, ServedError, ThinkTags, read_chat
+from amplifier_kit.llm.chat.response import ChatReader, ServedError, ThinkTags, read_chat
 
 __all__ = [
     "CHAT",
@@ -25,18 +25,18 @@ __all__ = [
     "ORIGIN",
     "ChatConfig",
     "ChatProvider",
-    "ChatReading",
+    "ChatReader",
     "ServedError",
     "ThinkTags",
     "WarmingUpError",
     "chat_client",
     "chat_payload",
+    "clearer_error",
     "describe",
-    "is_about_format",
     "is_for_chat",
     "listed_models",
     "messages_of",
     "read_chat",
+    "refuses_format",
     "server_url",
-    "sharpened",
 ]

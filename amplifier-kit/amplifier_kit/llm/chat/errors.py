@@ -1,4 +1,4 @@
-"""Read what servers mean by refusals whose status says something else."""
+"""Errors of servers whose status says something else than they mean."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 from amplifier_core.llm_errors import InvalidRequestError, LLMError, ProviderUnavailableError
 from amplifier_kit.llm.errors import Endpoint, read_failure, retry_after_of
 
-__all__ = ["WarmingUpError", "is_about_format", "sharpened"]
+__all__ = ["WarmingUpError", "clearer_error", "refuses_format"]
 
 _STARTING_STATUSES: Final = frozenset({404, 425, 502, 503, 504})
 _STARTING: Final = (
@@ -24,7 +24,7 @@ _STARTING: Final = (
     "scaling up",
     "waking up",
 )
-#: Failures of the request that llama.cpp calls its own.
+#: Invalid requests that llama.cpp reports as failures of the server.
 _HOPELESS: Final = ("input is not supported", "jinja exception", "unsupported param", "failed to parse messages")
 _FORMAT: Final = (
     "response_format",
@@ -38,11 +38,11 @@ _FORMAT: Final = (
 
 
 class WarmingUpError(ProviderUnavailableError):
-    """Report that a server, or the gateway in front of it, is still starting: worth more patience than other errors."""
+    """A server, or the gateway in front of it, is still starting: worth more retries than other errors."""
 
 
-def sharpened(error: Exception, endpoint: Endpoint) -> LLMError | None:
-    """Return a clearer error for what the SDK raised, None when its status tells enough."""
+def clearer_error(error: Exception, endpoint: Endpoint) -> LLMError | None:
+    """Return a more precise error for an exception of the SDK, None when its status is precise enough."""
     failure = read_failure(error)
     who = f"{endpoint.provider}: {failure.status}"
     words = f"{failure.message} {_page(error)}".lower()
@@ -58,8 +58,8 @@ def sharpened(error: Exception, endpoint: Endpoint) -> LLMError | None:
     return None
 
 
-def is_about_format(error: LLMError) -> bool:
-    """Tell whether a server refused the form of the answer that was asked for, not the question."""
+def refuses_format(error: LLMError) -> bool:
+    """Whether a server refused the response format of a request, not the request."""
     return any(phrase in str(error).lower() for phrase in _FORMAT)
 
 
@@ -67,6 +67,6 @@ def _page(error: Exception) -> str:
     """Return the text of the response, which the SDK drops when it is a web page."""
     try:
         text = getattr(getattr(error, "response", None), "text", "")
-    except RuntimeError:  # a stream that was never read
+    except RuntimeError:  # an unread stream
         return ""
     return text[:2000] if isinstance(text, str) else ""

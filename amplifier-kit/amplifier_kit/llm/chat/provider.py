@@ -12,10 +12,10 @@ from amplifier_core import ChatRequest, ModelInfo, capabilities
 from amplifier_core.llm_errors import InvalidRequestError, LLMError
 from amplifier_core.message_models import ResponseFormatJsonSchema
 from amplifier_kit.llm.chat.config import ChatConfig
-from amplifier_kit.llm.chat.errors import WarmingUpError, is_about_format, sharpened
+from amplifier_kit.llm.chat.errors import WarmingUpError, clearer_error, refuses_format
 from amplifier_kit.llm.chat.request import ORIGIN, chat_payload
 from amplifier_kit.llm.chat.response import read_chat
-from amplifier_kit.llm.client import http_client, imported
+from amplifier_kit.llm.client import http_client, import_in_thread
 from amplifier_kit.llm.errors import OPENAI, Wire
 from amplifier_kit.llm.provider import LLMProvider
 from amplifier_kit.llm.request import LLMCall
@@ -29,14 +29,14 @@ logger = logging.getLogger(__name__)
 # -- the SDK's client --
 
 
-#: What the SDK sends as a key to servers that ask for none; it insists on one.
+#: The key for servers that need no key: the SDK insists on one.
 NO_KEY: Final = "not-needed"
 
 _ENDPOINT: Final = "/chat/completions"
 
 
 def server_url(given: str) -> str:
-    """Return the address that the SDK wants: with `/v1` where no path is given, and without the path of the call."""
+    """Return the address for the SDK: with `/v1` when there is no path, and without the path of the call."""
     url = given.strip().rstrip("/").removesuffix(_ENDPOINT).rstrip("/")
     _, mark, rest = url.partition("://")
     return f"{url}/v1" if mark and "/" not in rest else url
@@ -50,12 +50,12 @@ async def chat_client(
     idle: float | None = None,
     headers: Mapping[str, str] | None = None,
 ) -> Any:
-    """Return an `AsyncOpenAI` client for the server at `base_url`, without retries of its own; close it after use.
+    """Return an `AsyncOpenAI` client for the server at `base_url` that does not retry; close it after use.
 
-    `timeout` bounds connecting and sending, `idle` the wait for the next byte. What the environment holds for OpenAI's
-    own service (key, organization, project, headers) is not sent to this one.
+    `timeout` limits connecting and sending, `idle` the wait for the next byte. Variables for OpenAI's own service (key,
+    organization, project, headers) have no effect here.
     """
-    openai = await imported("openai")
+    openai = await import_in_thread("openai")
     http = await http_client(base_url, timeout=timeout, idle=idle)
     key = api_key or NO_KEY
     client = openai.AsyncOpenAI(
@@ -64,14 +64,14 @@ async def chat_client(
         max_retries=0,
         timeout=http.timeout,
         http_client=http,
-        default_headers={**_unwanted(openai.omit, key), **(headers or {})},
+        default_headers={**_cancelled_headers(openai.omit, key), **(headers or {})},
     )
     client.organization = client.project = None
     return client
 
 
-def _unwanted(omit: Any, key: str) -> dict[str, Any]:
-    """Return the headers that the SDK takes from the environment, made void."""
+def _cancelled_headers(omit: Any, key: str) -> dict[str, Any]:
+    """Return headers that cancel those of the environment."""
     lines = os.environ.get("OPENAI_CUSTOM_HEADERS", "").split("\n")
     names = [line.partition(":")[0].strip() for line in lines if ":" in line]
     return {name: f"Bearer {key}" if name.lower() == "authorization" else omit for name in names}
@@ -82,14 +82,18 @@ def _unwanted(omit: Any, key: str) -> dict[str, Any]:
 
 _WINDOWS: Final = ("max_model_len", "context_length", "context_window", "max_context_length")
 _LONGEST: Final = ("max_completion_tokens", "max_output_tokens")
-#: Parts of names of models that do not chat.
+#: Parts of the names of models that do not chat.
 _OTHERS: Final = ("embed", "rerank", "whisper", "tts", "moderation")
 
 
 def describe(model: str, *, context_window: int, max_output_tokens: int, said: Mapping[str, Any] = {}) -> ModelInfo:
-    """Describe a model; what its server `said` of it in its list wins over the limits given."""
-    window = _told(said, _WINDOWS) or _told(_inner(said, "meta"), ("n_ctx", "n_ctx_train")) or context_window
-    longest = _told(said, _LONGEST) or _told(_inner(said, "top_provider"), _LONGEST) or max_output_tokens
+    """Describe a model; the facts of the server's list, `said`, win over the given limits."""
+    window = (
+        _first_number(said, _WINDOWS) or _first_number(_inner(said, "meta"), ("n_ctx", "n_ctx_train")) or context_window
+    )
+    longest = (
+        _first_number(said, _LONGEST) or _first_number(_inner(said, "top_provider"), _LONGEST) or max_output_tokens
+    )
     able = [capabilities.TOOLS, capabilities.STREAMING, capabilities.JSON_MODE]
     if "image" in (_inner(said, "architecture").get("input_modalities") or ()):
         able.append(capabilities.VISION)
@@ -103,12 +107,12 @@ def describe(model: str, *, context_window: int, max_output_tokens: int, said: M
 
 
 async def listed_models(client: Any) -> list[dict[str, Any]]:
-    """Return what the server lists, one mapping for each model."""
+    """Return the models that the server lists, as mappings."""
     return [listed.model_dump() async for listed in client.models.list()]
 
 
 def is_for_chat(model: str) -> bool:
-    """Tell whether a model's name is that of one that answers, as far as one can tell."""
+    """Whether a model chats, judged by its name."""
     name = model.lower()
     return not any(part in name for part in _OTHERS)
 
@@ -118,7 +122,7 @@ def _inner(said: Mapping[str, Any], key: str) -> Mapping[str, Any]:
     return inner if isinstance(inner, Mapping) else {}
 
 
-def _told(said: Mapping[str, Any], keys: tuple[str, ...]) -> int | None:
+def _first_number(said: Mapping[str, Any], keys: tuple[str, ...]) -> int | None:
     for key in keys:
         value = said.get(key)
         if isinstance(value, int) and value > 0:
@@ -129,10 +133,10 @@ def _told(said: Mapping[str, Any], keys: tuple[str, ...]) -> int | None:
 # -- the provider --
 
 
-#: The errors are OpenAI's; its thinking is not.
+#: Errors are those of OpenAI; thinking is not.
 CHAT: Final = replace(OPENAI, name=ORIGIN)
 
-#: What is tried after a way to ask for a form that the server does not know.
+#: The way to ask for an output schema after one that the server refuses.
 _NEXT: Final = {"json_schema": "json_object", "json_object": "prompt"}
 _MODES: Final[dict[str, Mode]] = {
     "json_schema": "native",
@@ -143,16 +147,16 @@ _MODES: Final[dict[str, Mode]] = {
 
 
 class ChatProvider(LLMProvider):
-    """Answer through a server that speaks chat completions."""
+    """A provider for a server that speaks chat completions."""
 
     wire: ClassVar[Wire] = CHAT
     structured: ClassVar[Mode] = "native"
     has_json_mode = True
     config_model: ClassVar[type[ChatConfig]] = ChatConfig
     settings: ChatConfig
-    #: What the keys of the metadata begin with.
+    #: The prefix of the keys in metadata.
     prefix: ClassVar[str] = "chat"
-    #: Limits of models that nothing is known of.
+    #: Limits of unknown models.
     context_window: ClassVar[int] = 32_768
     max_output_tokens: ClassVar[int] = 4096
 
@@ -166,14 +170,14 @@ class ChatProvider(LLMProvider):
         api_key: str | None = None,
         name: str | None = None,
     ) -> None:
-        """Take a config and where the server is; raises ValueError for a value that cannot be used."""
+        """Read the config; raises ConfigError, which names each wrong value."""
         url = server_url(base_url)
         super().__init__(config, coordinator, model=model, api_key=api_key, base_url=url, name=name)
         self.is_free = self.settings.free
         self.vendor = self.settings.price_list
         for value in self.settings.extra_headers.values():
             self.scrubber.add(value)
-        #: How each model is asked for a form, once it refused another way.
+        #: How to ask each model for an output schema, once it refused another way.
         self._forms: dict[str, str] = {}
         self._known: dict[str, ModelInfo] = {}
 
@@ -201,7 +205,7 @@ class ChatProvider(LLMProvider):
         return chat_payload(call, self.settings, origin=self.wire.name, json_mode=json_mode)
 
     async def attempt(self, client: Any, payload: dict[str, Any], answer: Answer, call: LLMCall) -> None:
-        """Read one answer; with `use_streaming` false it is asked for in one piece."""
+        """Read one answer; with `use_streaming` false it is not streamed."""
         try:
             await read_chat(
                 client,
@@ -213,13 +217,13 @@ class ChatProvider(LLMProvider):
                 prefix=self.prefix,
             )
         except Exception as error:
-            clearer = sharpened(error, self.endpoint)
+            clearer = clearer_error(error, self.endpoint)
             if clearer is None:
                 raise
             raise clearer from error
 
     def retries_for(self, error: LLMError) -> int:
-        """Be patient with a server that says it is still starting."""
+        """Return more retries for a server that is still starting."""
         if isinstance(error, WarmingUpError):
             return max(self.settings.warmup_retries, self.settings.max_retries)
         return super().retries_for(error)
@@ -227,12 +231,12 @@ class ChatProvider(LLMProvider):
     # -- models --
 
     def model_info(self, model: str) -> ModelInfo:
-        """Describe a model by what the server said of it, if it was asked."""
+        """Describe a model, by the server's list if it was fetched."""
         known = self._known.get(model)
         return known or describe(model, context_window=self.context_window, max_output_tokens=self.max_output_tokens)
 
     async def fetch_models(self, client: Any) -> list[ModelInfo]:
-        """Ask for the models; `filtered` leaves out those that do not chat."""
+        """Fetch the models; `filtered` leaves out those that do not chat."""
         found = []
         for said in await listed_models(client):
             model = str(said.get("id") or "")
@@ -243,10 +247,10 @@ class ChatProvider(LLMProvider):
         self._known = {model.id: model for model in found}
         return found
 
-    # -- forms --
+    # -- structured output --
 
     def shape_mode(self, request: ChatRequest) -> Mode:
-        """Give the schema to servers that take one; next to tools, a tool for the answer, since a schema bars calls."""
+        """Send the schema to servers that accept one; with tools, a tool for the answer, since a schema bars calls."""
         form = self._form(request.model or self.model)
         if form == "json_schema" and self.settings.structured_output == "auto" and request.tools:
             return "tool"
@@ -255,10 +259,10 @@ class ChatProvider(LLMProvider):
         return _MODES[form]
 
     async def complete(self, request: ChatRequest, **options: Any) -> LLMResponse:
-        """Return the model's answer, or raise an LLMError.
+        """Return the model's answer; raises an LLMError.
 
-        A server that refuses the way in which an output schema is asked for is asked in another way, and from then on
-        in that one, unless `structured_output` names one.
+        When a server refuses the way of asking for an output schema, the next way is tried and used from then on,
+        unless `structured_output` names one.
         """
         model = request.model or self.model
         while True:
@@ -268,10 +272,10 @@ class ChatProvider(LLMProvider):
             except InvalidRequestError as error:
                 wanted = request.response_format is not None and request.response_format.type != "text"
                 is_settled = self.settings.structured_output != "auto" or form not in _NEXT or not error.status_code
-                if not wanted or is_settled or not is_about_format(error):
+                if not wanted or is_settled or not refuses_format(error):
                     raise
                 self._forms[model] = _NEXT[form]
-                logger.info("%s: %s does not take %s (%s); %s is tried", self.name, model, form, error, _NEXT[form])
+                logger.info("%s: %s does not accept %s (%s); trying %s", self.name, model, form, error, _NEXT[form])
 
     def _form(self, model: str) -> str:
         if self.settings.structured_output != "auto":

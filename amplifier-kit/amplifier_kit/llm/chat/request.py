@@ -32,11 +32,11 @@ __all__ = ["ORIGIN", "REASONING_FIELD", "REASONING_FIELDS", "chat_payload", "mes
 # -- messages --
 
 
-#: The wire that thinking came over, unless a provider has a name of its own: another's cannot be read here.
+#: The origin of thinking, unless a provider sets another; thinking of other origins is not sent.
 ORIGIN: Final = "chat-completions"
-#: Where a message keeps the field that its thinking came in, to be sent back in the same.
+#: The metadata key for the field that thinking arrived in; it is sent back in the same field.
 REASONING_FIELD: Final = "chat:reasoning_field"
-#: What servers call the field; the first is sent when nothing else is known.
+#: The names of that field; the first is the default.
 REASONING_FIELDS: Final = ("reasoning_content", "reasoning")
 
 _EMPTY: Final = "(empty)"
@@ -45,7 +45,7 @@ Message = dict[str, Any]
 
 
 def messages_of(conversation: Conversation, *, origin: str = ORIGIN, with_reasoning: bool = True) -> list[Message]:
-    """Return the messages; `with_reasoning` sends thinking of that origin back with them."""
+    """Return the messages; with `with_reasoning`, including thinking of that origin."""
     written = _Messages()
     if conversation.system:
         written.system("\n\n".join(conversation.system))
@@ -60,11 +60,11 @@ def messages_of(conversation: Conversation, *, origin: str = ORIGIN, with_reason
 
 
 class _Messages:
-    """Put messages into the order that templates take."""
+    """Build messages in the order that templates accept."""
 
     def __init__(self) -> None:
         self._messages: list[Message] = []
-        #: Images of results, which tool messages cannot hold: the user shows them behind the last result.
+        #: Images of results, which tool messages cannot hold: they follow the last result as a user message.
         self._images: list[Text | Image] = []
 
     def system(self, text: str) -> None:
@@ -86,7 +86,7 @@ class _Messages:
         self._messages.append(message)
 
     def user(self, parts: list[Text | Image]) -> None:
-        """Add to what the user says; messages in a row become one."""
+        """Add a user message; consecutive ones are merged."""
         self._show_images()
         if not parts:
             return
@@ -109,7 +109,7 @@ class _Messages:
 
 
 def _content(parts: list[Text | Image]) -> Any:
-    """Return plain text where there is nothing else: not every template takes parts."""
+    """Return plain text when there are only texts: not every template accepts parts."""
     if all(isinstance(part, Text) for part in parts):
         return "\n\n".join(part.text for part in parts if isinstance(part, Text))
     return [
@@ -152,7 +152,7 @@ def _reasoning(turn: Turn) -> Message:
 
 
 def _details(content: Any) -> list[Message]:
-    """Return the signed details of a thought; what another wire keeps in the same place is none."""
+    """Return the signed details of a thought, without those of other protocols."""
     items = content if isinstance(content, list) else []
     return [item for item in items if isinstance(item, dict) and str(item.get("type", "")).startswith("reasoning.")]
 
@@ -171,9 +171,9 @@ _CHOICES: Final = {"auto": "auto", "none": "none", "required": "required", "any"
 def chat_payload(
     call: LLMCall, settings: ChatConfig, *, origin: str = ORIGIN, json_mode: bool = False
 ) -> dict[str, Any]:
-    """Return the arguments, without those that say whether to stream; thinking of that `origin` goes back with them.
+    """Return the arguments, except for those about streaming; they include thinking of that `origin`.
 
-    `json_mode` asks for JSON besides asking for a schema in words, for servers that know no schemas.
+    `json_mode` asks for JSON in addition to a schema in words, for servers that do not support schemas.
     """
     request = call.request
     payload: dict[str, Any] = {"model": call.model}
@@ -184,7 +184,7 @@ def chat_payload(
     payload["messages"] = messages
     if tools:
         payload |= _tool_choice(request, settings)
-    wished = {
+    options = {
         "max_tokens": request.max_output_tokens or settings.max_tokens or None,
         "temperature": _first(request.temperature, settings.temperature),
         "top_p": _first(request.top_p, settings.top_p),
@@ -195,7 +195,7 @@ def chat_payload(
         "user": call.session_id,
         "extra_body": dict(settings.extra_body) or None,
     }
-    return payload | {name: value for name, value in wished.items() if value is not None}
+    return payload | {name: value for name, value in options.items() if value is not None}
 
 
 def _first(asked: float | None, configured: float | None) -> float | None:
@@ -235,6 +235,6 @@ def _format(shape: Shape | None, json_mode: bool) -> dict[str, Any] | None:
         return None
     if shape.mode != "native" or shape.schema is None:
         return {"type": "json_object"}
-    # Servers make a grammar of the schema: it is given whole, with its limits, which keep small models from rambling.
+    # Servers turn the schema into a grammar: it is sent with its limits, which keep small models from rambling.
     named = {"name": "answer", "schema": shape.schema}
     return {"type": "json_schema", "json_schema": {**named, "strict": True} if shape.strict else named}

@@ -14,23 +14,23 @@ from amplifier_kit.llm.response import Answer, FinishReason
 from amplifier_kit.llm.streaming import plain_stream
 from amplifier_kit.llm.usage import Tokens
 
-__all__ = ["ChatReading", "ServedError", "StreamedCalls", "ThinkTags", "arguments_text", "new_call_id", "read_chat"]
+__all__ = ["ChatReader", "ServedError", "StreamedCalls", "ThinkTags", "arguments_text", "new_call_id", "read_chat"]
 
 _REASONS: Final[dict[str, FinishReason]] = {
     "length": "length",
     "max_tokens": "length",
     "content_filter": "content_filter",
 }
-#: Ends that are none: the server gave up.
+#: Reasons of servers that gave up: the answer is incomplete.
 _BROKEN: Final = frozenset({"error", "abort", "aborted", "cancelled"})
-#: Fields of signed details that arrive in pieces.
+#: Fields of signed details that are streamed in pieces.
 _PIECES: Final = ("text", "summary", "data")
-#: What the protocol knows of a delta; thinking is in whatever a server adds to it.
+#: Fields of a delta in the protocol; thinking is in the fields that servers add.
 _KNOWN: Final = frozenset({"role", "content", "refusal", "tool_calls", "function_call"})
 
 
 class ServedError(Exception):
-    """Carry an error that a server put into an answer, for the shared part to read."""
+    """An error that a server sent inside of an answer; `to_llm_error` reads its body."""
 
     def __init__(self, error: Any) -> None:
         super().__init__("the server sent an error in place of an answer")
@@ -48,12 +48,12 @@ async def read_chat(
     think_tags: bool = True,
     prefix: str = "chat",
 ) -> None:
-    """Ask by an `AsyncOpenAI` client and feed the answer; `payload` is that of `chat_payload`.
+    """Send the payload of `chat_payload` through an `AsyncOpenAI` client, and feed the answer.
 
-    The answer is finished only when the server gave a reason for its end. `prefix` is that of the metadata's keys.
-    Raises what the SDK raises, and ServedError.
+    The answer is finished only when the server gave a finish reason. `prefix` is that of the metadata's keys. Raises
+    exceptions of the SDK, and ServedError.
     """
-    reading = ChatReading(answer, think_tags=think_tags, prefix=prefix)
+    reading = ChatReader(answer, think_tags=think_tags, prefix=prefix)
     if not streamed:
         raw = await client.chat.completions.with_raw_response.create(**payload, stream=False)
         answer.headers = dict(raw.headers)
@@ -63,7 +63,7 @@ async def read_chat(
     async with await plain_stream(client.chat.completions, **payload, **usage) as stream:
         answer.headers = dict(stream.response.headers)
         if answer.headers.get("content-type", "").startswith("application/json"):
-            # A server that cannot stream, or not this request, answers in one piece.
+            # A server that does not stream, or not for this request, sends a whole completion.
             await reading.whole(json.loads(await stream.response.aread()))
             return
         async for chunk in stream:
@@ -71,7 +71,7 @@ async def read_chat(
     await reading.finish()
 
 
-class ChatReading:
+class ChatReader:
     """Read the chunks of one streamed completion, or a whole one, into an answer."""
 
     def __init__(self, answer: Answer, *, think_tags: bool = True, prefix: str = "chat") -> None:
@@ -85,7 +85,7 @@ class ChatReading:
         self._reason: str | None = None
 
     async def chunk(self, chunk: dict[str, Any]) -> None:
-        """Take one chunk, as the JSON that was sent; what the protocol requires may be missing all the same."""
+        """Read one chunk, as JSON; fields that the protocol requires may be missing."""
         usage, choices = chunk.get("usage"), chunk.get("choices")
         if usage:
             self._count(usage)
@@ -111,11 +111,11 @@ class ChatReading:
         if delta.get("tool_calls"):
             await self._call(delta["tool_calls"])
         called = delta.get("function_call")
-        if called is not None:  # how it was done before there were several
+        if called is not None:  # the form before parallel calls
             await self._calls.feed("function", None, called.get("name"), called.get("arguments"))
 
     async def whole(self, completion: Any) -> None:
-        """Take a whole completion, as the JSON that was sent, and finish the answer."""
+        """Read a whole completion, as JSON, and finish the answer."""
         if not isinstance(completion, dict) or completion.get("error"):
             raise ServedError(completion.get("error") if isinstance(completion, dict) else completion)
         self._count(completion.get("usage") or {})
@@ -139,14 +139,14 @@ class ChatReading:
         await self.finish()
 
     async def finish(self) -> None:
-        """Finish the answer if the server said that it is complete."""
+        """Finish the answer if the server gave a finish reason."""
         for kind, text in self._tags.flush():
             await self._answer.say(kind, text)
         if self._reason is None or self._reason in _BROKEN:
-            return  # cut short, which the answer knows by itself
+            return  # incomplete, which `Answer.response` reports
         self._calls.finish()
         if self._details:
-            self._answer.sign_said(content=list(self._details.values()))
+            self._answer.sign_thinking(content=list(self._details.values()))
         reason: FinishReason = _REASONS.get(self._reason, "stop")
         if self._refusal:
             self._answer.refusal, reason = "".join(self._refusal), "content_filter"
@@ -177,7 +177,7 @@ class ChatReading:
             await self._answer.say("thinking", "".join(str(text.get("text") or "") for text in texts))
 
     async def _think(self, extra: dict[str, Any]) -> None:
-        """Take thinking from wherever a server puts it."""
+        """Read thinking from any of the fields that servers use."""
         given = extra.get("reasoning_details")
         details = [item for item in given if isinstance(item, dict)] if isinstance(given, list) else []
         field = next((name for name in REASONING_FIELDS if isinstance(extra.get(name), str) and extra[name]), None)
@@ -227,7 +227,7 @@ class ChatReading:
 @dataclass
 class _Call:
     key: tuple[str, int]
-    #: The id that the server gave, empty when it gave none yet.
+    #: The id of the server, empty until it sends one.
     id: str = ""
     name: str = ""
     is_announced: bool = False
@@ -235,7 +235,11 @@ class _Call:
 
 
 class StreamedCalls:
-    """Feed an answer with tool calls that arrive in pieces."""
+    """Feed an answer with tool calls that arrive in pieces.
+
+    The protocol says: an index, an id and a name first, then pieces of the arguments. Servers leave out the index or
+    the id, send whole calls, several under one index, or arguments as an object; the result is the same.
+    """
 
     def __init__(self, answer: Answer) -> None:
         self._answer = answer
@@ -246,7 +250,7 @@ class StreamedCalls:
         return bool(self._calls)
 
     async def feed(self, index: Any, call_id: str | None, name: str | None, arguments: Any) -> None:
-        """Take one piece of a call, or a whole one; what is not given is None."""
+        """Read one piece of a call, or a whole one; missing fields are None."""
         piece = arguments_text(arguments)
         call = self._known(index, call_id or "", name or "", piece)
         if call is None:
@@ -267,11 +271,11 @@ class StreamedCalls:
         for call in self._calls:
             if not call.name:
                 raise InvalidToolCallError(
-                    "the model made a call that names no tool", raw_arguments="".join(call.pieces)
+                    "the model made a tool call without a name", raw_arguments="".join(call.pieces)
                 )
 
     def _known(self, index: Any, call_id: str, name: str, piece: str) -> _Call | None:
-        """Return the call that a piece belongs to, None when a new one begins."""
+        """Return the call that a piece belongs to, None for a new call."""
         if index is None and call_id:
             return next((call for call in self._calls if call.id == call_id), None)
         known = self._by_index.get(index) if index is not None else (self._calls[-1] if self._calls else None)
@@ -279,26 +283,26 @@ class StreamedCalls:
             return None
         if call_id or not name or not known.name:
             return known
-        # A name once more: some servers repeat it with every piece, others begin the next call with nothing else.
+        # A repeated name: some servers send it with every piece, others begin the next call with it.
         return None if index is None or (piece and _is_whole(known)) else known
 
     async def _announce(self, call: _Call) -> None:
         call.is_announced = True
-        await self._answer.hush()
+        await self._answer.end_said()
         await self._answer.start(call.key, "tool_use", id=call.id or new_call_id(), name=call.name)
         for piece in call.pieces:
             await self._answer.add(call.key, piece)
 
 
 def arguments_text(arguments: Any) -> str:
-    """Return arguments as JSON text, however they came."""
+    """Return arguments as JSON text."""
     if arguments is None or isinstance(arguments, str):
         return arguments or ""
     return json.dumps(arguments, ensure_ascii=False)
 
 
 def new_call_id() -> str:
-    """Return an id for a call that came without one."""
+    """Return an id for a call without one."""
     return f"call_{uuid4().hex[:24]}"
 
 
@@ -320,24 +324,24 @@ Said = tuple[Literal["text", "thinking"], str]
 
 
 class ThinkTags:
-    """Split a text that may begin with `<think>...</think>`, however it is cut into pieces.
+    """Split a streamed text that may begin with `<think>...</think>` into thinking and text.
 
-    Marks elsewhere are text: only at the beginning does a model mean them.
+    Tags elsewhere are text: only at the beginning does a model mean them.
     """
 
     def __init__(self, *, enabled: bool = True) -> None:
         self._state: Literal["start", "thinking", "behind", "text"] = "start" if enabled else "text"
         self._held = ""
-        #: Whether nothing was thought yet: blank lines in front are left out.
+        #: Whether thinking has no text yet: leading blank lines are dropped.
         self._is_blank = True
 
     @property
     def is_open(self) -> bool:
-        """Tell whether pieces still have to be split; when not, they are plain text."""
+        """Whether pieces still have to be split; otherwise they are plain text."""
         return self._state != "text"
 
     def feed(self, piece: str) -> list[Said]:
-        """Return what can be said now; what may turn out to be a mark is held back."""
+        """Return the parts that are certain; a possible beginning of a tag is held back."""
         held, self._held = self._held + piece, ""
         if self._state == "start":
             return self._begin(held)
@@ -348,7 +352,7 @@ class ThinkTags:
         return [("text", held)] if held else []
 
     def flush(self) -> list[Said]:
-        """Return what was held back, when nothing more comes."""
+        """Return the rest at the end of the text."""
         held, self._held = self._held, ""
         kind: Literal["text", "thinking"] = "thinking" if self._state == "thinking" else "text"
         return [(kind, held)] if held and self._state != "behind" else []
@@ -378,7 +382,7 @@ class ThinkTags:
         return [("thinking", sure)] if sure else []
 
     def _after(self, held: str) -> list[Said]:
-        """Leave out the blank lines behind the thinking."""
+        """Drop the blank lines after thinking."""
         text = held.lstrip()
         if not text:
             return []

@@ -1,6 +1,6 @@
-"""What providers share that speak the Responses API: OpenAI's, Azure's, and servers of one's own.
+"""The Responses API, the protocol of OpenAI, Azure and some self-hosted servers.
 
-`ResponsesProvider` is the frame: a subclass makes the client and says which models there are.
+`ResponsesProvider` is the base class: a subclass creates the client.
 """
 
 from amplifier_kit.llm.responses.config import ResponsesConfig

@@ -1,4 +1,4 @@
-"""Wait for a response that takes minutes: it is made at the service's, and asked for until it is there."""
+"""Wait for a response that runs in the background at the service for minutes, by polling."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ async def wait_for_response(
     *,
     interval: float,
     timeout: float,
-    tell: Callable[[str, float], Awaitable[None]],
+    on_status: Callable[[str, float], Awaitable[None]],
     read_error: Callable[[Exception], LLMError],
     tolerance: int,
 ) -> Any:
-    """Return the response once it has ended, whichever way; `tell` hears of every change of its status.
+    """Return the response once it has ended; `on_status` is called with each new status and the elapsed seconds.
 
-    A failed question for it is asked again, up to `tolerance` times in a row, since what runs is not lost. Whatever
-    ends the wait before the response does calls it off, and is not worth trying again: that would begin anew.
+    A failed poll is repeated, up to `tolerance` times in a row, since the response still runs. Any exception cancels
+    the response, and is not retryable: that would start from the beginning.
     """
     started = time.monotonic()
     status, failures = None, 0
@@ -39,12 +39,12 @@ async def wait_for_response(
             elapsed = time.monotonic() - started
             if response.status != status:
                 status = response.status
-                await tell(str(status), elapsed)
+                await on_status(str(status), elapsed)
             if status not in _UNDER_WAY:
                 return response
             if elapsed + interval > timeout:
                 raise LLMTimeoutError(
-                    f"the response {response.id} was not there after {timeout:.0f} s; raise background_timeout",
+                    f"the response {response.id} was not ready after {timeout:.0f} s; raise background_timeout",
                     retryable=False,
                 )
             await asyncio.sleep(interval)
@@ -57,14 +57,16 @@ async def wait_for_response(
                 if not failed.retryable or failures > tolerance:
                     failed.retryable = False
                     raise failed from error
-                logger.info("the response %s could not be asked for: %s", response.id, failed)
+                logger.info("polling the response %s failed: %s", response.id, failed)
     except BaseException:
-        await _call_off(client, response.id)
+        await _cancel(client, response.id)
         raise
 
 
-async def _call_off(client: Any, response_id: str) -> None:
+async def _cancel(client: Any, response_id: str) -> None:
     try:
         await asyncio.wait_for(client.responses.cancel(response_id), 10)
     except Exception as error:
-        logger.warning("the response %s could not be called off and goes on at the service's: %r", response_id, error)
+        logger.warning(
+            "the response %s could not be cancelled and continues to run at the service: %r", response_id, error
+        )

@@ -1,4 +1,4 @@
-"""What is known of OpenAI's models by their names."""
+"""The abilities of OpenAI's models, by their names."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from amplifier_core import ModelInfo, capabilities
 
 __all__ = ["EFFORTS", "Abilities", "abilities_of", "describe"]
 
-#: How much a model can be asked to think, from least to most.
+#: Reasoning efforts, from least to most.
 EFFORTS: Final = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 
 _GPT: Final = re.compile(r"gpt-?(?P<major>\d+)(?:\.(?P<minor>\d+))?(?P<rest>.*)")
@@ -21,34 +21,34 @@ _FAST: Final = re.compile("-(mini|nano|luna)")
 
 @dataclass(frozen=True)
 class Abilities:
-    """What a model takes and gives."""
+    """The limits and features of a model."""
 
     context_window: int = 128_000
     max_output: int = 16_384
-    #: The window that costs more per token, None when there is none.
+    #: The larger window, whose tokens cost more; None without one.
     long_window: int | None = None
-    #: How much it can be asked to think; empty when it does not think.
+    #: The reasoning efforts that it accepts; empty when it does not think.
     efforts: tuple[str, ...] = ()
     sees: bool = True
     takes_schema: bool = True
     takes_functions: bool = True
-    #: Whether it has a tool of its own for patches.
+    #: Whether it has a native tool for patches.
     patches: bool = False
-    #: Whether its caches can be kept for a day.
+    #: Whether its prompt caches can be kept for a day.
     caches_long: bool = False
-    #: Whether it takes so long that it is asked for its answer later.
+    #: Whether it takes so long that its answers are polled for.
     runs_in_background: bool = False
     is_fast: bool = False
-    #: Whether the name said anything at all.
+    #: Whether the name was recognised.
     is_known: bool = True
 
     @property
     def thinks(self) -> bool:
-        """Tell whether it thinks before it answers."""
+        """Whether it thinks before it answers."""
         return bool(self.efforts)
 
     def effort(self, wish: str) -> str:
-        """Return the effort that the model takes and that is nearest to a wish, rather less than more."""
+        """Return the accepted effort nearest to a wish, rather less than more."""
         if wish in self.efforts or wish not in EFFORTS or not self.efforts:
             return wish
         lower = [effort for effort in self.efforts if EFFORTS.index(effort) < EFFORTS.index(wish)]
@@ -60,7 +60,7 @@ _UNKNOWN: Final = Abilities(is_known=False)
 
 
 def abilities_of(model: str) -> Abilities:
-    """Return what a model can do; one of an unknown name is taken for one that does not think."""
+    """Return the abilities of a model; one with an unknown name counts as not thinking."""
     name = model.lower()
     if "deep-research" in name:
         return Abilities(
@@ -122,7 +122,7 @@ def _efforts(version: tuple[int, int], rest: str) -> tuple[str, ...]:
 
 
 def describe(model: str, able: Abilities, *, long_context: bool = False) -> ModelInfo:
-    """Describe a model; `long_context` says that its larger window is used, whose tokens cost more."""
+    """Describe a model; with `long_context`, with its larger window."""
     window = able.long_window if long_context and able.long_window else able.context_window
     known = {
         capabilities.TOOLS: able.takes_functions,

@@ -1,4 +1,4 @@
-"""The part of a provider that is the same for every service with the Responses API."""
+"""The base class of providers for services with the Responses API."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from amplifier_kit.llm.responses.request import (
     Plan,
     build_payload,
     chain_key,
+    digest_content,
+    digest_of,
     find_link,
     is_plain_object,
     items_of,
-    mark_of,
     output_key,
     reasoning_ids,
-    said_in,
     tail_of,
 )
-from amplifier_kit.llm.responses.response import Reading
+from amplifier_kit.llm.responses.response import ResponseReader
 from amplifier_kit.llm.streaming import plain_stream
 from amplifier_kit.llm.structured_output import Mode, shape_of
 from amplifier_kit.llm.usage import Tokens
@@ -46,7 +46,7 @@ BACKGROUND_EVENT: Final = "provider:background_status"
 CHAIN_EVENT: Final = "provider:response_chain_invalidated"
 RESPONSES_EVENTS: Final = (CONTINUATION_EVENT, BACKGROUND_EVENT, CHAIN_EVENT)
 
-#: What errors inside of a response add to those of the wire: requests that are no better the next time.
+#: Error words inside of responses, besides those of OpenAI's wire: invalid requests.
 _HOPELESS: Final = (
     "invalid_prompt",
     "data_residency_mismatch",
@@ -86,12 +86,12 @@ _NOT_FOR_TALK: Final = re.compile(
 
 
 class ResponsesProvider(LLMProvider):
-    """Answer through the Responses API; a subclass makes the client."""
+    """A provider for the Responses API; a subclass creates the client."""
 
     wire: ClassVar[Wire] = RESPONSES
     structured: ClassVar[Mode] = "native"
     has_json_mode = True
-    #: What the keys of a response's metadata begin with.
+    #: The prefix of the keys in metadata.
     prefix: ClassVar[str] = "openai"
     config_model: ClassVar[type[ResponsesConfig]] = ResponsesConfig
     settings: ResponsesConfig
@@ -106,9 +106,9 @@ class ResponsesProvider(LLMProvider):
         base_url: str | None = None,
         name: str | None = None,
     ) -> None:
-        """Take a config; raises ValueError for a value that cannot be used."""
+        """Read the config; raises ConfigError, which names each wrong value."""
         super().__init__(config, coordinator, model=model, api_key=api_key, base_url=base_url, name=name)
-        #: Responses that the service has lost, and reasoning that it cannot read.
+        #: Responses that the service no longer has, and reasoning that it cannot read.
         self._lost: set[str] = set()
         self._unreadable: set[str] = set()
         self._sends_everything = False
@@ -121,10 +121,10 @@ class ResponsesProvider(LLMProvider):
         """Close the client and its connections."""
         await client.close()
 
-    # -- what is sent --
+    # -- the request --
 
     def abilities(self, model: str) -> Abilities:
-        """Return what a model can do; one of an unknown name thinks when the config says how."""
+        """Return the abilities of a model; one with an unknown name thinks when the config has `reasoning`."""
         able = abilities_of(model)
         if able.is_known or not self.settings.reasoning:
             return able
@@ -147,7 +147,7 @@ class ResponsesProvider(LLMProvider):
         return build_payload(call, plan, tail_of(items, link), link.response_id if link else None)
 
     def drop_chain(self) -> None:
-        """Send everything the next time, whatever the service keeps."""
+        """Send the whole history with the next request, whatever the service stores."""
         self._sends_everything = True
 
     def _chains(self, able: Abilities) -> bool:
@@ -157,37 +157,37 @@ class ResponsesProvider(LLMProvider):
     def _place(self, call: LLMCall) -> str:
         return f"{self.name} {self.base_url} {call.model}"
 
-    # -- asking --
+    # -- the response --
 
     async def attempt(self, client: Any, payload: dict[str, Any], answer: Answer, call: LLMCall) -> None:
-        """Stream one answer; a response that was cut at its limit of tokens is gone on with."""
+        """Stream one answer; a response that reached its token limit is continued."""
         if payload.get("previous_response_id") in self._lost:
-            payload = self.payload(call)  # found out by the attempt before
+            payload = self.payload(call)  # lost since the attempt before
         more: list[Item] = []
-        readings: list[Reading] = []
+        readings: list[ResponseReader] = []
         while True:
-            reading = Reading(answer, self.wire.name, len(readings))
+            reading = ResponseReader(answer, self.wire.name, len(readings))
             payload = await self._respond(client, payload, more, reading, call)
             if reading.response is None:
-                return  # cut short, which the answer knows by itself
+                return  # incomplete, which `Answer.response` reports
             readings.append(reading)
-            if not self._goes_on(call, readings):
+            if not self._is_continued(call, readings):
                 break
             if reading.was_cut_inside:
-                # The same room would not do for it a second time.
+                # The same limit would not be enough a second time.
                 room = self.abilities(call.model).max_output
                 if payload["max_output_tokens"] >= room:
                     break
                 payload = {**payload, "max_output_tokens": room}
-                await reading.take_back_cut()
+                await reading.drop_cut_calls()
             more += reading.kept()
-            await self._tell_continuation(reading, len(readings))
+            await self._emit_continuation(reading, len(readings))
         await self._finish(answer, readings, call)
 
     async def _respond(
-        self, client: Any, payload: dict[str, Any], more: list[Item], reading: Reading, call: LLMCall
+        self, client: Any, payload: dict[str, Any], more: list[Item], reading: ResponseReader, call: LLMCall
     ) -> dict[str, Any]:
-        """Read one response; return the payload, which is another one when the service did not take the first."""
+        """Read one response; return the payload, which is a repaired one when the service refused the first."""
         streams = not payload.get("background")
         while True:
             arguments = {**payload, "input": [*payload["input"], *more]}
@@ -198,7 +198,7 @@ class ResponsesProvider(LLMProvider):
                     begun = await client.responses.create(**arguments, stream=False)
                 break
             except Exception as error:
-                payload = await self._mended(error, payload, call)
+                payload = await self._repair(error, payload, call)
         if not streams:
             ended = await self._wait(client, begun, call)
             await reading.take(ended.to_dict(mode="json", warnings=False))
@@ -211,7 +211,7 @@ class ResponsesProvider(LLMProvider):
     async def _wait(self, client: Any, response: Any, call: LLMCall) -> Any:
         facts = {"provider": self.name, "model": call.model, "response_id": response.id}
 
-        async def tell(status: str, elapsed: float) -> None:
+        async def on_status(status: str, elapsed: float) -> None:
             await self.emit(BACKGROUND_EVENT, {**facts, "status": status, "elapsed": round(elapsed, 1)})
 
         ended = await wait_for_response(
@@ -219,48 +219,48 @@ class ResponsesProvider(LLMProvider):
             response,
             interval=self.settings.poll_interval,
             timeout=self.settings.background_timeout,
-            tell=tell,
+            on_status=on_status,
             read_error=lambda error: to_llm_error(error, self.endpoint, call.model),
             tolerance=self.settings.max_retries,
         )
         if ended.status == "cancelled":
-            raise LLMError(f"{self.name}: the response {ended.id} was called off at the service's", retryable=False)
+            raise LLMError(f"{self.name}: the response {ended.id} was cancelled at the service", retryable=False)
         return ended
 
-    async def _mended(self, error: Exception, payload: dict[str, Any], call: LLMCall) -> dict[str, Any]:
-        """Return a payload without what the service cannot go on from any more; raise the error when that is not it."""
+    async def _repair(self, error: Exception, payload: dict[str, Any], call: LLMCall) -> dict[str, Any]:
+        """Return a payload without a lost response or unreadable reasoning; raise the error when it is another one."""
         failure = read_failure(error)
         previous = payload.get("previous_response_id")
         is_lost = _LOST_RESPONSE in failure.kinds or "previous response" in failure.message.lower()
         if previous and is_lost and failure.status in (400, 404):
             self._lost.add(previous)
-            told = {"provider": self.name, "model": call.model, "invalidated_id": previous}
+            data = {"provider": self.name, "model": call.model, "invalidated_id": previous}
             code = _LOST_RESPONSE if _LOST_RESPONSE in failure.kinds else str(failure.status)
-            await self.emit(CHAIN_EVENT, {**told, "error_code": code})
+            await self.emit(CHAIN_EVENT, {**data, "error_code": code})
             return self.payload(call)
         sealed = reasoning_ids(payload["input"]) - self._unreadable
         if _UNREADABLE in failure.kinds and sealed:
             self._unreadable |= sealed
-            logger.warning("%s cannot read the reasoning of earlier answers: it is left out", self.name)
+            logger.warning("%s cannot read the reasoning of earlier answers; it is not sent", self.name)
             return self.payload(call)
         raise error
 
-    def _goes_on(self, call: LLMCall, readings: list[Reading]) -> bool:
-        """Tell whether a response was cut at a limit that nobody asked for in this request."""
+    def _is_continued(self, call: LLMCall, readings: list[ResponseReader]) -> bool:
+        """Whether a response reached a token limit that the request did not set, and is to be continued."""
         is_cut = readings[-1].incomplete_reason == "max_output_tokens" and readings[-1].refusal is None
         return is_cut and call.request.max_output_tokens is None and len(readings) <= _MOST_CONTINUATIONS
 
-    async def _tell_continuation(self, reading: Reading, number: int) -> None:
-        told = {
+    async def _emit_continuation(self, reading: ResponseReader, number: int) -> None:
+        data = {
             "provider": self.name,
             "response_id": reading.response_id,
             "reason": reading.incomplete_reason,
             "continuation_number": number,
             "max_attempts": _MOST_CONTINUATIONS,
         }
-        await self.emit(CONTINUATION_EVENT, told)
+        await self.emit(CONTINUATION_EVENT, data)
 
-    async def _finish(self, answer: Answer, readings: list[Reading], call: LLMCall) -> None:
+    async def _finish(self, answer: Answer, readings: list[ResponseReader], call: LLMCall) -> None:
         last = readings[-1]
         answer.headers = last.headers
         answer.tokens = _total(readings)
@@ -282,39 +282,39 @@ class ResponsesProvider(LLMProvider):
         self._sends_everything = False
         if self._chains(self.abilities(call.model)) and len(readings) == 1 and last.status == "completed":
             before = [item for turn in items_of(call.conversation, self.wire.name, self._unreadable) for item in turn]
-            answer.metadata[chain_key(self.prefix)] = mark_of(
-                self._place(call), before, said_in(answer.response().content)
+            answer.metadata[chain_key(self.prefix)] = digest_of(
+                self._place(call), before, digest_content(answer.response().content)
             )
 
-    # -- models and forms --
+    # -- models and structured output --
 
     def model_info(self, model: str) -> ModelInfo:
         """Describe a model by its name."""
         return describe(model, self.abilities(model), long_context=self.settings.enable_long_context)
 
     async def fetch_models(self, client: Any) -> list[ModelInfo]:
-        """Ask for the models; with `filtered`, those that do something else than talk are left out."""
+        """Fetch the models; with `filtered`, only those that answer in text."""
         listed = [model async for model in client.models.list()]
         talking = [model.id for model in listed if not self.settings.filtered or self.talks(model)]
         return [self.model_info(name) for name in talking]
 
     def talks(self, listed: Any) -> bool:
-        """Tell whether a model of the service's list answers requests in text."""
+        """Whether a model of the service's list answers in text."""
         return _NOT_FOR_TALK.search(listed.id.lower()) is None
 
     def shape_mode(self, request: ChatRequest) -> Mode:
-        """Give the schema to models that take one; others, and schemas of no object, are asked for in words."""
+        """Send the schema to models that accept one; ask others in words, and for schemas that are not of an object."""
         shape = shape_of(request, "native", has_json_mode=True)
         fits = shape is None or is_plain_object(shape.json_schema)
         return "native" if fits and self.abilities(request.model or self.model).takes_schema else "prompt"
 
     def price_model(self, call: LLMCall, answer: Answer) -> str:
-        """Return the model's name without its date, since the price list knows few of those."""
+        """Return the model's name without its date, since the price list has few dated names."""
         name = answer.model or call.model
         return name if name in _OWN_PRICE else _DATE.sub("", name)
 
 
-def _total(readings: list[Reading]) -> Tokens | None:
+def _total(readings: list[ResponseReader]) -> Tokens | None:
     total: Tokens | None = None
     for tokens in (reading.tokens() for reading in readings):
         if tokens is not None:

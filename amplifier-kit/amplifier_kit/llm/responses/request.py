@@ -38,14 +38,14 @@ __all__ = [
     "Plan",
     "build_payload",
     "chain_key",
+    "digest_content",
+    "digest_of",
     "find_link",
     "is_plain_object",
     "items_of",
-    "mark_of",
     "origin_key",
     "output_key",
     "reasoning_ids",
-    "said_in",
     "tail_of",
 ]
 
@@ -63,17 +63,17 @@ Item = dict[str, Any]
 
 
 def origin_key(origin: str) -> str:
-    """Return the key under which a block keeps what the service calls it."""
+    """Return the key under which a block keeps the service's id and facts of its item."""
     return f"{origin}:item"
 
 
 def output_key(origin: str) -> str:
-    """Return the key under which a message keeps its items as they came, when tools of the service's own ran."""
+    """Return the key under which a message keeps its original items, when tools ran at the service."""
     return f"{origin}:output"
 
 
 def items_of(conversation: Conversation, origin: str, unreadable: Collection[str] = ()) -> list[list[Item]]:
-    """Return the items of each turn; reasoning whose id is in `unreadable` is left out."""
+    """Return the items of each turn, without reasoning whose id is in `unreadable`."""
     patches = {
         part.id
         for turn in conversation.turns
@@ -84,7 +84,7 @@ def items_of(conversation: Conversation, origin: str, unreadable: Collection[str
 
 
 def reasoning_ids(items: Iterable[Item]) -> set[str]:
-    """Return the ids of the reasoning among items."""
+    """Return the ids of reasoning items."""
     return {str(item.get("id")) for item in items if item.get("type") == "reasoning"}
 
 
@@ -94,18 +94,18 @@ def _written(turn: Turn, origin: str, unreadable: Collection[str], patches: set[
     if turn.role == "tool":
         return [_result(part, patches) for part in turn.parts if isinstance(part, Result)]
     content = [_shown(part) for part in turn.parts if isinstance(part, Text | Image)]
-    # Instructions that stand later stay where they are, under the name that the service has for them.
+    # Later instructions stay where they are, under the service's role for them.
     role = "user" if turn.role == "user" else "developer"
     return [{"type": "message", "role": role, "content": content}] if content else []
 
 
 def _assistant(turn: Turn, origin: str, unreadable: Collection[str]) -> list[Item]:
     raw = turn.metadata.get(output_key(origin))
-    items = [dict(item) for item in raw] if isinstance(raw, list) and _says_the_same(raw, turn) else []
+    items = [dict(item) for item in raw] if isinstance(raw, list) and _match(raw, turn) else []
     if not items:
         items = _blocks(turn.of_origin(origin), origin)
     kept = [item for item in items if item["type"] != "reasoning" or item.get("id") not in unreadable]
-    # Reasoning is refused without what it led to.
+    # The service refuses reasoning without the item that followed it.
     while kept and kept[-1]["type"] == "reasoning":
         kept.pop()
     return kept
@@ -140,7 +140,7 @@ def _call(part: Call, origin: str) -> Item:
     facts = known if isinstance(known, dict) else {}
     if _is_patch(part, origin):
         return {"call_id": safe_id(part.id), "operation": part.arguments, "status": "completed", **facts}
-    # Without blanks, as models write it: what is sent back is then what was cached.
+    # Without spaces, as models write it: so the request is the same as the cached one.
     arguments = json.dumps(part.arguments, ensure_ascii=False, separators=(",", ":"))
     return {
         "type": "function_call",
@@ -159,7 +159,7 @@ def _is_patch(part: Call, origin: str) -> bool:
 def _result(part: Result, patches: set[str]) -> Item:
     call_id = safe_id(part.call_id)
     if part.call_id in patches:
-        # A tool message does not say whether it went well; a patch that was applied lists its files.
+        # A tool message has no status; an applied patch lists its files.
         status = "completed" if _APPLIED.match(part.text) else "failed"
         return {"type": "apply_patch_call_output", "call_id": call_id, "status": status, "output": part.text}
     output: Any = [_shown(inner) for inner in part.parts] if part.images else part.text
@@ -172,8 +172,8 @@ def _shown(part: Text | Image) -> Item:
     return {"type": "input_image", "image_url": part.data_url, "detail": "auto"}
 
 
-def _says_the_same(raw: list[Any], turn: Turn) -> bool:
-    """Tell whether kept items are still those of the turn: what was edited since goes by its blocks."""
+def _match(raw: list[Any], turn: Turn) -> bool:
+    """Whether original items still match the turn; the blocks of an edited turn are used instead."""
     if not all(isinstance(item, dict) and "type" in item for item in raw):
         return False
     calls = [item.get("call_id") for item in raw if item["type"] in ("function_call", PATCH_CALL)]
@@ -192,27 +192,27 @@ def _says_the_same(raw: list[Any], turn: Turn) -> bool:
 
 
 class Link(NamedTuple):
-    """The response to go on from, and the number of the turns that it stands for."""
+    """The response to continue from, and the number of turns that it covers."""
 
     response_id: str
     turns: int
 
 
 def chain_key(prefix: str) -> str:
-    """Return the key under which a message notes its mark."""
+    """Return the key under which a message keeps its digest."""
     return f"{prefix}:chain"
 
 
-def mark_of(place: str, before: Iterable[Item], said: Any) -> str:
-    """Return the mark of a history: where it was sent, the items in front of an answer, and what the answer said."""
+def digest_of(place: str, before: Iterable[Item], said: Any) -> str:
+    """Return the digest of a history: its address, the items before an answer, and the content of the answer."""
     from hashlib import sha256
 
     whole = json.dumps([place, list(before), said], sort_keys=True, ensure_ascii=False, default=str)
     return sha256(whole.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
-def said_in(content: Iterable[Any]) -> Any:
-    """Return what a response said, in the form that `find_link` reads from a turn."""
+def digest_content(content: Iterable[Any]) -> Any:
+    """Return the content of a response for `digest_of`, in the form that `find_link` reads from a turn."""
     blocks = list(content)
     text = "".join(block.text for block in blocks if block.type == "text")
     return [text, [[block.id, block.name, block.input] for block in blocks if block.type == "tool_call"]]
@@ -221,7 +221,12 @@ def said_in(content: Iterable[Any]) -> Any:
 def find_link(
     conversation: Conversation, items: Sequence[list[Item]], place: str, prefix: str, broken: set[str]
 ) -> Link | None:
-    """Return what can be gone on from, None when the history has to be sent; `items` are those of the turns."""
+    """Return the response to continue from, None when the history has to be sent; `items` are those of the turns.
+
+    A message keeps the id of its response and a digest of everything up to its end. Only while the history still has
+    that digest is the id sent in its place: what a hook added for one request, a compaction, another model or another
+    address change the digest, and then everything is sent.
+    """
     turns = conversation.turns
     at = next((index for index in reversed(range(len(turns))) if turns[index].role == "assistant"), None)
     if at is None or not any(items[at + 1 :]):
@@ -230,11 +235,11 @@ def find_link(
     if not isinstance(response_id, str) or not isinstance(mark, str) or response_id in broken:
         return None
     before = [item for turn in items[:at] for item in turn]
-    return Link(response_id, at + 1) if mark_of(place, before, _said(turns[at].parts)) == mark else None
+    return Link(response_id, at + 1) if digest_of(place, before, _said(turns[at].parts)) == mark else None
 
 
 def tail_of(items: Sequence[list[Item]], link: Link | None) -> list[Item]:
-    """Return the items that the service does not have yet."""
+    """Return the items that the service does not have."""
     return [item for turn in items[link.turns if link else 0 :] for item in turn]
 
 
@@ -247,25 +252,25 @@ def _said(parts: Iterable[Part]) -> Any:
 # -- the arguments --
 
 
-#: Tools that run at the service's: each of them gives a model for research something to look at.
+#: Tools that run at the service and are sources for research models.
 _SOURCES: Final = ("web_search", "file_search", "mcp")
-_told: Final[set[str]] = set()
+_warned: Final[set[str]] = set()
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What a payload is made from besides the call."""
+    """The inputs of a payload besides the call."""
 
     settings: ResponsesConfig
     able: Abilities
-    #: Whether the service is to keep the response.
+    #: Whether the service stores the response.
     stores: bool
-    #: Whether the tool `apply_patch` is the service's own.
+    #: Whether the tool `apply_patch` is the native one of the service.
     patches_natively: bool
 
 
 def build_payload(call: LLMCall, plan: Plan, items: list[Item], previous: str | None) -> dict[str, Any]:
-    """Return the arguments; `items` go on from the response `previous`, when there is one."""
+    """Return the arguments; `items` continue the response `previous`, if there is one."""
     settings, able, request = plan.settings, plan.able, call.request
     tools = _tools(request, plan)
     reasoning = _reasoning(call, plan)
@@ -286,12 +291,12 @@ def build_payload(call: LLMCall, plan: Plan, items: list[Item], previous: str | 
     payload |= {"background": True} if able.runs_in_background else {}
     payload |= _whole_session(call, plan)
     if request.stop:
-        _tell_of_stop()
+        _warn_of_stop()
     return payload
 
 
 def _whole_session(call: LLMCall, plan: Plan) -> dict[str, Any]:
-    """Return what is the same for every call of a session."""
+    """Return the arguments that are the same for every call of a session."""
     settings = plan.settings
     retention, is_given = settings.prompt_cache_retention, settings.is_given("prompt_cache_retention")
     same = {
@@ -320,7 +325,7 @@ def _tool(tool: ToolSpec, plan: Plan) -> Item:
     if tool.name == PATCH_TOOL and plan.patches_natively and plan.able.patches:
         return {"type": PATCH_TOOL}
     schema = {"type": "object", "properties": {}, **tool.parameters}
-    # Without saying so, the service would hold calls to the schema in a way that few schemas allow.
+    # By default, the service is strict about schemas in a way that few schemas support.
     return {
         "type": "function",
         "name": tool.name,
@@ -331,7 +336,7 @@ def _tool(tool: ToolSpec, plan: Plan) -> Item:
 
 
 def _reasoning(call: LLMCall, plan: Plan) -> dict[str, Any]:
-    """Return how to think; only what the request, the loop or the config asks for is said."""
+    """Return the reasoning options that the request, the loop or the config asks for."""
     settings, able = plan.settings, plan.able
     wish = call.request.reasoning_effort or settings.reasoning.get("effort")
     if not able.thinks or not (wish or settings.reasoning or call.options.get("extended_thinking")):
@@ -348,14 +353,14 @@ def _sampling(
     request: ChatRequest, settings: ResponsesConfig, reasoning: dict[str, Any], able: Abilities
 ) -> dict[str, Any]:
     if able.thinks and reasoning.get("effort") != "none":
-        return {}  # models that think refuse both
+        return {}  # thinking models refuse both
     temperature = request.temperature if request.temperature is not None else settings.temperature
     sampling = {"temperature": temperature, "top_p": request.top_p}
     return {key: value for key, value in sampling.items() if value is not None}
 
 
 def is_plain_object(schema: Any) -> bool:
-    """Tell whether a schema is one of an object, which is all that the service takes."""
+    """Whether a schema is one of an object, the only kind that the service accepts."""
     return isinstance(schema, dict) and schema.get("type") == "object" and "anyOf" not in schema
 
 
@@ -364,14 +369,14 @@ def _format(shape: Shape) -> Item:
     try:
         closed, demanding = closed_schema(schema), closed_schema(schema, all_required=True)
     except ValueError:
-        closed = demanding = None  # open on purpose: the service is told, and the answer is checked here
+        closed = demanding = None  # other properties are allowed: not strict, and the answer is checked here
     if closed is not None and (shape.strict or _sorted(closed) == _sorted(demanding)):
         schema, strict = demanding, True
     return {"type": "json_schema", "name": "answer", "schema": schema, "strict": strict}
 
 
 def _sorted(schema: Any) -> Any:
-    """Return a schema whose lists of required names can be compared."""
+    """Return a schema with sorted lists of required names, for comparison."""
     if isinstance(schema, list):
         return [_sorted(item) for item in schema]
     if not isinstance(schema, dict):
@@ -401,7 +406,7 @@ def _named(name: str, tools: list[Item]) -> Item:
     return {"type": name} if hosted and not is_function else {"type": "function", "name": name}
 
 
-def _tell_of_stop() -> None:
-    if "stop" not in _told:
-        _told.add("stop")
-        logger.warning("the Responses API has no stop sequences: `stop` of the request is left out")
+def _warn_of_stop() -> None:
+    if "stop" not in _warned:
+        _warned.add("stop")
+        logger.warning("the Responses API has no stop sequences: `stop` of the request is ignored")

@@ -1,4 +1,4 @@
-"""Feed an answer from the events of the Responses API, or from a response that came whole: from JSON, both."""
+"""Read a response, streamed as events or whole, into an answer."""
 
 from __future__ import annotations
 
@@ -11,52 +11,52 @@ from amplifier_kit.llm.response import Answer, FinishReason
 from amplifier_kit.llm.responses.request import PATCH_CALL, PATCH_TOOL, Item, origin_key
 from amplifier_kit.llm.usage import Tokens
 
-__all__ = ["Reading", "ResponseFailedError"]
+__all__ = ["ResponseFailedError", "ResponseReader"]
 
 logger = logging.getLogger(__name__)
 
-#: Items that the common form of a message can hold; others come from tools that run at the service's.
+#: Items that a message can hold; others come from tools that run at the service.
 _OWN: Final = frozenset({"message", "reasoning", "function_call", PATCH_CALL})
-#: Calls that somebody here would have to answer, but that no tool of ours can.
-_FOR_US: Final = ("shell_call", "local_shell_call", "computer_call", "custom_tool_call", "mcp_approval_request")
+#: Calls that a client has to answer, but that no tool here can.
+_UNSUPPORTED: Final = ("shell_call", "local_shell_call", "computer_call", "custom_tool_call", "mcp_approval_request")
 _TERMINAL: Final = ("response.completed", "response.incomplete", "response.failed")
 
 
 class ResponseFailedError(Exception):
-    """Report an error that came inside of a response; `body` is in the form of the service's refusals."""
+    """An error inside of a response; `body` has the form of the service's HTTP errors."""
 
     def __init__(self, code: str | None, message: str, kind: str | None = None) -> None:
         super().__init__(message)
         self.body = {"error": {"code": code, "type": kind, "message": message}}
 
 
-class Reading:
+class ResponseReader:
     """Read one response into an answer."""
 
     def __init__(self, answer: Answer, origin: str, number: int = 0) -> None:
-        """Read the response of that number of one answer: one that was cut is followed by another."""
+        """Read the response with that number of an answer: a truncated one is followed by another."""
         self._answer = answer
         self._origin = origin
         self._number = number
-        #: The open blocks of each item, the items by the ids that they may go by, and the blocks that got any piece.
+        #: The open blocks of each item, the items by their ids, and the blocks with any piece.
         self._open: dict[Hashable, list[Hashable]] = {}
         self._keys: dict[str, Hashable] = {}
         self._fed: set[Hashable] = set()
-        #: The part of a summary that a thinking block is at.
+        #: The current part of the summary of each thinking block.
         self._paragraphs: dict[Hashable, Any] = {}
         self._calling: set[Hashable] = set()
         self._cut: list[Hashable] = []
-        #: Reasoning that nothing has followed yet.
+        #: Reasoning that no item has followed yet.
         self._held: Item | None = None
         self.items: list[Item] = []
         self.reasoning_ids: list[str] = []
         self.calls = 0
         self.headers: dict[str, str] = {}
         self.refusal: str | None = None
-        #: The response as it ended, None until the service said that it did.
+        #: The final response, None until the service sends it.
         self.response: Item | None = None
 
-    # -- what came of it --
+    # -- the result --
 
     @property
     def _ended(self) -> Item:
@@ -81,12 +81,12 @@ class Reading:
 
     @property
     def has_hosted(self) -> bool:
-        """Tell whether tools ran at the service's."""
+        """Whether tools ran at the service."""
         return any(item["type"] not in _OWN for item in self.items)
 
     @property
     def finish_reason(self) -> FinishReason:
-        """Return why the response ended, in the common word."""
+        """Return the finish reason that all providers share."""
         if self.refusal is not None or self.incomplete_reason == "content_filter":
             return "content_filter"
         if self.status == "incomplete":
@@ -94,7 +94,7 @@ class Reading:
         return "tool_use" if self.calls else "stop"
 
     def tokens(self) -> Tokens | None:
-        """Return what the response took, None when the service does not say."""
+        """Return the token counts of the response, None when the service sends none."""
         usage = self._ended.get("usage")
         if usage is None:
             return None
@@ -114,9 +114,9 @@ class Reading:
         )
 
     def kept(self) -> list[Item]:
-        """Return the items that can be gone on from.
+        """Return the items to continue from.
 
-        A call without its end cannot be used, and reasoning is refused without what it led to.
+        An incomplete call cannot be used, and the service refuses reasoning without the item that followed it.
         """
         kept = [item for item in self.items if item.get("status") != "incomplete" or item["type"] == "message"]
         while kept and kept[-1]["type"] == "reasoning":
@@ -125,12 +125,12 @@ class Reading:
 
     @property
     def was_cut_inside(self) -> bool:
-        """Tell whether something was cut that has to be made anew: anything but text."""
+        """Whether an item other than text was truncated, which has to be repeated."""
         kept = len(self.kept())
         return bool(self._cut) or not kept or kept < len(self.items)
 
-    async def take_back_cut(self) -> None:
-        """Take back calls without an end."""
+    async def drop_cut_calls(self) -> None:
+        """Drop incomplete calls from the answer."""
         for key in self._cut:
             await self._answer.drop(key)
         self.calls -= len(self._cut)
@@ -139,7 +139,7 @@ class Reading:
     # -- reading --
 
     async def read(self, events: AsyncIterable[Any]) -> None:
-        """Read all events; raises ResponseFailedError for an error among them."""
+        """Read all events; raises ResponseFailedError for an error event."""
         answer, number, fed = self._answer, self._number, self._fed
         async for event in events:
             kind = event.get("type")
@@ -166,16 +166,16 @@ class Reading:
                 raise ResponseFailedError(event.get("code"), event.get("message") or "the service gives no reason")
 
     async def take(self, response: Item) -> None:
-        """Take the response as it ended; what was not streamed is read from it."""
+        """Read the final response, with items that were not streamed."""
         error, status = response.get("error"), response.get("status")
         if status == "failed" or error is not None:
-            told = error if isinstance(error, dict) else {"message": error}
-            message = told.get("message") or "the service gives no reason"
-            raise ResponseFailedError(told.get("code") or "server_error", str(message), told.get("type"))
+            facts = error if isinstance(error, dict) else {"message": error}
+            message = facts.get("message") or "the service gives no reason"
+            raise ResponseFailedError(facts.get("code") or "server_error", str(message), facts.get("type"))
         if not self.items:
             for index, item in enumerate(response.get("output") or ()):
                 await self._done(index, item)
-        # What the service left open ends; a call that it cut stays open, since it may be taken back.
+        # Open blocks end; a truncated call stays open, since it may be dropped.
         for key in [key for keys in self._open.values() for key in keys if key not in self._cut]:
             if status == "incomplete" and key in self._calling:
                 self._cut.append(key)
@@ -185,7 +185,7 @@ class Reading:
         self._answer.model = response.get("model") or self._answer.model
 
     def _key(self, event: Item) -> Hashable:
-        """Return what an item goes by: its place, or its id with servers that do not tell places."""
+        """Return the key of an item: its index, or its id for servers that send no index."""
         index = event.get("output_index")
         if index is not None:
             return int(index)
@@ -221,7 +221,7 @@ class Reading:
         await self._answer.add(key, event["delta"])
 
     async def _added(self, index: int | None, item: Item) -> None:
-        self._let_go()
+        self._keep_reasoning()
         key = (self._number, self._known(index, item), 0)
         if item["type"] == "function_call":
             await self._begin(key, "tool_use", id=item.get("call_id") or "", name=item.get("name") or "")
@@ -232,7 +232,7 @@ class Reading:
         kept, kind = _said(item), item["type"]
         place = self._known(index, item)
         if self._held is not None and self._held.get("id") != kept.get("id"):
-            self._let_go()
+            self._keep_reasoning()
         self.items.append(kept)
         if kind == "message":
             await self._message(place, item)
@@ -246,8 +246,8 @@ class Reading:
             operation = dict(kept.get("operation") or {})
             call_id = item.get("call_id") or ""
             await self._answer.call(call_id, PATCH_TOOL, operation, {origin_key(self._origin): facts})
-        elif kind in _FOR_US:
-            logger.warning("the model made a %s, which nobody here can answer; it is left out", kind)
+        elif kind in _UNSUPPORTED:
+            logger.warning("the model made a %s, which is not supported here; it is ignored", kind)
 
     async def _message(self, place: Hashable, item: Item) -> None:
         facts = {"id": item.get("id"), "status": item.get("status") or "completed"}
@@ -280,10 +280,10 @@ class Reading:
         if kept.get("encrypted_content") or kept.get("content"):
             self._held = {name: value for name, value in kept.items() if name != "status"}
 
-    def _let_go(self) -> None:
-        """Keep reasoning for good, now that something follows it: alone it would be refused."""
+    def _keep_reasoning(self) -> None:
+        """Keep reasoning now that an item follows it: alone it would be refused."""
         if self._held is not None:
-            self._answer.sign_said(content=[self._held])
+            self._answer.sign_thinking(content=[self._held])
             self.reasoning_ids.append(str(self._held.get("id", "")))
             self._held = None
 
@@ -303,7 +303,7 @@ class Reading:
 
 
 def _said(value: Any) -> Any:
-    """Return JSON without what is null: the service says so of all that it does not say."""
+    """Return JSON without null values, which the service sends for all missing fields."""
     if isinstance(value, dict):
         return {name: _said(item) for name, item in value.items() if item is not None}
     return [_said(item) for item in value] if isinstance(value, list) else value

@@ -10,7 +10,7 @@ import httpx2
 import pytest
 
 from amplifier_core.llm_errors import ConfigurationError
-from amplifier_kit.llm import hear_response, http_options, overhear, proxy_faults
+from amplifier_kit.llm import capture_responses, http_options, proxy_errors, record_response
 from amplifier_testing.llm import ModelServer, Reply
 
 
@@ -20,10 +20,10 @@ async def test_heard_and_closed(library: ModuleType) -> None:
     with ModelServer() as server:
         server.answers(lambda heard: Reply.stream([b"a", b"b"], x_path=heard.path).stalled(1))
         options = http_options(library, server.url, timeout=20)
-        async with library.AsyncClient(**options, event_hooks={"response": [hear_response]}) as client:
+        async with library.AsyncClient(**options, event_hooks={"response": [record_response]}) as client:
 
             async def call(path: str) -> str:
-                async with overhear() as heard:
+                async with capture_responses() as heard:
                     assert heard.headers == {}
                     await client.send(client.build_request("GET", server.url + path), stream=True)
                     headers = heard.headers
@@ -35,8 +35,8 @@ async def test_heard_and_closed(library: ModuleType) -> None:
 
 async def test_outside_of_a_call() -> None:
     """A response that nobody listens for is nobody's."""
-    await hear_response(httpx2.Response(200))
-    async with overhear() as heard:
+    await record_response(httpx2.Response(200))
+    async with capture_responses() as heard:
         assert heard.responses == []
 
 
@@ -53,5 +53,5 @@ def test_options(library: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_proxy_faults() -> None:
     """A proxy that a library cannot use is an error of the settings."""
-    with pytest.raises(ConfigurationError, match="proxy"), proxy_faults():
+    with pytest.raises(ConfigurationError, match="proxy"), proxy_errors():
         raise ImportError("socksio is missing")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from amplifier_kit.llm.rate_limit import RateLimit, Throttle, rate_limits_of, throttle_of
+from amplifier_kit.llm.rate_limit import RateLimit, Throttle, rate_limits_of, throttle_for
 
 SCARCE = {
     "anthropic-ratelimit-requests-limit": "1000",
@@ -71,7 +71,7 @@ def test_no_longer_than_until_the_refill() -> None:
 
 def test_headers_without_limits_change_nothing() -> None:
     """What was learnt stays until there is news."""
-    throttle = throttle_of(object())
+    throttle = throttle_for(object())
     throttle.learn(SCARCE)
     assert throttle.learn({"content-type": "x"}) == []
     assert throttle.due(0.02, 1.0, now=0) is not None

@@ -7,18 +7,18 @@ import threading
 
 import pytest
 
-from amplifier_kit.llm.rate_limit import Gate, gate_of
+from amplifier_kit.llm.rate_limit import ConcurrencyLimit, concurrency_limit_for
 
 
 async def test_first_come_first_served() -> None:
     """No more than the limit are inside, and those who wait enter in the order in which they came."""
-    gate = Gate()
+    gate = ConcurrencyLimit()
     order: list[int] = []
     most = 0
 
     async def caller(number: int) -> None:
         nonlocal most
-        async with gate.passage(2):
+        async with gate.slot(2):
             most = max(most, gate.active)
             order.append(number)
             await asyncio.sleep(0)
@@ -30,24 +30,24 @@ async def test_first_come_first_served() -> None:
 
 async def test_without_limit() -> None:
     """A limit of 0 lets everybody in."""
-    gate = Gate()
-    async with gate.passage(0), gate.passage(0), gate.passage(0):
+    gate = ConcurrencyLimit()
+    async with gate.slot(0), gate.slot(0), gate.slot(0):
         assert gate.active == 3
 
 
 async def test_waiting_is_told() -> None:
     """Only a caller that has to wait hears the numbers."""
-    gate = Gate()
+    gate = ConcurrencyLimit()
     told: list[dict[str, int]] = []
 
     async def tell(numbers: dict[str, int]) -> None:
         told.append(numbers)
 
     async def second() -> None:
-        async with gate.passage(1, tell):
+        async with gate.slot(1, tell):
             pass
 
-    async with gate.passage(1, tell):
+    async with gate.slot(1, tell):
         task = asyncio.create_task(second())
         await asyncio.sleep(0)
     await task
@@ -57,13 +57,13 @@ async def test_waiting_is_told() -> None:
 @pytest.mark.parametrize("when", ["waiting", "admitted"])
 async def test_cancelled_while_waiting(when: str) -> None:
     """A caller that gives up leaves its place to the next, also when it had just been let in."""
-    gate = Gate()
+    gate = ConcurrencyLimit()
 
     async def caller() -> None:
-        async with gate.passage(1):
+        async with gate.slot(1):
             pass
 
-    async with gate.passage(1):
+    async with gate.slot(1):
         first, second = asyncio.create_task(caller()), asyncio.create_task(caller())
         await asyncio.sleep(0)
         if when == "waiting":
@@ -78,13 +78,13 @@ async def test_cancelled_while_waiting(when: str) -> None:
 
 async def test_across_threads() -> None:
     """Callers on event loops of their own share the limit."""
-    gate = gate_of(("test", object()))
+    gate = concurrency_limit_for(("test", object()))
     inside, most = 0, 0
     lock = threading.Lock()
 
     async def caller() -> None:
         nonlocal inside, most
-        async with gate.passage(2):
+        async with gate.slot(2):
             with lock:
                 inside += 1
                 most = max(most, inside)
@@ -106,13 +106,13 @@ async def test_across_threads() -> None:
 
 async def test_a_lost_event_loop_holds_nobody_up() -> None:
     """One that waited on an event loop which is gone is passed over."""
-    gate = Gate()
-    holder = gate.passage(1)
+    gate = ConcurrencyLimit()
+    holder = gate.slot(1)
     await holder.__aenter__()
 
     def elsewhere() -> None:
         loop = asyncio.new_event_loop()
-        waiting = loop.create_task(gate.passage(1).__aenter__())
+        waiting = loop.create_task(gate.slot(1).__aenter__())
         loop.run_until_complete(asyncio.sleep(0))
         waiting._log_destroy_pending = False  # type: ignore[attr-defined]  # being lost is the point
         loop.close()
@@ -120,7 +120,7 @@ async def test_a_lost_event_loop_holds_nobody_up() -> None:
 
     lost: list[object] = []
     await asyncio.to_thread(elsewhere)
-    mine = asyncio.create_task(gate.passage(1).__aenter__())
+    mine = asyncio.create_task(gate.slot(1).__aenter__())
     await asyncio.sleep(0)
     await holder.__aexit__(None, None, None)
     await mine
@@ -130,5 +130,5 @@ async def test_a_lost_event_loop_holds_nobody_up() -> None:
 def test_one_gate_per_account() -> None:
     """The same account gives the same gate."""
     key = object()
-    assert gate_of(("a", key)) is gate_of(("a", key))
-    assert gate_of(("a", key)) is not gate_of(("b", key))
+    assert concurrency_limit_for(("a", key)) is concurrency_limit_for(("a", key))
+    assert concurrency_limit_for(("a", key)) is not concurrency_limit_for(("b", key))

@@ -13,14 +13,14 @@ from amplifier_core.llm_errors import (
     ProviderUnavailableError,
     RateLimitError,
 )
-from amplifier_kit.llm.circuit_breaker import Breaker, breaker_of
+from amplifier_kit.llm.circuit_breaker import CircuitBreaker, circuit_breaker_for
 
 DOWN = ProviderUnavailableError("down")
 
 
 def test_the_way_round() -> None:
     """Closed, open, half open, closed: each state follows from the outcomes."""
-    breaker = Breaker()
+    breaker = CircuitBreaker()
     assert breaker.enter(2, 10, now=0) == ("closed", 0)
     assert breaker.report(DOWN, 2, now=0) is None
     assert breaker.report(NetworkError("no"), 2, now=1) == "open"
@@ -34,7 +34,7 @@ def test_the_way_round() -> None:
 
 def test_a_probe_that_fails() -> None:
     """One failure of the probe opens it for another while."""
-    breaker = Breaker()
+    breaker = CircuitBreaker()
     breaker.report(DOWN, 1, now=0)
     assert breaker.enter(1, 10, now=11)[0] == "half_open"
     assert breaker.report(LLMTimeoutError("slow"), 1, now=12) == "open"
@@ -43,7 +43,7 @@ def test_a_probe_that_fails() -> None:
 
 def test_a_success_forgets() -> None:
     """Only failures in a row count."""
-    breaker = Breaker()
+    breaker = CircuitBreaker()
     breaker.report(DOWN, 2)
     breaker.report(None, 2)
     assert breaker.report(DOWN, 2) is None
@@ -52,7 +52,7 @@ def test_a_success_forgets() -> None:
 @pytest.mark.parametrize("error", [AuthenticationError("key"), RateLimitError("slow")])
 def test_a_service_that_answers_is_up(error: Exception) -> None:
     """A refusal is an answer: it closes the breaker."""
-    breaker = Breaker()
+    breaker = CircuitBreaker()
     breaker.report(DOWN, 1, now=0)
     breaker.enter(1, 0, now=1)
     assert breaker.report(error, 1, now=2) == "closed"
@@ -60,7 +60,7 @@ def test_a_service_that_answers_is_up(error: Exception) -> None:
 
 def test_a_cancelled_probe_says_nothing() -> None:
     """The next call is the probe when the last one was called off."""
-    breaker = Breaker()
+    breaker = CircuitBreaker()
     breaker.report(DOWN, 1, now=0)
     assert breaker.enter(1, 1, now=5)[0] == "half_open"
     assert breaker.report(asyncio.CancelledError(), 1, now=5) is None
@@ -69,7 +69,7 @@ def test_a_cancelled_probe_says_nothing() -> None:
 
 def test_switched_off() -> None:
     """A threshold of 0 never opens it."""
-    breaker = Breaker()
+    breaker = CircuitBreaker()
     for _ in range(20):
         assert breaker.report(DOWN, 0) is None
     assert breaker.enter(0, 10) == ("closed", 0)
@@ -78,4 +78,4 @@ def test_switched_off() -> None:
 def test_one_breaker_per_account() -> None:
     """The same account gives the same breaker."""
     key = object()
-    assert breaker_of(key) is breaker_of(key)
+    assert circuit_breaker_for(key) is circuit_breaker_for(key)

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from amplifier_core.llm_errors import ConfigurationError, LLMTimeoutError
-from amplifier_kit.llm import alive, http_client, imported, within
+from amplifier_kit.llm import http_client, import_in_thread, time_limit, with_idle_timeout
 from amplifier_kit.llm.secrets import Scrubber
 
 
@@ -25,7 +25,7 @@ async def test_a_stream_that_lives(monkeypatch: pytest.MonkeyPatch) -> None:
     """A stream may last longer than its idle time as long as something comes."""
     loop, real, seen = asyncio.get_running_loop(), time.monotonic, list[int]()
     monkeypatch.setattr(loop, "time", lambda: real() + 30 * len(seen))  # half a minute between two events
-    async for event in alive(_events(*[0.001] * 30), 100):
+    async for event in with_idle_timeout(_events(*[0.001] * 30), 100):
         seen.append(event)
     assert seen == list(range(30))
 
@@ -35,7 +35,7 @@ async def test_a_stream_that_is_dead() -> None:
     seen: list[int] = []
 
     async def follow() -> None:
-        async for event in alive(_events(0, 0, 30), 0.3):
+        async for event in with_idle_timeout(_events(0, 0, 30), 0.3):
             seen.append(event)  # noqa: PERF401 - what came before the error counts
 
     with pytest.raises(LLMTimeoutError, match="silent"):
@@ -46,21 +46,21 @@ async def test_a_stream_that_is_dead() -> None:
 async def test_deadlines() -> None:
     """A deadline ends the whole answer for good; none ends nothing; an inner timeout stays what it is."""
     with pytest.raises(LLMTimeoutError, match="longer than") as caught:
-        async with within(0.01):
+        async with time_limit(0.01):
             await asyncio.sleep(30)
     assert not caught.value.retryable
-    async with within(None):
+    async with time_limit(None):
         pass
     with pytest.raises(TimeoutError):
-        async with within(None):
+        async with time_limit(None):
             raise TimeoutError
 
 
 async def test_imports_in_a_thread() -> None:
     """A module is imported once, and a missing one says what to install."""
-    assert await imported("json") is sys.modules["json"]
+    assert await import_in_thread("json") is sys.modules["json"]
     with pytest.raises(ConfigurationError, match="pip install no-such-sdk"):
-        await imported("no_such_sdk_9", needs="no-such-sdk")
+        await import_in_thread("no_such_sdk_9", needs="no-such-sdk")
 
 
 def test_nothing_heavy_is_imported() -> None:

@@ -68,28 +68,28 @@ def test_by_words() -> None:
 @pytest.mark.parametrize("text", ['{"n": 1}', ' {"n": 1}\n', '```json\n{"n": 1}\n```'])
 def test_text_that_fits(text: str) -> None:
     """JSON is taken out of a fence."""
-    response, fault = Shape(SCHEMA, "prompt").settled(_said(text))
+    response, fault = Shape(SCHEMA, "prompt").checked(_said(text))
     assert fault is None
     assert response.text == text.strip() if "`" not in text else response.text == '{"n": 1}'
 
 
 @pytest.mark.parametrize(
     ("text", "fault"),
-    [("many", "no JSON"), ('{"n": "x"}', r"at $.n: 'x' is not of type 'integer'"), ("{}", "at $: 'n' is a required")],
+    [("many", "not JSON"), ('{"n": "x"}', r"at $.n: 'x' is not of type 'integer'"), ("{}", "at $: 'n' is a required")],
 )
 def test_text_that_does_not_fit(text: str, fault: str) -> None:
     """What does not fit is told with its path."""
-    assert fault in (Shape(SCHEMA, "prompt").settled(_said(text))[1] or "")
+    assert fault in (Shape(SCHEMA, "prompt").checked(_said(text))[1] or "")
 
 
 def test_the_tools_arguments_are_the_answer() -> None:
     """The call becomes the text; other calls go on."""
     shape = Shape(SCHEMA, "tool")
-    response, fault = shape.settled(_said("well", ToolCall(id="1", name=ANSWER_TOOL, arguments={"n": 1})))
+    response, fault = shape.checked(_said("well", ToolCall(id="1", name=ANSWER_TOOL, arguments={"n": 1})))
     assert (response.text, response.tool_calls, response.finish_reason, fault) == ('{"n": 1}', None, "stop", None)
-    assert shape.settled(_said("", ToolCall(id="1", name=ANSWER_TOOL, arguments={"n": None})))[1] is not None
+    assert shape.checked(_said("", ToolCall(id="1", name=ANSWER_TOOL, arguments={"n": None})))[1] is not None
     going_on = _said("", ToolCall(id="1", name="look", arguments={}))
-    assert shape.settled(going_on) == (going_on, None)
+    assert shape.checked(going_on) == (going_on, None)
 
 
 def test_asking_again() -> None:
@@ -101,7 +101,7 @@ def test_asking_again() -> None:
 
 def test_a_schema_that_is_none() -> None:
     """A wrong schema is an error of the request."""
-    with pytest.raises(InvalidRequestError, match="no valid JSON schema"):
+    with pytest.raises(InvalidRequestError, match="not a valid JSON schema"):
         Shape({"type": "nonsense"}, "native").fault({})
 
 
@@ -144,5 +144,5 @@ def test_closed_schemas() -> None:
 
 def test_open_schemas_cannot_be_closed() -> None:
     """An object that is open on purpose must not be closed behind the caller's back."""
-    with pytest.raises(ValueError, match="any properties"):
+    with pytest.raises(ValueError, match="allows other properties"):
         closed_schema({"type": "object", "additionalProperties": {"type": "string"}})
