@@ -111,6 +111,14 @@ def test_show_masks_secrets(run: Run, environment: dict[str, str]) -> None:
         assert "hunter22" not in result.output
 
 
+def test_show_lists_the_config_keys(run: Run) -> None:
+    """Every key has its kind, default and meaning; JSON has the schema."""
+    text = run("show", "loop-basic").stdout
+    assert "\n  max_iterations: a positive whole number, or -1 for no limit (default 100). Model calls in one" in text
+    schema = json.loads(run("show", "loop-basic", "--format", "json").stdout)["config_schema"]
+    assert schema["properties"]["extended_thinking"]["type"] == "boolean"
+
+
 def test_unknown_module_gets_a_hint(run: Run) -> None:
     """A slip is an error with the nearest id."""
     result = run("show", "provider-mok")

@@ -27,7 +27,8 @@ tools:
   - module: tool-mine
     source: ./tool-mine
 """
-_DEEP = "bundle: {name: deep}\nproviders: [{module: provider-mock, config: {base_url: 'http://127.0.0.1:1'}}]\n"
+_FAR = "{module: provider-vllm, config: {base_url: 'http://127.0.0.1:1', priority: 500}}"
+_DEEP = f"bundle: {{name: deep}}\nproviders: [{{module: provider-mock}}, {_FAR}]\n"
 _MODULE = """\
 class Mine:
     name = "mine"

@@ -10,7 +10,7 @@ from typing import Any, Final
 from amplifier_core.plan import MODULE_SECTIONS, SESSION_MODULES
 from amplifier_foundation.bundles.anchors import beside, is_relative, root_above
 from amplifier_foundation.bundles.bundle import Bundle
-from amplifier_foundation.bundles.layer import Layer
+from amplifier_foundation.bundles.layer import Layer, Owner
 from amplifier_foundation.merge import SETTINGS, join_lists, module_key
 
 Keys = tuple[str, ...]
@@ -101,6 +101,30 @@ def named_at(layers: Sequence[Layer], section: str, key: str) -> str | None:
             is_short_form = str(place[-1]).endswith("_source")
             found = layer.document.where(*place, *(("source",) if source and not is_short_form else ()))
     return found
+
+
+def config_origin(
+    layers: Sequence[Layer], section: str, key: str, config_keys: Sequence[str | int]
+) -> tuple[str, Owner] | None:
+    """Return `file:line` of the last words that set a key in the config of a module, and whose file it is.
+
+    `section` and `key` are those of `origin_of`. None when no file sets it: an app did, or a default.
+    """
+    found = None
+    for layer, place, _ in _mentions(layers, section, key):
+        names = (*place, "config", *config_keys)
+        if _is_set(layer.document.data, names):
+            found = layer.document.where(*names), layer.owner
+    return found
+
+
+def _is_set(value: Any, keys: Place) -> bool:
+    for key in keys:
+        is_item = isinstance(value, list) and isinstance(key, int) and key < len(value)
+        if not is_item and not (isinstance(value, Mapping) and key in value):
+            return False
+        value = value[key]
+    return True
 
 
 def _setting(keys: Keys, record: _Record) -> Setting:

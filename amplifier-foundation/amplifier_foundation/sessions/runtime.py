@@ -18,6 +18,7 @@ from amplifier_foundation.control_files import code_in_project
 from amplifier_foundation.files import make_private
 from amplifier_foundation.given_trust import GivenTrust
 from amplifier_foundation.import_path import hold, of_other_session, was_used
+from amplifier_foundation.module_config import check_module_configs
 from amplifier_foundation.permissions.answered_by import name_modules_that_decide
 from amplifier_foundation.permissions.places import policy_files
 from amplifier_foundation.prepared import Prepared
@@ -112,11 +113,13 @@ class SessionRuntime:
         self.given_trust = GivenTrust.of(prepared.project, trust, code)
         self.prompt = self._system_prompt()  # rules are about the files it finds
         plan, missing = live_plan(prepared, environ)
+        # The plan of a child was checked as part of its parent's.
+        configs = check_module_configs(plan, prepared) if origin is None else []
         #: The agents in the plan before anybody has changed it.
         self.agents_at_start = dict(agents) if isinstance(agents := plan.get("agents"), Mapping) else {}
         #: What the user should know, in readable lines: another model than before, values that are empty because their
-        #: variable is not set, and rules that cannot be read or do not count.
-        self.warnings: tuple[str, ...] = (*told_of_model(plan, saved), *missing, *self._problems_of_rules())
+        #: variable is not set, config that is wrong or ignored, and rules that cannot be read or do not count.
+        self.warnings: tuple[str, ...] = (*told_of_model(plan, saved), *missing, *configs, *self._problems_of_rules())
         #: Texts that must not be in any file of the session.
         self.secrets = secrets_of(plan, environ, origin)
         self.redactor = Redactor(self.secrets)

@@ -14,6 +14,7 @@ from amplifier_app_cli.ui.records import format_option, print_json
 
 if TYPE_CHECKING:
     from amplifier_app_cli.commands.module.known import KnownModule
+    from amplifier_kit.config import Config
 
 _TYPES = ["provider", "tool", "hook", "orchestrator", "context"]
 
@@ -51,7 +52,7 @@ def current(output_format: str) -> None:
 @format_option
 @told
 def show(module_id: str, output_format: str) -> None:
-    """Print what is known of the module ID: its package, and where the bundle that runs here uses it.
+    """Print what is known of the module ID: its package, its config keys, and where the bundle here uses it.
 
     \b
     Examples:
@@ -65,10 +66,14 @@ def show(module_id: str, output_format: str) -> None:
     found = known.get(module_id)
     if found is None:
         raise ModuleUnknownError(f"there is no module {module_id!r} here: {did_you_mean(module_id, sorted(known))}")
+    from amplifier_foundation.module_config import installed_config
+    from amplifier_kit.config import config_schema
+
+    model = installed_config(module_id) if found.installed is not None else None
     if output_format == "json":
-        print_json(found.record())
+        print_json({**found.record(), "config_schema": config_schema(model) if model is not None else None})
     else:
-        click.echo(plain("\n".join(_lines(found))))
+        click.echo(plain("\n".join((*_lines(found), *_config_lines(model)))))
 
 
 def _known(*, needs_plan: bool = True) -> list[KnownModule]:
@@ -127,3 +132,16 @@ def _lines(module: KnownModule) -> Iterator[str]:
             yield f"{'  config':<14}{json.dumps(place['config'], ensure_ascii=False, default=str)}"
     if not record["plan"]:
         yield f"{'in the plan':<14}not used by the bundle that runs here"
+
+
+def _config_lines(model: type[Config] | None) -> Iterator[str]:
+    """Yield a line for each config key: what it accepts, its default and what it is for."""
+    if model is None:
+        return
+    from amplifier_kit.config import config_keys
+
+    keys = config_keys(model)
+    yield f"{'config keys':<14}{'' if keys else 'none'}".rstrip()
+    for key in keys:
+        default = "required" if key.is_required else f"default {json.dumps(key.default, default=str)}"
+        yield f"  {key.key}: {key.expected} ({default}){f'. {key.description}' if key.description else ''}"
