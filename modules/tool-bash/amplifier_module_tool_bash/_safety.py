@@ -10,8 +10,8 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
+from amplifier_kit.guard.policy.simple_commands import SimpleCommand, TooDeepError, simple_commands
 from amplifier_module_tool_bash._config import BashConfig
-from amplifier_module_tool_bash._shell import Simple, TooDeep, simple_commands
 
 # What stands between the brackets has a bound: one that is not closed is not looked for to the end, again and again.
 _FORK_BOMB: Final = re.compile(r"([\w:.]{1,50})\(\)\{(?:\1\|\1&?|\1&\1?)[^}]{0,200}\};?\1")
@@ -90,7 +90,7 @@ _SYSTEM: Final = frozenset(
 )
 _ENDLESS: Final = ("if=/dev/zero", "if=/dev/random", "if=/dev/urandom")
 
-Check = Callable[[Simple, list[str]], str]
+Check = Callable[[SimpleCommand, list[str]], str]
 
 
 class Safety:
@@ -108,7 +108,7 @@ class Safety:
         """Return why a command is not run; nothing when it may be."""
         try:
             commands = list(_unwrapped(simple_commands(command)))
-        except TooDeep:
+        except TooDeepError:
             commands = []
             if self._profile != "unrestricted" or self._denied:
                 return "it is nested too deeply to be looked at"
@@ -122,7 +122,7 @@ class Safety:
         reason = next((found for found in self._findings(text, commands) if found), "")
         return f"safety profile {self._profile!r}: {reason}" if reason else ""
 
-    def _denying(self, text: str, commands: Iterable[tuple[Simple, list[str]]]) -> str:
+    def _denying(self, text: str, commands: Iterable[tuple[SimpleCommand, list[str]]]) -> str:
         """Return the pattern that denies a command or a part of it."""
         parts = {text, *(" ".join(words) for _, words in commands)}
         for denied in self._denied:
@@ -131,7 +131,7 @@ class Safety:
                 return denied
         return ""
 
-    def _findings(self, text: str, commands: Iterable[tuple[Simple, list[str]]]) -> Iterator[str]:
+    def _findings(self, text: str, commands: Iterable[tuple[SimpleCommand, list[str]]]) -> Iterator[str]:
         if _FORK_BOMB.search(re.sub(r"\s+", "", text)):
             yield "a fork bomb"
         checks = _PERMISSIVE if self._profile == "permissive" else _STRICT
@@ -146,10 +146,10 @@ def _pattern(text: str, *, is_plain: bool) -> re.Pattern[str]:
     return re.compile(anything.join(map(re.escape, text.strip().split("*"))), re.DOTALL)
 
 
-def _unwrapped(commands: list[Simple], depth: int = 0) -> Iterator[tuple[Simple, list[str]]]:
+def _unwrapped(commands: list[SimpleCommand], depth: int = 0) -> Iterator[tuple[SimpleCommand, list[str]]]:
     """Yield each command with its words from the one on that is run, wrappers and inner shells opened."""
     if depth > 10:
-        raise TooDeep
+        raise TooDeepError
     for command in commands:
         words = command.words
         yield command, _bare(words)
@@ -157,7 +157,7 @@ def _unwrapped(commands: list[Simple], depth: int = 0) -> Iterator[tuple[Simple,
         while (words := _bare(words)) and os.path.basename(words[0]) in _WRAPPERS:
             wrappers += 1
             if wrappers > _MOST_WRAPPERS:
-                raise TooDeep
+                raise TooDeepError
             words = _after_options(words[1:])
             yield command, words
         inner = list(_inner_texts(words, command))
@@ -165,7 +165,7 @@ def _unwrapped(commands: list[Simple], depth: int = 0) -> Iterator[tuple[Simple,
             yield from _unwrapped(simple_commands(text), depth + 1)
 
 
-def _inner_texts(words: list[str], command: Simple) -> Iterator[str]:
+def _inner_texts(words: list[str], command: SimpleCommand) -> Iterator[str]:
     head = os.path.basename(words[0]) if words else ""
     if head == "eval":
         yield " ".join(words[1:])
@@ -219,20 +219,20 @@ def _is_home(target: str) -> bool:
     return path in ("~", "$HOME", "${HOME}", os.path.expanduser("~"))
 
 
-def _removes_root(command: Simple, words: list[str]) -> str:
+def _removes_root(command: SimpleCommand, words: list[str]) -> str:
     if _head(words) != "rm" or not set(_flags(words)) & set("rR"):
         return ""
     return "removing the root of the file system" if any(map(_is_root, words[1:])) else ""
 
 
-def _removes_system(command: Simple, words: list[str]) -> str:
+def _removes_system(command: SimpleCommand, words: list[str]) -> str:
     if _head(words) != "rm" or not set(_flags(words)) & set("rR"):
         return ""
     targets = [word for word in words[1:] if _is_system(word) or _is_home(word)]
     return f"removing {targets[0]} with all that is in it" if targets else ""
 
 
-def _becomes_another(command: Simple, words: list[str]) -> str:
+def _becomes_another(command: SimpleCommand, words: list[str]) -> str:
     head = _head(words)
     if head in ("sudo", "passwd"):
         return f"{head} asks a person, who is not there"
@@ -241,15 +241,15 @@ def _becomes_another(command: Simple, words: list[str]) -> str:
     return ""
 
 
-def _makes_file_system(command: Simple, words: list[str]) -> str:
+def _makes_file_system(command: SimpleCommand, words: list[str]) -> str:
     return "making a file system" if _head(words).startswith("mkfs") else ""
 
 
-def _copies_endlessly(command: Simple, words: list[str]) -> str:
+def _copies_endlessly(command: SimpleCommand, words: list[str]) -> str:
     return "dd from an endless device" if _head(words) == "dd" and set(words) & set(_ENDLESS) else ""
 
 
-def _opens_system(command: Simple, words: list[str]) -> str:
+def _opens_system(command: SimpleCommand, words: list[str]) -> str:
     if _head(words) == "chmod" and {"777", "0777", "a+rwx"} & set(words) and any(map(_is_system, words[1:])):
         return "chmod 777 on a part of the system"
     if _head(words) == "chown" and "R" in _flags(words).replace("r", "R") and any(map(_is_system, words[1:])):
@@ -257,7 +257,7 @@ def _opens_system(command: Simple, words: list[str]) -> str:
     return ""
 
 
-def _writes_to_device(command: Simple, words: list[str]) -> str:
+def _writes_to_device(command: SimpleCommand, words: list[str]) -> str:
     for target in command.targets:
         path = os.path.normpath(target) if target.startswith("/") else ""
         if path.startswith("/dev/") and path != "/dev/null":

@@ -37,7 +37,7 @@ PLACES = [
     *("if true; then CMD; fi", "while CMD; do :; done", "A=1 CMD", "env A=1 CMD", "nohup CMD", "timeout 5 CMD"),
     *("bash -c 'CMD'", "sh -xc 'CMD'", "eval 'CMD'", "bash <<E\nCMD\nE", "cat <<E\n$(CMD)\nE", "diff <(CMD) x"),
     *("true # comment\nCMD", "tr\\\nue; CMD", "f() { CMD; }; f", "xargs -n 1 CMD", "command CMD", "time CMD"),
-    "echo $(echo $(CMD))",
+    *("echo $(echo $(CMD))", "function g { CMD; }"),
 ]
 #: A command in every place where its own quotes do not end the ones around it.
 FOUND = [

@@ -12,6 +12,7 @@ loaded with the first command that is parsed.
 | `rule_parser.py`, `suggest.py` | rules from a policy file and their mistakes; rules for "always" |
 | `facts.py`, `paths.py`, `known_tools.py` | what an action would do, where paths lead, what published tools do |
 | `shell.py`, `syntax_tree.py`, `words.py`, `redirects.py`, `segments.py` | a shell line, taken apart into commands |
+| `simple_commands.py` | the commands of a line as they are written, for checks that prevent accidents |
 | `wrappers.py`, `hazards.py`, `scripts.py`, `repositories.py` | what a command runs, writes or follows besides |
 | `programs.toml`, `programs.py` | what is known of single programs, see docs/policy-programs.md |
 """

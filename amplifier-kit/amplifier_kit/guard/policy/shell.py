@@ -42,7 +42,7 @@ class ShellParse:
         from amplifier_kit.guard.policy.syntax_tree import MAX_SEGMENTS, Walk
 
         joined, problem = _joined(command)
-        walk = Walk(joined.encode("utf-8"), _language(), is_bash=is_bash)
+        walk = Walk(joined.encode("utf-8"), bash_language(), is_bash=is_bash)
         walk.run()
         found: list[Segment] = []
         problem = problem or walk.taint
@@ -165,7 +165,8 @@ def _moved(segment: Segment) -> Segment:
 
 
 @cache
-def _language() -> Language:
+def bash_language() -> Language:
+    """Return the grammar of bash."""
     import tree_sitter_bash
     from tree_sitter import Language
 

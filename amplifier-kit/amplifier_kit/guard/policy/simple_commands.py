@@ -1,0 +1,184 @@
+"""The simple commands of a shell line, wherever they stand, with their words as they are written but for the quotes.
+
+For checks that prevent accidents, as those of tool-bash: they look for `rm -rf $HOME` and need the variable's name.
+What is permitted is decided by the rules, over the segments of `shell.py`, in which such a word is unknown.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from amplifier_kit.guard.policy.redirects import late_words, words_of_mark
+from amplifier_kit.guard.policy.words import WORDS, UnknownWordError, source_text, word_text
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+_MAX_DEPTH: Final = 40
+#: More of these may take the parser quadratic time: here-documents without an end, expansions in expansions.
+_MAX_COUNT: Final = 4_000
+_COUNTED: Final = ("<<", "${")
+_NESTING: Final = frozenset({"command_substitution", "process_substitution", "subshell"})
+_WORDS: Final = WORDS | {"command_name", "number", "variable_assignment", "command_substitution", "test_operator"}
+_ESCAPED: Final = re.compile(r"\\(.)", re.DOTALL)
+_ESCAPED_IN_QUOTES: Final = re.compile(r"\\([$`\"\\\n])")
+
+
+class TooDeepError(Exception):
+    """A line is nested more deeply than is looked at."""
+
+
+@dataclass
+class SimpleCommand:
+    """One command: its words, the files that it writes by redirects, and the here-documents that it reads."""
+
+    words: list[str] = field(default_factory=list)
+    targets: list[str] = field(default_factory=list)
+    documents: list[str] = field(default_factory=list)
+
+
+def simple_commands(text: str) -> list[SimpleCommand]:
+    """Return the simple commands of a text, with those inside of substitutions and functions.
+
+    Where the text is not valid, the words of the invalid parts count as commands as well.
+
+    Raises:
+        TooDeepError: When it is nested more than 40 times, or has thousands of here-documents or expansions.
+    """
+    if any(text.count(each) > _MAX_COUNT for each in _COUNTED):
+        raise TooDeepError
+    # No program gets a NUL, and the grammar would end there; a carriage return is a blank to people.
+    source = text.replace("\0", " ").replace("\r", " ").encode("utf-8", "replace")
+    found: list[SimpleCommand] = []
+    #: Redirects and words of a statement belong to its last command, which comes after it on the walk.
+    waiting_for: dict[int, SimpleCommand] = {}
+    waiting = [(_root(source), 0)]
+    while waiting:
+        node, depth = waiting.pop()
+        if depth > _MAX_DEPTH:
+            raise TooDeepError
+        match node.type:
+            case "redirected_statement":
+                late = _of_redirects(node, source)
+                last = _last_command(node)
+                if last is None:
+                    found.append(late)
+                else:
+                    waiting_for[last.start_byte] = late
+            case "command":
+                command = _of_redirects(node, source)
+                late = waiting_for.pop(node.start_byte, SimpleCommand())
+                own = [_text(child, source) for child in node.children if child.type in _WORDS]
+                command.words = [*own, *command.words, *late.words]
+                command.targets += late.targets
+                command.documents += late.documents
+                found.append(command)
+            case "ERROR":
+                found += _invalid(node, source)
+        inner = depth + (node.type in _NESTING)
+        waiting += [(child, inner) for child in reversed(node.children)]
+    return found
+
+
+def _root(source: bytes) -> Node:
+    from tree_sitter import Parser
+
+    from amplifier_kit.guard.policy.shell import bash_language
+
+    return Parser(bash_language()).parse(source).root_node
+
+
+def _of_redirects(node: Node, source: bytes) -> SimpleCommand:
+    """Return the redirects of a command or statement: files that are written, here-documents, words after them."""
+    command = SimpleCommand()
+    for child in _redirects(node):
+        if child.type == "heredoc_redirect":
+            command.words += [_text(word, source) for word in words_of_mark(child)]
+            command.documents += [source_text(body, source) for body in child.children if body.type == "heredoc_body"]
+        else:
+            late = late_words(child)
+            command.words += [_text(word, source) for word in late]
+            if ">" in source_text(child, source).partition("(")[0]:
+                places = [each for each in child.children if each.type in _WORDS and each not in late]
+                command.targets += [_text(place, source) for place in places]
+    return command
+
+
+def _redirects(node: Node) -> Iterator[Node]:
+    for child in node.children:
+        if child.type in ("file_redirect", "heredoc_redirect"):
+            yield child
+            yield from (below for below in child.children if below.type == "file_redirect")
+
+
+def _last_command(statement: Node) -> Node | None:
+    """Return the command that the redirects of a statement belong to; None for those of a group."""
+    node = statement.children[0]
+    while node.type != "command":
+        below = [child for child in node.children if child.is_named]
+        if not below or node.type not in ("list", "pipeline", "negated_command"):
+            return None
+        node = below[-1]
+    return node
+
+
+def _invalid(node: Node, source: bytes) -> Iterator[SimpleCommand]:
+    """Yield the runs of words in a part that is not valid, and the command before it with its here-document."""
+    command = SimpleCommand()
+    before = node.prev_sibling
+    for child in node.children:
+        if child.type in _WORDS:
+            command.words.append(_text(child, source))
+        elif command.words:
+            yield command
+            command = SimpleCommand()
+        if child.type == "heredoc_start" and before is not None:
+            words = [_text(word, source) for word in before.children if word.type in _WORDS]
+            yield SimpleCommand(words, documents=[_document(child, source)])
+    if command.words:
+        yield command
+
+
+def _document(start: Node, source: bytes) -> str:
+    """Return the text of a here-document that the grammar did not read to its end."""
+    mark = re.escape(source_text(start, source).strip("'\"\\"))
+    text = source[start.end_byte :].decode("utf-8", "replace").partition("\n")[2]
+    return re.split(rf"^\t*{mark}$", text, maxsplit=1, flags=re.MULTILINE)[0]
+
+
+def _text(node: Node, source: bytes) -> str:
+    """Return a word without its quotes: expansions and wildcards as they are written, substitutions as `$()`."""
+    written = source_text(node, source)
+    match node.type:
+        case "concatenation" | "command_name":
+            return "".join(_text(child, source) for child in node.children) or written
+        case "raw_string":
+            return written[1:-1]
+        case "string":
+            return _ESCAPED_IN_QUOTES.sub(_unescape, _without_substitutions(node, source)[1:-1])
+        case "ansi_c_string":
+            try:
+                return word_text(node, source)
+            except UnknownWordError:
+                return written[2:-1]
+        case "command_substitution" | "process_substitution":
+            return "$()"
+        case _:
+            return _ESCAPED.sub(_unescape, written)
+
+
+def _without_substitutions(node: Node, source: bytes) -> str:
+    pieces: list[bytes] = []
+    at = node.start_byte
+    for child in node.children:
+        if child.type == "command_substitution":
+            pieces += [source[at : child.start_byte], b"$()"]
+            at = child.end_byte
+    return b"".join([*pieces, source[at : node.end_byte]]).decode("utf-8", "replace")
+
+
+def _unescape(found: re.Match[str]) -> str:
+    return "" if found[1] == "\n" else found[1]
