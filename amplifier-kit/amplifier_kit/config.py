@@ -24,7 +24,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Any, ClassVar, Final, TypeVar, cast, get_args
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, Strict, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, PlainValidator, Strict, ValidationError, model_validator
+from pydantic_core import PydanticCustomError
 
 __all__ = [
     "Config",
@@ -65,13 +66,18 @@ Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False), expects("a positive
 Text = Annotated[str, Field(pattern=r"\S"), expects("text that is not empty")]
 #: A list, which YAML and JSON have in place of a tuple.
 Texts = Annotated[tuple[Text, ...], Strict(False), expects("a list of texts that are not empty")]
+
+
+def _path(value: Any) -> str:
+    # Not pydantic's own check of texts: file names need not be valid Unicode.
+    text = os.fspath(value) if isinstance(value, os.PathLike) else value
+    if not isinstance(text, str) or not text or "\0" in text:
+        raise PydanticCustomError("path", "not a path")
+    return text
+
+
 #: An app that makes plans itself may give a `Path`.
-PathText = Annotated[
-    str,
-    Field(pattern=r"^[^\x00]+$"),
-    BeforeValidator(lambda value: os.fspath(value) if isinstance(value, os.PathLike) else value),
-    expects("a path"),
-]
+PathText = Annotated[str, PlainValidator(_path, json_schema_input_type=str), expects("a path")]
 Paths = Annotated[tuple[PathText, ...], Strict(False), expects("a list of paths")]
 
 

@@ -40,7 +40,8 @@ _GATE = """
             await asyncio.sleep(0.01)
 
     async def mount(coordinator, config=None):
-        coordinator.hooks.register("llm:request", wait, priority=10_000)
+        # Not at `llm:request`: an event is logged when its handlers are done.
+        coordinator.hooks.register("llm:stream_block_start", wait, priority=10_000)
 """
 
 

@@ -42,6 +42,7 @@ _BUNDLE: dict[str, Any] = {
         "context": {"module": "context-simple"},
     },
     "tools": [{"module": "tool-filesystem"}, {"module": "tool-search"}],
+    "hooks": [{"module": "hooks-logging", "config": {"exclude_events": []}}],
 }
 #: Pieces and ends of blocks, which `Lab.blocks` tells; and what Gemini says once more, as its page tells.
 _TOLD_APART = ("llm:stream_block_delta", "llm:stream_block_end", "thinking:final")

@@ -139,7 +139,7 @@ async def test_a_variable_that_is_not_set_is_told(tmp_path: Path) -> None:
     assert _runtime(tmp_path).warnings == ()
 
 
-@pytest.mark.parametrize("priority", ["5", "high", None, 3])
+@pytest.mark.parametrize("priority", ["5", "500", None, 3])
 async def test_a_priority_may_come_from_a_variable(tmp_path: Path, priority: Any) -> None:
     """The model in a session's notes is that of the provider with the smallest number, text or not."""
     configs = {"one": {"default_model": "m1", "priority": 50}, "two": {"default_model": "m2", "priority": priority}}

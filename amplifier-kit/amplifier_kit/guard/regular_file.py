@@ -9,6 +9,7 @@ from typing import Final
 
 #: Larger files are no configuration that a person has looked at.
 LARGEST: Final = 16 << 20
+_READ: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 def read_regular(path: str | os.PathLike[str], limit: int = LARGEST, *, follow: bool = True) -> bytes:
@@ -16,7 +17,7 @@ def read_regular(path: str | os.PathLike[str], limit: int = LARGEST, *, follow: 
 
     Raises OSError if it is not a regular file or has more than `limit` bytes, and without `follow` if it is a link.
     """
-    number = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW))
+    number = os.open(path, _READ) if follow else os.open(path, _READ | os.O_NOFOLLOW)
     try:
         mode = os.fstat(number).st_mode
         if stat.S_ISDIR(mode):

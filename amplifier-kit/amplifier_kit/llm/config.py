@@ -83,7 +83,7 @@ class ProviderConfig(Config):
 
     #: Keys of apps, and of published providers, that have no meaning here.
     tolerated_keys: ClassVar[frozenset[str]] = frozenset(
-        {"instance_id", "debug", "raw_debug", "debug_truncate_length", "warmup_retries"}
+        {"id", "instance_id", "debug", "raw_debug", "debug_truncate_length", "warmup_retries"}
     )
 
     default_model: Name = Field("", description="The model, unless a request names another.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, ClassVar
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from amplifier_kit.config import Config, PathText, expects
 
@@ -15,11 +15,18 @@ _Responses = Annotated[
 ]
 
 
+def _number(value: Any) -> Any:
+    """Return the number that `${NAME}` has put there as text; anything else unchanged."""
+    return int(value) if isinstance(value, str) and value.strip().lstrip("-").isdecimal() else value
+
+
 class MockConfig(Config):
     """The config keys of the provider."""
 
     #: Keys of apps and of the published provider that have no meaning here.
-    tolerated_keys: ClassVar[frozenset[str]] = frozenset({"instance_id", "debug", "max_retries", "warmup_retries"})
+    tolerated_keys: ClassVar[frozenset[str]] = frozenset(
+        {"id", "instance_id", "debug", "max_retries", "warmup_retries", "api_key", "base_url"}
+    )
 
     responses: _Responses = Field((), description="Replies, given in a circle; three sentences by default.")
     scenario: PathText | None = Field(None, description="A scenario file, relative to the bundle or to `working_dir`.")
@@ -27,7 +34,7 @@ class MockConfig(Config):
     default_model: str = Field("mock-model", description="Name of the model.")
     context_window: int = Field(200_000, description="Tokens of the model's context window.")
     max_output_tokens: int = Field(8_192, description="Tokens of the model's longest answer.")
-    priority: int = Field(
+    priority: Annotated[int, BeforeValidator(_number)] = Field(
         100, description="The provider with the lowest priority is used by default; 1000 with `record_provider`."
     )
     raw: bool = Field(False, description="Put requests and responses into `llm:request` and `llm:response`.")
