@@ -184,7 +184,7 @@ class Lab:
         runtime.session.coordinator.cancellation.reset()
 
     def story(self) -> list[str]:
-        """Return what has happened, in a form that does not depend on which of two tools was quicker."""
+        """Return the events in a form that does not depend on which of two tools, or loop and provider, was quicker."""
         return _story(self.heard)
 
     def blocks(self) -> list[tuple[str, str, str]]:
@@ -232,12 +232,20 @@ def _shape(message: dict[str, Any]) -> tuple[str, ...]:
 def _story(heard: list[tuple[str, dict[str, Any]]]) -> list[str]:
     told: list[str] = []
     tools: list[str] = []
+    noticed: list[str] = []
     for name, data in heard:
         if name.startswith(("tool:", "approval:", "artifact:")):
             tools.append(f"{name} {data.get('tool_name', '')}".strip())
             continue
         told += sorted(tools)
         tools = []
+        if name == "cancel:requested":
+            # The loop notices a cancellation while the provider still breaks off.
+            noticed.append(name)
+            continue
+        if name == "prompt:complete":
+            told += noticed
+            noticed = []
         if name == "llm:stream_block_start":
             told.append(f"{name} {data['block_type']}")
         elif name not in _TOLD_APART:
