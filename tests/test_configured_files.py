@@ -37,7 +37,6 @@ ALLOWED: Final = {
     "tool-filesystem/amplifier_module_tool_filesystem/_missing.py": _PLACE,
     "tool-mcp/amplifier_module_tool_mcp/_cache.py": "Amplifier's own cache; no config names it",
     "tool-mcp/amplifier_module_tool_mcp/_process.py": _COMMAND,
-    "tool-mcp/amplifier_module_tool_mcp/_sources.py": "files of servers, at fixed places; the project's need trust",
     "tool-search/amplifier_module_tool_search/engine.py": _SEARCH,
     "tool-search/amplifier_module_tool_search/glob.py": _SEARCH,
     "tool-search/amplifier_module_tool_search/grep.py": _SEARCH,

@@ -29,7 +29,7 @@ TABLE: dict[str, str] = {
         hooks-approval:audit hooks-approval:default_action hooks-approval:default_timeout
         hooks-approval:policy_driven_only hooks-approval:tools hooks-approval:working_dir
         hooks-logging:additional_events hooks-logging:auto_discover hooks-logging:exclude_events
-        hooks-logging:priority hooks-logging:session_log_template hooks-logging:strip_raw
+        hooks-logging:priority hooks-logging:session_log_template hooks-logging:strip_raw hooks-logging:verify
     """,
     # It decides where keys and prompts are sent, and who one is there.
     "endpoint": """

@@ -392,17 +392,17 @@ async def test_a_session_without_a_record_gets_its_bundle(home: Home, project: P
 async def test_no_key_is_in_the_record(home: Home, project: Path) -> None:
     """Variables are recorded by name; a secret that stands in a file is masked and taken from there again."""
     (project / "bundle.yaml").write_text(
-        BUNDLE.replace("config: {", "config: {api_key: '${THE_KEY}', password: hunter2hunter2, ")
+        BUNDLE.replace("config: {", "config: {default_model: '${THE_KEY}', api_key: hunter2hunter2, ")
     )
     options = _options(home, project, bundle="bundle.yaml")
     prepared = await prepare(options)
     async with SessionRuntime(prepared, environ={"THE_KEY": "sk-very-secret-value-1234567890"}) as runtime:
-        assert runtime.session.config["providers"][0]["config"]["api_key"] == "sk-very-secret-value-1234567890"
+        assert runtime.session.config["providers"][0]["config"]["default_model"] == "sk-very-secret-value-1234567890"
         await runtime.execute("hello")
     kept = b"".join(path.read_bytes() for path in runtime.folder.rglob("*") if path.is_file())
     assert b"sk-very-secret" not in kept
     assert b"hunter2hunter2" not in kept
     resumed = await prepare_saved(load_session(runtime.folder), _options(home, project))
     config = resumed.composed.plan["providers"][0]["config"]
-    assert (config["api_key"], config["password"]) == ("${THE_KEY}", "hunter2hunter2")
+    assert (config["default_model"], config["api_key"]) == ("${THE_KEY}", "hunter2hunter2")
     assert resumed.warnings == ()

@@ -184,13 +184,13 @@ async def test_a_folder_in_place_of_a_module_is_told(home: Home, project: Path, 
 
 async def test_a_secret_that_cannot_be_found_again_is_told(home: Home, project: Path) -> None:
     """A value that the record has masked is not passed on in silence when its bundle is gone."""
-    secret = BUNDLE.replace("config: {", "config: {password: hunter2hunter2, ")
+    secret = BUNDLE.replace("config: {", "config: {api_key: hunter2hunter2, ")
     (project / "bundle.yaml").write_text(secret)
     folder = await _session(_options(home, project, bundle="bundle.yaml"))
     (project / "bundle.yaml").unlink()
     prepared = await prepare_saved(load_session(folder), _options(home, project))
     assert len(prepared.warnings) == 2
-    assert prepared.warnings[1].startswith("providers.provider-mock.config.password: the record of the session holds")
+    assert prepared.warnings[1].startswith("providers.provider-mock.config.api_key: the record of the session holds")
 
 
 async def test_a_project_that_is_gone_is_told(home: Home, project: Path, tmp_path: Path) -> None:

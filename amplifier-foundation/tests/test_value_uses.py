@@ -250,7 +250,7 @@ async def test_a_project_cannot_slip_an_agent_under_another_name(home: Home, pro
 async def test_trust_for_one_run_is_for_one_run(home: Home, project: Path) -> None:
     """A session that was made with --trust asks again when it goes on: for code, endpoints and variables."""
     (project / ".amplifier" / "settings.yaml").write_text(
-        "overrides: {provider-mock: {config: {base_url: 'https://x.example', note: '${NOTE}'}}}\n"
+        "overrides: {provider-mock: {config: {base_url: 'https://x.example', default_model: '${NOTE}'}}}\n"
     )
     prepared = await prepare(_options(home, project, trust=True))
     async with SessionRuntime(prepared, environ={}) as runtime:

@@ -82,10 +82,10 @@ def test_nothing_to_keep(run: Run) -> None:
     assert run("set", "MY_KEY", stdin=" \n").exit_code == 2
 
 
-def test_keyring_that_keeps_nothing(amplifier: Amplifier, environment: dict[str, str]) -> None:
+def test_keyring_that_keeps_nothing(amplifier_process: Amplifier, environment: dict[str, str]) -> None:
     """A keyring that holds nothing is an error that says to use the file, and nothing is kept."""
     backend = "keyring.backends.null.Keyring"
-    result = amplifier("keys", "set", "MY_KEY", "--keyring", stdin=SECRET, PYTHON_KEYRING_BACKEND=backend)
+    result = amplifier_process("keys", "set", "MY_KEY", "--keyring", stdin=SECRET, PYTHON_KEYRING_BACKEND=backend)
     assert result.returncode == 1
     assert "use the file" in result.stderr
     assert SECRET not in result.stderr

@@ -97,7 +97,7 @@ def _take_out(name: str) -> dict[str, ModuleType]:
 
 
 def _parts(name: str) -> list[str]:
-    return [part for part in sys.modules if part == name or part.startswith(f"{name}.")]
+    return [part for part in list(sys.modules) if part == name or part.startswith(f"{name}.")]
 
 
 def _strange_submodule(name: str, source: Path) -> str | None:
