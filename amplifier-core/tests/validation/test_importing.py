@@ -150,6 +150,20 @@ def test_private_import_puts_back_after_a_fault(tmp_path: Path, name: str) -> No
     assert name not in sys.modules
 
 
+def test_another_thread_may_import_meanwhile(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A module that appears while loaded modules are searched, as another thread imports it, does no harm."""
+
+    class Importing(str):
+        def startswith(self, *prefix: Any) -> bool:
+            for part in "abc":
+                monkeypatch.setitem(sys.modules, f"other_{name}_{part}", types.ModuleType("other"))
+            return False
+
+    monkeypatch.setitem(sys.modules, Importing(f"slow_{name}"), types.ModuleType("slow"))
+    with private_import(write_package(tmp_path, name, "")) as private:
+        assert sys.modules[name] is private
+
+
 async def test_validate_accepts_path_text_and_dotted_name(
     write_module: WriteModule, monkeypatch: pytest.MonkeyPatch
 ) -> None:
