@@ -33,6 +33,6 @@ class ChildQuestions:
         return f"the agent {facts.agent} (session {facts.session_id})" if facts is not None else "an agent"
 
     def call(self, request: ApprovalRequest) -> CallDetails | None:
-        """Return the call of a child that a hook asks about; None when there is none."""
+        """Return the call of a child that a hook asks about, None without one."""
         _, calls = self._running.get(str(request.session_id), (None, None))
         return calls.latest(request) if calls is not None else None

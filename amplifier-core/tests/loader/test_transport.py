@@ -54,8 +54,11 @@ def test_not_even_text(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", [*TYPE_TO_MOUNT_POINT, "approval"])
 def test_module_types(tmp_path: Path, kind: str) -> None:
-    """Seven types are known to amplifier.toml."""
+    """Seven types are known to amplifier.toml, and a type that is not one of them is refused."""
     check_manifest("tool-x", manifest(tmp_path, f"[module]\ntype = '{kind}'"))
+    with pytest.raises(ModuleValidationError) as caught:
+        check_manifest("tool-x", manifest(tmp_path, f"[module]\ntype = '{kind}s'"))
+    assert caught.value.reason_code == "invalid_module_metadata"
 
 
 @pytest.fixture

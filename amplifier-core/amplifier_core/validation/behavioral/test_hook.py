@@ -46,9 +46,12 @@ class HookBehaviorTests:
 
     @pytest.mark.asyncio
     async def test_cleanup_does_not_raise(self, hook_cleanup: Any) -> None:
-        """The cleanup runs through."""
+        """The cleanup runs without an error."""
         if callable(hook_cleanup):
-            await maybe_await(hook_cleanup())
+            try:
+                await maybe_await(hook_cleanup())
+            except Exception as error:
+                pytest.fail(f"the cleanup that mount() returned raised {type(error).__name__}: {error}")
 
     @pytest.mark.asyncio
     async def test_handler_does_not_crash_on_malformed_data(
