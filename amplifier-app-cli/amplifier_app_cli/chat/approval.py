@@ -172,7 +172,7 @@ class TerminalApproval(ApprovalHandler):
                     answer, by = f"{DENY}: a rule denies it by now", rule
                 return ApprovalResponse(approved=is_consent(answer), answer=answer, answered_by=by)
             await asyncio.wait({answering})
-            raise ApprovalTimeoutError(f"nobody answered within {request.timeout:g} s")
+            raise ApprovalTimeoutError(f"no answer within {request.timeout:g} s")
 
     # -- what it is about --
 

@@ -170,7 +170,7 @@ class AskedOnce(ApprovalHandler):
         if not asking.done():
             late, _ = await asyncio.wait({asking}, timeout=_GRACE)
             _ = [one.exception() for one in late if not one.cancelled()]  # nobody waits for that any more
-            raise LateError(f"nobody answered within {limit:g} s")
+            raise LateError(f"no answer within {limit:g} s")
         if asking.cancelled():
             raise RuntimeError("the question was taken back")
         return asking.result()
