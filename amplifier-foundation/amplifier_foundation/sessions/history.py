@@ -140,9 +140,9 @@ def closing_message() -> Message:
 
 def history_line(message: Mapping[str, Any]) -> bytes:
     """Return a message as its line of a transcript, without the end of it."""
-    from amplifier_kit.engine.context.transcript import sanitized
+    from amplifier_kit.engine.context.transcript import sanitize_message
 
-    return json.dumps(sanitized(message), ensure_ascii=False).encode("utf-8", "replace")
+    return json.dumps(sanitize_message(message), ensure_ascii=False).encode("utf-8", "replace")
 
 
 def lines_of(messages: Iterable[Message], history: History) -> list[bytes]:

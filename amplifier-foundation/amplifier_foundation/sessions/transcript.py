@@ -142,9 +142,9 @@ class Transcript:
             os.replace(fresh, target)
 
     def _line(self, message: Message) -> bytes:
-        from amplifier_kit.engine.context.transcript import sanitized
+        from amplifier_kit.engine.context.transcript import sanitize_message
 
-        text = json.dumps(self._scrub(sanitized(message)), ensure_ascii=False, default=str)
+        text = json.dumps(self._scrub(sanitize_message(message)), ensure_ascii=False, default=str)
         return text.encode("utf-8", "replace") + b"\n"
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from amplifier_core import AmplifierSession
-from amplifier_kit.engine.context.transcript import sanitized
+from amplifier_kit.engine.context.transcript import sanitize_message
 from amplifier_kit.log import SessionLog
 from amplifier_testing.loop.fakes import PlainTool
 
@@ -85,7 +85,7 @@ class RealSession:
         """Write the transcript and the metadata."""
         ran = self.ran
         ran.messages = await self.session.coordinator.get("context").get_messages()
-        lines = [json.dumps(sanitized(message), ensure_ascii=False) + "\n" for message in ran.messages]
+        lines = [json.dumps(sanitize_message(message), ensure_ascii=False) + "\n" for message in ran.messages]
         (ran.folder / "transcript.jsonl").write_text("".join(lines), encoding="utf-8")
         facts = {
             "session_id": ran.folder.name,

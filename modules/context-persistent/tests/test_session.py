@@ -260,7 +260,7 @@ async def test_a_lost_folder_does_not_stop_the_session(caplog: pytest.LogCapture
     for text in ("two", "three"):
         await context.add_message(user(text))
     assert await contents(context) == ["one", "two", "three"]
-    assert caplog.text.count("cannot be written; the session goes on from memory") == 1
+    assert caplog.text.count("cannot be written; the session continues from memory") == 1
     os.unlink("folder")
     await context.add_message(user("four"))
     cleanup()
@@ -312,7 +312,7 @@ async def test_a_transcript_that_is_denied_is_not_read() -> None:
 async def test_a_transcript_that_becomes_a_link_is_not_followed(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, is_folder: bool
 ) -> None:
-    """When a command puts a link in its place, the session goes on from memory and writes nothing elsewhere."""
+    """When a command puts a link in its place, the session continues from memory and writes nothing elsewhere."""
     (tmp_path / "outside").mkdir()
     outside = tmp_path / "outside" / "session.jsonl"
     outside.write_text("mine\n")
@@ -328,4 +328,4 @@ async def test_a_transcript_that_becomes_a_link_is_not_followed(
     assert await contents(context) == ["one", "two"]
     cleanup()
     assert outside.read_text() == "mine\n"
-    assert "cannot be written; the session goes on from memory" in caplog.text
+    assert "cannot be written; the session continues from memory" in caplog.text

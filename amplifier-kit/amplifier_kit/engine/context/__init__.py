@@ -1,6 +1,6 @@
 """What context managers share: a ledger that is kept whole, and views of it that fit the model.
 
-Files that hold messages are in `amplifier_kit.engine.context.transcript`, which is imported by those who need one.
+`transcript` is not imported here: only persistent contexts need files.
 """
 
 from amplifier_kit.engine.context.base import BaseContext

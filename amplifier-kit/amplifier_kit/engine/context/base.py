@@ -1,24 +1,27 @@
-"""Be a context manager: keep the ledger whole and build requests that fit the model."""
+"""The base class of context managers: it keeps the ledger whole and builds requests that fit the model."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Any, ClassVar, NoReturn
+from typing import Any, ClassVar, Final, NoReturn
 
 from amplifier_core.events import CONTEXT_COMPACTION, CONTEXT_POST_COMPACT, CONTEXT_PRE_COMPACT, LLM_RESPONSE
 from amplifier_core.llm_errors import ContextLengthError
 from amplifier_kit.awaitable import DONE, Done
-from amplifier_kit.engine.context.compaction import COMPACT_SKIPPED, Compacted
-from amplifier_kit.engine.context.compaction_notice import notice_for, with_notice
+from amplifier_kit.engine.context.compaction import (
+    COMPACT_SKIPPED,
+    NOT_COMPACTED,
+    Compacted,
+    Compactor,
+    View,
+    compaction_notice,
+    insert_notice,
+)
 from amplifier_kit.engine.context.config import ContextConfig
 from amplifier_kit.engine.context.instructions import Instructions, SystemPart
-from amplifier_kit.engine.context.ledger import Ledger
-from amplifier_kit.engine.context.messages import Message
-from amplifier_kit.engine.context.request import Request, Shown, compaction_facts, required_tokens
-from amplifier_kit.engine.context.request_budget import request_budget
-from amplifier_kit.engine.context.token_meter import Meter
-from amplifier_kit.engine.context.view import Room, Views
+from amplifier_kit.engine.context.ledger import Conversation, Ledger, Message
+from amplifier_kit.engine.context.token_budget import TokenBudget, TokenMeter, request_budget
 from amplifier_kit.engine.tokens import estimate_tokens
 from amplifier_kit.engine.usage import UsageRecord
 
@@ -27,77 +30,84 @@ __all__ = ["BaseContext"]
 logger = logging.getLogger(__name__)
 
 #: Runs after hooks that change a response and before those that log it.
-_METER_PRIORITY = 50
-#: How many budgets may take turns in one session, as models do, without being announced again each time.
-_ROOMS = 4
+_METER_PRIORITY: Final = 50
+#: How many budgets, of different models, may alternate in a session without repeating the events of a compaction.
+_BUDGETS: Final = 4
 
 
 class BaseContext:
-    """Keep messages in memory; subclasses add where else they live.
+    """Keep messages in memory; subclasses may store them elsewhere too.
 
     The ledger is never shortened: compaction is a view that `get_messages_for_request` builds from it, and the same
     ledger and budget give the same view. Without a coordinator there are no events and no fragments.
     """
 
-    #: The module's id: events, capabilities and warnings name it.
+    #: The module's id, in events, capabilities and warnings.
     name: ClassVar[str] = "context"
 
     def __init__(self, settings: ContextConfig | None = None, coordinator: Any = None) -> None:
         self.settings = settings or ContextConfig()
         self._coordinator = coordinator
-        self._hooks = getattr(coordinator, "hooks", None)
         self._ledger = Ledger(self.settings.max_tool_result_bytes)
         self._instructions = Instructions(self.settings, coordinator)
-        self._views = Views(self.settings)
-        self._meter = Meter()
-        #: The compaction that was announced last for each room, and the conversation's epoch at the time.
-        self._announced: dict[Room, tuple[int, Compacted]] = {}
-        self._last_request: Request | None = None
+        self._compactor = Compactor(self.settings)
+        self._meter = TokenMeter()
+        #: The latest reported compaction for each budget, and the conversation's epoch at the time.
+        self._reported: dict[TokenBudget, tuple[int, Compacted]] = {}
+        self._retention: dict[str, Any] | None = None
 
     # -- the protocol --
 
     async def add_message(self, message: Any) -> None:
-        """Append a copy of a message, stamped with `metadata.timestamp` unless it has one.
+        """Append a copy of a message, with `metadata.timestamp` unless it has one.
 
         The text of a tool result beyond `max_tool_result_bytes` is cut out of its middle for good. Raises TypeError
-        for what is no mapping and ValueError for a message without a role.
+        when `message` is not a mapping and ValueError when it has no role.
         """
         self._ledger.add(message)
 
     async def get_messages(self) -> list[Message]:
-        """Return the whole history, standing system messages first; changing the list changes nothing here."""
+        """Return a copy of the whole history, standing system messages first."""
         return [*map(dict, self._instructions.standing), *self._ledger.since(0)]
 
     async def set_messages(self, messages: Iterable[Any]) -> None:
-        """Replace the history; entries that are no messages are left out with a warning."""
+        """Replace the history; invalid messages are left out with a warning."""
         self._ledger.replace(messages)
-        self._forget()
+        self._forget_views()
 
     async def clear(self) -> None:
-        """Forget the history; the system prompt factory and standing messages stay."""
+        """Clear the history; the system prompt factory and standing messages stay."""
         self._ledger.clear()
-        self._forget()
+        self._forget_views()
 
     async def get_messages_for_request(self, token_budget: int | None = None, provider: Any = None) -> list[Message]:
-        """Return what the next request sends: the system part, then the conversation, compacted when it must be.
+        """Return the messages of the next request: the system part, then the conversation, compacted if necessary.
 
-        Raises ContextLengthError when not even the instructions, the user's last words and the latest exchange fit,
+        Raises ContextLengthError when not even the instructions, the last user message and the latest exchange fit,
         and what the system prompt factory raises.
         """
-        budget = await request_budget(token_budget, provider, self.settings)
+        tokens = await request_budget(token_budget, provider, self.settings)
         system = await self._instructions.assemble(self._ledger.instructions)
-        room = Room.within(self._in_estimates(budget), system.tokens, self.settings)
-        shown = await self._shown(room, system, provider)
-        request = self._build(shown, room, system)
-        self._last_request = request
-        self._meter.expect(request.messages, request.tokens, budget)
-        return [dict(message) for message in request.messages]
+        ratio = self._meter.ratio if self.settings.token_meter == "actual" else 1.0
+        budget = TokenBudget.divide(int(tokens / ratio), system.tokens, self.settings)
+        view = await self._view(budget, system, provider)
+        messages, estimated = self._assemble(view, budget, system)
+        self._retention = {
+            "ledger_messages": view.length,
+            "request_messages": len(messages),
+            "system_messages": len(system.messages),
+            **view.compacted.counts(),
+            "request_tokens": estimated,
+            "budget": budget.total,
+        }
+        self._meter.expect(messages, estimated, tokens)
+        return [dict(message) for message in messages]
 
     def set_system_prompt_factory(self, factory: Callable[[], Awaitable[str]] | None) -> Done:
         """Derive the instructions from `factory` at every request; None goes back to stored system messages.
 
-        With a factory, stored system messages are left out of requests, except those that hooks injected. It holds at
-        once; what is returned is for callers that await the call, as contexts with an async one need it.
+        With a factory, stored system messages are left out of requests, except those that hooks injected. It takes
+        effect at once; the result is for callers that await the call, as some context managers need it.
         """
         self._instructions.factory = factory
         return DONE
@@ -117,7 +127,7 @@ class BaseContext:
         return self._ledger.since(0)
 
     def messages_since(self, position: int) -> list[Message]:
-        """Return the messages of the ledger from `position` on: what a store that appends has not written yet."""
+        """Return the messages of the ledger from `position` on, for a store that appends."""
         return self._ledger.since(position)
 
     @property
@@ -126,7 +136,7 @@ class BaseContext:
         return len(self._ledger)
 
     def attach(self) -> Callable[[], Any]:
-        """Connect to the session: the meter, the event of our own, the capabilities; return the cleanup."""
+        """Register the meter, the event and the capabilities with the session; return the cleanup."""
         coordinator = self._coordinator
 
         async def record(event: str, data: dict[str, Any]) -> None:
@@ -149,12 +159,12 @@ class BaseContext:
         return detach
 
     def close(self) -> None:
-        """Let go of what is held open."""
+        """Release threads and files."""
         self._instructions.close()
 
     def request_retention(self) -> dict[str, Any] | None:
-        """Return what the latest request kept of the ledger, None before the first."""
-        return None if self._last_request is None else self._last_request.retention()
+        """Return how much of the ledger the latest request shows, None before the first."""
+        return None if self._retention is None else dict(self._retention)
 
     async def instruction_assembly(self) -> str:
         """Return the system part that a request would carry now, as one text."""
@@ -163,81 +173,62 @@ class BaseContext:
 
     # -- building a request --
 
-    def _in_estimates(self, budget: int) -> int:
-        """Return a budget in estimated tokens, corrected by what the meter has learned when it is to be trusted."""
-        return int(budget / self._meter.ratio) if self.settings.token_meter == "actual" else budget
+    def _assemble(self, view: View, budget: TokenBudget, system: SystemPart) -> tuple[list[Message], int]:
+        """Return the messages of a request and their estimated tokens, with the notice where it fits."""
+        messages = [*system.messages, *view.compacted.messages, *view.rest]
+        tokens = system.tokens + view.tokens
+        notice = compaction_notice(view.compacted, budget, self.settings)
+        if notice is None or tokens + (cost := estimate_tokens(notice)) > budget.total:
+            return messages, tokens
+        return insert_notice(messages, notice), tokens + cost
 
-    def _build(self, shown: Shown, room: Room, system: SystemPart) -> Request:
-        made = shown.made
-        messages = [*system.messages, *(made.messages if made is not None else ()), *shown.rest]
-        tokens = system.tokens + shown.tokens
-        notice = notice_for(made, room, self.settings) if made is not None else None
-        cost = estimate_tokens(notice) if notice is not None else 0
-        if notice is not None and tokens + cost <= room.budget:
-            messages, tokens = with_notice(messages, notice), tokens + cost
-        return Request(messages, tokens, room, made, shown.length, len(system.messages))
-
-    async def _shown(self, room: Room, system: SystemPart, provider: Any) -> Shown:
-        """Return what the request shows of the conversation; announce a compaction that is new."""
-        talk = self._ledger.talk
-        shown = Shown.of(talk, self._views.find(talk, room))
-        if shown.made is None or self._is_announced(room, shown.made):
-            return shown if shown.tokens <= room.limit else await self._give_up(room, provider)
-        if not shown.made.changed and shown.tokens <= room.limit:
-            await self._skip(room, "nothing_to_compact", "every message is protected or required")
-            return Shown.of(talk, None)
-        version = self._ledger.version
-        denied = await self._asked(room, system)
-        talk = self._ledger.talk
-        if self._ledger.version != version:  # a hook had something to add
-            shown = Shown.of(talk, self._views.find(talk, room))
-        unchanged = Shown.of(talk, self._held(room))
-        if denied is not None and unchanged.tokens <= room.limit:
-            await self._skip(room, "denied", denied)
+    async def _view(self, budget: TokenBudget, system: SystemPart, provider: Any) -> View:
+        """Return the view of the conversation for a budget; a new compaction is announced and reported."""
+        view = self._current_view(budget)
+        fits = view.tokens <= budget.limit
+        if view.compacted is NOT_COMPACTED or view.compacted.end == self._reported_for(budget).end:
+            return view if fits else await self._give_up(budget, provider)
+        if fits and not view.compacted.has_changes:
+            await self._skip(budget, "nothing_to_compact", "every message is protected or required")
+            return View.of(self._conversation, NOT_COMPACTED)
+        denial = await self._ask_hooks(budget, system)
+        view = self._current_view(budget)  # a hook may have added messages
+        unchanged = View.of(self._conversation, self._reported_for(budget))
+        if denial is not None and unchanged.tokens <= budget.limit:
+            await self._skip(budget, "denied", denial)
             return unchanged
-        if shown.tokens > room.limit:
-            return await self._give_up(room, provider)
-        if shown.made is None:
-            await self._skip(room, "no_longer_needed", "the history changed meanwhile")
-            return shown
-        if denied is not None:
-            logger.warning("%s: compaction was denied (%s), but the request would not fit otherwise", self.name, denied)
-        self._announce(room, shown.made)
-        facts = compaction_facts(shown, room, system, self.settings)
-        await self._emit(CONTEXT_COMPACTION, facts)
-        await self._emit(
-            CONTEXT_POST_COMPACT,
-            {**facts, "message_count": facts["after_messages"], "system_tokens": room.system, "module": self.name},
-        )
-        return shown
+        if view.tokens > budget.limit:
+            return await self._give_up(budget, provider)
+        if view.compacted is NOT_COMPACTED:  # a hook replaced the history
+            return view
+        if denial is not None:
+            logger.warning("%s: compaction was denied (%s), but the request would not fit otherwise", self.name, denial)
+        await self._report(view, budget, system)
+        return view
 
-    def _is_announced(self, room: Room, made: Compacted) -> bool:
-        held = self._held(room)
-        return held is not None and held.end == made.end
+    @property
+    def _conversation(self) -> Conversation:
+        return self._ledger.conversation
 
-    def _announce(self, room: Room, made: Compacted) -> None:
-        self._announced.pop(room, None)
-        while len(self._announced) >= _ROOMS:
-            del self._announced[next(iter(self._announced))]
-        self._announced[room] = (self._ledger.talk.epoch, made)
+    def _current_view(self, budget: TokenBudget) -> View:
+        return View.of(self._conversation, self._compactor.find(self._conversation, budget))
 
-    def _held(self, room: Room) -> Compacted | None:
-        """Return the compaction that was announced last for this room, if it still holds."""
-        epoch, made = self._announced.get(room, (None, None))
-        return made if epoch == self._ledger.talk.epoch else None
+    def _reported_for(self, budget: TokenBudget) -> Compacted:
+        """Return the compaction that was last reported for this budget, unless it is stale."""
+        epoch, compacted = self._reported.get(budget, (0, NOT_COMPACTED))
+        return compacted if epoch == self._conversation.epoch else NOT_COMPACTED
 
-    async def _asked(self, room: Room, system: SystemPart) -> str | None:
+    async def _ask_hooks(self, budget: TokenBudget, system: SystemPart) -> str | None:
         """Announce a compaction; return the reason when a hook denies it."""
-        talk = self._ledger.talk
-        count = len(talk) + len(system.messages)
+        count = len(self._conversation) + len(system.messages)
         payload = {
             "message_count": count,
             "before_messages": count,
-            "before_tokens": talk.total + room.system,
-            "system_tokens": room.system,
-            "budget": room.budget,
-            "threshold_tokens": room.threshold + room.system,
-            "target_tokens": room.target + room.system,
+            "before_tokens": self._conversation.total + budget.system,
+            "system_tokens": budget.system,
+            "budget": budget.total,
+            "threshold_tokens": budget.threshold + budget.system,
+            "target_tokens": budget.target + budget.system,
             "module": self.name,
         }
         result = await self._emit(CONTEXT_PRE_COMPACT, payload)
@@ -247,34 +238,63 @@ class BaseContext:
             return None
         return getattr(result, "reason", None) or "no reason given"
 
-    async def _give_up(self, room: Room, provider: Any) -> NoReturn:
-        """Say what cannot fit and raise ContextLengthError."""
-        needed = required_tokens(self._ledger.talk, room)
-        await self._skip(room, "required_messages_exceed_budget", needed)
+    async def _report(self, view: View, budget: TokenBudget, system: SystemPart) -> None:
+        """Emit the events of a compaction: the whole ledger before it, the view without its notice after."""
+        self._reported.pop(budget, None)
+        while len(self._reported) >= _BUDGETS:
+            del self._reported[next(iter(self._reported))]
+        self._reported[budget] = (self._conversation.epoch, view.compacted)
+        before = view.length + len(system.messages)
+        payload = {
+            "before_tokens": self._conversation.total_until(view.length) + budget.system,
+            "after_tokens": view.tokens + budget.system,
+            "before_messages": before,
+            "after_messages": before - view.compacted.removed,
+            **view.compacted.counts(),
+            "system_messages_preserved": len(system.messages) + len(self._conversation.systems),
+            "budget": budget.total,
+            "target_tokens": budget.target + budget.system,
+            "protected_recent": self.settings.protected_recent,
+            "protected_tool_results": self.settings.protected_tool_results,
+        }
+        await self._emit(CONTEXT_COMPACTION, payload)
+        more = {"message_count": payload["after_messages"], "system_tokens": budget.system, "module": self.name}
+        await self._emit(CONTEXT_POST_COMPACT, payload | more)
+
+    async def _give_up(self, budget: TokenBudget, provider: Any) -> NoReturn:
+        """Raise ContextLengthError, with the sizes of the required parts."""
+        conversation = self._conversation
+        parts = [f"the instructions take about {budget.system}"]
+        if conversation.users:
+            parts.append(f"the last user message {conversation.tokens[conversation.users[-1]]}")
+        if len(conversation) and conversation.users[-1:] != [len(conversation) - 1]:
+            latest = sum(conversation.tokens[position] for position in conversation.unit(conversation.leaders[-1]))
+            parts.append(f"the latest exchange {latest} before clipping")
+        required = ", ".join(parts)
+        await self._skip(budget, "required_messages_exceed_budget", required)
         raise ContextLengthError(
-            f"The request cannot fit into {room.budget} tokens: {needed}. Shorten the prompt or the instructions, "
+            f"The request cannot fit into {budget.total} tokens: {required}. Shorten the prompt or the instructions, "
             "lower max_tool_result_bytes, or choose a model with a larger context window",
             provider=getattr(provider, "name", None),
         )
 
-    async def _skip(self, room: Room, reason: str, detail: str) -> None:
-        await self._emit(
-            COMPACT_SKIPPED,
-            {
-                "reason": reason,
-                "detail": detail,
-                "tokens": self._ledger.talk.total + room.system,
-                "budget": room.budget,
-                "threshold_tokens": room.threshold + room.system,
-                "message_count": len(self._ledger.talk),
-                "module": self.name,
-            },
-        )
+    async def _skip(self, budget: TokenBudget, reason: str, detail: str) -> None:
+        payload = {
+            "reason": reason,
+            "detail": detail,
+            "tokens": self._conversation.total + budget.system,
+            "budget": budget.total,
+            "threshold_tokens": budget.threshold + budget.system,
+            "message_count": len(self._conversation),
+            "module": self.name,
+        }
+        await self._emit(COMPACT_SKIPPED, payload)
 
     async def _emit(self, event: str, payload: dict[str, Any]) -> Any:
-        return await self._hooks.emit(event, payload) if self._hooks is not None else None
+        hooks = getattr(self._coordinator, "hooks", None)
+        return await hooks.emit(event, payload) if hooks is not None else None
 
-    def _forget(self) -> None:
-        self._views.forget()
-        self._announced.clear()
-        self._last_request = None
+    def _forget_views(self) -> None:
+        self._compactor.clear_cache()
+        self._reported.clear()
+        self._retention = None

@@ -1,78 +1,269 @@
-"""All messages of a session, in order; none is ever changed."""
+"""The messages of a session, whole and in order, with the indexes that compaction needs."""
 
 from __future__ import annotations
 
+import json
 import logging
-from collections.abc import Iterable
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
 from typing import Any, Final
 
-from amplifier_kit.engine.context.conversation import Conversation
-from amplifier_kit.engine.context.messages import Message, normalize_message
+from amplifier_kit.engine.context.shorten import clip_content
+from amplifier_kit.engine.pairing import tool_call_ids
+from amplifier_kit.engine.tokens import estimate_tokens
 
-__all__ = ["Ledger"]
+__all__ = [
+    "SYSTEM",
+    "SYSTEM_ROLES",
+    "TOOL",
+    "TRUNCATED_FLOOR",
+    "USER",
+    "Conversation",
+    "Ledger",
+    "Message",
+    "normalize_message",
+]
 
 logger = logging.getLogger(__name__)
 
+Message = dict[str, Any]
+
 SYSTEM_ROLES: Final = frozenset({"system", "developer"})
+# Kinds of messages in a conversation. System messages in it were injected by hooks.
+USER: Final = 0
+TOOL: Final = 1
+OTHER: Final = 2
+SYSTEM: Final = 3
+_KINDS: Final = {"user": USER, "tool": TOOL, "system": SYSTEM, "developer": SYSTEM}
+
+#: A truncated tool result takes at least this many tokens, unless it was smaller before.
+TRUNCATED_FLOOR: Final = 24
+#: Messages with this metadata are never removed: the provider needs them.
+_PIN: Final = "openai:tool_search_items"
+_REMINDER: Final = "<system-reminder"
+_ATOMS: Final = frozenset((int, float, bool, type(None)))
 
 
 class Ledger:
-    """The messages, and indexes of instructions and conversation."""
+    """All messages of a session. Messages are added, never changed; compaction only builds views of them."""
 
     def __init__(self, max_tool_result_bytes: int) -> None:
         self._max_tool_result_bytes = max_tool_result_bytes
-        self._messages: list[Message] = []
-        #: System messages that were added as instructions; those that hooks injected are part of the conversation.
-        self.instructions: list[Message] = []
-        self.talk = Conversation()
-        #: Counts all changes.
-        self.version = 0
+        self.clear()
 
     def __len__(self) -> int:
         return len(self._messages)
 
+    def clear(self) -> None:
+        self._messages: list[Message] = []
+        #: System messages added as instructions; those that hooks injected are part of the conversation.
+        self.instructions: list[Message] = []
+        self.conversation = Conversation()
+
     def add(self, message: Any) -> Message:
-        """Take a copy of a message in, stamped with the time, and return that copy.
+        """Add a timestamped copy of a message and return it; raises as `normalize_message` does."""
+        copy = normalize_message(message, stamp=True, max_tool_result_bytes=self._max_tool_result_bytes)
+        self._append(copy)
+        return copy
 
-        Raises TypeError or ValueError for what is no message; see `normalize_message`.
-        """
-        taken = normalize_message(message, stamp=True, max_tool_result_bytes=self._max_tool_result_bytes)
-        self._append(taken)
-        return taken
-
-    def replace(self, messages: Iterable[Any]) -> list[Message]:
-        """Start over with copies of `messages` and return them; what is no message is left out with a warning."""
-        taken: list[Message] = []
+    def replace(self, messages: Iterable[Any]) -> None:
+        """Start over with copies of `messages`; invalid ones are left out with a warning."""
+        copies: list[Message] = []
         for number, message in enumerate(messages, 1):
             try:
-                taken.append(normalize_message(message, stamp=False, max_tool_result_bytes=self._max_tool_result_bytes))
+                copies.append(
+                    normalize_message(message, stamp=False, max_tool_result_bytes=self._max_tool_result_bytes)
+                )
             except (TypeError, ValueError) as error:
                 logger.warning("Message %d of the history is left out: %s", number, error)
         self.clear()
-        for message in taken:
-            self._append(message)
-        return taken
-
-    def clear(self) -> None:
-        """Forget everything."""
-        self._messages = []
-        self.instructions = []
-        self.talk = Conversation()
-        self.version += 1
+        for copy in copies:
+            self._append(copy)
 
     def since(self, position: int) -> list[Message]:
-        """Return copies of the messages from `position` on; nested values are shared and not to be changed."""
+        """Return copies of the messages from `position` on; nested values are shared and must not be changed."""
         return [dict(message) for message in self._messages[position:]]
 
     def _append(self, message: Message) -> None:
-        self.version += 1
         self._messages.append(message)
-        if message["role"] in SYSTEM_ROLES and not _from_hook(message):
+        if message["role"] in SYSTEM_ROLES and _metadata(message).get("source") != "hook":
             self.instructions.append(message)
         else:
-            self.talk.append(message)
+            self.conversation.append(message)
 
 
-def _from_hook(message: Message) -> bool:
+class Conversation:
+    """Messages in order as parallel lists, so that a compaction of thousands of them is cheap.
+
+    A unit is an assistant message with the results of its calls, or any other message alone: its `leader` is its first
+    message. A result belongs to the nearest call of its id before it, wherever it is; one without a call is a unit of
+    one message.
+    """
+
+    def __init__(self) -> None:
+        self.messages: list[Message] = []
+        self.tokens: list[int] = []
+        #: Tokens of all messages up to and including this one.
+        self.ends: list[int] = []
+        self.kinds: list[int] = []
+        self.leaders: list[int] = []
+        #: For each leader the position of the last message of its unit.
+        self.last_members: list[int] = []
+        #: The units that have results: leader → positions.
+        self.members: dict[int, list[int]] = {}
+        self.pinned: set[int] = set()
+        #: Positions of messages by role; `human` are the user messages that no hook or orchestrator wrote.
+        self.users: list[int] = []
+        self.human: list[int] = []
+        self.tools: list[int] = []
+        self.systems: list[int] = []
+        #: Counts changes to units that were complete before: anything derived from them is stale.
+        self.epoch = 0
+        self._calls: dict[str, int] = {}
+        #: Like `ends`, with every tool result counted as if it were truncated already.
+        self._floors: list[int] = []
+
+    def __len__(self) -> int:
+        return len(self.messages)
+
+    @property
+    def total(self) -> int:
+        """Return the tokens of all messages."""
+        return self.ends[-1] if self.ends else 0
+
+    def total_until(self, end: int) -> int:
+        """Return the tokens of the messages before position `end`."""
+        return self.ends[end - 1] if end else 0
+
+    def append(self, message: Message) -> None:
+        """Add a message, in a time that does not depend on the others."""
+        position = len(self.messages)
+        tokens = estimate_tokens(message)
+        kind = _KINDS.get(message["role"], OTHER)
+        floor = min(tokens, TRUNCATED_FLOOR) if kind == TOOL else tokens
+        self.ends.append(self.total + tokens)
+        self._floors.append((self._floors[-1] if self._floors else 0) + floor)
+        self.messages.append(message)
+        self.tokens.append(tokens)
+        self.kinds.append(kind)
+        self.leaders.append(position)
+        self.last_members.append(position)
+        if kind == TOOL:
+            self.tools.append(position)
+            self._join_unit(position, message.get("tool_call_id"))
+        elif kind == USER:
+            self.users.append(position)
+            if _is_human(message):
+                self.human.append(position)
+        elif kind == SYSTEM:
+            self.systems.append(position)
+        else:
+            for call_id in tool_call_ids(message):
+                self._calls[call_id] = position
+        if _PIN in _metadata(message):
+            self.pinned.add(self.leaders[position])
+
+    def _join_unit(self, position: int, call_id: Any) -> None:
+        leader = self._calls.get("" if call_id is None else str(call_id))
+        if leader is None:
+            return
+        if self.last_members[leader] != position - 1:
+            self.epoch += 1
+        self.leaders[position] = leader
+        self.last_members[leader] = position
+        self.members.setdefault(leader, [leader]).append(position)
+
+    def unit(self, leader: int) -> list[int]:
+        """Return the positions of a unit's messages."""
+        return self.members.get(leader) or [leader]
+
+    def unit_end(self, position: int) -> int:
+        """Return the first position after `position` that does not split a run of tool results."""
+        end = position + 1
+        while end < len(self.kinds) and self.kinds[end] == TOOL:
+            end += 1
+        return end
+
+    def first_beyond(self, tokens: int) -> int:
+        """Return the position of the first message with which the conversation exceeds `tokens`."""
+        return bisect_right(self.ends, tokens)
+
+    def first_within_last(self, tokens: int, end: int) -> int:
+        """Return the earliest position from which on the messages before `end` take at most `tokens`."""
+        return bisect_left(self.ends, self.total_until(end) - tokens, hi=end) + 1 if tokens < self.ends[end - 1] else 0
+
+    def exceeds_even_truncated(self, tokens: int, end: int) -> int:
+        """Return a position from which the messages before `end` exceed `tokens`, however much is truncated."""
+        return bisect_left(self._floors, self._floors[end - 1] - tokens, hi=end)
+
+
+def normalize_message(message: Any, *, stamp: bool, max_tool_result_bytes: int) -> Message:
+    """Return a copy of `message` for the ledger that shares no container with it.
+
+    The content becomes text or a list of blocks, lone surrogates become U+FFFD, the text of a tool result is clipped
+    to `max_tool_result_bytes`, and `stamp` adds `metadata.timestamp` unless there is one. Raises TypeError when
+    `message` is not a mapping and ValueError when it has no role or contains itself.
+    """
+    try:
+        copy = _plain_copy(message)
+    except RecursionError as error:
+        raise ValueError("A message that contains itself cannot be kept in a context") from error
+    if not isinstance(copy, dict):
+        raise TypeError(f"A message must be a dict with 'role' and 'content', got {type(message).__name__}")
+    role, content = copy.get("role"), copy.get("content")
+    if not isinstance(role, str) or not role:
+        raise ValueError(f"A message needs a 'role' that is a non-empty string, got {role!r}; keys: {sorted(copy)}")
+    if content is None:  # as some providers write an assistant message that only calls tools
+        content = ""
+    elif not isinstance(content, (str, list)):
+        content = json.dumps(content, ensure_ascii=False, default=str)
+    copy["content"] = clip_content(content, max_tool_result_bytes) if role == "tool" else content
+    if stamp:
+        copy["metadata"] = metadata = _metadata(copy)
+        if not metadata.get("timestamp"):
+            metadata["timestamp"] = datetime.now(UTC).isoformat(timespec="milliseconds")
+    return copy
+
+
+def _plain_copy(value: Any) -> Any:
+    """Copy containers all the way down; models become dicts and subclasses of str plain text."""
+    kind = type(value)
+    if kind is str:
+        return value if value.isascii() else _encodable(value)
+    if kind in _ATOMS:
+        return value
+    if kind is dict:
+        return {
+            key if type(key) is str and key.isascii() else _encodable(str(key)): _plain_copy(item)
+            for key, item in value.items()
+        }
+    if isinstance(value, str):
+        return _encodable(str.__str__(value))
+    if isinstance(value, (list, tuple)):
+        return [_plain_copy(item) for item in value]
+    if isinstance(value, Mapping):
+        return _plain_copy(dict(value))
+    dump = getattr(value, "model_dump", None)
+    return _plain_copy(dump(exclude_none=True)) if callable(dump) else value
+
+
+def _encodable(text: str) -> str:
+    """Replace lone surrogates, which no request and no file could carry."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return "".join("\ufffd" if "\ud800" <= character <= "\udfff" else character for character in text)
+    return text
+
+
+def _metadata(message: Message) -> dict[str, Any]:
     metadata = message.get("metadata")
-    return isinstance(metadata, dict) and metadata.get("source") == "hook"
+    return metadata if isinstance(metadata, dict) else {}
+
+
+def _is_human(message: Message) -> bool:
+    """Return whether a person wrote a user message, not a hook or an orchestrator."""
+    content = message["content"]
+    is_reminder = isinstance(content, str) and content.lstrip().startswith(_REMINDER)
+    return not is_reminder and _metadata(message).get("source") != "hook"

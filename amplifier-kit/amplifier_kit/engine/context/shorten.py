@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from amplifier_kit.engine.tokens import CHARACTERS_PER_TOKEN, estimate_tokens, is_image
 
-if TYPE_CHECKING:
-    from amplifier_kit.engine.context.messages import Message
+__all__ = ["SMALLEST_LIMIT", "clip_content", "clip_result", "clip_text", "stub_user_message", "truncate_result"]
 
-__all__ = ["SMALLEST_LIMIT", "clip_content", "clip_text", "fitted", "stubbed", "text_of", "truncated"]
+Message = dict[str, Any]
 
-#: Below this many bytes a clipped text would be hardly more than its own marker.
+#: In fewer bytes a clipped text would be little more than its marker.
 SMALLEST_LIMIT: Final = 256
-
 #: Where a block of a message keeps its text, by the block's type.
-_BLOCK_TEXT_KEYS: Final = {"text": ("text",), "tool_result": ("output", "content")}
+_TEXT_KEYS_BY_TYPE: Final = {"text": ("text",), "tool_result": ("output", "content")}
+_TEXT_KEYS: Final = ("text", "output", "content", "thinking")
+#: User messages up to this many characters are not stubbed; a stub keeps the first ones.
+_SHORT_PROMPT: Final = 80
+_STUB: Final = 50
 
 
 def clip_text(text: str, limit: int) -> str:
@@ -29,124 +31,104 @@ def clip_text(text: str, limit: int) -> str:
     data = text.encode()
     if len(data) <= limit:
         return text
-    marker, head, tail = _cut(len(data), limit)
-    return f"{_text(data[:head])}{marker}{_text(data[-tail:])}"
+    marker, head, tail = _marker(len(data), limit)
+    return f"{_decode(data[:head])}{marker}{_decode(data[-tail:])}"
 
 
 def clip_content(content: Any, limit: int) -> Any:
-    """Return a message's content with at most `limit` bytes of direct text; other content comes back as it is.
+    """Return a message's content with at most `limit` bytes of direct text; other content is returned as it is.
 
-    The texts of several blocks count as one long text. Blocks that lie in its middle are left out, blocks without text
-    stay. A content that is short enough is returned itself.
+    The texts of several blocks count as one long text. Blocks in its middle are left out, blocks without text stay. A
+    content that is short enough is returned itself.
     """
     if isinstance(content, str):
         return clip_text(content, limit)
     if not isinstance(content, list):
         return content
-    texts = [_text_of(block).encode() for block in content]
+    texts = [_direct_text(block).encode() for block in content]
     size = sum(map(len, texts))
-    return content if size <= limit else _clip_blocks(content, texts, size, limit)
-
-
-def _clip_blocks(blocks: list[Any], texts: list[bytes], size: int, limit: int) -> list[Any]:
-    marker, head, tail = _cut(size, limit)
-    resume = size - tail
+    if size <= limit:
+        return content
+    marker, head, tail = _marker(size, limit)
+    tail_start = size - tail
     clipped: list[Any] = []
     start = 0
-    for block, data in zip(blocks, texts, strict=True):
+    for block, data in zip(content, texts, strict=True):
         end = start + len(data)
-        if not data or end <= head or start >= resume:
+        if not data or end <= head or start >= tail_start:
             clipped.append(block)
         else:
-            before = _text(data[: max(head - start, 0)])
+            before = _decode(data[: max(head - start, 0)])
             between = marker if start <= head else ""
-            after = _text(data[resume - start :]) if end > resume else ""
-            if kept := f"{before}{between}{after}":
-                clipped.append(_with_text(block, kept))
+            after = _decode(data[tail_start - start :]) if end > tail_start else ""
+            if text := f"{before}{between}{after}":
+                key = _text_key(block)
+                clipped.append(text if key is None else {**block, key: text})
         start = end
     return clipped
 
 
-def _cut(size: int, limit: int) -> tuple[str, int, int]:
+def truncate_result(message: Message, characters: int, tokens: int) -> Message:
+    """Return a tool result with the first `characters` of its text, marked as truncated from `tokens` tokens."""
+    text = _content_text(message["content"])
+    note = f"... [truncated: {min(characters, len(text))} of {len(text)} characters, about {tokens} tokens before]"
+    return {**message, "content": text[:characters] + note, "_truncated": True, "_original_tokens": tokens}
+
+
+def clip_result(message: Message, tokens: int, original: int, shortest: int) -> Message:
+    """Return a tool result of `original` tokens clipped to about `tokens`, with its beginning and its end.
+
+    At least `shortest` characters are kept, even when they do not fit.
+    """
+    text = _content_text(message["content"])
+    size = tokens * CHARACTERS_PER_TOKEN
+    while size > max(shortest, SMALLEST_LIMIT):
+        clipped = {**message, "content": clip_text(text, size), "_truncated": True, "_original_tokens": original}
+        if estimate_tokens(clipped) <= tokens:
+            return clipped
+        size = size * 3 // 4  # escapes and metadata count too: try again with less
+    return truncate_result(message, shortest, original)
+
+
+def stub_user_message(message: Message) -> Message | None:
+    """Return a user message with its first characters only and without images, None when it is short anyway."""
+    content = message["content"]
+    text = _content_text(content)
+    if len(text) > _SHORT_PROMPT:
+        stub = f"{text[:_STUB]}... [shortened from {len(text)} characters]"
+    elif isinstance(content, list) and any(map(is_image, content)):
+        stub = text
+    else:
+        return None
+    return {**message, "content": stub, "_stubbed": True, "_original_length": len(text)}
+
+
+def _marker(size: int, limit: int) -> tuple[str, int, int]:
     """Return the marker for a text of `size` bytes and how many bytes stay before and after it."""
     marker = f"\n\n[... clipped: the whole result has {size} bytes, {limit} are kept ...]\n\n"
-    room = limit - len(marker)
-    return marker, room - room // 2, room // 2
+    kept = limit - len(marker)
+    return marker, kept - kept // 2, kept // 2
 
 
-def _text(data: bytes) -> str:
+def _decode(data: bytes) -> str:
     return data.decode(errors="ignore")  # a character that the cut splits is dropped
 
 
 def _text_key(block: Any) -> str | None:
-    if not isinstance(block, dict):
-        return None
-    keys = _BLOCK_TEXT_KEYS.get(str(block.get("type")), ())
+    keys = _TEXT_KEYS_BY_TYPE.get(str(block.get("type")), ()) if isinstance(block, dict) else ()
     return next((key for key in keys if isinstance(block.get(key), str)), None)
 
 
-def _text_of(block: Any) -> str:
+def _direct_text(block: Any) -> str:
     if isinstance(block, str):
         return block
     key = _text_key(block)
     return block[key] if key is not None else ""
 
 
-def _with_text(block: Any, text: str) -> Any:
-    key = _text_key(block)
-    return text if key is None else {**block, key: text}
-
-
-# -- messages of a view --
-
-#: User messages up to this many characters are short enough as they are.
-_LONGEST_WHOLE: Final = 80
-_KEPT: Final = 50
-_TEXT_KEYS: Final = ("text", "output", "content", "thinking")
-
-
-def text_of(content: Any) -> str:
+def _content_text(content: Any) -> str:
     """Return a content as one text; images are only named, other blocks without text give their JSON."""
-    if isinstance(content, str):
-        return content
-    if isinstance(content, list):
-        return "\n".join(map(_block_text, content))
-    return "" if content is None else str(content)
-
-
-def truncated(message: Message, characters: int, tokens: int) -> Message:
-    """Return a tool result with the first `characters` of its text, marked as truncated from `tokens` tokens."""
-    text = text_of(message["content"])
-    note = f"... [truncated: {min(characters, len(text))} of {len(text)} characters, about {tokens} tokens before]"
-    return {**message, "content": text[:characters] + note, "_truncated": True, "_original_tokens": tokens}
-
-
-def fitted(message: Message, tokens: int, original: int, shortest: int) -> Message:
-    """Return a tool result cut to about `tokens` tokens, keeping its beginning and its end.
-
-    `original` is what it took before; when not even `shortest` characters would fit, those are kept all the same.
-    """
-    text = text_of(message["content"])
-    room = tokens * CHARACTERS_PER_TOKEN
-    while room > max(shortest, SMALLEST_LIMIT):
-        form = {**message, "content": clip_text(text, room), "_truncated": True, "_original_tokens": original}
-        if estimate_tokens(form) <= tokens:
-            return form
-        room = room * 3 // 4  # escapes and metadata count too: try again with less
-    return truncated(message, shortest, original)
-
-
-def stubbed(message: Message) -> Message | None:
-    """Return a user message with its first words only and without images, or None when it is short anyway."""
-    content = message["content"]
-    text = text_of(content)
-    if len(text) > _LONGEST_WHOLE:
-        stub = f"{text[:_KEPT]}... [shortened from {len(text)} characters]"
-    elif isinstance(content, list) and any(map(is_image, content)):
-        stub = text
-    else:
-        return None
-    return {**message, "content": stub, "_stubbed": True, "_original_length": len(text)}
+    return content if isinstance(content, str) else "\n".join(map(_block_text, content))
 
 
 def _block_text(block: Any) -> str:

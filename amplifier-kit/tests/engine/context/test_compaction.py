@@ -6,7 +6,7 @@ from typing import Any
 from amplifier_kit.config import read_config
 from amplifier_kit.engine.context import ContextConfig
 from amplifier_kit.engine.context.compaction import LAST_RESORT, Compacted, compact
-from amplifier_kit.engine.context.conversation import Conversation
+from amplifier_kit.engine.context.ledger import Conversation
 from amplifier_kit.engine.pairing import check_pairing
 from amplifier_kit.engine.tokens import estimate_all
 
@@ -228,7 +228,7 @@ def test_a_goal_that_is_met_changes_nothing() -> None:
     """Without need nothing is done."""
     messages = long_session()
     made = made_of(messages, NEVER)
-    assert (made.level, made.changed, made.messages) == (0, False, messages)
+    assert (made.level, made.has_changes, made.messages) == (0, False, messages)
 
 
 def test_the_last_resort_gives_up_everything_that_is_not_required() -> None:

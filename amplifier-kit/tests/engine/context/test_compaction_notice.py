@@ -5,23 +5,22 @@ from typing import Any, Literal
 import pytest
 
 from amplifier_kit.engine.context import ContextConfig
-from amplifier_kit.engine.context.compaction import Compacted
-from amplifier_kit.engine.context.compaction_notice import notice_for, with_notice
-from amplifier_kit.engine.context.view import Room
+from amplifier_kit.engine.context.compaction import Compacted, compaction_notice, insert_notice
+from amplifier_kit.engine.context.token_budget import TokenBudget
 
 MADE = Compacted(end=90, messages=[], tokens=4000, level=3, removed=41, truncated=7, stubbed=2)
-ROOM = Room(10_000, 9_200, 700, 7_764, 3_900)
+ROOM = TokenBudget(10_000, 9_200, 700, 7_764, 3_900)
 
 
 def text(verbosity: Literal["minimal", "normal", "verbose"]) -> str:
-    notice = notice_for(MADE, ROOM, ContextConfig(compaction_notice_verbosity=verbosity))
+    notice = compaction_notice(MADE, ROOM, ContextConfig(compaction_notice_verbosity=verbosity))
     assert notice is not None
     return str(notice["content"])
 
 
 def test_a_notice_is_an_ephemeral_system_message() -> None:
     """It is marked as what it is, and wrapped as reminders are."""
-    notice = notice_for(MADE, ROOM, ContextConfig())
+    notice = compaction_notice(MADE, ROOM, ContextConfig())
     assert notice is not None
     assert notice["role"] == "system"
     assert notice["metadata"] == {"source": "context-compaction", "ephemeral": True}
@@ -49,7 +48,7 @@ def test_verbosity() -> None:
 )
 def test_a_notice_can_be_unwanted(config: dict[str, Any], wanted: bool) -> None:
     """There is none when it is switched off, or when less was done than is worth a word."""
-    assert (notice_for(MADE, ROOM, ContextConfig(**config)) is not None) is wanted
+    assert (compaction_notice(MADE, ROOM, ContextConfig(**config)) is not None) is wanted
 
 
 def test_the_notice_goes_in_at_index_1() -> None:
@@ -58,6 +57,6 @@ def test_the_notice_goes_in_at_index_1() -> None:
     user = {"role": "user", "content": "u"}
     call = {"role": "assistant", "content": "", "tool_calls": [{"id": "1", "tool": "t"}]}
     result = {"role": "tool", "tool_call_id": "1", "content": ""}
-    assert with_notice([user, user], notice) == [user, notice, user]
-    assert with_notice([call, result], notice) == [notice, call, result]
-    assert with_notice([], notice) == [notice]
+    assert insert_notice([user, user], notice) == [user, notice, user]
+    assert insert_notice([call, result], notice) == [notice, call, result]
+    assert insert_notice([], notice) == [notice]

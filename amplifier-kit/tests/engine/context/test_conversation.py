@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amplifier_kit.engine.context.conversation import Conversation
+from amplifier_kit.engine.context.ledger import Conversation
 
 
 def calls(*ids: str) -> dict[str, Any]:
@@ -68,7 +68,7 @@ def test_what_people_said_is_told_from_reminders() -> None:
         said("user"), said("user", source="hook"), said("user", '<system-reminder source="x">later</system-reminder>')
     )
     assert conversation.users == [0, 1, 2]
-    assert conversation.real_users == [0]
+    assert conversation.human == [0]
 
 
 def test_a_pinned_message_pins_its_unit() -> None:

@@ -136,7 +136,7 @@ async def test_a_factory_gives_text(context: BaseContext) -> None:
     context.set_system_prompt_factory(nothing)
     assert await system_texts(context) == []
     context.set_system_prompt_factory(number)
-    with pytest.raises(TypeError, match="The system prompt factory must give a text, got int"):
+    with pytest.raises(TypeError, match="The system prompt factory must return a text, got int"):
         await context.get_messages_for_request()
 
 

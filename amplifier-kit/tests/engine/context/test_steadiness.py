@@ -6,7 +6,7 @@ import pytest
 
 from amplifier_core.testing import MockCoordinator
 from amplifier_kit.engine.context import BaseContext, ContextConfig
-from amplifier_kit.engine.context.view import Room
+from amplifier_kit.engine.context.token_budget import TokenBudget
 
 Message = dict[str, Any]
 
@@ -97,21 +97,21 @@ async def test_a_late_result_makes_the_view_anew() -> None:
 
 def test_the_room_is_divided_as_configured() -> None:
     """The notice's reserve goes off the budget first; threshold and target are shares of the rest."""
-    room = Room.within(100_000, 1_000, ContextConfig())
-    assert room == Room(100_000, 99_200, 1_000, int(99_200 * 0.92) - 1_000, 49_600 - 1_000)
+    room = TokenBudget.divide(100_000, 1_000, ContextConfig())
+    assert room == TokenBudget(100_000, 99_200, 1_000, int(99_200 * 0.92) - 1_000, 49_600 - 1_000)
     assert room.limit == 99_000
-    bare = Room.within(100_000, 0, ContextConfig(compaction_notice_enabled=False))
-    assert (bare.effective, bare.threshold, bare.target) == (100_000, 92_000, 50_000)
+    bare = TokenBudget.divide(100_000, 0, ContextConfig(compaction_notice_enabled=False))
+    assert (bare.usable, bare.threshold, bare.target) == (100_000, 92_000, 50_000)
 
 
 def test_a_small_budget_is_not_all_reserve() -> None:
     """The reserve takes at most half of a budget."""
-    assert Room.within(1_000, 0, ContextConfig()).effective == 500
+    assert TokenBudget.divide(1_000, 0, ContextConfig()).usable == 500
 
 
 def test_long_instructions_leave_the_conversation_a_third() -> None:
     """When the system part takes most of the budget, compaction aims at a third of what is left, not at nothing."""
-    room = Room.within(100_800, 60_000, ContextConfig())
+    room = TokenBudget.divide(100_800, 60_000, ContextConfig())
     assert (room.threshold, room.target) == (32_000, 10_666)
-    none = Room.within(100_800, 200_000, ContextConfig())
+    none = TokenBudget.divide(100_800, 200_000, ContextConfig())
     assert (none.threshold, none.target, none.limit) == (0, 0, -99_200)

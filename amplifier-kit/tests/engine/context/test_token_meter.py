@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from amplifier_kit.engine.context.token_meter import Meter
+from amplifier_kit.engine.context.token_budget import TokenMeter
 from amplifier_kit.engine.usage import UsageRecord
 
 VIEW = [{"role": "user", "content": "hello"}]
@@ -18,7 +18,7 @@ def response(input_tokens: Any, cache_write_tokens: Any = None) -> UsageRecord:
 
 def test_usage_is_input_plus_cache_writes() -> None:
     """What a request took is its input tokens and what was written to the cache."""
-    meter = Meter()
+    meter = TokenMeter()
     assert meter.usage() is None
     assert meter.view() is None
     meter.expect(VIEW, 1000, 5000)
@@ -44,7 +44,7 @@ def test_usage_is_input_plus_cache_writes() -> None:
 )
 def test_what_is_no_answer_to_the_request_is_ignored(answer: UsageRecord) -> None:
     """Errors, nonsense and the small answers of background requests teach nothing; the real answer still counts."""
-    meter = Meter()
+    meter = TokenMeter()
     meter.expect(VIEW, 1000, 5000)
     meter.record(answer)
     assert meter.usage() is None
@@ -54,7 +54,7 @@ def test_what_is_no_answer_to_the_request_is_ignored(answer: UsageRecord) -> Non
 
 def test_an_answer_without_a_request_is_ignored() -> None:
     """Only one answer counts per request."""
-    meter = Meter()
+    meter = TokenMeter()
     meter.record(response(900))
     assert meter.usage() is None
     meter.expect(VIEW, 1000, 5000)
@@ -65,7 +65,7 @@ def test_an_answer_without_a_request_is_ignored() -> None:
 
 def test_the_ratio_moves_in_steps() -> None:
     """Small differences change nothing, so that views stay steady; large ones count at once, up to a factor of 8."""
-    meter = Meter()
+    meter = TokenMeter()
     for measured, expected in ((950, 1.0), (1010, 1.05), (1040, 1.05), (960, 1.05), (940, 0.95), (99_000, 8.0)):
         meter.expect(VIEW, 1000, 5000)
         meter.record(response(measured))

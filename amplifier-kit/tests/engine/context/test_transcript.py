@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amplifier_kit.engine.context.transcript import Transcript, TranscriptBusyError, sanitized
+from amplifier_kit.engine.context.transcript import Transcript, TranscriptBusyError, sanitize_message
 
 Message = dict[str, Any]
 
@@ -86,13 +86,13 @@ def test_sanitizing() -> None:
         "name": None,
         "tool_calls": [{"id": "1", "arguments": {"a": None, "b": object(), "c": (1, Decimal(2)), 3: float("nan")}}],
     }
-    assert sanitized(message) == {
+    assert sanitize_message(message) == {
         "role": "assistant",
         "content": [{"type": "text", "text": "hi"}],
         "thinking_text": "hmm",
         "tool_calls": [{"id": "1", "arguments": {"c": [1]}}],
     }
-    assert "thinking_text" not in sanitized({"role": "assistant", "thinking_block": {}})
+    assert "thinking_text" not in sanitize_message({"role": "assistant", "thinking_block": {}})
 
 
 def test_nothing_is_created_before_the_first_message(path: Path) -> None:
@@ -114,7 +114,7 @@ def test_malformed_lines_are_skipped_by_name(path: Path, caplog: pytest.LogCaptu
     said = [record.getMessage() for record in caplog.records]
     assert [message.split(" ")[0] for message in said] == [f"{path}:{number}" for number in (2, 3, 4, 6)]
     assert "is malformed and is skipped" in said[0]
-    assert "is no message and is skipped" in said[1]
+    assert "is skipped: it is not a message with a role" in said[1]
 
 
 def test_a_byte_order_mark_is_borne(path: Path) -> None:
@@ -177,7 +177,7 @@ def test_a_second_writer_is_refused(path: Path) -> None:
     """While one session writes, no other may; afterwards it may again."""
     first = Transcript(path)
     first.append(user("one"))
-    with pytest.raises(TranscriptBusyError, match="is being written by another session: end that one first"):
+    with pytest.raises(TranscriptBusyError, match="is being written by another session: end that session first"):
         Transcript(path).load()
     first.close()
     assert len(loaded(path)) == 1
@@ -194,7 +194,7 @@ def test_a_late_second_writer_goes_on_from_memory(path: Path, caplog: pytest.Log
     second.close()
     first.close()
     assert [message["content"] for message in loaded(path)] == ["one", "four"]
-    assert caplog.text.count("cannot be written; the session goes on from memory") == 1
+    assert caplog.text.count("cannot be written; the session continues from memory") == 1
     assert "2 lines could not be written and are lost" in caplog.text
 
 
@@ -227,7 +227,7 @@ def test_a_full_disk_is_said_once_and_made_up_for(
 def test_a_folder_that_cannot_be_made_does_not_stop_the_session(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Where no file can be, the session goes on from memory and says so once."""
+    """Where no file can be, the session continues from memory and says so once."""
     (tmp_path / "file").write_text("in the way", encoding="utf-8")
     transcript = Transcript(tmp_path / "file" / "t.jsonl")
     transcript.append(user("one"))

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from amplifier_core import Message as MessageModel
-from amplifier_kit.engine.context.messages import normalize_message
+from amplifier_kit.engine.context.ledger import normalize_message
 
 
 def taken(message: Any, *, stamp: bool = False, limit: int = 131_072) -> dict[str, Any]:

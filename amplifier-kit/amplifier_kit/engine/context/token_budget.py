@@ -1,0 +1,145 @@
+"""How many tokens a request may take, and how far the estimates are off."""
+
+from __future__ import annotations
+
+import logging
+from math import ceil
+from typing import Any, Final, NamedTuple
+
+from amplifier_kit.awaitable import maybe_await
+from amplifier_kit.engine.context.config import ContextConfig
+from amplifier_kit.engine.context.ledger import Message
+from amplifier_kit.engine.usage import UsageRecord
+
+__all__ = ["SAFETY_MARGIN", "TokenBudget", "TokenMeter", "request_budget"]
+
+logger = logging.getLogger(__name__)
+
+#: Reserved for tool schemas, framing and estimates that are too low.
+SAFETY_MARGIN: Final = 4096
+#: A request gets at least this fraction (one in 8) of a small context window.
+_SMALLEST_SHARE: Final = 8
+
+#: A response that took less than this share of the estimate answers another, smaller request.
+_PLAUSIBLE: Final = 0.25
+_STEPS: Final = 20
+_SLACK: Final = 0.1
+_LARGEST: Final = 8.0
+
+
+class TokenBudget(NamedTuple):
+    """The token budget of a request and how it is divided."""
+
+    #: The whole request.
+    total: int
+    #: The total without the reserve for the compaction notice.
+    usable: int
+    #: Tokens of the system part.
+    system: int
+    #: Above this many tokens the conversation is compacted.
+    threshold: int
+    #: Tokens of conversation that a compaction aims at.
+    target: int
+
+    @property
+    def limit(self) -> int:
+        """Return the most tokens of conversation that can be sent."""
+        return self.total - self.system
+
+    @classmethod
+    def divide(cls, total: int, system: int, settings: ContextConfig) -> TokenBudget:
+        """Divide a budget as configured.
+
+        The target is a share of the budget, the system part included. When that part is large, the conversation still
+        keeps a third of its threshold: long instructions must not cost the whole history.
+        """
+        reserve = settings.compaction_notice_token_reserve if settings.compaction_notice_enabled else 0
+        usable = max(total - reserve, total // 2)
+        threshold = max(int(usable * settings.compact_threshold) - system, 0)
+        target = max(int(usable * settings.target_usage) - system, threshold // 3)
+        return cls(total, usable, system, threshold, min(target, threshold))
+
+
+async def request_budget(token_budget: int | None, provider: Any, settings: ContextConfig) -> int:
+    """Return the budget of a request.
+
+    In this order: the caller's, the provider's for its model, capped by `max_tokens`; `max_tokens`;
+    `max_tokens_fallback`. A provider that fails to answer is logged and skipped.
+    """
+    if token_budget is not None:
+        return int(token_budget)
+    model = await _model_budget(provider, settings)
+    if model is None:
+        return settings.max_tokens or settings.max_tokens_fallback
+    return model if settings.max_tokens is None else min(model, settings.max_tokens)
+
+
+async def _model_budget(provider: Any, settings: ContextConfig) -> int | None:
+    for method in ("get_model_info", "get_info"):
+        ask = getattr(provider, method, None)
+        try:
+            info = await maybe_await(ask()) if callable(ask) else None
+        except Exception as error:
+            name = getattr(provider, "name", type(provider).__name__)
+            logger.warning("Provider %s: %s() failed and is ignored for the token budget: %s", name, method, error)
+            continue
+        if method == "get_info":
+            info = _get(info, "defaults")
+        window, output = _get(info, "context_window"), _get(info, "max_output_tokens")
+        if _is_positive(window):
+            reserve = int(output * settings.output_reserve_fraction) if _is_positive(output) else 0
+            return int(max(window - reserve - SAFETY_MARGIN, window // _SMALLEST_SHARE))
+    return None
+
+
+def _get(info: Any, key: str) -> Any:
+    return info.get(key) if isinstance(info, dict) else getattr(info, key, None)
+
+
+def _is_positive(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value > 0
+
+
+class TokenMeter:
+    """Learn from each answered request how far the estimates are off."""
+
+    def __init__(self) -> None:
+        #: Real tokens per estimated token, in coarse steps so that views stay steady.
+        self.ratio = 1.0
+        self._pending: tuple[list[Message], int, int] | None = None
+        self._measured: dict[str, Any] | None = None
+        self._view: list[Message] = []
+
+    def expect(self, messages: list[Message], estimated: int, budget: int) -> None:
+        """Set the request that the next response answers."""
+        self._pending = (messages, estimated, budget)
+
+    def record(self, answer: UsageRecord) -> None:
+        """Learn from an answer, unless it has no input tokens or belongs to a smaller request."""
+        if self._pending is None:
+            return
+        messages, estimated, budget = self._pending
+        read, written = answer.input_tokens or 0, answer.cache_write_tokens or 0
+        used = read + written
+        if used <= 0 or used < estimated * _PLAUSIBLE:
+            return
+        self._pending = None
+        self._view = messages
+        self._measured = {
+            "input_tokens": read,
+            "cache_write_tokens": written,
+            "measured_tokens": used,
+            "estimated_tokens": estimated,
+            "budget": budget,
+        }
+        seen = used / max(estimated, 1)
+        if not self.ratio - _SLACK <= seen <= self.ratio:
+            self.ratio = min(max(ceil(seen * _STEPS) / _STEPS, _PLAUSIBLE), _LARGEST)
+
+    def usage(self) -> dict[str, Any] | None:
+        """Return the measured tokens of the latest answered request, None before the first answer."""
+        return None if self._measured is None else dict(self._measured)
+
+    def view(self) -> dict[str, Any] | None:
+        """Return `usage()` with the messages of that request."""
+        return None if self._measured is None else {**self._measured, "messages": [dict(m) for m in self._view]}
