@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
 
+from amplifier_core.bounded_call import DeadlineExceeded, call, running_task
 from amplifier_foundation.errors import FoundationError
 from amplifier_foundation.sessions.missing_modules import ModulesMissingError
 from amplifier_foundation.sessions.runtime import SessionRuntime
@@ -19,7 +20,7 @@ from amplifier_foundation.spawn.origin import OnChildEvent, Origin
 from amplifier_foundation.spawn.stored import Result, keep_result
 from amplifier_foundation.usage.history import total_cost
 from amplifier_kit.awaitable import maybe_await
-from amplifier_kit.engine.bounded import Expired, bounded, run_to_end
+from amplifier_kit.engine.tasks import run_bounded, run_to_end
 from amplifier_kit.engine.usage import UsageRecord
 from amplifier_kit.log import SessionLogBusy
 
@@ -141,7 +142,7 @@ class Child:
             self._keep(task, self._facts(str(error), status))
             raise
         finally:
-            await run_to_end(self._close_in_time())
+            await run_to_end(self._close_in_time)
 
     def _not_started(self, task: Task, error: ChildError) -> ChildError:
         """Leave a note of whose child it was to be and why it is none."""
@@ -156,8 +157,8 @@ class Child:
         """
         identity = self._origin.facts.session_id
         try:
-            await bounded(self._close(), timeout=_CLOSE_SECONDS)
-        except Expired:
+            await run_bounded(self._close, timeout=_CLOSE_SECONDS)
+        except DeadlineExceeded:
             self._warn(
                 f"the session {identity} was not down after {_CLOSE_SECONDS:g} s: a module does not end what it has "
                 "begun, and is left behind"
@@ -185,9 +186,9 @@ class Child:
         coordinator = self.runtime.session.coordinator
         if not self._is_cost_untold:
             try:
-                asked = coordinator.collect_contributions("session.cost")
-                return total_cost(await bounded(asked, timeout=_COST_SECONDS))
-            except Expired:
+                costs = await call(running_task(), _COST_SECONDS, coordinator.collect_contributions, "session.cost")
+                return total_cost(costs)
+            except DeadlineExceeded:
                 self._is_cost_untold = True
                 coordinator.log("WARNING", f"who tells session.cost did not answer in {_COST_SECONDS:g} s")
         return str(Decimal(self.before or 0) + self.runtime.account.total.known_cost)

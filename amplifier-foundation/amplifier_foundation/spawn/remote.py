@@ -22,7 +22,7 @@ from amplifier_foundation.spawn.left_log import end_left_log
 from amplifier_foundation.spawn.origin import ChildFacts, Origin
 from amplifier_foundation.spawn.stored import Result
 from amplifier_kit.awaitable import await_soon
-from amplifier_kit.engine.bounded import drop, run_to_end
+from amplifier_kit.engine.tasks import cancel_and_wait, run_to_end
 from amplifier_kit.guard.processes import CommandSpec, Output, RunningCommand, StartError, start
 from amplifier_kit.guard.processes.socket_folder import make_socket_folder
 
@@ -121,11 +121,11 @@ class RemoteChild:
         except (OSError, StartError) as error:
             raise ChildFailedError(identity, f"the process of session {identity} cannot be run: {error}") from error
         finally:
-            await run_to_end(self._close(server, running, folder))
+            await run_to_end(self._close, server, running, folder)
             if self._result is None:
                 # A process that was ended, or has died, could not close its log. In a thread: it may be a long one.
                 own, blobs = self._origin.folder, self._origin.root_folder / "blobs"
-                await run_to_end(asyncio.to_thread(end_left_log, own, blobs, status))
+                await run_to_end(asyncio.to_thread, end_left_log, own, blobs, status)
 
     def tell(self, frame: Frame) -> None:
         """Send something to the child; before it is there and after it is gone, nothing."""
@@ -318,7 +318,7 @@ class RemoteChild:
             waiting.cancel()
         await running.stop()
         if self._reading is not None and not await _is_read(self._reading):
-            await drop(self._reading)
+            await cancel_and_wait(self._reading)
 
 
 def _remove(socket: Path) -> None:

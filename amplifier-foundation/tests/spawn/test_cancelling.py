@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from amplifier_foundation.spawn import child as child_module
-from amplifier_kit.engine import bounded as bounded_work
+from amplifier_kit.engine import tasks
 from amplifier_testing.loop.fakes import PlainTool
 
 _CALLS = [{"name": "call", "arguments": {"agent": "builder", "task": f"Part {n}."}, "id": f"c{n}"} for n in range(3)]
@@ -99,7 +99,7 @@ async def test_a_child_that_is_stopped_in_a_hook_has_a_whole_log(
     monkeypatch.setattr(child_module, "_CLOSE_SECONDS", 10.0)
     if event in ("prompt:complete", "orchestrator:complete", "execution:end"):
         # The end of a turn is let finish when it is cancelled, and this one never does.
-        monkeypatch.setattr(bounded_work, "_LAST_CHANCE", 0.1)
+        monkeypatch.setattr(tasks, "_FINISH_SECONDS", 0.1)
     hanging, late = list[str](), list[str]()
     # Later than a child may be with its end, and sooner than a hook.
     monkeypatch.setattr(asyncio.get_running_loop(), "time", lambda: time.monotonic() + 15 * len(late))

@@ -7,10 +7,11 @@ import re
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Final
 
+from amplifier_core.bounded_call import DeadlineExceeded
 from amplifier_core.message_models import ChatRequest, Message
 from amplifier_kit.awaitable import maybe_await, plain_result
-from amplifier_kit.engine.bounded import Expired, Stopped, bounded
 from amplifier_kit.engine.loop.request import choose_provider
+from amplifier_kit.engine.tasks import Stopped, run_bounded
 from amplifier_module_hook_shell._answer import Answer, AnswerError, read_json
 from amplifier_module_hook_shell._entry import Hook
 from amplifier_module_hook_shell._outcome import Outcome
@@ -43,9 +44,9 @@ class Question:
             if spent is not None:
                 return Outcome("error", error=f"no model may be asked: {spent}", cause="budget")
             with self._span(f"hook:{hook.name}"):
-                said = await bounded(self._complete(hook.text, facts), timeout=timeout, stop=stop)
+                said = await run_bounded(self._complete, hook.text, facts, timeout=timeout, stop=stop)
             return Outcome("ok", _read(hook, said))
-        except Expired:
+        except DeadlineExceeded:
             return Outcome("timeout", error=f"the model had no answer after {timeout:g} s")
         except Stopped:
             return Outcome("cancelled", error="the session was asked to stop")

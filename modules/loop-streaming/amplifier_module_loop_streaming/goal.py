@@ -10,8 +10,8 @@ from itertools import pairwise
 from typing import Any, ClassVar, Final, NamedTuple, Protocol
 
 from amplifier_core.events import PLAN_END, PLAN_START
-from amplifier_kit.engine.bounded import Stopped, bounded, run_to_end
 from amplifier_kit.engine.loop import UNLIMITED, Choice, Host, Outcome
+from amplifier_kit.engine.tasks import Stopped, run_bounded, run_to_end
 from amplifier_module_loop_streaming.config import StreamingConfig
 from amplifier_module_loop_streaming.judge import Judge, Judgement, render_transcript
 from amplifier_module_loop_streaming.turn import GOAL_PROGRESS
@@ -83,12 +83,12 @@ class GoalLoop:
         except BaseException as error:
             is_cancelled = isinstance(error, asyncio.CancelledError) or self._host.is_cancelled
             state = "cancelled" if is_cancelled else "error"
-            await run_to_end(self._tell(state, str(error) or type(error).__name__))
+            await run_to_end(self._tell, state, str(error) or type(error).__name__)
             raise
         finally:
             used = {"turns_used": goal["turns_used"], "continuations": goal["continuations"]}
             ended = {**facts, **used, "status": self._state, "reason": goal["last_reason"]}
-            await run_to_end(self._told(PLAN_END, ended))
+            await run_to_end(self._told, PLAN_END, ended)
 
     async def _pursue(self, choice: Choice, stop: asyncio.Future[None]) -> Outcome:
         while True:
@@ -99,7 +99,7 @@ class GoalLoop:
                 return ended
             transcript = render_transcript(await self._worker.history(), self._config)
             try:
-                met = await bounded(self._judge.is_met(self.goal["condition"], transcript), stop=stop)
+                met = await run_bounded(self._judge.is_met, self.goal["condition"], transcript, stop=stop)
             except Stopped:
                 return await self._finish("cancelled", "cancelled while the goal was checked", outcome)
             except Exception as error:
@@ -163,8 +163,7 @@ class GoalLoop:
             return None
         goal["no_tool_turns"] = 0
         try:
-            work = self._judge.is_stuck(goal["condition"], goal["reasons"], transcript)
-            verdict = await bounded(work, stop=stop)
+            verdict = await run_bounded(self._judge.is_stuck, goal["condition"], goal["reasons"], transcript, stop=stop)
         except Stopped:
             raise
         except Exception as error:

@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any, Final, NamedTuple
 
+from amplifier_core.bounded_call import call, running_task
 from amplifier_core.events import PROVIDER_RESOLVE
 from amplifier_core.message_models import ChatRequest, Message
 from amplifier_kit.awaitable import maybe_await
-from amplifier_kit.engine.bounded import bounded
 from amplifier_kit.engine.loop import Choice, Host
 from amplifier_kit.engine.loop.reply import read_reply
 from amplifier_module_loop_streaming.config import Preference, StreamingConfig
@@ -120,7 +120,7 @@ class Judge:
         if not set(pattern) & set("*?["):
             return pattern
         try:
-            models = await bounded(maybe_await(self._providers[name].list_models()), timeout=_LIST_SECONDS)
+            models = await call(running_task(), _LIST_SECONDS, self._providers[name].list_models)
         except Exception as error:
             logger.debug("Provider '%s' does not say which models it has: %s", name, error)
             return None

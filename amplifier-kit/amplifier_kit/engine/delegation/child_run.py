@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from amplifier_kit.awaitable import maybe_await
-from amplifier_kit.engine.bounded import Contained, bounded, drop, run_to_end
+from amplifier_core.bounded_call import call, running_task
 from amplifier_kit.engine.delegation.config import DelegationConfig
 from amplifier_kit.engine.delegation.outcome import Outcome
 from amplifier_kit.engine.delegation.request import DelegationRequest
+from amplifier_kit.engine.tasks import cancel_and_wait, run_bounded, run_to_end, start
 
 __all__ = ["HEARTBEAT", "ChildEvents", "ChildRun"]
 
@@ -63,7 +63,7 @@ class ChildRun:
         except BaseException as error:
             outcome = Outcome.raised(error, self.request, self.settings.timeout)
             fatal = error if not isinstance(error, Exception) else None
-        await run_to_end(self._close(outcome, started))
+        await run_to_end(self._close, outcome, started)
         if fatal is not None:
             raise fatal
         return outcome
@@ -79,19 +79,20 @@ class ChildRun:
             return await self._wait_for_child()
         finally:
             if beating is not None:
-                await drop(beating)
+                await cancel_and_wait(beating)
 
     async def _wait_for_child(self) -> Outcome:
-        work = self.request.dispatch.carry(self.coordinator, self._submit())
         try:
-            return Outcome.returned(await bounded(work, timeout=self.settings.timeout), self.request)
+            answer = await run_bounded(self._submit, timeout=self.settings.timeout)
+            return Outcome.returned(answer, self.request)
         except Exception as error:
             if not hasattr(error, "code"):
                 logger.debug("Child %s failed", self.request.session_id, exc_info=error)
             return Outcome.raised(error, self.request, self.settings.timeout)
 
     async def _submit(self) -> Any:
-        return await self.request.submit(self.coordinator, self.settings)
+        work = self.request.submit(self.coordinator, self.settings)
+        return await self.request.dispatch.carry(self.coordinator, work)
 
     def _opening(self) -> str:
         return self.events.resumed if self.request.is_resumed else self.events.spawned
@@ -120,7 +121,7 @@ class ChildRun:
         for entry in entries:
             if entry.get("name") == f"delegate:{self.request.session_id}":
                 try:
-                    cost = await bounded(_given_by(entry["callback"]), timeout=_COST_SECONDS)
+                    cost = await call(running_task(), _COST_SECONDS, entry["callback"])
                 except Exception as error:
                     logger.warning("The cost of child %s is unknown: %s", self.request.session_id, error)
                     return {}
@@ -132,7 +133,7 @@ class ChildRun:
 
     def _start_beating(self, started: float) -> asyncio.Task[None] | None:
         interval = self.settings.heartbeat_interval
-        return asyncio.create_task(Contained(self._beat(interval, started))) if interval is not None else None
+        return start(self._beat, interval, started) if interval is not None else None
 
     async def _beat(self, interval: float, started: float) -> None:
         loop = asyncio.get_running_loop()
@@ -151,7 +152,3 @@ class ChildRun:
             **more,
         }
         await self.coordinator.hooks.emit(event, payload)
-
-
-async def _given_by(contributor: Callable[[], Any]) -> Any:
-    return await maybe_await(contributor())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Awaitable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -33,7 +33,7 @@ class Dispatch:
         """Return both ids, as events carry them."""
         return {"tool_call_id": self.tool_call_id, "parallel_group_id": self.parallel_group_id}
 
-    async def carry(self, coordinator: Any, work: Coroutine[Any, Any, T]) -> T:
+    async def carry(self, coordinator: Any, work: Awaitable[T]) -> T:
         """Await work in the current task, registered under the same ids."""
         known, task = _known(coordinator), asyncio.current_task()
         if known is None or self.tool_call_id is None or task in known:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Self
 
-from amplifier_kit.engine.bounded import Expired, ForeignCancelled
+from amplifier_core.bounded_call import DeadlineExceeded, ForeignCancelled
 from amplifier_kit.engine.delegation.errors import DelegationError, error_text
 from amplifier_kit.engine.delegation.request import DelegationRequest
 
@@ -102,7 +102,7 @@ def _judged(error: BaseException, request: DelegationRequest, timeout: float | N
         return "error", error
     if isinstance(error, asyncio.CancelledError | ForeignCancelled):
         return "cancelled", DelegationError("cancelled", f"{name} was cancelled. {_again(request.session_id)}")
-    if isinstance(error, Expired):
+    if isinstance(error, DeadlineExceeded):
         text = f"{name} timed out after {timeout:g} s. {_again(request.session_id)}"
         return "timeout", DelegationError("timeout", f"{text} Ask for less at once")
     code = getattr(error, "code", None)

@@ -23,7 +23,6 @@ from amplifier_core.events import (
 from amplifier_core.llm_errors import ContextLengthError, LLMError
 from amplifier_core.message_models import ChatRequest, ResponseFormatJson, ResponseFormatJsonSchema
 from amplifier_kit.awaitable import maybe_await
-from amplifier_kit.engine.bounded import Crashed, Stopped, bounded, run_to_end
 from amplifier_kit.engine.loop.config import LoopConfig
 from amplifier_kit.engine.loop.host import Host
 from amplifier_kit.engine.loop.injection import with_injections
@@ -31,6 +30,7 @@ from amplifier_kit.engine.loop.reply import Reply, block_dict, checked_usage, re
 from amplifier_kit.engine.loop.request import Choice, build_messages, build_tools, view_of
 from amplifier_kit.engine.loop.watch import Watch
 from amplifier_kit.engine.pairing import Repair, repair_pairing, tool_call_ids
+from amplifier_kit.engine.tasks import Crashed, Stopped, run_bounded, run_to_end
 from amplifier_kit.engine.tokens import estimate_all
 
 __all__ = ["Asker", "LoopMemory", "RequestDenied"]
@@ -97,7 +97,7 @@ class Asker:
                 return await self._asked(choice, {"provider": choice.name, "iteration": number, **facts})
             except (asyncio.CancelledError, Stopped):
                 if not self._is_reported:
-                    await run_to_end(self._report(choice, _DROPPED, status="cancelled"))
+                    await run_to_end(self._report_dropped, choice)
                 raise
             except Crashed as error:
                 self.failure = error
@@ -113,7 +113,7 @@ class Asker:
             await self._report(choice, {"type": "denied", "msg": reason}, status="denied")
             raise RequestDenied(reason)
         with self._watch.running(f"provider:{choice.name}", choice.name):
-            response, reply, usage = await bounded(self._exchange(choice), stop=self._watch.at_once)
+            response, reply, usage = await run_bounded(self._exchange, choice, stop=self._watch.at_once)
         self.memory.last_request = time.monotonic()
         answered = {"provider": choice.name, "usage": usage, "tool_calls": bool(reply.calls)}
         duration = round((time.monotonic() - started) * 1000, 3)
@@ -144,7 +144,7 @@ class Asker:
             return response, reply, checked_usage(response, choice.name)
         except asyncio.CancelledError:
             # In this task, where the provider's own events have left the id of the request.
-            await run_to_end(self._report(choice, _DROPPED, status="cancelled"))
+            await run_to_end(self._report_dropped, choice)
             raise
         except Exception as error:
             self.failure = error
@@ -200,6 +200,9 @@ class Asker:
         if isinstance(error, LLMError):
             facts = {"retryable": error.retryable, "status_code": error.status_code}
         await self._report(choice, {"type": type(error).__name__, "msg": str(error)}, **facts)
+
+    async def _report_dropped(self, choice: Choice) -> None:
+        await self._report(choice, _DROPPED, status="cancelled")
 
     async def _report(self, choice: Choice, error: dict[str, str], **facts: Any) -> None:
         self._is_reported = True

@@ -17,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from typing import Any, Final, NamedTuple
 
+from amplifier_core.bounded_call import DeadlineExceeded
 from amplifier_core.events import (
     APPROVAL_DENIED,
     APPROVAL_GRANTED,
@@ -28,13 +29,13 @@ from amplifier_core.events import (
 )
 from amplifier_core.models import HookResult, ToolResult
 from amplifier_kit.awaitable import maybe_await
-from amplifier_kit.engine.bounded import GRACE, Contained, Expired, Stopped, bounded, drop, run_to_end
 from amplifier_kit.engine.loop.config import LoopConfig
 from amplifier_kit.engine.loop.edits import MOST_EDITS, EditError, edited_input, with_note
 from amplifier_kit.engine.loop.host import Host
 from amplifier_kit.engine.loop.reply import Call
 from amplifier_kit.engine.loop.watch import Watch
 from amplifier_kit.engine.pairing import tool_result
+from amplifier_kit.engine.tasks import GRACE, Stopped, cancel_and_wait, run_bounded, run_to_end, start
 from amplifier_kit.engine.tool_dispatch import dispatched
 from amplifier_kit.guard.tool_action import action_of, question_of
 
@@ -209,22 +210,20 @@ class CallRunner:
             await self.host.carry_out(verdict, event)
 
     async def _run_side_by_side(self, calls: Sequence[Call], group: str, first: int = 0) -> None:
-        tasks = {
-            asyncio.create_task(Contained(self._run_one(call, group, number))): call
-            for number, call in enumerate(calls, first)
-        }
-        pending: set[asyncio.Future[Any]] = set(tasks)
+        tasks = {start(self._run_one, call, group, number): call for number, call in enumerate(calls, first)}
+        pending = set(tasks)
         stop = self._watch.at_once
         try:
             while pending and not stop.done():
-                await asyncio.wait(pending | {stop}, return_when=asyncio.FIRST_COMPLETED)
+                waiting: set[asyncio.Future[Any]] = {*pending, stop}
+                await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
                 pending = {task for task in pending if not task.done()}
             if pending:
                 await self._watch.cancellation_told()
         finally:
             try:
                 # Twice the grace: each of them may be waiting for a tool of its own to end.
-                await drop(*pending, grace=2 * GRACE)
+                await cancel_and_wait(*pending, grace=2 * GRACE)
             finally:
                 for task, call in tasks.items():
                     self._note(task, call)
@@ -249,7 +248,7 @@ class CallRunner:
                 await self._report(refused.kind, str(refused), passage)
                 return Finished(call, refused.text, refused.kind == "cancelled")
             except asyncio.CancelledError:
-                await run_to_end(self._report("cancelled", _CANCELLED, passage))
+                await run_to_end(self._report, "cancelled", _CANCELLED, passage)
                 raise
             except SystemExit as error:
                 message = f"a hook or policy ended in SystemExit: {error}"
@@ -360,9 +359,10 @@ class CallRunner:
             token.register_tool_start(call_id, _display_name(target.name, payload["tool_input"]))
         try:
             with self._watch.running(call_id, target.name):
-                work = self._dispatched(target, payload)
-                returned = await bounded(work, timeout=timeout, stop=self._watch.at_once)
-        except Expired:
+                returned = await run_bounded(
+                    self._dispatched, target, payload, timeout=timeout, stop=self._watch.at_once
+                )
+        except DeadlineExceeded:
             message = f"timeout: tool '{target.name}' was not done after {timeout:g} s and was stopped"
             raise Refused(f"Error: {message}; it may or may not have taken effect", "timeout", message) from None
         except Stopped:

@@ -15,8 +15,8 @@ from typing import Any, Final
 from amplifier_core.data import clean
 from amplifier_core.models import HookResult
 from amplifier_kit.awaitable import maybe_await
-from amplifier_kit.engine.bounded import run_to_end
 from amplifier_kit.engine.loop.injection import Injections, ephemeral_items
+from amplifier_kit.engine.tasks import run_to_end
 from amplifier_kit.guard.authorization import Permission, authorize
 
 __all__ = ["Host", "Permission"]
@@ -163,7 +163,7 @@ class Host:
 
     async def store(self, message: dict[str, Any]) -> None:
         """Add a message to the context; a cancellation meanwhile is raised when the message is there."""
-        await run_to_end(self.add(message))
+        await run_to_end(self.add, message)
 
     async def add(self, message: dict[str, Any]) -> None:
         """Add a message to the context, inside work that runs to its end anyway."""

@@ -11,6 +11,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Final, NamedTuple
 
+from amplifier_core.bounded_call import call, running_task
 from amplifier_core.events import (
     CANCEL_COMPLETED,
     CANCEL_REQUESTED,
@@ -22,7 +23,6 @@ from amplifier_core.events import (
     PROVIDER_RESOLVE,
 )
 from amplifier_core.models import HookResult
-from amplifier_kit.engine.bounded import Stopped, bounded, run_to_end
 from amplifier_kit.engine.loop.asking import Asker, LoopMemory, RequestDenied
 from amplifier_kit.engine.loop.calls import CallRunner, Finished
 from amplifier_kit.engine.loop.config import LoopConfig
@@ -32,6 +32,7 @@ from amplifier_kit.engine.loop.reply import Call, Reply
 from amplifier_kit.engine.loop.request import Choice, choose_provider
 from amplifier_kit.engine.loop.watch import Watch
 from amplifier_kit.engine.pairing import tool_result
+from amplifier_kit.engine.tasks import Stopped, run_to_end
 
 __all__ = ["EXECUTION_HEARTBEAT", "LOOP_DETECTED", "Outcome", "Turn"]
 
@@ -108,7 +109,7 @@ class Turn:
             outcome = Outcome("", *(("cancelled", "cancelled") if is_cancelled else ("error", "error")))
             raise
         finally:
-            await run_to_end(self._close(outcome))
+            await run_to_end(self._close, outcome)
         return outcome.text
 
     # -- what loops may change --
@@ -214,7 +215,7 @@ class Turn:
         notice = f"[Stopped: the limit of {limit} iterations was reached before the work was done.]"
         if reply.message is not None:
             not_run = [Finished(call, f"Not run: the limit of {limit} iterations is reached") for call in reply.calls]
-            await run_to_end(self._keep(reply.message, not_run))
+            await run_to_end(self._keep, reply.message, not_run)
         text = f"{reply.text}\n\n{notice}" if reply.text else notice
         return await self._ended(Outcome(text, "incomplete", "max_iterations"))
 
@@ -237,9 +238,9 @@ class Turn:
             finished = await self.runner.run(reply.calls)
         except BaseException:
             if self.host.last_stored is reply.message:
-                await run_to_end(self._keep_interrupted(reply.calls))
+                await run_to_end(self._keep_interrupted, reply.calls)
             raise
-        await run_to_end(self._keep_results(finished))
+        await run_to_end(self._keep_results, finished)
         await self.runner.settle()
         return finished
 
@@ -305,7 +306,7 @@ class Turn:
     async def _tell_cancelled(self) -> None:
         """Say once that a cancellation was noticed, and let callbacks know; what they raise is logged."""
         try:
-            await bounded(self._spread_cancellation(), timeout=_CALLBACK_SECONDS)
+            await call(running_task(), _CALLBACK_SECONDS, self._spread_cancellation)
         except Exception as error:
             logger.error("Could not tell everyone of the cancellation: %s", error, exc_info=error)
 

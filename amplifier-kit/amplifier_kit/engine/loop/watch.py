@@ -8,8 +8,8 @@ from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
-from amplifier_kit.engine.bounded import Contained, bounded, drop
 from amplifier_kit.engine.loop.host import Host
+from amplifier_kit.engine.tasks import cancel_and_wait, run_bounded, start
 
 __all__ = ["Watch"]
 
@@ -35,8 +35,8 @@ class Watch:
         self._running: dict[str, tuple[str, float]] = {}
         self._last_beat = 0.0
         self._timer: asyncio.TimerHandle | None = None
-        self._cancelling: asyncio.Future[None] | None = None
-        self._beating: asyncio.Future[None] | None = None
+        self._cancelling: asyncio.Task[None] | None = None
+        self._beating: asyncio.Task[None] | None = None
         self.at_once: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def start(self) -> None:
@@ -49,7 +49,7 @@ class Watch:
             self._timer.cancel()
         self.at_once.cancel()
         if self._beating is not None:
-            await drop(self._beating)
+            await cancel_and_wait(self._beating)
 
     async def cancellation_told(self) -> None:
         """Return when everyone who must know of a requested cancellation does; at once when there is none."""
@@ -59,7 +59,7 @@ class Watch:
 
     async def pause(self, seconds: float) -> None:
         """Wait; raise Stopped when everything must be dropped meanwhile."""
-        await bounded(asyncio.sleep(seconds), stop=self.at_once)
+        await run_bounded(asyncio.sleep, seconds, stop=self.at_once)
 
     @contextmanager
     def running(self, key: str, name: str) -> Iterator[None]:
@@ -77,7 +77,7 @@ class Watch:
 
     def _notice(self) -> None:
         if self._cancelling is None and self._host.is_cancelled:
-            self._cancelling = asyncio.ensure_future(Contained(self._on_cancel()))
+            self._cancelling = start(self._on_cancel)
         if self._host.is_cancelled_at_once and not self.at_once.done():
             self.at_once.set_result(None)
 
@@ -94,4 +94,4 @@ class Watch:
             {"id": key, "name": name, "elapsed_ms": round((now - started) * 1000)}
             for key, (name, started) in self._running.items()
         ]
-        self._beating = asyncio.ensure_future(Contained(self._on_beat(running)))
+        self._beating = start(self._on_beat, running)

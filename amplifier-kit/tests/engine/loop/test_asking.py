@@ -8,7 +8,7 @@ import pytest
 from amplifier_core.content_models import TextContent
 from amplifier_core.llm_errors import ContextLengthError, RateLimitError
 from amplifier_core.message_models import ChatResponse, TextBlock, Usage
-from amplifier_kit.engine.bounded import Crashed
+from amplifier_kit.engine.tasks import Crashed
 from amplifier_kit.engine.usage import InvalidUsageError
 from amplifier_testing.loop.fakes import LoopRig, PlainTool, call, say
 

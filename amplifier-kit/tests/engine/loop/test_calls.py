@@ -10,8 +10,8 @@ import pytest
 from amplifier_core.message_models import ChatResponse
 from amplifier_core.models import HookResult, ToolResult
 from amplifier_core.testing import EventRecorder, wait_for
-from amplifier_kit.engine import bounded as bounded_work
-from amplifier_kit.engine.bounded import bounded, drop
+from amplifier_kit.engine import tasks
+from amplifier_kit.engine.tasks import run_bounded
 from amplifier_testing.loop.fakes import LoopRig, PlainTool, call, say
 
 
@@ -277,8 +277,8 @@ async def test_arguments_that_cannot_be_read_are_a_result(run: Any) -> None:
 async def test_a_tool_that_ignores_its_cancellation_does_not_hold_the_turn(
     run: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Past its deadline and its grace, a stubborn tool is left behind and the turn goes on."""
-    monkeypatch.setattr(drop, "__kwdefaults__", {"grace": 0.01})
+    """Past its deadline and its grace, a stubborn tool is left running and the turn goes on."""
+    monkeypatch.setattr(tasks, "GRACE", 0.01)
     end = asyncio.Event()
 
     async def stubborn(_: Any) -> None:
@@ -292,7 +292,7 @@ async def test_a_tool_that_ignores_its_cancellation_does_not_hold_the_turn(
     assert await run(rig, {"tool_timeout": 0.01}) == "done"
     assert "timeout" in rig.results()[0]
     end.set()
-    assert await wait_for(lambda: not bounded_work._left_behind, timeout=60)
+    assert await wait_for(lambda: not tasks._running, timeout=60)
 
 
 async def test_waiting_for_a_person_is_not_the_tools_time(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -300,11 +300,11 @@ async def test_waiting_for_a_person_is_not_the_tools_time(run: Any, monkeypatch:
     rig = rig_for(PlainTool("work"))
     started: list[list[str]] = []
 
-    async def watched(work: Any, *, timeout: float | None, stop: Any) -> Any:
+    async def watched(*work: Any, **limits: Any) -> Any:
         started.append(rig.names("tool:pre", "approval:granted"))
-        return await bounded(work, timeout=timeout, stop=stop)
+        return await run_bounded(*work, **limits)
 
-    monkeypatch.setattr("amplifier_kit.engine.loop.calls.bounded", watched)
+    monkeypatch.setattr("amplifier_kit.engine.loop.calls.run_bounded", watched)
     await run(rig)
     assert started == [["tool:pre", "approval:granted"]]
 

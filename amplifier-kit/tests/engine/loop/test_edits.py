@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amplifier_core.models import HookResult, ToolResult
-from amplifier_kit.engine import bounded as bounded_work
+from amplifier_kit.engine import tasks
 from amplifier_kit.engine.loop import LoopConfig, LoopMemory, Turn
 from amplifier_kit.engine.loop.edits import EDITED_INPUT, MOST_EDITS
 from amplifier_testing.loop.fakes import LoopRig, PlainTool, call, say
@@ -241,4 +241,4 @@ def test_a_tool_never_gets_what_was_not_authorised(first: dict[str, int], answer
     assert all(forbidden not in given.values() for given in work.inputs)
     assert len(rig.results()) == 1
     assert len(rig.data("tool:post")) + len(rig.data("tool:error")) == 1
-    assert not bounded_work._left_behind
+    assert not tasks._running

@@ -7,18 +7,10 @@ from typing import Any
 
 import pytest
 
+from amplifier_core.bounded_call import DeadlineExceeded, ForeignCancelled
 from amplifier_core.testing import wait_for
-from amplifier_kit.engine import bounded as bounded_work
-from amplifier_kit.engine.bounded import (
-    Contained,
-    Crashed,
-    Expired,
-    ForeignCancelled,
-    Stopped,
-    bounded,
-    drop,
-    run_to_end,
-)
+from amplifier_kit.engine import tasks
+from amplifier_kit.engine.tasks import Crashed, Stopped, cancel_and_wait, run_bounded, run_to_end, start
 
 
 async def value() -> str:
@@ -41,20 +33,20 @@ async def stubborn(until: asyncio.Event) -> None:
 
 @pytest.fixture
 def short_grace(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let nobody wait long for code that does not listen."""
-    monkeypatch.setattr(drop, "__kwdefaults__", {"grace": 0.01})
-    monkeypatch.setattr(bounded_work, "_LAST_CHANCE", 0.01)
+    """Give cancelled work next to no time."""
+    monkeypatch.setattr(tasks, "GRACE", 0.01)
+    monkeypatch.setattr(tasks, "_FINISH_SECONDS", 0.01)
 
 
 @pytest.fixture
-def long_last_chance(monkeypatch: pytest.MonkeyPatch) -> None:
+def long_time_to_finish(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let work that must be finished have all the time that a busy machine needs for it."""
-    monkeypatch.setattr(bounded_work, "_LAST_CHANCE", 60)
+    monkeypatch.setattr(tasks, "_FINISH_SECONDS", 60)
 
 
 async def test_a_result_comes_through() -> None:
     """Work that is done in time returns what it returns."""
-    assert await bounded(value(), timeout=60) == "value"
+    assert await run_bounded(value, timeout=60) == "value"
 
 
 async def test_an_exception_comes_through() -> None:
@@ -64,15 +56,15 @@ async def test_an_exception_comes_through() -> None:
         raise KeyError("x")
 
     with pytest.raises(KeyError):
-        await bounded(fail())
+        await run_bounded(fail)
 
 
 class Panic(BaseException):
     """What native code raises that has lost its way: no Exception, and no wish to end the process."""
 
 
-@pytest.mark.parametrize("kind", [Panic, GeneratorExit, SystemExit])
-@pytest.mark.parametrize("way", [bounded, run_to_end])
+@pytest.mark.parametrize("kind", [Panic, SystemExit])
+@pytest.mark.parametrize("way", [run_bounded, run_to_end])
 async def test_an_exception_that_few_catch_becomes_one_that_all_do(kind: type[BaseException], way: Any) -> None:
     """Work that panics has failed: whoever waits for it can say so, and has the panic as its cause."""
 
@@ -80,11 +72,11 @@ async def test_an_exception_that_few_catch_becomes_one_that_all_do(kind: type[Ba
         raise kind("lost its way")
 
     with pytest.raises(Crashed, match=f"{kind.__name__}: lost its way") as caught:
-        await way(fail())
+        await way(fail)
     assert isinstance(caught.value.__cause__, kind)
 
 
-@pytest.mark.parametrize("way", [bounded, run_to_end])
+@pytest.mark.parametrize("way", [run_bounded, run_to_end])
 async def test_a_wish_to_end_the_program_ends_the_work_alone(way: Any) -> None:
     """What others do in the same event loop goes on when a tool calls sys.exit, at once or when it is cancelled."""
     others = asyncio.ensure_future(asyncio.sleep(0.05, "done"))
@@ -94,7 +86,7 @@ async def test_a_wish_to_end_the_program_ends_the_work_alone(way: Any) -> None:
         sys.exit(2)
 
     with pytest.raises(Crashed, match="SystemExit: 2"):
-        await way(leave())
+        await way(leave)
     assert await others == "done"
 
 
@@ -107,18 +99,18 @@ async def test_a_wish_to_end_the_program_while_it_is_dropped() -> None:
         finally:
             sys.exit(2)
 
-    with pytest.raises(Expired):
-        await bounded(stubborn(), timeout=0.01)
+    with pytest.raises(DeadlineExceeded):
+        await run_bounded(stubborn, timeout=0.01)
 
 
 async def test_work_that_is_dropped_before_its_first_step_is_no_loose_end() -> None:
     """A caller that is cancelled at once leaves no coroutine that nobody has awaited (warnings are errors)."""
-    caller = asyncio.ensure_future(bounded(for_ever()))
+    caller = asyncio.ensure_future(run_bounded(for_ever))
     await asyncio.sleep(0)
     caller.cancel()
     with pytest.raises(asyncio.CancelledError):
         await caller
-    task = asyncio.create_task(Contained(for_ever()))
+    task = start(for_ever)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
@@ -127,8 +119,8 @@ async def test_work_that_is_dropped_before_its_first_step_is_no_loose_end() -> N
 
 async def test_a_deadline_ends_the_wait() -> None:
     """Work past its deadline is cancelled and reported as a timeout."""
-    with pytest.raises(Expired, match=r"timeout after 0\.01 s"):
-        await bounded(for_ever(), timeout=0.01)
+    with pytest.raises(DeadlineExceeded, match=r"timeout after 0\.01 s"):
+        await run_bounded(for_ever, timeout=0.01)
 
 
 async def test_a_stop_ends_the_wait() -> None:
@@ -136,18 +128,18 @@ async def test_a_stop_ends_the_wait() -> None:
     stop: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     asyncio.get_running_loop().call_soon(stop.set_result, None)
     with pytest.raises(Stopped):
-        await bounded(for_ever(), stop=stop)
+        await run_bounded(for_ever, stop=stop)
 
 
 @pytest.mark.usefixtures("short_grace")
 async def test_work_that_ignores_its_cancellation_is_left_behind(caplog: pytest.LogCaptureFixture) -> None:
     """A deadline holds even for code that swallows CancelledError; the log says so, and names the code."""
     end = asyncio.Event()
-    with pytest.raises(Expired):
-        await bounded(stubborn(end), timeout=0.01)
+    with pytest.raises(DeadlineExceeded):
+        await run_bounded(stubborn, end, timeout=0.01)
     end.set()
-    assert caplog.messages == ["Work that was stopped does not end and is left behind: stubborn"]
-    assert await wait_for(lambda: not bounded_work._left_behind, timeout=60)
+    assert caplog.messages == ["stubborn ignores its cancellation and is left running"]
+    assert await wait_for(lambda: not tasks._running, timeout=60)
 
 
 async def test_cancelling_the_caller_cancels_the_work() -> None:
@@ -161,7 +153,7 @@ async def test_cancelling_the_caller_cancels_the_work() -> None:
         finally:
             heard.set()
 
-    task = asyncio.create_task(bounded(work()))
+    task = asyncio.create_task(run_bounded(work))
     await begun.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -176,7 +168,7 @@ async def test_a_cancellation_of_its_own_making_is_a_failure() -> None:
         raise asyncio.CancelledError
 
     with pytest.raises(ForeignCancelled):
-        await bounded(work())
+        await run_bounded(work)
 
 
 async def test_nobody_complains_about_dropped_work() -> None:
@@ -187,15 +179,15 @@ async def test_nobody_complains_about_dropped_work() -> None:
     async def fail() -> None:
         raise OSError("too late")
 
-    task = asyncio.create_task(fail())
+    task = start(fail)
     await asyncio.sleep(0)
-    await drop(task)
+    await cancel_and_wait(task)
     del task
     gc.collect()
     assert complaints == []
 
 
-@pytest.mark.usefixtures("long_last_chance")
+@pytest.mark.usefixtures("long_time_to_finish")
 async def test_work_is_finished_although_the_caller_is_cancelled() -> None:
     """What must not be lost runs to its end, and then the cancellation is raised."""
     finished = []
@@ -204,7 +196,7 @@ async def test_work_is_finished_although_the_caller_is_cancelled() -> None:
         await asyncio.sleep(0.01)
         finished.append(True)
 
-    task = asyncio.create_task(run_to_end(work()))
+    task = asyncio.create_task(run_to_end(work))
     await asyncio.sleep(0)
     task.cancel()
     await asyncio.sleep(0)
@@ -217,14 +209,14 @@ async def test_work_is_finished_although_the_caller_is_cancelled() -> None:
 @pytest.mark.usefixtures("short_grace")
 async def test_the_last_chance_is_not_endless() -> None:
     """Work that must be finished cannot hold a cancelled caller for ever."""
-    task = asyncio.create_task(run_to_end(for_ever()))
+    task = asyncio.create_task(run_to_end(for_ever))
     await asyncio.sleep(0)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
 
 
-@pytest.mark.usefixtures("long_last_chance")
+@pytest.mark.usefixtures("long_time_to_finish")
 async def test_a_failure_does_not_hide_the_cancellation(caplog: pytest.LogCaptureFixture) -> None:
     """When both happen, the cancellation is raised and the failure is logged."""
 
@@ -232,7 +224,7 @@ async def test_a_failure_does_not_hide_the_cancellation(caplog: pytest.LogCaptur
         await asyncio.sleep(0.01)
         raise OSError("disk full")
 
-    task = asyncio.create_task(run_to_end(work()))
+    task = asyncio.create_task(run_to_end(work))
     await asyncio.sleep(0)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -242,7 +234,7 @@ async def test_a_failure_does_not_hide_the_cancellation(caplog: pytest.LogCaptur
 
 async def test_what_finished_work_returns() -> None:
     """Without a cancellation it is as if the work had been awaited."""
-    assert await run_to_end(value()) == "value"
+    assert await run_to_end(value) == "value"
 
 
 async def test_dropped_work_has_its_grace_although_the_caller_is_cancelled_too() -> None:
@@ -258,7 +250,7 @@ async def test_dropped_work_has_its_grace_although_the_caller_is_cancelled_too()
 
     work = asyncio.create_task(clean_up())
     await asyncio.sleep(0)
-    dropping = asyncio.create_task(drop(work, grace=60))
+    dropping = asyncio.create_task(cancel_and_wait(work, grace=60))
     await asyncio.sleep(0)
     dropping.cancel()
     with pytest.raises(asyncio.CancelledError):
