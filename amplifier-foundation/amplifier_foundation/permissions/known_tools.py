@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from amplifier_kit.guard.policy.known_tools import KNOWN_TOOLS
+from amplifier_kit.guard.policy.facts import KNOWN_TOOLS
 
 __all__ = ["KNOWN_TOOLS", "known_action", "named_details"]
 

@@ -9,7 +9,7 @@ from typing import Final
 
 #: Controls, marks of direction, joiners, tags, halves of characters, private and unassigned ones, separators of lines
 #: and paragraphs, and blanks of any width: none of them looks like what it is.
-_UNSEEN: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Zs"})
+INVISIBLE: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Zs"})
 #: Unicode's Default_Ignorable_Code_Point, some of which are letters and marks, and the blank of Braille.
 _BLANK: Final = frozenset(
     chr(code)
@@ -41,7 +41,7 @@ _NOT_PRINTABLE_ASCII: Final = re.compile(r"[^\x00-\x7e]")
 @lru_cache(maxsize=4096)
 def is_unseen(character: str) -> bool:
     """Tell whether a character cannot be seen, or looks like an ordinary blank and is none."""
-    return character != " " and (unicodedata.category(character) in _UNSEEN or character in _BLANK)
+    return character != " " and (unicodedata.category(character) in INVISIBLE or character in _BLANK)
 
 
 def printable_json(text: str) -> str:

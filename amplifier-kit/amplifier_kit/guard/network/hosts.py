@@ -1,4 +1,8 @@
-"""The one parser of hosts and ports, for requests and for rules: strict, and with one form for every host."""
+"""The one parser of hosts and ports, for requests and for rules: strict, and with one form for every host.
+
+A request accepts every host that all programs read alike. A rule is stricter (`canonical_host`): it also distrusts
+spellings that all programs accept but a person may misread.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +16,8 @@ _LABEL: Final = re.compile(r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?")
 _NUMBER: Final = re.compile(r"[0-9]+|0x[0-9a-f]*")
 #: Kinds of characters that names in other scripts are made of: letters, their marks, digits.
 _SCRIPT: Final = frozenset({"Ll", "Lo", "Lm", "Mn", "Mc", "Nd"})
+#: Characters that older programs read as others, or drop.
+_DEVIATIONS: Final = frozenset("ßς\u200c\u200d")
 _MAX_NAME: Final = 253
 
 
@@ -71,15 +77,15 @@ def parse_authority(text: str, default_port: int | None = None) -> Endpoint:
     """Return the endpoint of `host` or `host:port`.
 
     Raises:
-        MalformedError: When the host or the port is invalid, when it has a user name, or when it has no port and
-            there is no default.
+        MalformedError: When the host or the port is invalid, when it has a user name, or when it has neither a port
+            nor a default.
     """
     if "@" in text:
-        # What stands before it may be a password.
+        # The text before it may be a password.
         raise MalformedError(
             f"invalid host: a user name before {_shown(text.rpartition('@')[2])}: write the host alone"
         )
-    host, port = split_port(text)
+    host, port = _split_port(text)
     if port is None:
         if default_port is None:
             raise MalformedError(f"{_shown(text)} has no port: expected 'host:port'")
@@ -90,11 +96,23 @@ def parse_authority(text: str, default_port: int | None = None) -> Endpoint:
     return Endpoint(parse_host(host), int(port))
 
 
-def split_port(text: str) -> tuple[str, str | None]:
-    """Return host and port of an authority as they are written; the port is None where it has none."""
-    end = text.find("]") + 1 if text.startswith("[") else 0
-    rest, colon, port = text[end:].rpartition(":")
-    return (text[:end] + rest, port) if colon else (text, None)
+def canonical_host(text: str) -> str:
+    """Return a host as rules compare it: a name or an address, with or without a port, IPv6 also without brackets.
+
+    Raises:
+        MalformedError: When it is invalid, or in an unusual spelling; `meant` is the host that it means.
+    """
+    if text.count(":") > 1 and not text.startswith("["):
+        text = f"[{text}]"
+    spelled, port = _split_port(text)
+    host = parse_authority(text).host if port is not None else parse_host(spelled)
+    if ":" in host:
+        meant = str(ipaddress.IPv6Address(host).ipv4_mapped or host)
+        if meant != spelled.strip("[]").lower():
+            raise MalformedError(f"{spelled!r} is an unusual form of the address {meant}", meant)
+    elif _DEVIATIONS & set(spelled.lower()) or unicodedata.normalize("NFC", spelled) != spelled:
+        raise MalformedError(f"{spelled!r} contains characters that programs read in different ways", host)
+    return host
 
 
 def is_address(host: str) -> bool:
@@ -106,8 +124,15 @@ def is_address(host: str) -> bool:
     return True
 
 
+def _split_port(text: str) -> tuple[str, str | None]:
+    """Return host and port of an authority as they are written; the port is None when missing."""
+    end = text.find("]") + 1 if text.startswith("[") else 0
+    rest, colon, port = text[end:].rpartition(":")
+    return (text[:end] + rest, port) if colon else (text, None)
+
+
 def _meant(host: str) -> str | None:
-    """Return what a host stands for that is part of an invalid text."""
+    """Return the host that part of an invalid text means."""
     try:
         found = parse_host(host)
     except MalformedError as error:

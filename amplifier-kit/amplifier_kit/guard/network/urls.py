@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import ipaddress
 import re
+import unicodedata
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 from urllib.parse import quote, urljoin
 
-from amplifier_kit.guard.network.hosts import Endpoint, MalformedError, bracketed, parse_authority
+from amplifier_kit.guard.invisible_characters import INVISIBLE
+from amplifier_kit.guard.network.hosts import Endpoint, MalformedError, bracketed, canonical_host, parse_authority
 
 _PORTS: Final = {"http": 80, "https": 443}
 _URL: Final = re.compile(r"(?P<scheme>[a-z][a-z0-9+.-]*)://(?P<authority>[^/?#]*)(?P<rest>[^#]*)", re.IGNORECASE)
@@ -77,9 +79,18 @@ def parse_url(text: str) -> Target:
     return Target(scheme, endpoint, path)
 
 
-def authority_of(text: str) -> str:
-    """Return the part of an http or https URL that names the host, with user name and port. Raises MalformedError."""
-    return _split(text)[1]
+def canonical_url_host(url: str) -> str:
+    """Return the host of a URL as rules compare it; a user name before it does not count.
+
+    Raises:
+        MalformedError: As `canonical_host`, and when the URL has no host or contains invisible characters.
+    """
+    if not url.isascii() and any(unicodedata.category(character) in INVISIBLE for character in url):
+        raise MalformedError(f"{url!r} contains blanks or invisible characters")
+    scheme, authority, _ = _split(url)
+    authority = authority.rpartition("@")[2]
+    parse_authority(authority, _PORTS[scheme])  # which, in a URL, refuses an IPv6 address without brackets
+    return canonical_host(authority)
 
 
 def proxy_for(target: Target, environ: Mapping[str, str]) -> str | None:

@@ -1,29 +1,51 @@
-"""What an action would do, as far as it can be known before it runs, and the parts that rules judge."""
+"""What an action would do, as far as it can be known before it runs, and the parts of it that rules judge."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+import shlex
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from amplifier_kit.guard.policy.segments import HOLE, Segment, line_forms
+from amplifier_kit.guard.policy.paths import PathError, resolved, spelled
+from amplifier_kit.guard.policy.segments import HOLE, Segment, line_forms, spans_commands
 
-_COMMANDS = ("command", "cmd")
-_PATHS = (
+#: The action of each published tool, by its name. A tool that is not here is judged as `tool.<name>`, which no default
+#: allows.
+KNOWN_TOOLS: Final[Mapping[str, str]] = {
+    "read_file": "filesystem.read",
+    "grep": "filesystem.read",
+    "glob": "filesystem.read",
+    "write_file": "filesystem.write",
+    "edit_file": "filesystem.write",
+    "apply_patch": "filesystem.write",
+    "bash": "process.exec",
+    "web_fetch": "network.fetch",
+    "web_search": "network.fetch",
+    "task": "session.spawn",
+    "delegate": "session.spawn",
+    "todo": "tool.todo",
+    "load_skill": "tool.load_skill",
+}
+
+# The names under which tools take their input.
+_COMMANDS: Final = ("command", "cmd")
+_PATHS: Final = (
     "path", "paths", "file_path", "file_paths", "filepath", "filename", "file", "files", "directory", "dir", "folder",
     "notebook_path", "source", "destination", "target_file", "old_path", "new_path", "root",
 )  # fmt: skip
-#: The folder that a command runs in, where a tool takes it as input.
-_FOLDERS = ("working_dir", "working_directory", "workdir", "cwd", "directory", "dir", "folder")
-_URLS = ("url", "urls", "uri")
-_HOSTS = ("host", "hosts", "hostname", "domain")
-#: Files that a tool writes besides what it is for.
-_WRITES = ("save_to_file", "output_file", "output_path")
-_PATCHED = re.compile(r"^\*\*\* (?:(?:Add|Update|Delete) File|Move to):[ \t]*(.+?)[ \t]*$", re.MULTILINE)
-_SURROGATES = re.compile(r"[\ud800-\udfff]")
-_WILD = re.compile(r"[*?\[{]")
+#: The folder that a command runs in.
+_FOLDERS: Final = ("working_dir", "working_directory", "workdir", "cwd", "directory", "dir", "folder")
+_URLS: Final = ("url", "urls", "uri")
+_HOSTS: Final = ("host", "hosts", "hostname", "domain")
+#: Files that a tool writes on the side.
+_WRITES: Final = ("save_to_file", "output_file", "output_path")
+
+_PATCHED: Final = re.compile(r"^\*\*\* (?:(?:Add|Update|Delete) File|Move to):[ \t]*(.+?)[ \t]*$", re.MULTILINE)
+_SURROGATES: Final = re.compile(r"[\ud800-\udfff]")
+_WILD: Final = re.compile(r"[*?\[{]")
 
 
 class Facts(NamedTuple):
@@ -48,31 +70,40 @@ class Facts(NamedTuple):
 
 
 def facts(action: str, details: Mapping[str, Any], project: Path) -> Facts:
-    """Return what an action would do; never raises: what cannot be understood is the `problem`.
+    """Return what an action would do; never raises: whatever cannot be understood is the `problem`.
 
-    `details["command" | "path" | "host"]` win over what `details["tool_input"]` says under the names tools use; only
-    its top level is looked at. Relative paths are those of `details["working_dir"]`, else of the project.
+    `details["command" | "path" | "host"]` win over `details["tool_input"]` with its values under the names tools use;
+    only its top level is looked at. Relative paths are those of `details["working_dir"]`, else of the project.
     """
     found = _Finder(action, details, project)
     try:
         found.look()
     except (ValueError, OSError, RecursionError) as error:
         found.problems.append(f"it cannot be understood: {error}")
-    return found.facts()
+    return Facts(
+        action,
+        found.tool,
+        commands=None if found.commands is None else tuple(found.commands),
+        paths=tuple(found.paths),
+        hosts=tuple(found.hosts),
+        problem="; ".join(found.problems),
+        reads=tuple(found.reads),
+        writes=tuple(found.writes),
+        spelled=tuple(found.spelled),
+        lines=tuple(found.lines),
+    )
 
 
 class _Finder:
     def __init__(self, action: str, details: Mapping[str, Any], project: Path) -> None:
-        given = details.get("tool_input")
+        given, tool, base = (details.get(key) for key in ("tool_input", "tool_name", "working_dir"))
         self.action = action
         self.project = project
         self.details = details
         self.given: Mapping[str, Any] = given if isinstance(given, Mapping) else {}
-        tool = details.get("tool_name", "")
         self.tool = tool if isinstance(tool, str) else ""
-        base = details.get("working_dir")
         self.base = project / base if isinstance(base, str | Path) and base else project
-        # A tool may know that input or not: then it runs in the one folder or in the other.
+        # A tool may ignore an input that names a folder: then it runs in the one folder or in the other.
         self.bases = [self.base]
         self.problems: list[str] = []
         self.commands: list[Segment] | None = None
@@ -84,39 +115,22 @@ class _Finder:
         self.lines: dict[str, None] = {}
 
     def look(self) -> None:
-        """Look at everything that is given."""
         for name in _FOLDERS:
             if self.given.get(name) is not None:
                 self._folder(name, self.given[name])
         explicit = [name for name in ("command", "path", "host") if self.details.get(name) is not None]
         for name in explicit:
-            self._texts(name, self.details[name])
+            self._values(name, self.details[name])
         if not explicit:
             for name in (*_COMMANDS, *_PATHS, *_URLS, *_HOSTS, *_WRITES, "patch"):
                 if self.given.get(name) is not None:
-                    self._texts(name, self.given[name])
+                    self._values(name, self.given[name])
             if self.tool in ("grep", "glob"):
                 self._search()
         if self.action == "process.exec" and self.commands is None:
             self.problems.append("it names no command")
 
-    def facts(self) -> Facts:
-        """Return what was found."""
-        commands = None if self.commands is None else tuple(self.commands)
-        return Facts(
-            self.action,
-            self.tool,
-            commands,
-            tuple(self.paths),
-            tuple(self.hosts),
-            "; ".join(self.problems),
-            tuple(self.reads),
-            tuple(self.writes),
-            tuple(self.spelled),
-            tuple(self.lines),
-        )
-
-    def _texts(self, name: str, value: object) -> None:
+    def _values(self, name: str, value: object) -> None:
         if name in _COMMANDS:
             self._command(value)
             return
@@ -131,26 +145,22 @@ class _Finder:
                 self._host(text, is_url=True)
             elif name in _HOSTS:
                 self._host(text, is_url=False)
-            elif name in _WRITES:
-                self._path(text, self.writes)
             else:
-                self._path(text, self.paths)
+                self._path(text, self.writes if name in _WRITES else self.paths)
 
     def _command(self, value: object) -> None:
+        from amplifier_kit.guard.policy.repositories import mark_repositories
+        from amplifier_kit.guard.policy.shell import MAX_LENGTH, ShellParse
+
         self.commands = self.commands or []
         if isinstance(value, list | tuple) and value and all(isinstance(word, str) for word in value):
-            self._argv(tuple(value))
-            return
+            value = shlex.join(value)  # no shell sees these words: quoted, they are judged as they are
         if not isinstance(value, str):
             self.problems.append(f"the command is {type(value).__name__}, not a text")
             return
         if HOLE in value or _SURROGATES.search(value):
             self.problems.append("the command contains characters that no command has")
             return
-        from amplifier_kit.guard.policy.repositories import mark_repositories
-        from amplifier_kit.guard.policy.segments import spans_commands
-        from amplifier_kit.guard.policy.shell import MAX_LENGTH, ShellParse
-
         segments = mark_repositories(ShellParse().segments(value), value, map(str, self.bases), str(self.project))
         if spans_commands(value) and len(value) <= MAX_LENGTH:
             self.lines[value] = None
@@ -164,15 +174,8 @@ class _Finder:
         elif any(self.given.get(key) is not None for key in _COMMANDS):
             self.problems.append(f"{name} is {type(value).__name__}, not the path of a folder")
 
-    def _argv(self, words: tuple[str, ...]) -> None:
-        """Words that no shell sees; they are written as a shell would need them, to be judged alike."""
-        import shlex
-
-        self._command(shlex.join(words))
-
     def _redirected(self, segment: Segment) -> Segment:
-        from amplifier_kit.guard.policy.paths import PathError
-
+        """Note the files that a command's redirects open; one that cannot be known makes the command opaque."""
         for redirect in segment.redirects:
             if redirect.target is None:
                 segment = segment.opaque("a redirect's file is known only when it runs")
@@ -186,35 +189,31 @@ class _Finder:
         return segment
 
     def _path(self, text: str, into: dict[Path, None]) -> None:
-        from amplifier_kit.guard.policy.paths import PathError
-
         try:
-            self._place(text, into)
+            self._place(text, into, self.base)
         except PathError as error:
             self.problems.append(str(error))
 
-    def _place(self, text: str, into: dict[Path, None], base: Path | None = None) -> None:
-        from amplifier_kit.guard.policy.paths import resolved, spelled
-
-        base = base or self.base
+    def _place(self, text: str, into: dict[Path, None], base: Path) -> None:
         self.spelled[spelled(text, base)] = None
         into[resolved(text, base)] = None
 
     def _host(self, text: str, *, is_url: bool) -> None:
-        from amplifier_kit.guard.policy.hosts import HostError, host_of, normal_host
+        from amplifier_kit.guard.network.hosts import MalformedError, canonical_host
+        from amplifier_kit.guard.network.urls import canonical_url_host
 
         try:
-            self.hosts[host_of(text) if is_url else normal_host(text)] = None
-        except HostError as error:
+            self.hosts[canonical_url_host(text) if is_url else canonical_host(text)] = None
+        except MalformedError as error:
             self.problems.append(str(error))
             if error.meant is not None:
                 self.hosts[error.meant] = None
 
     def _patch(self, text: str) -> None:
-        named: Iterable[str] = _PATCHED.findall(text)
-        if not named:
+        names = _PATCHED.findall(text)
+        if not names:
             self.problems.append("the patch names no file")
-        for name in named:
+        for name in names:
             self._path(name, self.paths)
 
     def _search(self) -> None:
@@ -227,12 +226,8 @@ class _Finder:
             start = plain if plain == pattern else plain.rpartition("/")[0] + "/" * plain.startswith("/")
             if ".." in _WILD.sub("/", pattern[len(plain) :]).split("/"):
                 self.problems.append(f"the pattern {pattern!r} goes up after a wildcard")
-            for folder in list(self.paths):
-                if start:
-                    self._path(str(folder / start) if not start.startswith(("/", "~")) else start, self.paths)
-
-
-# --- parts ---
+            for folder in list(self.paths) if start else ():
+                self._path(start if start.startswith(("/", "~")) else str(folder / start), self.paths)
 
 
 class Part(NamedTuple):
@@ -258,7 +253,7 @@ class Part(NamedTuple):
 
     @property
     def is_line(self) -> bool:
-        """Whether it is a line of several commands: only rules are about it that name more than one."""
+        """Whether it is a line of several commands: only rules that name more than one are about it."""
         return self.is_spelling and self.segment is not None
 
     @property
@@ -267,33 +262,31 @@ class Part(NamedTuple):
         return self.segment is not None and self.segment.has_holes
 
 
-def parts_of(facts: Facts) -> Iterator[Part]:
+def parts_of(facts: Facts) -> list[Part]:
     """Return every part of an action; at least one."""
-    own = (facts.action,)
-    count = 0
-    for part in _parts(facts, own):
-        count += 1
-        yield part
-    if facts.problem or not count:
-        yield Part(own, facts.tool, facts.tool or facts.action, problem=facts.problem, is_refused=bool(facts.problem))
+    found = list(_parts(facts))
+    if facts.problem or not found:
+        what = facts.tool or facts.action
+        found.append(Part((facts.action,), facts.tool, what, problem=facts.problem, is_refused=bool(facts.problem)))
+    return found
 
 
-def _parts(facts: Facts, own: tuple[str, ...]) -> Iterator[Part]:
+def _parts(facts: Facts) -> Iterator[Part]:
+    own, tool = (facts.action,), facts.tool
     for segment in facts.commands or ():
         if segment.words or segment.assignments or segment.is_opaque:
             lines = segment.spellings()
-            yield Part(own, facts.tool, segment.text, segment=segment, problem=segment.problem, lines=lines)
+            yield Part(own, tool, segment.text, segment=segment, problem=segment.problem, lines=lines)
     for line in facts.lines:
-        yield Part(own, facts.tool, line, segment=Segment(None, line), is_spelling=True, lines=line_forms(line))
-    for path in facts.paths:
-        yield Part(own, facts.tool, str(path), path=path)
-    for action, paths in (("filesystem.read", facts.reads), ("filesystem.write", facts.writes)):
+        yield Part(own, tool, line, segment=Segment(None, line), is_spelling=True, lines=line_forms(line))
+    reading, writing = ("filesystem.read", *own), ("filesystem.write", *own)
+    for actions, paths in ((own, facts.paths), (reading, facts.reads), (writing, facts.writes)):
         for path in paths:
-            yield Part((action, *own), facts.tool, str(path), path=path)
+            yield Part(actions, tool, str(path), path=path)
     touched = {*facts.paths, *facts.reads, *facts.writes}
-    besides = ("filesystem.read",) * bool(facts.reads) + ("filesystem.write",) * bool(facts.writes)
+    any_of = (*reading[: bool(facts.reads)], *writing[: bool(facts.writes)], *own)
     for path in facts.spelled:
         if path not in touched:
-            yield Part((*besides, *own), facts.tool, str(path), path=path, is_spelling=True)
+            yield Part(any_of, tool, str(path), path=path, is_spelling=True)
     for host in facts.hosts:
-        yield Part(own, facts.tool, host, host=host)
+        yield Part(own, tool, host, host=host)

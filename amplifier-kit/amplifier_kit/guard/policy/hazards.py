@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from amplifier_kit.guard.policy.programs import Program, Value, is_hazardous_variable, program_row
+from amplifier_kit.guard.policy.programs import Command, Program, Value, is_hazardous_variable, program_row
 from amplifier_kit.guard.policy.scripts import hazardous_awk, hazardous_sed
 from amplifier_kit.guard.policy.segments import HOLE
 
@@ -90,12 +90,12 @@ def _hazard(words: tuple[str, ...]) -> str | None:
 
 
 def _hazard_of(program: Program, words: tuple[str, ...]) -> str | None:
-    analyser = _ANALYSERS.get(program.script)
+    analyser = _ANALYSERS.get(program.script or "")
     if analyser is not None and (found := analyser(words)) is not None:
         return found
     if not program.has_word_rules:
         return None  # for awk, what is filled in after its program is a file
-    rows = [program]
+    rows: list[Command] = [program]
     if program.global_options:
         name, found = _command_of(words, program.global_options)
         if found is not None or name is None:
@@ -120,7 +120,7 @@ def _hazard_of(program: Program, words: tuple[str, ...]) -> str | None:
     return next((_shown(word) for word in looked_at if word.startswith(HOLE) or _is_one_of(word, known)), None)
 
 
-def _hazard_in(row: Program, words: tuple[str, ...]) -> str | None:
+def _hazard_in(row: Command, words: tuple[str, ...]) -> str | None:
     """Return the first word that breaks a rule of a row, apart from its options."""
     has_rules = row.words or row.values or row.any_dash_options or row.settings
     for index, word in enumerate(words) if has_rules else ():
@@ -156,7 +156,7 @@ def _has_other_value(value: Value, word: str, following: str) -> bool:
         if not is_known:
             return False
         return not value.harmless.fullmatch(given if equals else following)
-    found = value.letters.fullmatch(word) if value.letters is not None else None
+    found = value.cluster.fullmatch(word) if value.cluster is not None else None
     return found is not None and not value.harmless.fullmatch(found[1] or following)
 
 
@@ -188,7 +188,7 @@ def _command_of(words: tuple[str, ...], hazardous: tuple[str, ...]) -> tuple[str
     return None, None
 
 
-def _writes(command: Program, words: tuple[str, ...]) -> bool:
+def _writes(command: Command, words: tuple[str, ...]) -> bool:
     """Return whether a command that only reads with certain first words may do something else."""
     given = [word for word in words if word not in command.ignored_words]
     if not given or any(HOLE in word for word in given):

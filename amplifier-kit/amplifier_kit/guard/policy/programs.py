@@ -1,7 +1,7 @@
 """The table of programs, `programs.toml`: its schema and its loader. `docs/policy-programs.md` explains the keys.
 
-Rows are found by their headers, and a row is read when its program is first used: to read the whole file would make
-the first command of every process wait some 20 ms.
+Rows are found by their headers, and a row is parsed when its program is first used: to parse the whole file would
+delay the first command of every process by some 20 ms.
 """
 
 from __future__ import annotations
@@ -10,28 +10,37 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
-from functools import cache, lru_cache
+from functools import cache, cached_property, lru_cache
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Final, Literal, TypeAlias, TypeVar, get_args
 
+T = TypeVar("T")
+C = TypeVar("C", bound="Command")
 FILE: Final = "programs.toml"
-#: How a program runs what its words name; `wrappers.py` takes each apart.
-RUNS: Final = (
-    "words", "options", "find", "xargs", "shell", "posix shell", "other shell", "script", "first script",
-    "name or command",
-)  # fmt: skip
-#: How a program starts another one whose options count as if it had been started alone.
-STARTS: Final = ("module", "run")
-#: What a builtin changes for the commands after it.
-CHANGES: Final = ("shell", "folder")
-#: Analysers of small languages; `scripts.py` has them.
-SCRIPTS: Final = ("awk", "sed", "printf")
-
 _HEADER: Final = re.compile(
     r'^\[programs\.(?:"([^"\n]+)"|([\w-]+))\]\n(?:aliases = (\[[^\]]*\])\n)?(?:pattern = \'([^\'\n]*)\'\n)?',
     re.MULTILINE,
 )
+
+# The types of keys. Each is read by the function of its name in `_READERS`.
+Texts: TypeAlias = tuple[str, ...]
+Names: TypeAlias = frozenset[str]
+#: Matches hazardous words: letters of any alphabet and line breaks count.
+Hazard: TypeAlias = re.Pattern[str]
+#: Matches harmless words: only ASCII letters and digits count as such.
+Harmless: TypeAlias = re.Pattern[str]
+#: How a program runs a command that its words name; `wrappers.py` takes each apart.
+Runs: TypeAlias = Literal[
+    "words", "options", "find", "xargs", "shell", "posix shell", "other shell", "script", "first script",
+    "name or command",
+]  # fmt: skip
+#: How a program starts another one whose options count as if it had been started alone.
+Starts: TypeAlias = Literal["module", "run"]
+#: The effect of a builtin on the commands after it.
+Changes: TypeAlias = Literal["shell", "folder"]
+#: Small languages; `hazards.py` analyses them.
+Script: TypeAlias = Literal["awk", "sed", "printf"]
 
 
 class ProgramError(ValueError):
@@ -41,91 +50,123 @@ class ProgramError(ValueError):
 
 
 @dataclass(frozen=True)
-class Value:
-    """Options whose value must match `harmless`; `before` are the letters that may stand before theirs in a cluster."""
+class Examples:
+    """Lines that the tests judge: understood, not understood, or denied because of a command inside."""
 
-    options: tuple[str, ...]
-    harmless: re.Pattern[str]
-    letters: re.Pattern[str] | None
+    allowed: Texts = ()
+    asked: Texts = ()
+    refused: Texts = ()
+
+
+@dataclass(frozen=True)
+class Value:
+    """Options whose value must match `harmless`; `before` matches a letter that may precede theirs in a cluster."""
+
+    options: Texts
+    harmless: Harmless
+    before: str = ""
+
+    @cached_property
+    def cluster(self) -> re.Pattern[str] | None:
+        """Matches a cluster with one of the letters; its group is the value in the same word."""
+        letters = "".join(re.escape(name[1]) for name in self.options if len(name) == 2)
+        before = f"(?:{self.before})*?" if self.before else ""
+        return re.compile(f"-(?!-){before}[{letters}](.*)", re.DOTALL) if letters else None
 
 
 @dataclass(frozen=True)
 class Given:
-    """Words that are hazardous where some option is given as well."""
+    """Words that are hazardous if some option is given as well."""
 
-    option: re.Pattern[str]
-    words: re.Pattern[str]
+    option: Hazard
+    words: Hazard
 
 
 @dataclass(frozen=True)
 class Settings:
-    """`NAME=value` words: names that decide what runs, and values that are plain."""
+    """`NAME=value` words: names that decide which program runs, and values that are plain."""
 
-    decides: re.Pattern[str]
-    harmless: re.Pattern[str]
-
-
-@dataclass(frozen=True)
-class Examples:
-    """Lines that the tests judge: understood, not understood, or denied because of what they run."""
-
-    allowed: tuple[str, ...] = ()
-    asked: tuple[str, ...] = ()
-    refused: tuple[str, ...] = ()
+    decides: Hazard
+    harmless: Harmless
 
 
 @dataclass(frozen=True)
-class Program:
-    """One row: what is known of a program, or of one of its commands. Every field is a key of the table."""
+class Variables:
+    """Environment variables that may change which program runs or what it loads."""
+
+    names: Texts
+    prefixes: Texts
+    suffixes: Texts
+    examples: Examples
+
+    @cached_property
+    def pattern(self) -> re.Pattern[str]:
+        """Matches their names."""
+        names, prefixes, suffixes = (
+            "|".join(map(re.escape, each)) for each in (self.names, self.prefixes, self.suffixes)
+        )
+        return re.compile(rf"{names}|({prefixes})\w*|\w*({suffixes})", re.ASCII)
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command of a program, as `git rebase`. Every field is a key of the table."""
 
     name: str
-    aliases: tuple[str, ...] = ()
-    pattern: str = ""
     examples: Examples = field(default_factory=Examples)
-    # Words with which it runs or writes what the caller chooses.
-    options: tuple[str, ...] = ()
-    harmless_options: tuple[str, ...] = ()
-    any_dash_options: tuple[str, ...] = ()
-    valued_options: tuple[str, ...] = ()
-    dashless_options: bool = False
-    words: re.Pattern[str] | None = None
+    # Words with which it runs or writes something of the caller's choice.
+    options: Texts = ()
+    any_dash_options: Texts = ()
+    valued_options: Texts = ()
+    words: Hazard | None = None
     values: tuple[Value, ...] = ()
     given: tuple[Given, ...] = ()
     settings: Settings | None = None
     output_operand: bool = False
     after_dashes: str = ""
-    script: str = ""
-    # Its commands.
-    commands: Mapping[str, Program] = field(default_factory=lambda: MappingProxyType({}))
-    global_options: tuple[str, ...] = ()
-    hazardous_commands: frozenset[str] = frozenset()
-    stops_at: tuple[str, ...] = ()
-    first_words: tuple[str, ...] = ()
-    first_word_alone: re.Pattern[str] | None = None
-    ignored_words: tuple[str, ...] = ()
-    # What it runs.
-    runs: str = ""
-    starts: str = ""
+    stops_at: Texts = ()
+    # The only words with which it just reads.
+    first_words: Texts = ()
+    first_word_alone: Harmless | None = None
+    ignored_words: Texts = ()
+    only_looks: bool = False
+    # Which of its words name a repository that it contacts.
+    contacts: bool = False
+    contacts_after: Texts = ()
+    contact_valued: str = ""
+
+
+@dataclass(frozen=True)
+class Program(Command):
+    """A row: a program with its commands."""
+
+    aliases: Texts = ()
+    pattern: str = ""
+    harmless_options: Texts = ()
+    dashless_options: bool = False
+    script: Script | None = None
+    commands: Mapping[str, Command] = field(default_factory=lambda: MappingProxyType({}))
+    global_options: Texts = ()
+    hazardous_commands: Names = frozenset()
+    # The command that it runs.
+    runs: Runs | None = None
+    starts: Starts | None = None
     flags: str = ""
     valued: str = ""
-    long_flags: frozenset[str] = frozenset()
-    long_valued: frozenset[str] = frozenset()
-    assigns: re.Pattern[str] | None = None
+    long_flags: Names = frozenset()
+    long_valued: Names = frozenset()
+    assigns: Harmless | None = None
     operands: int = 0
     transparent: bool = False
-    # What it does to the shell, and where it looks.
-    changes: str = ""
-    unless: re.Pattern[str] | None = None
-    only_looks: bool = False
+    # Its effect on the shell, and on repositories.
+    changes: Changes | None = None
+    unless: Harmless | None = None
     follows_repository: bool = False
-    contacts: bool = False
-    contacts_after: tuple[str, ...] = ()
-    contact_valued: str = ""
-    contact_valued_options: tuple[str, ...] = ()
+    contact_valued_options: Texts = ()
 
-    @property
+    @cached_property
     def has_word_rules(self) -> bool:
-        """Whether words that are known only at run time may be hazardous: all but a script alone is."""
+        """Whether words that are known only at run time may be hazardous; not for a script alone."""
         return bool(
             self.options or self.words or self.values or self.any_dash_options or self.output_operand or self.commands
         )
@@ -143,50 +184,38 @@ def program_row(name: str) -> Program | None:
     return None if block is None else _load_block(block)
 
 
-@cache
-def folder_builtins() -> tuple[str, ...]:
-    """Return the names of the builtins after which the shell is in another folder."""
-    row = program_row("cd")
-    return () if row is None else (row.name, *row.aliases)
-
-
 def every_program() -> Iterator[Program]:
     """Yield all rows, in the order of the file. Raises ProgramError as `program_row` does."""
-    yield from map(_load_block, dict.fromkeys(_blocks()))
+    yield from map(_load_block, dict.fromkeys(_index()[0].values()))
 
 
 def is_hazardous_variable(name: str) -> bool:
     """Return whether a variable of that name may change which program runs or what it loads."""
-    return _variables().fullmatch(name) is not None
+    return variables().pattern.fullmatch(name) is not None
 
 
-def variable_examples() -> Examples:
-    """Return the examples of the table of variables."""
-    return _examples(_variable_table().get("examples", {}), "variables")
+@cache
+def variables() -> Variables:
+    """Return the table of variables."""
+    import tomllib
+
+    return _read(Variables, tomllib.loads(_text().partition("\n[programs.")[0])["variables"], "variables")
 
 
-def load_row(name: str, row: object, *, is_command: bool = False) -> Program:
+@cache
+def folder_builtins() -> tuple[str, ...]:
+    """Return the names of the builtins that change the working directory."""
+    row = program_row("cd")
+    return () if row is None else (row.name, *row.aliases)
+
+
+def load_row(name: str, row: object) -> Program:
     """Return a row of the table.
 
     Raises:
         ProgramError: When a key is unknown or has a value of another kind, or when it has no examples.
     """
-    if not isinstance(row, Mapping):
-        raise ProgramError(f"{FILE}: row {name!r} is {row!r}: expected a table")
-    known = _COMMAND_KEYS if is_command else _PROGRAM_KEYS
-    values: dict[str, Any] = {}
-    for key, value in row.items():
-        if key not in known:
-            from difflib import get_close_matches
-
-            close = get_close_matches(key, known, 1)
-            hint = f" (did you mean {close[0]!r}?)" if close else ""
-            raise ProgramError(f"{FILE}: row {name!r}: unknown key {key!r}{hint}")
-        values[key] = known[key](value, f"{name}.{key}")
-    program = Program(name, **values)
-    if not any((program.examples.allowed, program.examples.asked, program.examples.refused)):
-        raise ProgramError(f"{FILE}: row {name!r} has no examples: add examples.allowed, .asked or .refused")
-    return program
+    return _load(Program, row, name)
 
 
 @cache
@@ -195,22 +224,15 @@ def _text() -> str:
 
 
 @cache
-def _blocks() -> tuple[str, ...]:
-    starts = [found.start() for found in _HEADER.finditer(_text())]
-    return tuple(_text()[start:end] for start, end in zip(starts, [*starts[1:], None], strict=True))
-
-
-@cache
 def _index() -> tuple[dict[str, str], list[tuple[re.Pattern[str], str]]]:
     """Return the text of each row by all of its names, and of those with a pattern of names."""
     names: dict[str, str] = {}
     patterns: list[tuple[re.Pattern[str], str]] = []
-    for block in _blocks():
-        found = _HEADER.match(block)
-        assert found is not None, "a block starts with its header"
-        aliases = re.sub(r",\s*\]", "]", found[3] or "[]")
-        for name in (found[1] or found[2], *json.loads(aliases)):
-            names[name] = block
+    headers = list(_HEADER.finditer(_text()))
+    for found, following in zip(headers, [*headers[1:], None], strict=True):
+        block = _text()[found.start() : None if following is None else following.start()]
+        aliases = json.loads(re.sub(r",\s*\]", "]", found[3] or "[]"))
+        names |= dict.fromkeys((found[1] or found[2], *aliases), block)
         if found[4]:
             patterns.append((re.compile(found[4], re.ASCII), block))
     return names, patterns
@@ -224,180 +246,106 @@ def _load_block(block: str) -> Program:
     return load_row(name, row)
 
 
-@cache
-def _variable_table() -> Mapping[str, Any]:
-    import tomllib
-
-    start = _text().index("[variables]")
-    table: Mapping[str, Any] = tomllib.loads(_text()[start : _text().index("[programs.", start)])["variables"]
-    return table
-
-
-@cache
-def _variables() -> re.Pattern[str]:
-    names, prefixes, suffixes = (
-        "|".join(map(re.escape, _texts(_variable_table().get(key), f"variables.{key}")))
-        for key in ("names", "prefixes", "suffixes")
-    )
-    return re.compile(rf"{names}|({prefixes})\w*|\w*({suffixes})", re.ASCII)
+def _load(kind: type[C], row: object, name: str) -> C:
+    if not isinstance(row, Mapping):
+        raise ProgramError(f"{FILE}: row {name!r} is {row!r}: expected a table")
+    found = _read(kind, {"name": name, **row}, name)
+    if found.examples == Examples():
+        raise ProgramError(f"{FILE}: row {name!r} has no examples: add examples.allowed, .asked or .refused")
+    return found
 
 
-# --- values of keys ---
+def _read(kind: type[T], table: object, row: str) -> T:
+    """Return a table as an object, each key read as its field's type says."""
+    if not isinstance(table, Mapping):
+        raise ValueError("expected a table")
+    types = {each.name: str(each.type).removesuffix(" | None") for each in fields(kind)}  # type: ignore[arg-type]
+    values: dict[str, object] = {}
+    for key, value in table.items():
+        if key not in types:
+            from difflib import get_close_matches
+
+            close = get_close_matches(key, types, 1)
+            hint = f" (did you mean {close[0]!r}?)" if close else ""
+            raise ProgramError(f"{FILE}: row {row!r}: unknown key {key!r}{hint}")
+        try:
+            values[key] = _READERS[types[key]](value, row)
+        except ProgramError:
+            raise
+        except (ValueError, TypeError, re.error) as error:
+            raise ProgramError(f"{FILE}: row {row!r}: {key} is {value!r}: {error}") from error
+    return kind(**values)
 
 
-def _expected(where: str, value: object, what: str) -> ProgramError:
-    row, _, key = where.rpartition(".")
-    return ProgramError(f"{FILE}: row {row!r}: {key} is {value!r}: expected {what}")
+# --- values of keys: each reader gets a value and the name of its row, and raises ValueError, TypeError or re.error ---
 
 
-def _texts(value: object, where: str) -> tuple[str, ...]:
+def _texts(value: object, row: str = "") -> Texts:
     if not isinstance(value, list) or not value or not all(isinstance(text, str) and text for text in value):
-        raise _expected(where, value, "a list of texts")
+        raise ValueError("expected a list of texts")
     return tuple(value)
 
 
-def _names(value: object, where: str) -> frozenset[str]:
-    return frozenset(_texts(value, where))
+def _one_text(value: object, row: str = "") -> str:
+    return _texts([value])[0]
 
 
-def _one_text(value: object, where: str) -> str:
-    if not isinstance(value, str) or not value:
-        raise _expected(where, value, "a text")
-    return value
-
-
-def _one_of(choices: tuple[str, ...]) -> Callable[[object, str], str]:
-    def read(value: object, where: str) -> str:
-        if value not in choices:
-            raise _expected(where, value, f"one of {', '.join(choices)}")
-        return str(value)
+def _one_of(choices: object) -> Callable[[object, str], object]:
+    def read(value: object, row: str) -> object:
+        if value not in get_args(choices):
+            raise ValueError(f"expected one of {', '.join(get_args(choices))}")
+        return value
 
     return read
 
 
-def _true(value: object, where: str) -> bool:
-    if value is not True:
-        raise _expected(where, value, "true, or no such key")
-    return True
+def _exactly(kind: type) -> Callable[[object, str], object]:
+    def read(value: object, row: str) -> object:
+        if type(value) is not kind:
+            raise ValueError(f"expected {kind.__name__}")
+        return value
+
+    return read
 
 
-def _count(value: object, where: str) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise _expected(where, value, "a number above 0")
-    return value
+def _hazard(value: object, row: str) -> Hazard:
+    texts = [value] if isinstance(value, str) else value
+    return re.compile("|".join(f"(?:{text})" for text in _texts(texts)), re.DOTALL)
 
 
-def _compile(text: str, where: str, flags: re.RegexFlag) -> re.Pattern[str]:
-    try:
-        return re.compile(text, flags)
-    except re.error as error:
-        raise _expected(where, text, f"a regular expression: {error}") from error
+def _harmless(value: object, row: str) -> Harmless:
+    return re.compile(_one_text(value), re.ASCII | re.DOTALL)
 
 
-def _hazard_pattern(value: object, where: str) -> re.Pattern[str]:
-    """Compile what is hazardous: letters of any alphabet and line breaks count."""
-    return _compile("|".join(f"(?:{text})" for text in _texts(value, where)), where, re.DOTALL)
+def _table(kind: type[T]) -> Callable[[object, str], T]:
+    return lambda value, row: _read(kind, value, row)
 
 
-def _harmless_pattern(value: object, where: str) -> re.Pattern[str]:
-    return _compile(_one_text(value, where), where, re.ASCII | re.DOTALL)
+def _tables(kind: type[T]) -> Callable[[object, str], tuple[T, ...]]:
+    return lambda value, row: tuple(_read(kind, each, row) for each in (value if isinstance(value, list) else [value]))
 
 
-def _fields(value: object, where: str, *names: str) -> list[object]:
-    if not isinstance(value, Mapping) or not value.keys() <= set(names):
-        raise _expected(where, value, f"a table with {', '.join(names)}")
-    return [value.get(name) for name in names]
+def _commands(value: object, row: str) -> Mapping[str, Command]:
+    if not isinstance(value, Mapping):
+        raise ValueError("expected a table of commands")
+    return MappingProxyType({name: _load(Command, each, f"{row} {name}") for name, each in value.items()})
 
 
-def _tables(value: object, where: str) -> list[object]:
-    if not isinstance(value, list) or not value:
-        raise _expected(where, value, "a list of tables")
-    return value
-
-
-def _values(value: object, where: str) -> tuple[Value, ...]:
-    found: list[Value] = []
-    for table in _tables(value, where):
-        options, before, harmless = _fields(table, where, "options", "before", "harmless")
-        names = _texts(options, where)
-        letters = "".join(re.escape(name[1]) for name in names if len(name) == 2)
-        cluster = f"(?:{_one_text(before, where)})*?" if before is not None else ""
-        pattern = _compile(f"-(?!-){cluster}[{letters}](.*)", where, re.DOTALL) if letters else None
-        found.append(Value(names, _harmless_pattern(harmless, where), pattern))
-    return tuple(found)
-
-
-def _given(value: object, where: str) -> tuple[Given, ...]:
-    found: list[Given] = []
-    for table in _tables(value, where):
-        option, words = _fields(table, where, "option", "words")
-        found.append(Given(_hazard_pattern([option], where), _hazard_pattern(words, where)))
-    return tuple(found)
-
-
-def _settings(value: object, where: str) -> Settings:
-    decides, harmless = _fields(value, where, "decides", "harmless")
-    return Settings(_hazard_pattern([decides], where), _harmless_pattern(harmless, where))
-
-
-def _examples(value: object, where: str) -> Examples:
-    found = _fields(value, where, "allowed", "asked", "refused")
-    return Examples(*(() if lines is None else _texts(lines, where) for lines in found))
-
-
-def _commands(value: object, where: str) -> Mapping[str, Program]:
-    if not isinstance(value, Mapping) or not value:
-        raise _expected(where, value, "a table of commands")
-    program = where.partition(".commands")[0]
-    return MappingProxyType({name: load_row(f"{program} {name}", row, is_command=True) for name, row in value.items()})
-
-
-_COMMAND_KEYS: Final[dict[str, Callable[[object, str], object]]] = {
-    "examples": _examples,
-    "options": _texts,
-    "words": _hazard_pattern,
-    "values": _values,
-    "stops_at": _texts,
-    "first_words": _texts,
-    "first_word_alone": _harmless_pattern,
-    "ignored_words": _texts,
-    "only_looks": _true,
-    "contacts": _true,
-    "contacts_after": _texts,
-    "contact_valued": _one_text,
+_READERS: Final[Mapping[str, Callable[[object, str], object]]] = {
+    "Texts": _texts,
+    "Names": lambda value, row: frozenset(_texts(value)),
+    "str": _one_text,
+    "bool": _exactly(bool),
+    "int": _exactly(int),
+    "Hazard": _hazard,
+    "Harmless": _harmless,
+    "Runs": _one_of(Runs),
+    "Starts": _one_of(Starts),
+    "Changes": _one_of(Changes),
+    "Script": _one_of(Script),
+    "Examples": _table(Examples),
+    "Settings": _table(Settings),
+    "tuple[Value, ...]": _tables(Value),
+    "tuple[Given, ...]": _tables(Given),
+    "Mapping[str, Command]": _commands,
 }
-_PROGRAM_KEYS: Final[dict[str, Callable[[object, str], object]]] = {
-    "aliases": _texts,
-    "pattern": _one_text,
-    "examples": _examples,
-    "options": _texts,
-    "harmless_options": _texts,
-    "any_dash_options": _texts,
-    "valued_options": _texts,
-    "dashless_options": _true,
-    "words": _hazard_pattern,
-    "values": _values,
-    "given": _given,
-    "settings": _settings,
-    "output_operand": _true,
-    "after_dashes": _one_text,
-    "script": _one_of(SCRIPTS),
-    "commands": _commands,
-    "global_options": _texts,
-    "hazardous_commands": _names,
-    "runs": _one_of(RUNS),
-    "starts": _one_of(STARTS),
-    "flags": _one_text,
-    "valued": _one_text,
-    "long_flags": _names,
-    "long_valued": _names,
-    "assigns": _harmless_pattern,
-    "operands": _count,
-    "transparent": _true,
-    "changes": _one_of(CHANGES),
-    "unless": _harmless_pattern,
-    "only_looks": _true,
-    "follows_repository": _true,
-    "contact_valued_options": _texts,
-}
-assert {*_COMMAND_KEYS, *_PROGRAM_KEYS} <= {each.name for each in fields(Program)}

@@ -13,7 +13,7 @@ from typing import Final
 
 from amplifier_kit.guard.control_files import git_folders_of
 from amplifier_kit.guard.policy.hazards import started
-from amplifier_kit.guard.policy.programs import Program, program_row
+from amplifier_kit.guard.policy.programs import Command, Program, program_row
 from amplifier_kit.guard.policy.segments import HOLE, Segment
 from amplifier_kit.guard.policy.wrappers import changes_folder
 
@@ -276,7 +276,7 @@ def _is_written_as_path(word: str) -> bool:
     return is_helper or word in (".", "..") or word.startswith(("./", "../", "/", "~"))
 
 
-def _with_value(row: Program, name: str) -> str:
+def _with_value(row: Command, name: str) -> str:
     """Return the option whose value is the next word, or nothing."""
     if name.startswith("--"):
         return (

@@ -1,6 +1,6 @@
-"""Rules from the entries of a policy file, with what is wrong with them.
+"""Rules from the entries of a policy file, and the mistakes in them.
 
-An entry that cannot be read, contradicts its examples or can match nothing never makes the policy weaker: what
+An entry that cannot be read, contradicts its examples or can match nothing never makes the policy weaker: one that
 restricts stays, or asks instead.
 """
 
@@ -15,10 +15,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple, cast
 
+from amplifier_kit.guard.policy.facts import KNOWN_TOOLS, facts, parts_of
 from amplifier_kit.guard.policy.glob import tokens
-from amplifier_kit.guard.policy.known_tools import ACTION_OF_MODULE, KNOWN_TOOLS, OF_OTHERS
 from amplifier_kit.guard.policy.paths import REFUSED
-from amplifier_kit.guard.policy.rules import Example, Rule, RuleError, Verdict
+from amplifier_kit.guard.policy.rules import Example, Rule, RuleError, RuleSet, Verdict
 from amplifier_kit.guard.policy.segments import spans_commands
 from amplifier_kit.guard.policy.shell import unreadable
 
@@ -30,26 +30,26 @@ _BROKEN = "asks: a rule that should be here cannot be read"
 
 
 class Problem(NamedTuple):
-    """What is wrong with one entry, where, and what was done about it."""
+    """A mistake in one entry, its place, and the rule that holds instead."""
 
     where: str
     message: str
 
 
 def parse_rules(data: object, where: Callable[[int, str | None], str]) -> tuple[list[Rule], list[Problem]]:
-    """Return the rules of a file's `rules:` list and what is wrong with it; never raises, never fails open.
+    """Return the rules of a file's `rules:` list and its problems; never raises, never fails open.
 
     `where(index, key)` names the file and line of an entry. A bad allow entry is left out; a bad deny or ask entry, or
     one whose verdict cannot be read, asks for its whole action instead, or for everything when that cannot be read.
-    A rule that judges its own examples otherwise than it says is bad, too, and so is one that can match nothing: one
-    that restricts then stays besides.
+    A rule that contradicts its own examples is bad, too, and so is one that can match nothing: one that restricts then
+    stays as well.
     """
     if data is None:
         return [], []
     if not isinstance(data, list):
         place = where(0, None)
         floor = Rule("ask", reason=_BROKEN, where=place)
-        return [floor], [Problem(place, f"rules is {_kind(data)}, not a list of entries: everything is asked for")]
+        return [floor], [Problem(place, f"rules is {_kind(data)}, not a list of entries: every action asks")]
     rules: list[Rule] = []
     problems: list[Problem] = []
     for index, entry in enumerate(data):
@@ -58,13 +58,10 @@ def parse_rules(data: object, where: Callable[[int, str | None], str]) -> tuple[
 
 
 def check_examples(rule: Rule, project: Path = Path("/project")) -> list[Problem]:
-    """Try a rule on its own examples; return one problem for each that it judges otherwise than it says.
+    """Try a rule on its own examples; return one problem for each that it contradicts.
 
     An example matches when the rule alone gives its verdict on it.
     """
-    from amplifier_kit.guard.policy.facts import facts
-    from amplifier_kit.guard.policy.rules import RuleSet
-
     alone = RuleSet.from_rules([rule], project)
     problems: list[Problem] = []
     for examples, expected in ((rule.match, True), (rule.not_match, False)):
@@ -73,13 +70,13 @@ def check_examples(rule: Rule, project: Path = Path("/project")) -> list[Problem
             decision = alone.decide(facts(action, details, project))
             if (decision.verdict == rule.verdict) is not expected:
                 shown = example.command or example.path or example.host or example.action or example.tool
-                word = "does not match" if expected else "matches"
-                problems.append(Problem(rule.where, f"`{rule}` {word} its example {shown!r}: {decision.reason}"))
+                verb = "does not match" if expected else "matches"
+                problems.append(Problem(rule.where, f"`{rule}` {verb} its example {shown!r}: {decision.reason}"))
     return problems
 
 
 def _read(entry: object, where: Callable[[str | None], str], rules: list[Rule], problems: list[Problem]) -> None:
-    """Read one entry; whatever is wrong with it stays with it."""
+    """Read one entry; a mistake in it affects no other."""
     try:
         rule = _rule(entry, where(None))
     except RuleError as error:
@@ -88,22 +85,18 @@ def _read(entry: object, where: Callable[[str | None], str], rules: list[Rule], 
         problems.append(Problem(where(error.field), f"{error}; {fate}"))
         rules.extend([] if floor is None else [floor])
         return
+    floor = None
     if (mistake := find_mistake(rule)) is not None:
-        # It stays: it may be about an action that is unknown here.
-        floor = replace(mistake.meant, verdict="ask", reason=_BROKEN, match=(), not_match=())
-        is_allowing = rule.verdict == "allow"
-        fate = "it is left out" if is_allowing else f"the rule stays, and `{floor}` besides"
-        problems.append(Problem(where(mistake.field), f"{mistake.message}; {fate}"))
-        rules.extend([] if is_allowing else [rule, floor])
-        return
-    failed = check_examples(rule) if rule.match or rule.not_match else []
-    if not failed:
-        rules.append(rule)
-        return
-    floor = _floor(entry, where(None))
-    fate = "the rule is left out" if floor is None else f"the rule stays, and `{floor}` besides"
-    problems += [problem._replace(message=f"{problem.message}; {fate}") for problem in failed]
-    rules.extend([] if floor is None else [rule, floor])
+        found = [Problem(where(mistake.field), mistake.message)]
+        if rule.verdict != "allow":
+            floor = replace(mistake.meant, verdict="ask", reason=_BROKEN, match=(), not_match=())
+    else:
+        found = check_examples(rule) if rule.match or rule.not_match else []
+        floor = _floor(entry, where(None)) if found else None
+    # The rule stays where it restricts: it may be about an action that is unknown here.
+    fate = "the rule is left out" if floor is None else f"the rule stays, and `{floor}` is added"
+    problems += [problem._replace(message=f"{problem.message}; {fate}") for problem in found]
+    rules.extend([rule] if not found else [] if floor is None else [rule, floor])
 
 
 def _rule(entry: object, where: str) -> Rule:
@@ -111,7 +104,8 @@ def _rule(entry: object, where: str) -> Rule:
         raise RuleError(f"the entry is {_kind(entry)}, not a mapping with a verdict")
     unknown = [key for key in entry if key not in _KEYS]
     if unknown:
-        raise RuleError(f"the key {unknown[0]!r} is not known: use {', '.join(_KEYS)}", _text(unknown[0]))
+        field = unknown[0] if isinstance(unknown[0], str) else None
+        raise RuleError(f"unknown key {unknown[0]!r}: use {', '.join(_KEYS)}", field)
     verdict = entry.get("verdict")
     if verdict not in ("allow", "ask", "deny"):
         raise RuleError(f"the verdict is {verdict!r}: use allow, ask or deny", "verdict")
@@ -119,7 +113,7 @@ def _rule(entry: object, where: str) -> Rule:
     if reason is not None and not isinstance(reason, str):
         raise RuleError(f"the reason is {_kind(reason)}, not a text", "reason")
     for key in _PATTERNS:
-        # Written and left empty is not the same as left out: no author means "any" by it.
+        # Empty is not the same as left out: no author means "any" by it.
         if key in entry and entry[key] is None:
             raise RuleError(f"{key} is empty: leave it out to mean any", key)
     patterns: dict[str, Any] = {key: entry.get(key) for key in _PATTERNS}
@@ -187,15 +181,32 @@ def _kind(value: object) -> str:
     )
 
 
-def _text(key: object) -> str | None:
-    return key if isinstance(key, str) else None
-
-
 # --- rules that can match nothing ---
 
 ACTIONS: Final = ("filesystem.read", "filesystem.write", "process.exec", "network.fetch", "session.spawn", "mcp.call")
-#: What actions of these kinds do not have, unless a third-party tool has them.
+#: Actions of these kinds never have such a part, unless a third-party tool has them.
 _NEVER: Final = {"command": ("filesystem", "network", "session"), "host": ("filesystem", "process", "session")}
+#: The actions of a module's tools, if it has several or one of another name.
+_ACTION_OF_MODULE: Final[Mapping[str, str]] = {
+    "tool-filesystem": "filesystem.*",
+    "tool-search": "filesystem.read",
+    "tool-web": "network.fetch",
+    "tool-mcp": "mcp.call",
+    "tool-skills": "tool.load_skill",
+}
+#: Names of tools in the rules of another agent.
+_FOREIGN_TOOLS: Final[Mapping[str, str]] = {
+    "Bash": "bash",
+    "Read": "read_file",
+    "Write": "write_file",
+    "Edit": "edit_file",
+    "MultiEdit": "edit_file",
+    "Grep": "grep",
+    "Glob": "glob",
+    "WebFetch": "web_fetch",
+    "WebSearch": "web_search",
+    "Task": "task",
+}
 #: Between two commands. No program has such a word; of `|` and `;` that cannot be said.
 _JOINS: Final = re.compile(r" (&&|\|\|) ")
 _WILD: Final = re.compile(r"[*?\[]")
@@ -205,7 +216,7 @@ _CALL: Final = re.compile(r"(\w+)\(.*\)")
 
 
 class Mistake(NamedTuple):
-    """What is wrong with a rule, at which key, and what its author may have meant."""
+    """A mistake in a rule, its key, and the rule that the author may have meant."""
 
     message: str
     field: str
@@ -213,8 +224,8 @@ class Mistake(NamedTuple):
 
 
 def find_mistake(rule: Rule) -> Mistake | None:
-    """Return why a rule can match nothing, None when it can, as far as is known here."""
-    checks = (_blanks, _command, _path, _path_of_others, _host, _action, _tool)
+    """Return why a rule can match nothing; None when it can, or when that is not known here."""
+    checks = (_blanks, _command, _path, _host, _action, _tool)
     return next((mistake for check in checks if (mistake := check(rule)) is not None), None)
 
 
@@ -238,32 +249,24 @@ def _command(rule: Rule) -> Mistake | None:
     is_allowing = rule.verdict == "allow"
     example = example_command(rule.command, is_allowing=is_allowing)
     if example is None and re.search(r"[\"']", rule.command):
-        why = "the shell's quotes are taken away, and words with blanks or quotes are compared in single quotes"
+        why = "the shell removes its quotes, and words with blanks or quotes are compared in single quotes"
         return _never(rule, f"command {rule.command!r} matches nothing: {why}")
     if example is None:
-        from amplifier_kit.guard.policy.shell import unreadable
-
         why = unreadable(rule.command) or "no command has this form"
         return _never(rule, f"command {rule.command!r} matches nothing: {why}")
     if not is_allowing:
         return None
     if _JOINS.search(rule.command):
         return _never(rule, f"command {rule.command!r} is more than one command: write a rule for each")
-    if not _WILD.search(rule.command) and (reason := _not_understood(rule, example)):
-        return _never(rule, f"command {rule.command!r} is allowed by no rule that names it: {reason}")
+    if not _WILD.search(rule.command):  # there is one command that it means
+        found = facts("process.exec", {"command": example}, Path("/project"))
+        if reason := next((part.problem for part in parts_of(found) if part.problem), ""):
+            return _never(rule, f"command {rule.command!r} is allowed by no rule that names it: {reason}")
     return None
 
 
-def _not_understood(rule: Rule, example: str) -> str:
-    """Return why the only command that a rule without wildcards means is not allowed by it."""
-    from amplifier_kit.guard.policy.facts import facts, parts_of
-
-    found = facts("process.exec", {"command": example}, Path("/project"))
-    return next((part.problem for part in parts_of(found) if part.problem), "")
-
-
 def _never(rule: Rule, message: str) -> Mistake:
-    """Return the mistake of a command, with what was meant: the command without its mistake, if that is known."""
+    """Return the mistake of a command; the rule meant is the one without it, if that is known."""
     meant = tidied(rule.command or "")
     if example_command(meant, is_allowing=False) is None:
         return Mistake(message, "command", replace(rule, command=None, match=(), not_match=()))
@@ -274,26 +277,22 @@ def _never(rule: Rule, message: str) -> Mistake:
 def _path(rule: Rule) -> Mistake | None:
     pattern = rule.path or ""
     if "://" in pattern:
-        message = f"path {pattern!r} is an address, which no path is: a rule about addresses has a host"
+        message = f"path {pattern!r} is a URL, not a path: write a rule with a host"
         return Mistake(message, "path", replace(rule, path=None, match=(), not_match=()))
     if "\\" in pattern:
-        message = f"path {pattern!r} has a backslash: folders are parted by '/', and '[*]' stands for a star itself"
+        message = f"path {pattern!r} has a backslash: separate folders by '/', and write '[*]' for a star itself"
         return Mistake(message, "path", _changed(rule, "path", pattern.replace("\\", "/")))
     refused = next((place for place in REFUSED if f"{pattern}/".startswith(f"{place}/")), None)
     if refused is not None and rule.verdict == "allow":
         message = f"path {pattern!r} is allowed by no rule: {refused} means something else to every process"
         return Mistake(message, "path", rule)
-    return None
-
-
-def _path_of_others(rule: Rule) -> Mistake | None:
-    """What shells and other programs read in a pattern, and no rule does: it stands for itself, in names of files."""
-    pattern = rule.path or ""
+    # Shells and other programs give these a meaning; here they match themselves. Such files may exist, and what an
+    # allowing rule does not match still asks.
     if rule.path is None or rule.verdict == "allow":
-        return None  # such files may exist, and what it does not match stays asked for
+        return None
     if _BRACES.search(pattern):
         meant = _BRACES.sub(lambda found: "**" if "/" in found[0] else "*", pattern)
-        message = f"path {pattern!r} has braces, which stand for themselves: write a rule for each of the names"
+        message = f"path {pattern!r} has braces, which are not expanded: write a rule for each of the names"
         return Mistake(message, "path", _changed(rule, "path", meant))
     if variable := _VARIABLE.match(pattern):
         is_home = variable[1].strip("{}") == "HOME"
@@ -302,7 +301,7 @@ def _path_of_others(rule: Rule) -> Mistake | None:
         message = f"path {pattern!r} begins with a variable, which is not replaced{hint}"
         return Mistake(message, "path", _changed(rule, "path", meant))
     if pattern.startswith("!"):
-        message = f"path {pattern!r} begins with '!', which takes nothing back: write what the rule is about"
+        message = f"path {pattern!r} begins with '!', which does not negate: write the paths that the rule restricts"
         return Mistake(message, "path", replace(rule, path=None, match=(), not_match=()))
     if (rule.action or "").casefold() == "process.exec" and not pattern.strip("*/"):
         message = f"path {pattern!r} means the files of redirects in commands: a rule about all commands has no path"
@@ -311,57 +310,57 @@ def _path_of_others(rule: Rule) -> Mistake | None:
 
 
 def _host(rule: Rule) -> Mistake | None:
-    from amplifier_kit.guard.policy.hosts import is_address
+    from amplifier_kit.guard.network.hosts import canonical_host, is_address
 
-    if rule.host is None or not rule.host.startswith("*.") or not is_address(rule.host[2:]):
+    if rule.host is None or not rule.host.startswith("*.") or not is_address(canonical_host(rule.host[2:])):
         return None
     message = f"host {rule.host!r} matches nothing: nothing is below an address"
     return Mistake(message, "host", replace(rule, host=rule.host[2:]))
 
 
 def _action(rule: Rule) -> Mistake | None:
-    """Actions of other modules are not known here: only what is one letter from a known one is taken for a mistake."""
+    """Actions of other modules are not known here: only one letter's difference from a known one is a mistake."""
     if rule.action is None:
         return None
     action = rule.action.casefold()
     tool = action.removeprefix("tool.") if action.startswith("tool.") else ""
     if rule.verdict != "allow" and (known := KNOWN_TOOLS.get(tool, action)) != action:
-        message = f"the action {rule.action!r} is not that of the tool {tool!r} that ships, which is {known!r}"
+        message = f"the action of the tool {tool!r} is {known!r}, not {rule.action!r}"
         return Mistake(message, "action", replace(rule, action=known, tool=rule.tool or tool))
     # A rule that restricts takes upper and lower case for the same.
     is_miscased = rule.verdict == "allow" and action in ACTIONS and rule.action not in ACTIONS
     meant = action if is_miscased else next((each for each in ACTIONS if _is_one_off(action, each)), None)
     if meant is not None:
-        message = f"the action {rule.action!r} is not known (did you mean {meant!r}?)"
+        message = f"unknown action {rule.action!r} (did you mean {meant!r}?)"
         return Mistake(message, "action", replace(rule, action=meant))
     if rule.verdict == "allow":
-        return None  # it may be about a tool that is unknown here, and what it does not match stays asked for
+        return None  # it may be about a tool that is unknown here; if it is not, it allows nothing
     for key, kinds in _NEVER.items():
         kind, _, rest = action.partition(".")
         if getattr(rule, key) is not None and kind in kinds and (action in ACTIONS or rest == "*"):
-            message = f"the action {rule.action!r} has no {key} in any tool that ships: leave the action out"
+            message = f"the action {rule.action!r} never has a {key}: leave the action out"
             return Mistake(message, key, replace(rule, action=None))
     return None
 
 
 def _tool(rule: Rule) -> Mistake | None:
-    """The id of a module, and what other agents call their tools: neither is the name of a tool here."""
+    """The id of a module, and names of tools in other agents: neither is the name of a tool here."""
     name = rule.tool or ""
     if name.startswith("tool-") and not _WILD.search(name):
         own = name.removeprefix("tool-").replace("-", "_")
-        if (action := ACTION_OF_MODULE.get(name)) is not None:
+        if (action := _ACTION_OF_MODULE.get(name)) is not None:
             message = f"tool {name!r} is a module, not a tool (did you mean the action {action!r}?)"
             return Mistake(message, "tool", replace(rule, tool=None, action=rule.action or action))
         message = f"tool {name!r} is a module, not a tool (did you mean {own!r}?)"
         return Mistake(message, "tool", replace(rule, tool=own))
     call = _CALL.fullmatch(name)
     theirs = call[1] if call is not None else name
-    meant = OF_OTHERS.get(theirs)
+    meant = _FOREIGN_TOOLS.get(theirs)
     if call is None and (meant is None or meant == name.casefold()):
-        return None  # upper case is forgiven where a rule restricts, and what it fails to allow is asked for
+        return None  # a rule that restricts ignores case, and one that allows fails safely
     hint = "" if meant is None else f" (did you mean {meant!r}?)"
-    what = "is of another program's form: what a tool is called with stands under 'command' or 'path'"
-    message = f"tool {name!r} {what if call is not None else 'is the name in another program'}{hint}"
+    what = "is written as for another agent: put the tool's arguments under 'command' or 'path'"
+    message = f"tool {name!r} {what if call is not None else 'is a name of another agent'}{hint}"
     return Mistake(message, "tool", replace(rule, tool=meant))
 
 
@@ -374,20 +373,19 @@ def _changed(rule: Rule, field: str, value: str) -> Rule:
 
 
 def _is_one_off(text: str, known: str) -> bool:
-    """Return whether one letter is missing, too many, another, or has changed places with the next."""
-    if text == known or abs(len(text) - len(known)) > 1 or "*" in text or "?" in text or "[" in text:
+    """Return whether one letter is missing, added, wrong, or swapped with the next."""
+    if text == known or _WILD.search(text):
         return False
-    start = next((at for at, (one, other) in enumerate(zip(text, known, strict=False)) if one != other), None)
-    if start is None:
-        return True
+    pairs = enumerate(zip(text, known, strict=False))
+    start = next((at for at, (one, other) in pairs if one != other), min(len(text), len(known)))
     rest, wanted = text[start:], known[start:]
     is_swapped = rest[:2] == wanted[1::-1] and rest[2:] == wanted[2:]
-    return is_swapped or rest[1:] == wanted[1:] or rest[1:] == wanted or rest == wanted[1:]
+    return is_swapped or rest[1:] in (wanted[1:], wanted) or rest == wanted[1:]
 
 
 # --- commands that a pattern matches ---
 
-#: One character of each kind that the forms below tell apart.
+#: One character of each kind that the forms below distinguish.
 _KINDS: Final = "x '\"\\"
 _PRINTABLE: Final = "".join(map(chr, range(32, 127)))
 _PLAIN, _BLANK, _SINGLE, _DOUBLE, _BACKSLASH = "p", "b", "s", "d", "k"
@@ -403,12 +401,12 @@ _CANONICAL: Final[_Form] = {
     "start": {_PLAIN: "plain", _BACKSLASH: "plain", _SINGLE: "opened first"},
     "word": {_PLAIN: "plain", _BACKSLASH: "plain", _SINGLE: "opened"},
     "plain": {_PLAIN: "plain", _BACKSLASH: "plain", _BLANK: "word"},
-    "opened first": {_PLAIN: "bare", _BACKSLASH: "bare", _BLANK: "needed", _DOUBLE: "needed", _SINGLE: "goes on"},
+    "opened first": {_PLAIN: "bare", _BACKSLASH: "bare", _BLANK: "needed", _DOUBLE: "needed", _SINGLE: "open"},
     "opened": {_PLAIN: "bare", _BACKSLASH: "bare", _BLANK: "needed", _DOUBLE: "needed", _SINGLE: "closed"},
-    "bare": {_PLAIN: "bare", _BACKSLASH: "bare", _BLANK: "needed", _DOUBLE: "needed", _SINGLE: "goes on"},
+    "bare": {_PLAIN: "bare", _BACKSLASH: "bare", _BLANK: "needed", _DOUBLE: "needed", _SINGLE: "open"},
     "needed": {_PLAIN: "needed", _BACKSLASH: "needed", _BLANK: "needed", _DOUBLE: "needed", _SINGLE: "closed"},
     "closed": {_BLANK: "word", _BACKSLASH: "escaped"},
-    "goes on": {_BACKSLASH: "escaped"},
+    "open": {_BACKSLASH: "escaped"},
     "escaped": {_SINGLE: "escaped quote"},
     "escaped quote": {_SINGLE: "needed"},
 }
@@ -426,10 +424,10 @@ _ENDS: Final = frozenset({"plain", "closed"})
 
 
 def example_command(pattern: str, *, is_allowing: bool) -> str | None:
-    """Return a shell line that a pattern for commands matches, None when no line can.
+    """Return a shell line that a pattern for commands matches; None when there is none.
 
-    A rule that restricts is held against more forms of a line than one that allows. Words of odd forms, such as
-    `' rm'`, count for nothing: no rule is meant for them.
+    A rule that restricts is held against more forms of a line than one that allows. Odd words, such as `' rm'`, are
+    not considered: no rule is meant for them.
     """
     patterns = [pattern[:-2], pattern] if pattern.endswith(" *") and pattern[:-2].strip() else [pattern]
     for each in patterns:

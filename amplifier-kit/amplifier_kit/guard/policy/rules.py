@@ -130,16 +130,16 @@ def _check_path(pattern: str) -> None:
 
 
 def _check_host(pattern: str) -> None:
-    from amplifier_kit.guard.policy.hosts import HostError, normal_host
+    from amplifier_kit.guard.network.hosts import MalformedError, canonical_host
 
     if pattern == "*":
         return
     name = pattern.removeprefix("*.")
     if "*" in name or "?" in name:
-        raise RuleError(f"host {pattern!r}: only '*' or '*.' and a name can stand for several hosts", "host")
+        raise RuleError(f"host {pattern!r}: only '*', or '*.' before a name, matches several hosts", "host")
     try:
-        normal_host(name)
-    except HostError as error:
+        canonical_host(name)
+    except MalformedError as error:
         raise RuleError(f"host {pattern!r}: {error}", "host") from error
 
 
@@ -266,11 +266,11 @@ class RuleIndex:
 
 
 def _host_key(pattern: str) -> str:
-    from amplifier_kit.guard.policy.hosts import normal_host
+    from amplifier_kit.guard.network.hosts import canonical_host
 
     if pattern == "*":
         return pattern
-    return "*." + normal_host(pattern[2:]) if pattern.startswith("*.") else normal_host(pattern)
+    return "*." + canonical_host(pattern[2:]) if pattern.startswith("*.") else canonical_host(pattern)
 
 
 def _certain_starts(segment: Segment, lines: tuple[str, ...]) -> set[str]:

@@ -9,8 +9,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from amplifier_kit.guard.network import MalformedError, is_address, meant, parse_authority, parse_url
+from amplifier_kit.guard.network.hosts import canonical_host
+from amplifier_kit.guard.network.urls import canonical_url_host
 from amplifier_kit.guard.policy import Rule, RuleError
-from amplifier_kit.guard.policy.hosts import HostError, host_of, normal_host
 
 LABELS = st.one_of(
     st.sampled_from([
@@ -55,8 +56,8 @@ def _requested(url: str) -> tuple[str | None, str | None]:
 def _judged(url: str) -> tuple[str | None, str | None]:
     """Return the same for the host that rules are held against."""
     try:
-        host = host_of(url)
-    except HostError as error:
+        host = canonical_url_host(url)
+    except MalformedError as error:
         return None, error.meant
     return host, host
 
@@ -94,12 +95,12 @@ def test_a_user_name_changes_no_host(host: str, port: str, user: str) -> None:
 def test_a_host_in_a_rule_is_the_host_of_a_url(host: str, port: str) -> None:
     """Rules and settings write a host alone or with a port, and mean by it what a URL with it means."""
     try:
-        expected: str | None = host_of(f"http://{host}{port}/")
-    except HostError:
+        expected: str | None = canonical_url_host(f"http://{host}{port}/")
+    except MalformedError:
         expected = None
     try:
-        found: str | None = normal_host(f"{host}{port}")
-    except HostError:
+        found: str | None = canonical_host(f"{host}{port}")
+    except MalformedError:
         found = None
     # In a URL, an IPv6 address has brackets.
     assert found == expected or (expected is None and ":" in (found or ""))
@@ -112,8 +113,8 @@ def test_an_invalid_port_is_named(port: str) -> None:
     with pytest.raises(MalformedError) as refused:
         parse_authority(f"example.com:{port}")
     assert str(refused.value) == message
-    with pytest.raises(HostError) as distrusted:
-        host_of(f"http://example.com:{port}/")
+    with pytest.raises(MalformedError) as distrusted:
+        canonical_url_host(f"http://example.com:{port}/")
     assert str(distrusted.value) == message
     with pytest.raises(RuleError) as wrong:
         Rule("allow", host=f"example.com:{port}")

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amplifier_kit.guard.policy.hosts import HostError, host_of, normal_host
+from amplifier_kit.guard.network.hosts import MalformedError, canonical_host
+from amplifier_kit.guard.network.urls import canonical_url_host
 
 
 @given(st.integers(0, 2**32 - 1), st.sampled_from(["{}", "0x{:x}", "0{:o}"]))
@@ -16,8 +17,8 @@ def test_number_means_the_address_that_the_system_connects_to(number: int, form:
     """A number is read as the C library reads it, and is never accepted as a plain name."""
     text = form.format(number)
     try:
-        meant = normal_host(text)
-    except HostError as error:
+        meant = canonical_host(text)
+    except MalformedError as error:
         meant = str(error.meant)
     assert meant == socket.inet_ntoa(socket.inet_aton(text))
 
@@ -33,8 +34,8 @@ def test_dotted_numbers_are_never_names(labels: list[str]) -> None:
     except OSError:
         address = None
     try:
-        found: str | None = normal_host(text)
-    except HostError as error:
+        found: str | None = canonical_host(text)
+    except MalformedError as error:
         found = error.meant
     if address is not None:
         assert found == address
@@ -44,11 +45,11 @@ def test_dotted_numbers_are_never_names(labels: list[str]) -> None:
 def test_any_text_is_a_host_or_refused(text: str) -> None:
     """What is accepted is plain ASCII in lower case, and stays as it is when it is read again."""
     try:
-        host = normal_host(text)
-    except HostError:
+        host = canonical_host(text)
+    except MalformedError:
         return
     assert host.isascii()
-    assert normal_host(host) == host
+    assert canonical_host(host) == host
 
 
 @pytest.mark.parametrize(
@@ -57,9 +58,9 @@ def test_any_text_is_a_host_or_refused(text: str) -> None:
 )
 def test_port_is_no_part_of_a_host(text: str, host: str) -> None:
     """A port, brackets, a final dot and capitals make no other host."""
-    assert normal_host(text) == host
+    assert canonical_host(text) == host
 
 
 def test_user_part_of_a_url_is_no_host() -> None:
     """What stands before the `@` is not where the request goes."""
-    assert host_of("https://example.com@evil.net:8080/x") == "evil.net"
+    assert canonical_url_host("https://example.com@evil.net:8080/x") == "evil.net"
