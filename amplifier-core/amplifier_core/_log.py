@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from amplifier_core.bounded_call import require_plain
-from amplifier_core.data import clean, copier, describe
+from amplifier_core.data import clean, cleaned, copier, describe
 from amplifier_core.trace import timestamp as now
 
 logger = logging.getLogger(__name__)
@@ -82,7 +82,7 @@ def build_record(level: str | int, message: str, event: str, identity: dict[str,
     """
     if not isinstance(event, str):
         raise TypeError(f"log: event must be a string, got {type(event).__name__}")
-    rest: Record = {}
+    rest: Record = {"message": message} if message else {}
     found: Record = {}
     for name, value in data.items():
         kind = _PLACES.get(name)
@@ -92,27 +92,24 @@ def build_record(level: str | int, message: str, event: str, identity: dict[str,
             found[name] = value
         elif value is not None:
             rest[name] = value  # it stays in `data`: of this type the schema has no place for it up there
-    error, timestamp, given_level = found.get("error"), found.get("timestamp"), found.get("lvl")
-    top: Record = {}
+    error, timestamp = found.get("error"), found.get("timestamp")
+    failed = error is not None or found.get("status") == "error"
+    record: Record = {
+        "ts": clean(timestamp) if isinstance(timestamp, str) else now(),
+        "lvl": _level(found.get("lvl") or level, failed),
+        "schema": dict(SCHEMA),
+        "event": clean(event),
+    }
     for name in _LIFTED:
         value = found.get(name)
         if value is None or value == "":
             value = identity.get(name)
         if value is not None:
-            top[name] = value
-    failed = error is not None or top.get("status") == "error"
-    record: Record = {
-        "ts": timestamp if isinstance(timestamp, str) else now(),
-        "lvl": _level(given_level or level, failed),
-        "schema": dict(SCHEMA),
-        "event": event,
-        **top,
-        "data": {"message": message, **rest} if message else rest,
-    }
+            record[name] = value if type(value) is str and value.isascii() else clean(value)
+    record["data"] = cleaned(rest)
     if error is not None:
-        record["error"] = _error(error)
-    cleaned: Record = clean(record)
-    return cleaned
+        record["error"] = clean(_error(error))
+    return record
 
 
 def _belongs(value: Any, kind: Any) -> bool:

@@ -14,15 +14,15 @@ Record = dict[str, Any]
 SCHEMA = {"name": "amplifier.log", "ver": "1.0.0"}
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 IDS = ("session_id", "parent_id", "trace_id", "turn_id", "span_id", "parent_span_id", "request_id")
-FACTS = ("component", "module", "status", "duration_ms")
+_NAMES = ("component", "module", "status")
+FACTS = (*_NAMES, "duration_ms")
 
 _ORDER = ("ts", "lvl", "schema", "event", *IDS, "seq", *FACTS, "data", "error", "dropped", "redaction", "prev")
 _KNOWN = frozenset(_ORDER)
-#: How many combinations of names, and of ids, are kept ready.
-_REMEMBERED = 512
+#: How many combinations of ids, and of names, are kept ready.
+_MAX_READY = 512
 _LINE_ENDS = [(chr(code).encode(), b"\\u%04x" % code) for code in (0x85, 0x2028, 0x2029)]
 _PREV = b'"prev": "sha256:'
-_SCHEMA_FIELD = b'"schema": {"name": "amplifier.log", "ver": "1.0.0"}'
 
 
 def compose(
@@ -34,79 +34,69 @@ def compose(
     becomes an object with `message`; `seq`, `dropped` and `prev` are the writer's alone. Raises what `short` raises.
     """
     get = record.get
-    data, error, redaction = get("data"), get("error"), get("redaction")
-    names = (get("lvl") or "INFO", get("event") or "log:entry")
+    data, error, duration, redaction = get("data"), get("error"), get("duration_ms"), get("redaction")
     ids = (
         *(get("session_id"), get("parent_id"), get("trace_id"), get("turn_id")),
         *(get("span_id"), get("parent_span_id"), get("request_id")),
     )
-    parts = [b'{"ts": %b, %b%b"seq": %d' % (encode(get("ts") or now()), _naming(names), _identity(ids), seq)]
-    parts += [_field(key, fact) for key in FACTS if (fact := get(key)) is not None]
-    parts.append(b'"data": %b' % short(data if isinstance(data, dict) else _as_payload(data)))
+    line = (
+        b'{"ts": %b, "lvl": %b, "schema": {"name": "amplifier.log", "ver": "1.0.0"}, "event": %b, %b"seq": %d, %b'
+        % (
+            encode(get("ts") or now()),
+            encode(get("lvl") or "INFO"),
+            encode(get("event") or "log:entry"),
+            _fields(IDS, ids),
+            seq,
+            _fields(_NAMES, (get("component"), get("module"), get("status"))),
+        )
+    )
+    if duration is not None:
+        line += b'"duration_ms": %b, ' % encode(duration)
+    line += b'"data": %b' % short(data if isinstance(data, dict) else {} if data is None else {"value": data})
     if error is not None:
-        parts.append(b'"error": %b' % short(normal_error(error)))
+        line += b', "error": %b' % short(normal_error(error))
     if dropped:
-        parts.append(b'"dropped": %d' % dropped)
+        line += b', "dropped": %d' % dropped
     if redaction is not None:
-        parts.append(_field("redaction", redaction))
+        line += b', "redaction": %b' % encode(redaction)
     if not _KNOWN.issuperset(record):
-        parts.extend(_extra(key, value, short) for key, value in record.items() if key not in _KNOWN)
-    if prev is not None:
-        parts.append(b'"prev": "%b"' % prev.encode())
-    line = b", ".join(parts) + b"}"
-    return line if line.isascii() else _one_line(line)
+        for key in [key for key in record if key not in _KNOWN]:
+            # An object with the empty key alone has the value's JSON after its first four bytes and before its last.
+            line += b", %b: %b" % (encode(str(key)), short({"": record[key]})[4:-1])
+    line += b', "prev": "%b"}' % prev.encode() if prev is not None else b"}"
+    return line if line.isascii() else _on_one_line(line)
 
 
 def has_hash(line: bytes) -> bool:
-    """Tell whether a line carries the hash of the one before it."""
+    """Return whether a line carries the hash of the one before it."""
     return line[-len(_PREV) - 66 :].startswith(_PREV)
 
 
-def _one_line(line: bytes) -> bytes:
-    """Escape the characters, other than newline, at which some readers end a line; JSON has no others outside text."""
+def _on_one_line(line: bytes) -> bytes:
+    """Escape the characters, other than newline, at which some readers end a line; JSON has them in texts only."""
     for character, escaped in _LINE_ENDS:
         line = line.replace(character, escaped)
     return line
 
 
-def _remembered(function: Callable[[Any], bytes]) -> Callable[[Any], bytes]:
-    """Remember results: the same names and ids come on every line of a turn."""
-    known: dict[Any, bytes] = {}
-
-    def remembering(values: tuple[Any, ...]) -> bytes:
-        try:
-            found = known.get(values)
-        except TypeError:  # an id that is a list or an object
-            return function(values)
-        if found is None:
-            if len(known) >= _REMEMBERED:
-                known.clear()
-            found = function(values)
-            if all(value is None or type(value) is str for value in values):  # 1 and True are equal, but not alike
-                known[values] = found
-        return found
-
-    return remembering
+#: The JSON of fields by their values: the same ids and names come on every line of a turn.
+_ready: dict[tuple[Any, ...], bytes] = {}
 
 
-@_remembered
-def _naming(names: tuple[Any, Any]) -> bytes:
-    level, event = names
-    return b"%b, %b, %b, " % (_field("lvl", level), _SCHEMA_FIELD, _field("event", event))
-
-
-@_remembered
-def _identity(ids: tuple[Any, ...]) -> bytes:
-    return b"".join(b"%b, " % _field(key, value) for key, value in zip(IDS, ids, strict=True) if value is not None)
-
-
-def _field(key: str, value: Any) -> bytes:
-    return b'"%b": %b' % (key.encode(), encode(value))
-
-
-def _extra(key: str, value: Any, short: Callable[[Any], bytes]) -> bytes:
-    # An object with the empty key alone has the value's JSON after its first four bytes and before its last.
-    return encode(str(key)) + b": " + short({"": value})[4:-1]
+def _fields(keys: tuple[str, ...], values: tuple[Any, ...]) -> bytes:
+    """Return `"key": value, ` for each value that is not None; no two groups of keys have the same length."""
+    try:
+        if (known := _ready.get(values)) is not None:
+            return known
+    except TypeError:  # an id that is a list or an object
+        pass
+    pairs = zip(keys, values, strict=True)
+    fields = b"".join(b'"%b": %b, ' % (key.encode(), encode(value)) for key, value in pairs if value is not None)
+    if all(value is None or type(value) is str for value in values):  # 1 and True are equal, but not alike
+        if len(_ready) >= _MAX_READY:
+            _ready.clear()
+        _ready[values] = fields
+    return fields
 
 
 def normal_error(error: Any) -> dict[str, Any]:
@@ -116,10 +106,6 @@ def normal_error(error: Any) -> dict[str, Any]:
     if "message" in error or "msg" not in error:
         return error
     return {("message" if key == "msg" else key): value for key, value in error.items()}
-
-
-def _as_payload(data: Any) -> dict[str, Any]:
-    return {} if data is None else {"value": data}
 
 
 def schema_path() -> Path:

@@ -65,7 +65,8 @@ class LiveValues:
         self._words: tuple[str, ...] = ()
         self._long_words: tuple[str, ...] = ()
         self._texts: tuple[str, ...] = ()
-        self._numbers: tuple[str, ...] = ()
+        #: Those that could also be written as a number.
+        self.numbers: tuple[str, ...] = ()
         #: As they are, in no other form.
         self._plain: tuple[str, ...] = ()
         self._ends = Ends()
@@ -83,7 +84,7 @@ class LiveValues:
         self._words = tuple(form for form in words if len(form) < VERY_LONG)
         self._long_words = tuple(form for form in words if len(form) >= VERY_LONG)
         self._texts = tuple(form for form in self._forms if not is_word(form))
-        self._numbers = tuple(form for form in self._forms if form.isdecimal())
+        self.numbers = tuple(form for form in self._forms if form.isdecimal())
         self._plain = tuple(sorted(plain))
         self._ends = Ends(self._forms, self._plain)
 
@@ -100,10 +101,10 @@ class LiveValues:
 
     def found_in_number(self, number: int | float) -> bool:
         """Tell whether the digits of a number hold a known secret."""
-        if not self._numbers:
+        if not self.numbers:
             return False
         digits = repr(number)
-        return any(form in digits for form in self._numbers)
+        return any(form in digits for form in self.numbers)
 
     def mask(self, text: str) -> tuple[str, int]:
         """Return the text without known secrets, and how many there were."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import pairwise, repeat
 from typing import Any, NamedTuple
 
+from amplifier_core.data import copier
 from amplifier_kit.guard.redaction.field_names import (
     ID_KEYS,
     TIME_KEYS,
@@ -28,27 +30,33 @@ DEFAULT_RULES = ("secrets", "pii-basic")
 
 #: What a log record is ordered and joined by; on its top level these are never looked into.
 RECORD_KEYS = ID_KEYS | frozenset(("ts", "lvl", "schema", "event", "seq", "duration_ms", "dropped", "prev"))
+_NOT_SCRUBBED = RECORD_KEYS | {"redaction"}
 
 #: Deeper data is left out: nothing that JSON can carry over a wire is nested like that.
-_TOO_DEEP = 200
+_MAX_DEPTH = 200
 #: Masking may bring another secret to light, at most a few times in turn.
-_MOST_PASSES = 10
-_MOST_KEYS = 4096
-_MOST_REMEMBERED = 4096
+_MAX_PASSES = 10
+_MAX_KEYS = 4096
+_MAX_CLEAN_TEXTS = 4096
+#: Longer texts are remembered by their length and hash.
 _LONGEST_REMEMBERED = 100
 #: No shorter text holds anything to mask: `a@b.co`.
 _SHORTEST = 6
 
+#: What the key of a field says about its value; up to _TIME, the value is spared when it has the form that fits.
 _PLAIN, _ID, _CALL_ID, _TIME, _SECRET, _ALLOWED, _DIRTY = range(7)
+
+#: All else becomes text.
+_KNOWN_TYPES = (str, int, float, type(None), Mapping, list, tuple, set, frozenset)
 
 #: Events that carry an answer in pieces, and the fields that hold the text of one.
 _PIECES = ("_delta", ":delta")
 _PIECE_KEYS = ("text", "delta", "content", "thinking", "partial_json", "arguments")
 
-Text = Callable[[str], str]
 Mask = Callable[[str], tuple[str, int]]
+Counts = dict[str, int]
 
-#: What the log calls the ways of masking; the remaining one goes by live values.
+#: How the log names the ways of masking; the remaining one goes by live values.
 _RULE_OF: dict[Mask, str] = {mask_shapes: "pattern", mask_labelled: "pattern", mask_pii: "pii"}
 
 
@@ -56,7 +64,7 @@ class Scrubbed(NamedTuple):
     """A copy without secrets, and how often each rule found one."""
 
     value: Any
-    applied: dict[str, int]
+    applied: Counts
 
 
 class Redactor:
@@ -65,6 +73,9 @@ class Redactor:
     It masks values under secret names (`key_name`), known secrets (`live_value`), texts that look like secrets
     (`pattern`), and personal data (`pii`), but no ids and times: records are joined by them. Masking masked text
     changes nothing.
+
+    Most data holds nothing to mask. So `_inspect` goes through it first, copying nothing, and one glance at all its
+    texts together decides whether `_Masker` has to copy it.
     """
 
     def __init__(
@@ -92,7 +103,7 @@ class Redactor:
             self._masks += [(mask_pii, may_hold_pii)]
         #: Classified keys: the same ones recur in every record.
         self._kinds: dict[Any, int] = {}
-        #: Texts that are known to hold no secret.
+        #: Texts without secrets: names and paths recur on many lines, messages in every request.
         self._clean: set[Any] = set()
         self.add_live_values(live_values)
 
@@ -111,9 +122,10 @@ class Redactor:
 
         Raises nothing: a value that cannot be scrubbed is masked as a whole, and counted as `scrub_failed`.
         """
-        counts: Counter[str] = Counter()
+        counts: Counts = {}
         try:
-            return Scrubbed(self._scrub(value, counts), dict(counts))
+            clean = self._scrub(value, counts)
+            return Scrubbed(copier(value, 1)() if clean is value else clean, counts)
         except Exception:
             return Scrubbed(MASK, {"scrub_failed": 1})
 
@@ -122,63 +134,100 @@ class Redactor:
         return str(self.scrub(text).value)
 
     def __call__(self, record: dict[str, Any]) -> dict[str, Any]:
-        """Mask a log record and note the applied rules in it; a record that cannot be scrubbed loses its data."""
-        counts: Counter[str] = Counter()
+        """Return a log record without secrets, with the applied rules noted in it; the record itself if it has none.
+
+        A record that cannot be scrubbed loses its data.
+        """
+        counts: Counts = {}
         try:
-            rest = {key: item for key, item in record.items() if key not in RECORD_KEYS and key != "redaction"}
+            fields = {key: item for key, item in record.items() if key not in _NOT_SCRUBBED}
             if str(record.get("event")).endswith(_PIECES):
-                rest["data"] = _without_pieces(rest.get("data"), counts)
-            scrubbed = self._scrub(rest, counts)
-            clean = {key: scrubbed.pop(key, item) for key, item in record.items() if key in scrubbed or key not in rest}
-            clean.update(scrubbed)
+                fields["data"] = _without_pieces(fields.get("data"), counts)
+            scrubbed = self._scrub(fields, counts)
+            if scrubbed is fields and not counts:
+                return record
+            clean = {
+                key: scrubbed.pop(key, item) for key, item in record.items() if key in scrubbed or key in _NOT_SCRUBBED
+            }
+            clean.update(scrubbed)  # fields whose names were masked
         except Exception:
             return _without_data(record)
         if counts:
             clean["redaction"] = _with_earlier(record.get("redaction"), counts)
         return clean
 
-    # -- from here on, data is walked through --
-
-    def _scrub(self, value: Any, counts: Counter[str]) -> Any:
+    def _scrub(self, value: Any, counts: Counts) -> Any:
+        """Return a copy with every secret masked, or `value` itself when it is JSON without any."""
         texts: list[str] = []
-        clean = self._clean
-
-        def collect(text: str) -> str:
-            if len(text) >= _SHORTEST and _token(text) not in clean:
-                texts.append(text)
-            return text
-
-        copy = _Walk(self, collect, counts).copy(value)
-        # Most records hold nothing to mask: one look at all their texts together tells.
-        masks = self._worth_trying("\n".join(texts)) if texts else ()
-        if masks:
-            copy = _Walk(self, lambda text: self._masked(text, masks, counts), Counter()).copy(copy)
-        else:
+        try:
+            is_plain = self._inspect(value if type(value) is dict else [value], texts, 0)
+        except (_NotJson, RecursionError):
+            return _Masker(self, [mask for mask, _ in self._masks], counts).copy(value)
+        masks = self._worth_trying("\n".join(texts)) if texts else []
+        if not masks:
             self._remember(texts)
-        return copy
+            if is_plain:
+                return value
+        return _Masker(self, masks, counts).copy(value)
+
+    def _inspect(self, value: Any, texts: list[str], depth: int) -> bool:
+        """Collect the texts of a dict or list that are not known to be clean; return whether all else needs no masking.
+
+        Raises _NotJson for what is not JSON, or nested too deeply.
+        """
+        # Written out rather than split up: every event of every session passes here.
+        if depth > _MAX_DEPTH:
+            raise _NotJson
+        kinds, clean = self._kinds, self._clean
+        is_plain = True
+        # What stands in a list has no name, as if it were under the empty one.
+        for key, item in value.items() if type(value) is dict else zip(repeat(""), value):
+            kind = kinds.get(key)
+            if kind is None:
+                kind = self._classify(key)
+            if kind:
+                if kind == _DIRTY:
+                    texts.append(key)
+                elif kind <= _TIME and _is_spared(kind, item, value):
+                    continue
+                if kind > _TIME:
+                    is_plain = False
+            sort = type(item)
+            if sort is str:
+                if item not in clean and len(item) >= _SHORTEST and _token(item) not in clean:
+                    texts.append(item)
+            elif sort is dict or sort is list:
+                if not self._inspect(item, texts, depth + 1):
+                    is_plain = False
+            elif sort is int or sort is float:
+                if self._live.numbers:
+                    is_plain = False
+            elif sort is not bool and item is not None:
+                raise _NotJson
+        if type(value) is dict:
+            return is_plain and not ("value" in value and ("name" in value or "key" in value))
+        return is_plain and not _may_be_arguments(value)
 
     def _remember(self, texts: Iterable[str]) -> None:
-        """Remember texts without secrets: names and paths come again on many lines, messages in every request."""
-        if len(self._clean) > _MOST_REMEMBERED:
+        if len(self._clean) > _MAX_CLEAN_TEXTS:
             self._clean.clear()
         self._clean.update(map(_token, texts))
 
-    def _worth_trying(self, text: str) -> tuple[Mask, ...]:
+    def _worth_trying(self, text: str) -> list[Mask]:
         """Return the ways of masking that might find something in a text; by words that must be there, so fast."""
         glance = Glance(text)
-        return tuple(mask for mask, may_find in self._masks if may_find(glance))
+        return [mask for mask, may_find in self._masks if may_find(glance)]
 
-    def _masked(self, text: str, masks: Iterable[Mask], counts: Counter[str]) -> str:
+    def _masked(self, text: str, masks: Sequence[Mask], counts: Counts) -> str:
         """Return a text with all secrets masked; again and again, until there is nothing left to mask."""
-        if len(text) < _SHORTEST or _token(text) in self._clean:
+        if not masks or len(text) < _SHORTEST or _token(text) in self._clean:
             return text
         given = text
-        for _ in range(_MOST_PASSES):
+        for _ in range(_MAX_PASSES):
             before = text
             for mask in masks:
                 text, found = mask(text)
-                if found:
-                    counts[_RULE_OF.get(mask, "live_value")] += found
+                _count(counts, _RULE_OF.get(mask, "live_value"), found)
             if text == before:
                 if text == given:
                     self._remember([text])
@@ -187,52 +236,56 @@ class Redactor:
             masks = [mask for mask, _ in self._masks]
         return MASK
 
-    def _kind(self, key: Any) -> int:
+    def _classify(self, key: Any) -> int:
+        """Return what a key says about its value, and remember it; raise _NotJson for a key that is not a text."""
+        if len(self._kinds) >= _MAX_KEYS:
+            self._kinds.clear()
         if type(key) is not str:
-            return _DIRTY
-        kind = self._classified(key)
-        if len(self._kinds) >= _MOST_KEYS:
-            self._kinds = {}
+            raise _NotJson
+        if key in ID_KEYS:
+            kind = _ID
+        elif key == "id":
+            kind = _CALL_ID
+        elif key in TIME_KEYS:
+            kind = _TIME
+        elif self._masked(key, self._worth_trying(key), {}) != key:
+            kind = _DIRTY
+        elif key in self._allowed:
+            kind = _ALLOWED
+        else:
+            kind = _SECRET if self._secrets and is_secret_name(key) else _PLAIN
         self._kinds[key] = kind
         return kind
 
-    def _classified(self, key: str) -> int:
-        if key in ID_KEYS:
-            return _ID
-        if key == "id":
-            return _CALL_ID
-        if key in TIME_KEYS:
-            return _TIME
-        if self._masked(key, self._worth_trying(key), Counter()) != key:
-            return _DIRTY
-        if key in self._allowed:
-            return _ALLOWED
-        return _SECRET if self._secrets and is_secret_name(key) else _PLAIN
+
+class _NotJson(Exception):
+    """Data holds something that JSON has no form for."""
 
 
-class _Walk:
-    """Copy data once, all the way down, with every text passed through `text`."""
+class _Masker:
+    """Copy data once, all the way down, with every secret masked."""
 
-    def __init__(self, redactor: Redactor, text: Text, counts: Counter[str]) -> None:
+    def __init__(self, redactor: Redactor, masks: Sequence[Mask], counts: Counts) -> None:
         self._redactor = redactor
-        self._text = text
+        self._masks = masks
         self._counts = counts
-        self._kinds = redactor._kinds
         self._path: set[int] = set()
 
     def copy(self, value: Any) -> Any:
-        kind = type(value)
-        if kind is str:
+        if type(value) is str:
             return self._text(value)
-        if kind is dict or isinstance(value, Mapping):
+        if isinstance(value, Mapping):
             return self._inside(value, self._mapping)
-        if kind is list or kind is tuple or isinstance(value, (list, tuple, set, frozenset)):
+        if isinstance(value, (list, tuple, set, frozenset)):
             return self._inside(value, self._items)
         return self._scalar(value)
 
+    def _text(self, text: str) -> str:
+        return self._redactor._masked(text, self._masks, self._counts)
+
     def _inside(self, value: Any, copy: Callable[[Any], Any]) -> Any:
         mine = id(value)
-        if mine in self._path or len(self._path) > _TOO_DEEP:
+        if mine in self._path or len(self._path) > _MAX_DEPTH:
             _count(self._counts, "depth", 1)
             return MASK
         self._path.add(mine)
@@ -242,28 +295,34 @@ class _Walk:
 
     def _mapping(self, value: Mapping[Any, Any]) -> dict[Any, Any]:
         fields: dict[Any, Any] = {}
+        kinds = self._redactor._kinds
+        names_secret = "value" in value and self._names_secret(value)
         for key, item in value.items():
-            kind = self._kinds.get(key) if type(key) is str else _DIRTY
+            kind = kinds.get(key) if type(key) is str else _DIRTY
             if kind is None:
-                kind = self._redactor._kind(key)
-            if kind == _PLAIN:
-                fields[key] = self._text(item) if type(item) is str else self.copy(item)
-            elif kind == _DIRTY:
+                kind = self._redactor._classify(key)
+            if kind == _DIRTY:
                 fields[_free(self._dirty_key(key), fields)] = self._under_dirty(key, item)
+            elif names_secret and key == "value":
+                fields[key] = self._blank(item)
             else:
-                fields[key] = self._special(kind, key, item, value)
-        if "value" in value:
-            self._pair(value, fields)
+                fields[key] = self._field(kind, key, item, value)
         return fields
+
+    def _names_secret(self, pair: Mapping[Any, Any]) -> bool:
+        """Return whether this is `{"name": "api_key", "value": ...}`."""
+        for key in ("name", "key"):
+            name = pair.get(key)
+            if isinstance(name, str) and self._redactor._secrets and name not in self._redactor._allowed:
+                return is_secret_name(name) and may_be_secret(name, pair["value"])
+        return False
 
     def _under_dirty(self, key: Any, item: Any) -> Any:
         secret = self._redactor._secrets and type(key) is str and is_secret_name(key) and may_be_secret(key, item)
         return self._blank(item) if secret else self.copy(item)
 
-    def _special(self, kind: int, key: str, item: Any, around: Mapping[Any, Any]) -> Any:
-        if kind == _TIME and is_time(item):
-            return item
-        if (kind == _ID or (kind == _CALL_ID and is_tool_call(around))) and is_id(item):
+    def _field(self, kind: int, key: str, item: Any, around: Mapping[Any, Any]) -> Any:
+        if _PLAIN < kind <= _TIME and _is_spared(kind, item, around):
             return item
         if kind == _SECRET and may_be_secret(key, item):
             return self._blank(item)
@@ -273,31 +332,10 @@ class _Walk:
             return text
         return self.copy(item)
 
-    def _pair(self, value: Mapping[Any, Any], fields: dict[Any, Any]) -> None:
-        """Mask the value of `{"name": "api_key", "value": ...}`."""
-        for key in ("name", "key"):
-            name = value.get(key)
-            if isinstance(name, str) and self._redactor._secrets and name not in self._redactor._allowed:
-                if is_secret_name(name) and may_be_secret(name, value["value"]):
-                    fields["value"] = self._blank(value["value"])
-                return
-
     def _items(self, value: Iterable[Any]) -> list[Any]:
-        items = [self._text(item) if type(item) is str else self.copy(item) for item in value]
-        if len(items) == 2 and self._redactor._secrets and is_secret_header(items[0]) and isinstance(items[1], str):
-            items[1] = self._blank(items[1])
-        elif self._redactor._secrets and len(items) > 1:
-            self._arguments(items)
-        return items
-
-    def _arguments(self, items: list[Any]) -> None:
-        """Mask the second of `["--password", ...]`, as the arguments of a program are listed."""
-        for at, flag in enumerate(items[:-1]):
-            value = items[at + 1]
-            if type(flag) is not str or not flag.startswith("--") or type(value) is not str or value.startswith("-"):
-                continue
-            if flag_holds_secret(Found(flag, " ", value, quoted=False, after="")):
-                items[at + 1] = self._blank(value)
+        items = [item if isinstance(item, _KNOWN_TYPES) else _as_text(item) for item in value]
+        secret = _secret_items(items) if self._redactor._secrets else ()
+        return [self._blank(item) if at in secret else self.copy(item) for at, item in enumerate(items)]
 
     def _blank(self, value: Any) -> Any:
         """Mask everything in a value, and keep its structure."""
@@ -331,6 +369,33 @@ class _Walk:
         return self._text(_as_text(value))
 
 
+def _is_spared(kind: int, value: Any, around: Mapping[Any, Any]) -> bool:
+    """Return whether a value under the key of an id or time has the form of one."""
+    if kind == _TIME:
+        return is_time(value)
+    return (kind == _ID or is_tool_call(around)) and is_id(value)
+
+
+def _secret_items(items: list[Any]) -> set[int]:
+    """Return where secrets stand in `["Authorization", ...]` and in arguments such as `["--password", ...]`."""
+    if len(items) == 2 and is_secret_header(items[0]) and isinstance(items[1], str):
+        return {1}
+    found = set()
+    for at, (flag, value) in enumerate(pairwise(items), 1):
+        if type(flag) is not str or not flag.startswith("--") or type(value) is not str or value.startswith("-"):
+            continue
+        if flag_holds_secret(Found(flag, " ", value, quoted=False, after="")):
+            found.add(at)
+    return found
+
+
+def _may_be_arguments(items: list[Any]) -> bool:
+    """Return whether a list may be a header with its value, or hold `--option, value`."""
+    if len(items) == 2 and type(items[0]) is str and type(items[1]) is str:
+        return True
+    return any(type(item) is str and item.startswith("--") for item in items)
+
+
 def _token(text: str) -> Any:
     """Return what a text is remembered by: itself, or for a long one its length and hash."""
     return text if len(text) <= _LONGEST_REMEMBERED else (len(text), hash(text))
@@ -354,12 +419,12 @@ def _free(key: Any, fields: Mapping[Any, Any]) -> Any:
     return free
 
 
-def _count(counts: Counter[str], rule: str, found: int) -> None:
+def _count(counts: Counts, rule: str, found: int) -> None:
     if found:
-        counts[rule] += found
+        counts[rule] = counts.get(rule, 0) + found
 
 
-def _without_pieces(data: Any, counts: Counter[str]) -> Any:
+def _without_pieces(data: Any, counts: Counts) -> Any:
     """Mask all text of a streamed piece: a part of a secret cannot be recognised as one."""
     if not isinstance(data, Mapping):
         return data
@@ -368,9 +433,9 @@ def _without_pieces(data: Any, counts: Counter[str]) -> Any:
     return {**data, **dict.fromkeys(pieces, MASK)}
 
 
-def _with_earlier(earlier: Any, counts: Counter[str]) -> dict[str, Any]:
+def _with_earlier(earlier: Any, counts: Counts) -> dict[str, Any]:
     known = earlier.get("counts") if isinstance(earlier, dict) else None
-    total = Counter(known if isinstance(known, dict) else {}) + counts
+    total = Counter(known if isinstance(known, dict) else {}) + Counter(counts)
     return {"applied": True, "rules": sorted(total), "counts": dict(total)}
 
 

@@ -196,6 +196,8 @@ def test_lists_of_arguments() -> None:
     clean = ["deploy", "--token", MASK, "--password", MASK, "--auth", "basic", "--secret", "--verbose"]
     assert Redactor().scrub({"args": value}).value == {"args": clean}
     assert Redactor().scrub({"args": clean}) == Scrubbed({"args": clean}, {})
+    assert Redactor().scrub(["--token", "password=hunter2a"]) == Scrubbed(["--token", MASK], {"key_name": 1})
+    assert Redactor().scrub({"name": "token", "value": TOKEN}).applied == {"key_name": 1}
 
 
 def test_keys_are_texts_too() -> None:
