@@ -296,6 +296,7 @@ async def _ask(coordinator: Any, result: HookResult, event: str, hook_name: str)
         source=hook_name,
         sources=(hook_name,),
         reason=result.reason or prompt,
+        subject=event,
         prompt=prompt,
         options=list(_OPTIONS if result.approval_options is None else result.approval_options),
         timeout=result.approval_timeout,

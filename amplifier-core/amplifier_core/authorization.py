@@ -56,6 +56,8 @@ class Opinion(NamedTuple):
     reason: str
     source: str
     answered_by: AnsweredBy
+    #: What the action is done to, on one line: only policies can tell a command or a path in the details.
+    subject: str | None = None
 
 
 class RegisteredPolicy(NamedTuple):
@@ -133,20 +135,19 @@ async def _opinion(policy: RegisteredPolicy, action: str, details: Any, deadline
 
 
 def _understood(name: str, said: Any) -> Opinion:
-    """Read the answer of a policy: a verdict, alone, with a reason, or with a reason and who decided.
+    """Read the answer of a policy: a verdict, or a tuple of a verdict, a reason, who decided, and the subject.
 
-    Raises ValueError for anything else.
+    The last two are optional. Raises ValueError for anything else.
     """
-    verdict, reason, by = said, None, None
-    if isinstance(said, tuple) and len(said) == 2:
-        verdict, reason = said
-    elif isinstance(said, tuple) and len(said) == 3 and isinstance(said[2], Mapping):
-        verdict, reason, by = said
+    verdict, reason, by, subject = said, None, None, None
+    if isinstance(said, tuple) and 2 <= len(said) <= 4 and all(isinstance(part, Mapping) for part in said[2:3]):
+        verdict, reason, by, subject = (*said, None, None)[:4]
     verdict = str.__str__(verdict) if isinstance(verdict, str) else None
     if verdict not in _VERDICTS:
         raise ValueError(f"it must answer allow, deny, ask or None, not {describe(said)}")
     decider = clean(dict(by)) if by else {"kind": "policy", "policy": name}
-    return Opinion(verdict, describe(reason) if reason else f"{verdict} by policy '{name}'", name, decider)
+    why = describe(reason) if reason else f"{verdict} by policy '{name}'"
+    return Opinion(verdict, why, name, decider, describe(subject) if subject else None)
 
 
 async def _ask_for_policies(
@@ -158,6 +159,7 @@ async def _ask_for_policies(
     does not.
     """
     tool_name = details.get("tool_name")
+    asking = [one for one in opinions if one.verdict == "ask"]
     request = ApprovalRequest.model_construct(
         tool_name=tool_name if isinstance(tool_name, str) else "",
         action=action,
@@ -165,8 +167,9 @@ async def _ask_for_policies(
         risk_level="unknown",
         origin="policy",
         source=opinion.source,
-        sources=tuple(one.source for one in opinions if one.verdict == "ask"),
+        sources=tuple(one.source for one in asking),
         reason=opinion.reason,
+        subject=next((one.subject for one in asking if one.subject), None),
         prompt=f"Allow {action}? {opinion.reason}",
         options=list(_OPTIONS),
         default="deny",

@@ -438,7 +438,7 @@ class ApprovalRequest(BaseModel):
     source: _Text = None
     sources: Annotated[tuple[str, ...] | None, Field(exclude_if=_is_unset)] = None
     reason: _Text = None
-    #: What the action is done to, on one line, such as a command or a path.
+    #: What the action is done to, on one line: a command, path or host that a policy names; the event of a hook.
     subject: _Text = None
     #: The sentence to show, the answers to offer, and what silence means.
     prompt: _Text = None

@@ -11,7 +11,7 @@ import pytest
 
 from amplifier_core import AmplifierSession, HookResult, ToolResult
 from amplifier_core.approval import ApprovalTimeoutError
-from amplifier_foundation.sessions.approvers import Approver, Approvers
+from amplifier_foundation.approvals.approvers import Approver, Approvers
 from amplifier_testing.loop.fakes import ScriptedProvider, call, say
 
 DEADLINE: Final = 0.002

@@ -1,4 +1,4 @@
-"""Ask the person at the terminal for permission: one question at a time, and what is no clear yes is a no."""
+"""Ask the person at the terminal for approval, one question at a time; anything but a clear yes denies."""
 
 from __future__ import annotations
 
@@ -31,7 +31,6 @@ from amplifier_app_cli.chat.question import (
     edited_answer,
     explanation,
     is_for_good,
-    is_kernels,
     keys,
     later,
     lets_nothing_run,
@@ -39,40 +38,37 @@ from amplifier_app_cli.chat.question import (
 )
 from amplifier_app_cli.ui.plain import on_one_line, plain, visible
 from amplifier_core.approval import ApprovalHandler
-from amplifier_foundation.permissions.answered_by import KEY, SOMEBODY, AnsweredBy, person_at
-from amplifier_foundation.sessions.open_calls import OpenCalls
+from amplifier_foundation.approvals.answered_by import UNNAMED_PERSON, AnsweredBy, person_at
+from amplifier_foundation.approvals.open_calls import ChildCalls, OpenCalls
 
 if TYPE_CHECKING:
-    from amplifier_app_cli.chat.child_questions import ChildQuestions
     from amplifier_core import ApprovalRequest, ApprovalResponse
+    from amplifier_foundation.approvals.pending import PendingCall, PendingQuestion, RecordedAnswers
     from amplifier_foundation.permissions.session_permissions import SessionPermissions
-    from amplifier_foundation.sessions.answered_calls import RecordedAnswers
-    from amplifier_foundation.sessions.waiting_calls import WaitingCall, WaitingQuestion
     from amplifier_kit.guard.policy import Rule
 
-#: Answers that are none, before the question counts as refused.
+#: Invalid answers before the question counts as denied.
 _PATIENCE: Final = 3
-#: Rows that a question and the line of its answer take below a page.
+#: Rows below a page, for the question and its answer.
 _BELOW: Final = 3
-#: What shows the next page.
 _NEXT_PAGE: Final = ("", "space", "more")
-#: Characters of an input that are laid out in a thread.
+#: Characters of an input from which on it is laid out in a thread.
 _LARGE: Final = 50_000
-#: A text that is longer is not broken between words.
+#: Characters up to which a text is wrapped between words.
 _LONG_TEXT: Final = 10_000
-#: Before hooks that mask secrets in what they pass on: a rule is about the input as it will run.
+#: Before hooks that mask secrets: a rule is about the input as it will run.
 _FIRST: Final = -1000
 _HOW_LONG: Final = {"session": "for this session", "local": "for this project", "user": "for all your projects"}
-#: The capability that loops ask when a call was refused: the person may want another input.
+#: The capability that loops ask after a denial, for the input that the person wants instead.
 EDITED_INPUT: Final = "approval.edited_input"
-#: Said when a person lets a rule hold from now on.
+#: Emitted when a person allows something for good.
 REMEMBERED: Final = "policy:remembered"
 
 
 class TerminalApproval(ApprovalHandler):
-    """Be the approval system of a session.
+    """The approval system of a session with a person at the terminal.
 
-    A hook that asks names no call. So `connect()` it to the coordinator of every session whose requests it answers.
+    `connect()` it to every session whose requests it answers: a hook that asks does not name the call it is about.
     """
 
     def __init__(
@@ -84,19 +80,18 @@ class TerminalApproval(ApprovalHandler):
         permissions: SessionPermissions | None = None,
         *,
         can_escalate: bool = False,
-        children: ChildQuestions | None = None,
-        answered_by: AnsweredBy = SOMEBODY,
+        children: ChildCalls | None = None,
+        answered_by: AnsweredBy = UNNAMED_PERSON,
         own_values: OwnValues | None = None,
     ) -> None:
-        """Ask `person` about things in `project`; what `scrub` would mask is not written down.
+        """Ask `person` about a session in `project`; text that `scrub` would mask is not written to disk.
 
-        The person is shown what would run to the letter, but for the keys that `own_values` names: what looks like a
-        secret may be a command.
+        The person sees exactly what would run, except for the values of the keys in `own_values`: text that looks like
+        a secret may be a command.
 
-        `environ` names the editor that inputs are changed with. What is allowed for good becomes a rule of
-        `permissions`; without them nothing is remembered. With `can_escalate` the person may leave the decision about
-        a call to whoever is asked next. `children` knows what the sessions ask that this one has started.
-        `answered_by` tells the log who the person is.
+        `environ` names the editor for changing inputs. What is allowed for good becomes a rule of `permissions`;
+        without them nothing is remembered. With `can_escalate` the person may leave a decision to the next approver.
+        `children` tracks the calls of child sessions. `answered_by` is the person, for the log.
         """
         self.answered_by = answered_by
         self._children = children
@@ -111,53 +106,52 @@ class TerminalApproval(ApprovalHandler):
         self._coordinators: list[Any] = []
         self._choices = Choices()
         self._calls = OpenCalls()
-        #: What was answered while calls waited.
         self._answers: RecordedAnswers | None = None
-        #: What the person wants instead, by call; each is taken once.
+        #: The inputs that the person wants instead, by call id.
         self._edits: dict[str, dict[str, Any]] = {}
 
     def connect(self, coordinator: Any) -> None:
-        """Hear the calls of a session."""
+        """Listen to a session."""
         self._coordinators.append(coordinator)
         self._calls.connect(coordinator)
         coordinator.hooks.register("tool:pre", self._on_call, priority=_FIRST, name="app-approval")
         coordinator.register_capability(EDITED_INPUT, self.edited_input)
         coordinator.register_contributor("observability.events", "app-approval", lambda: [REMEMBERED])
 
-    def expect(self, calls: Iterable[WaitingCall]) -> None:
-        """Do not ask again what was answered while these calls waited."""
-        from amplifier_foundation.sessions.answered_calls import RecordedAnswers
+    def expect(self, calls: Iterable[PendingCall]) -> None:
+        """Use the recorded answers of these calls."""
+        from amplifier_foundation.approvals.pending import RecordedAnswers
 
         self._answers = self._answers or RecordedAnswers()
         self._answers.expect(calls)
 
     def edited_input(self, tool_call_id: str) -> dict[str, Any] | None:
-        """Return what the person wants a call to be run with instead, once; None when it was not changed."""
+        """Return the input that the person wants for a call instead, once; None if they did not change it."""
         return self._edits.pop(tool_call_id, None)
 
     async def decide(self, request: ApprovalRequest) -> ApprovalResponse:
-        """Return the answer of the person; raise ApprovalTimeoutError when none comes in time."""
+        """Return the person's answer; raise ApprovalTimeoutError after `request.timeout` seconds without one."""
         from amplifier_core import ApprovalResponse
         from amplifier_core.approval import ApprovalTimeoutError, is_consent
 
         asked, options = self._about(request), request.options or []
         async with self._lock:
-            if (said := self._answered_before(asked, request)) is not None:
-                answer = consent(options) if said.answer == "allow" else DENY
-                by = person_at("approval", said.by, said.at)
+            if (recorded := self._recorded_answer(asked, request)) is not None:
+                answer = consent(options) if recorded.answer == "allow" else DENY
+                by = person_at("approval", recorded.by, recorded.at)
                 return ApprovalResponse(approved=is_consent(answer), answer=answer, answered_by=by)
-            if (rule := self._allowed_by_now(asked)) is not None:
+            if (rule := self._allowing_rule(asked)) is not None:
                 self._person.show(self._person.ink("dim", "allowed by the rule of an earlier answer"))
                 return ApprovalResponse(approved=True, answer=ALLOW_ALWAYS, answered_by=rule)
             question = Question(
                 request.prompt or "",
                 options,
                 asked,
-                self._suggested(asked),
+                self._suggest(asked),
                 is_editable=self._is_editable(request, asked),
                 can_wait=self._can_escalate and self._can_be_written(asked),
             )
-            # A task of its own: a deadline that cancels this one would look like the session being cancelled.
+            # In its own task: a deadline that cancelled this one would look like a cancellation of the session.
             answering = asyncio.ensure_future(self._answer(question))
             try:
                 done, _ = await asyncio.wait({answering}, timeout=request.timeout)
@@ -174,14 +168,14 @@ class TerminalApproval(ApprovalHandler):
             await asyncio.wait({answering})
             raise ApprovalTimeoutError(f"no answer within {request.timeout:g} s")
 
-    # -- what it is about --
+    # -- what a request is about --
 
     def _on_call(self, event: str, data: dict[str, Any]) -> None:
-        # Of a call that was stopped in between, nothing is left for another one with its id.
+        # Another call may have the id of one that was stopped after an edit.
         self._edits.pop(str(data.get("tool_call_id")), None)
 
     def _about(self, request: ApprovalRequest) -> Asked | None:
-        """Return what a request is about: what a policy asks, or the call that a hook asks about; None for neither."""
+        """Return what a request is about; None for a hook's request outside of tool calls."""
         asker = self._asker(request)
         if request.origin == "policy":
             action, details = request.action, request.details
@@ -195,44 +189,44 @@ class TerminalApproval(ApprovalHandler):
         return Asked("", call or (request.details if request.origin == "module" else {}), asker=asker)
 
     def _asker(self, request: ApprovalRequest) -> str:
-        """Return the agent that asks; empty when the session itself does."""
+        """Return the agent that asks; empty for the session itself."""
         own = [coordinator.session_id for coordinator in self._coordinators]
         if request.session_id is None or request.session_id in own:
             return ""
         return self._children.asker(request) if self._children is not None else "an agent"
 
-    def _answered_before(self, asked: Asked | None, request: ApprovalRequest) -> WaitingQuestion | None:
+    def _recorded_answer(self, asked: Asked | None, request: ApprovalRequest) -> PendingQuestion | None:
         if self._answers is None or asked is None or not isinstance(asked.details.get("tool_call_id"), str):
             return None
-        if asked.asker:  # calls of children do not wait
+        if asked.asker:  # calls of children never become pending
             return None
-        from amplifier_foundation.sessions.answered_calls import question_of
+        from amplifier_foundation.approvals.pending import question_of
 
         return self._answers.take(asked.details, question_of(request))
 
-    def _allowed_by_now(self, asked: Asked | None) -> AnsweredBy | None:
-        """Return the rule of an earlier answer that allows this: it was not there when it was asked."""
+    def _allowing_rule(self, asked: Asked | None) -> AnsweredBy | None:
+        """Return the rule that allows this since an earlier question was answered with "always", if any."""
         if asked is None or asked.verdict != "ask" or self._permissions is None:
             return None
         if not can_be_spared(asked, self._coordinators):
             return None
         return self._permissions.allowing_rule(asked.action, asked.details)
 
-    def _suggested(self, asked: Asked | None) -> tuple[Rule, ...]:
-        # What a hook asks, the hook may ask again: nothing is remembered in its place.
+    def _suggest(self, asked: Asked | None) -> tuple[Rule, ...]:
+        # A hook may ask again whatever rules allow: nothing is remembered for it.
         if asked is None or not asked.action or self._permissions is None:
             return ()
         if not can_be_spared(asked, self._coordinators):
             return ()
         rules = self._permissions.suggest(asked.action, asked.details)
-        # A rule is shown and written down as it is: one that holds a secret is neither.
-        return rules if all(self._is_told_whole(str(rule)) for rule in rules) else ()
+        # A rule is stored as it is shown: one that holds a secret is not offered.
+        return rules if all(self._has_no_secret(str(rule)) for rule in rules) else ()
 
-    def _is_told_whole(self, text: str) -> bool:
+    def _has_no_secret(self, text: str) -> bool:
         return str(self._scrub(text)) == text
 
     async def _remember(self, question: Question, typed: str) -> bool:
-        """Let the rules hold that were shown; return False, after saying why, when that cannot be."""
+        """Store the rules that were shown; return False, after showing why, if that fails."""
         from amplifier_foundation.errors import FoundationError
 
         assert self._permissions is not None
@@ -243,8 +237,8 @@ class TerminalApproval(ApprovalHandler):
             self._say("bad", plain(str(self._scrub(f"not remembered: {error}"))))
             return False
         for each in kept:
-            told = {"rule": str(each.rule), "rule_id": each.id, "scope": each.scope, "file": str(each.file)}
-            await self._coordinators[-1].hooks.emit(REMEMBERED, {**told, KEY: dict(self.answered_by)})
+            data = {"rule": str(each.rule), "rule_id": each.id, "scope": each.scope, "file": str(each.file)}
+            await self._coordinators[-1].hooks.emit(REMEMBERED, {**data, "answered_by": dict(self.answered_by)})
             ends = f"until `amplifier policy revoke {each.id}`"
             self._say("dim", f"allowed {_HOW_LONG[each.scope]}, {ends}")
         return True
@@ -267,30 +261,30 @@ class TerminalApproval(ApprovalHandler):
                 self._explain(explanation(question))
                 continue
             if word in ("e", "edit") and question.is_editable:
-                if await self._was_edited(question):
+                if await self._edit(question):
                     return edited_answer(question)
                 continue
             if question.rules and is_for_good(word):
                 if await self._remember(question, word):
                     return ALLOW_ALWAYS
                 continue
-            answer = self._understood(question, typed)
+            answer = self._parse(question, typed)
             if answer is not None:
                 return answer
-            self._person.show(f"that is no answer: {keys(question)}")
+            self._person.show(f"not an answer; expected {keys(question)}")
             patience -= 1
         return DENY
 
-    def _understood(self, question: Question, typed: str | None) -> str | None:
-        """Return what an answer means, None when it means nothing."""
+    def _parse(self, question: Question, typed: str | None) -> str | None:
+        """Return the answer that was typed, None if it is not one; the end of input denies."""
         if typed is None:
             return refusal(question.options)
         given = typed.strip()
         word, _, reason = given.partition(" ")
         word = word.lower().rstrip(",:")
         if word in ("n", "no"):
-            # The model reads why; only the kernel's own question passes that on.
-            return f"{DENY}: {reason.strip()}" if reason.strip() and is_kernels(question) else refusal(question.options)
+            # The model reads the reason; only a policy's question passes it on.
+            return f"{DENY}: {reason.strip()}" if reason.strip() and question.is_policys else refusal(question.options)
         if given.lower() in ("y", "yes"):
             return consent(question.options)
         if word in ("l", "later") and question.can_wait:
@@ -299,19 +293,19 @@ class TerminalApproval(ApprovalHandler):
             return chosen(question.options, given)
         return None
 
-    # -- another input --
+    # -- editing the input --
 
     def _is_editable(self, request: ApprovalRequest, asked: Asked | None) -> bool:
-        """Tell whether the answer may be another input: of a call that has not run, whose input holds no secret.
+        """Return whether the person may change the input: the call has not run, and its input holds no secret.
 
-        A secret would be written to a file for the editor, or be lost where it is masked.
+        A secret would be written to a file for the editor, or lost where it is masked.
         """
         if asked is None or {"e", "edit"} & {option.strip().lower() for option in request.options or ()}:
             return False
         return bool(asked.action or self._calls.is_in_hooks(request)) and self._can_be_written(asked)
 
     def _can_be_written(self, asked: Asked | None) -> bool:
-        """Tell whether a question is about a call of the session itself whose input can be written down as it is."""
+        """Return whether this is about a call of the session itself whose input can be stored as it is."""
         if asked is None or asked.asker:
             return False
         call, given = asked.details.get("tool_call_id"), asked.details.get("tool_input")
@@ -319,17 +313,17 @@ class TerminalApproval(ApprovalHandler):
             return False
         try:
             text = written(given)
-            return self._is_told_whole(text) and read(text) == given
-        except (TypeError, ValueError, RecursionError):  # a hook has put something in that JSON has no word for
+            return self._has_no_secret(text) and read(text) == given
+        except (TypeError, ValueError, RecursionError):  # a hook has put in something that is not JSON
             return False
 
-    async def _was_edited(self, question: Question) -> bool:
-        """Let the person change the input, and keep what they want; return False when it is to be asked again."""
+    async def _edit(self, question: Question) -> bool:
+        """Let the person change the input; return False if they did not, so that the question is asked again."""
         assert question.asked is not None
         details, show = question.asked.details, self._person.show
         before: dict[str, Any] = details["tool_input"]
         try:
-            question.draft = await self._changed_text(before, question.draft)
+            question.draft = await self._edit_text(before, question.draft)
             after = read(question.draft) if question.draft.strip() else before
         except (EditorError, InputProblem) as problem:
             self._say("bad", plain(str(self._scrub(f"not changed: {problem}"))))
@@ -344,8 +338,8 @@ class TerminalApproval(ApprovalHandler):
         self._edits[details["tool_call_id"]] = after
         return True
 
-    async def _changed_text(self, before: dict[str, Any], draft: str | None) -> str:
-        """Return the JSON that the person makes of an input, in their editor or on one line; empty for no change."""
+    async def _edit_text(self, before: dict[str, Any], draft: str | None) -> str:
+        """Return the input as the person edited it, in their editor or on one line; empty for no change."""
         person, editor = self._person, editor_of(self._environ)
         if editor is not None and person.can_lend:
             return await edited(draft or without_modelines(written(before)), editor, person, self._environ)
@@ -353,12 +347,12 @@ class TerminalApproval(ApprovalHandler):
         person.show(self._safe(f"the input is {line}"))
         return await person.ask(person.ink("bold", "new input, as JSON (nothing: as it is): "), line) or ""
 
-    # -- what is shown --
+    # -- layout --
 
     def _shown(self, question: Question) -> list[Line]:
-        """Return everything that the person is to see of a question, made visible to the last character."""
-        # The kernel's question quotes the text of rules: it must not be able to imitate lines of ours.
-        prompt = on_one_line(self._safe(question.prompt)) if is_kernels(question) else self._safe(question.prompt)
+        """Return everything to show of a question, with invisible characters written out."""
+        # A policy's question quotes the text of rules, which must not be able to imitate lines of ours.
+        prompt = on_one_line(self._safe(question.prompt)) if question.is_policys else self._safe(question.prompt)
         lines = [Line(text, "bold") for text in self._laid_out(prompt)]
         asked = question.asked
         if asked is not None:
@@ -372,16 +366,16 @@ class TerminalApproval(ApprovalHandler):
                 lines += [Line(text, _tone(text)) for text in self._safe(shown).split("\n")]
         if not question.is_plain:
             lines += [Line(visible(f"  {number}. {option}")) for number, option in enumerate(question.options, 1)]
-        explained = self._choices.told(question)
+        explained = self._choices.explain(question)
         return lines + [Line(text, "dim") for line in explained for text in wrapped(line, self._person.width)]
 
     def _folder(self, details: Mapping[str, Any]) -> Path:
-        """Return where the paths of a call begin."""
+        """Return the folder that paths of a call are relative to."""
         folder = details.get("working_dir")
         return Path(folder) if isinstance(folder, str) else self._project
 
     def _change(self, asked: Asked) -> Change | None:
-        """Return what a call does to a file that a diff can tell, None for all calls but those of file tools."""
+        """Return the change that a call of a file tool makes, for a diff; None for all other calls."""
         name = asked.details.get("tool_name")
         if asked.asker:
             return change_asked_for(asked.action, name)
@@ -390,32 +384,32 @@ class TerminalApproval(ApprovalHandler):
         return found[0] if found and len(set(found)) == 1 else None
 
     def _surroundings(self, details: Mapping[str, Any]) -> Iterator[str]:
-        """Yield what else a call is about: another folder than the project, and what only its tool knows."""
+        """Yield what else a request is about: a folder other than the project, and details that the tool added."""
         if "tool_input" not in details:
             return
         folder = details.get("working_dir")
         if isinstance(folder, str) and os.path.realpath(folder) != str(self._project):
             yield f"in: {folder}"
-        from amplifier_foundation.sessions.answered_calls import more_details
+        from amplifier_foundation.approvals.pending import extra_details
 
-        if more := more_details(dict(details)):
+        if more := extra_details(dict(details)):
             yield f"about: {more}"
 
     def _safe(self, text: str) -> str:
-        """Return a text to decide on: all of it, with keys of the user by name and what cannot be seen written out."""
+        """Return a text for the person to decide on: complete, with own keys by name and hidden characters visible."""
         return visible(self._own_values.named(text))
 
     def _laid_out(self, text: str) -> list[str]:
-        """Return a text broken between words where the terminal is too narrow for it; a very long one as it is."""
+        """Return the lines of a text, wrapped between words unless it is very long."""
         return wrapped(text, self._person.width - 1) if len(text) < _LONG_TEXT else text.split("\n")
 
     async def _put(self, question: Question) -> str | None:
-        """Show a question page by page; return the answer of a person who has seen enough before, else None.
+        """Show a question page by page; return an answer that was given before the last page, else None.
 
-        Only what lets nothing run is an answer before the last page was shown.
+        Only a denial or an escalation counts before everything was shown.
         """
         if not question.lines:
-            # Of a very large input it takes a while, and the terminal must not stand still.
+            # A very large input takes a while, and the terminal must not freeze.
             is_large = question.asked is not None and len(repr(question.asked.details)) > _LARGE
             question.lines = await asyncio.to_thread(self._shown, question) if is_large else self._shown(question)
         person, pages, patience = self._person, Pages(question.lines), _PATIENCE
@@ -428,7 +422,7 @@ class TerminalApproval(ApprovalHandler):
                 typed = await person.ask(person.ink("bold", f"{pages.share}% shown [Enter = next page, n = deny] "))
                 if typed is not None and typed.strip().lower() in _NEXT_PAGE:
                     break
-                answer = self._understood(question, typed)
+                answer = self._parse(question, typed)
                 if answer is not None and lets_nothing_run(answer):
                     return answer
                 if not (patience := patience - 1):
@@ -436,7 +430,7 @@ class TerminalApproval(ApprovalHandler):
                 person.show("not all of it was shown yet: Enter shows the next page, n denies")
 
     def _say(self, tone: Tone, text: str) -> None:
-        """Show a text, broken between words where the terminal is too narrow for it."""
+        """Show a text, wrapped between words."""
         self._person.show(self._person.ink(tone, "\n".join(wrapped(text, self._person.width - 1))))
 
     def _explain(self, lines: Sequence[str]) -> None:
@@ -448,7 +442,6 @@ class TerminalApproval(ApprovalHandler):
 
 
 def _tone(line: str) -> Tone | None:
-    """Return how a line of a diff looks."""
     if line.startswith("+"):
         return "good"
     if line.startswith("-"):

@@ -27,9 +27,9 @@ from amplifier_foundation.prompt.user_input import UserInput
 
 if TYPE_CHECKING:
     from amplifier_app_cli.chat.commands import Commands
-    from amplifier_app_cli.chat.later import CallsForLater
+    from amplifier_app_cli.chat.session_approvals import SessionApprovals
+    from amplifier_foundation.approvals.pending import PendingCall
     from amplifier_foundation.sessions import SessionRuntime
-    from amplifier_foundation.sessions.waiting_calls import WaitingCall
 
 _WORDS_TO_LEAVE: Final = ("exit", "quit", "/exit", "/quit")
 #: Seconds between two drawings of how long something takes.
@@ -66,8 +66,8 @@ class Conversation:
         self.child_view = ChildView(screen, self.children)
         self.steering = Steering(coordinator)
         self.commands: Commands | None = None
-        #: Where calls wait that the person leaves to somebody else; None when nobody is asked.
-        self.later: CallsForLater | None = None
+        #: None when nobody is asked.
+        self.approvals: SessionApprovals | None = None
         #: What goes before the next prompt, as a skill does.
         self.preface = ""
         #: What `/config` has taken out of the session, by category and name.
@@ -107,7 +107,7 @@ class Conversation:
 
     # -- the run of things --
 
-    async def run(self, first_prompt: str | None = None, waited: Sequence[WaitingCall] = ()) -> int:
+    async def run(self, first_prompt: str | None = None, waited: Sequence[PendingCall] = ()) -> int:
         """Take input until the person leaves; return the exit code. Calls that waited are asked about first."""
         if first_prompt:
             self._inputs.put_nowait(UserInput.of_typed(first_prompt))
@@ -176,14 +176,14 @@ class Conversation:
         else:
             await self.turn(given)
 
-    async def turn(self, given: UserInput, waited: Sequence[WaitingCall] = ()) -> None:
+    async def turn(self, given: UserInput, waited: Sequence[PendingCall] = ()) -> None:
         """Run one turn and show it, calls that waited before it; whatever happens, the chat goes on."""
         prompt, self.preface = UserInput.of_data(self.preface) + given, ""
         self.usage.start_turn()
         self.steering.start_turn()
         self._started = time.monotonic()
-        if self.later is not None:
-            waited = waited or self.later.start_turn(self.show)
+        if self.approvals is not None:
+            waited = waited or self.approvals.start_turn(self.show)
         running = asyncio.create_task(self.runtime.execute(prompt, waited))
         self._stop = TurnStop(self.coordinator.cancellation, running)
         ticking = asyncio.create_task(self._tick())
@@ -196,8 +196,8 @@ class Conversation:
                 failure = _described(error)
             elif self.runtime.budget.exhausted is not None:
                 failure = self._budget_told()
-            elif self.later is not None and (waiting := self.later.told()):
-                failure = waiting
+            elif self.approvals is not None and self.approvals.must_stop:
+                failure = self._pending_approvals(self.approvals)
             else:
                 answer = str(running.result() or "")
         finally:
@@ -209,6 +209,12 @@ class Conversation:
     def _is_used_up(self, error: BaseException) -> bool:
         """Tell whether an error says what the budget says."""
         return self.runtime.budget.exhausted is not None and getattr(error, "code", None) == "budget_exhausted"
+
+    def _pending_approvals(self, approvals: SessionApprovals) -> str:
+        """Return what the person left to somebody else, and how it is answered."""
+        session = self.runtime.session_id[:8]
+        how = f"; `amplifier approval allow {session}` or `deny` answers, and your next prompt here takes it up"
+        return f"left to somebody else: {approvals.describe()}{how if approvals.pending else ''}"
 
     def _budget_told(self) -> str:
         """Return that a limit was reached, and how to go on."""

@@ -10,21 +10,21 @@ from typing import TYPE_CHECKING, Any
 
 from amplifier_app_cli import exits
 from amplifier_app_cli.chat.chat_signals import ChatSignals
-from amplifier_app_cli.chat.child_questions import ChildQuestions
 from amplifier_app_cli.chat.look_back import LookBack
 from amplifier_app_cli.children.live import LiveTree
 from amplifier_app_cli.collector import collect_what_is_new
 from amplifier_app_cli.ui.say import complain, say
+from amplifier_foundation.approvals.open_calls import ChildCalls
 
 if TYPE_CHECKING:
     from amplifier_app_cli.app import App
-    from amplifier_app_cli.chat.approval import TerminalApproval
     from amplifier_app_cli.chat.conversation import Conversation
     from amplifier_app_cli.chat.screen import Screen
+    from amplifier_app_cli.chat.session_approvals import SessionApprovals
+    from amplifier_foundation.approvals.pending import PendingCall
     from amplifier_foundation.prepare import Options
     from amplifier_foundation.prepared import Prepared
     from amplifier_foundation.sessions import SavedSession, SessionRuntime
-    from amplifier_foundation.sessions.waiting_calls import WaitingCall
     from amplifier_foundation.spawn import ChildFacts
 
 
@@ -88,9 +88,9 @@ class _Talk:
         self.budget: Mapping[str, Any] | None = None
         #: What the sessions do that this one starts.
         self._children = LiveTree()
-        self._questions = ChildQuestions()
+        self._child_calls = ChildCalls()
         #: Who answers questions; None when nobody is there.
-        self._approval: TerminalApproval | None = None
+        self._approvals: SessionApprovals | None = None
 
     async def run(self, signals: ChatSignals, first_prompt: str | None) -> int:
         """Open the session, talk, close it."""
@@ -133,11 +133,10 @@ class _Talk:
         )
 
     def _on_child(self, facts: ChildFacts, event: str, data: dict[str, Any]) -> None:
-        self._questions.take(facts, event, data)
+        self._child_calls.record(facts, event, data)
         self._children.take(facts, event, data)
 
     def _connect(self, conversation: Conversation, runtime: SessionRuntime) -> None:
-        from amplifier_app_cli.chat.approval import TerminalApproval
         from amplifier_app_cli.chat.commands import Commands
         from amplifier_app_cli.chat.display import TerminalDisplay
         from amplifier_app_cli.ui.folding import folded
@@ -157,25 +156,11 @@ class _Talk:
         coordinator.display_system = TerminalDisplay(conversation.screen, conversation.scrub)
         if self._app.no_input or not conversation.screen.is_interactive:
             return  # nobody may be asked, or nobody is there: the kernel denies what would be asked
-        from amplifier_app_cli.chat.later import CallsForLater
-        from amplifier_app_cli.chat.own_values import OwnValues
-        from amplifier_foundation.permissions.answered_by import person_at
+        from amplifier_app_cli.chat.session_approvals import SessionApprovals
 
-        later = CallsForLater(runtime, conversation.scrub)
-        approval = self._approval = TerminalApproval(
-            conversation,
-            self._prepared.project,
-            conversation.scrub,
-            self._app.environ,
-            runtime.permissions,
-            can_escalate=True,
-            children=self._questions,
-            answered_by=person_at("chat"),
-            own_values=OwnValues.of_user(self._prepared.home),
+        conversation.approvals = self._approvals = SessionApprovals(
+            runtime, self._child_calls, conversation, self._app.environ, via="chat"
         )
-        approval.connect(coordinator)
-        later.connect(approval)
-        conversation.later = later
 
     def _screen(self, runtime: SessionRuntime) -> Screen:
         """Return a screen that does what the terminal can."""
@@ -200,20 +185,20 @@ class _Talk:
         completer = ChatCompleter(Commands.listed, ProjectFiles(prepared.project))
         return PromptScreen(Ink.for_terminal(environ, is_terminal=True), history, completer)
 
-    def _waited(self, runtime: SessionRuntime, screen: Screen) -> tuple[WaitingCall, ...]:
-        """Return the calls that nobody was there to allow, which is asked now; tell when they cannot be read."""
+    def _waited(self, runtime: SessionRuntime, screen: Screen) -> tuple[PendingCall, ...]:
+        """Return the pending calls, which are asked about now; show a note if they cannot be read."""
         from amplifier_app_cli.ui.plain import plain
         from amplifier_foundation.errors import FoundationError
 
         if self._saved is None or self._app.no_input or not screen.is_interactive:
             return ()
         try:
-            waited = runtime.waiting.list()
+            waited = runtime.pending_calls.list()
         except FoundationError as error:
             screen.show(plain(f"note: {error}"))
             return ()
-        if self._approval is not None:
-            self._approval.expect(waited)
+        if self._approvals is not None:
+            self._approvals.expect(waited)
         open_ones = sum(call.answer is None for call in waited)
         if open_ones:
             screen.show(f"{open_ones} call{'s wait' if open_ones > 1 else ' waits'} for your answer:")

@@ -1,7 +1,8 @@
-"""`amplifier approval`: answer what a session asked when nobody was there."""
+"""`amplifier approval`: list and answer the pending calls of sessions."""
 
 from __future__ import annotations
 
+import json
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -16,12 +17,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from amplifier_app_cli.app import App
-    from amplifier_foundation.sessions.waiting_calls import Answer, WaitingCall
+    from amplifier_foundation.approvals.pending import Answer, PendingCall
 
 
 @click.group()
 def approval() -> None:
-    """Answer calls that wait: a run without a terminal ends with exit code 3 when only a person can let it go on.
+    """Answer pending calls: a run without a terminal ends with exit code 3 when it needs a person's approval.
 
     \b
     Examples:
@@ -45,17 +46,17 @@ def list_calls(session: str | None, output_format: str) -> None:
       amplifier approval list 3f2a --format json
     """
     from amplifier_app_cli.ui.say import say
+    from amplifier_foundation.approvals.pending import PendingCalls, PendingCallsError
     from amplifier_foundation.sessions.store import SessionStore
-    from amplifier_foundation.sessions.waiting_calls import WaitingCalls, WaitingCallsError
 
     app = current_app()
     store = SessionStore(app.home)
     found = [store.find(session, app.project)] if session else list(store.list(app.project))
-    rows: list[tuple[str, WaitingCall]] = []
+    rows: list[tuple[str, PendingCall]] = []
     for one in found:
         try:
-            rows += [(one.id, call) for call in WaitingCalls(one.folder).list()]
-        except WaitingCallsError as error:
+            rows += [(one.id, call) for call in PendingCalls(one.folder).list()]
+        except PendingCallsError as error:
             if session:
                 raise
             say(f"note: {error}")  # the calls of other sessions are listed all the same
@@ -115,23 +116,22 @@ def deny(session: str, calls: tuple[str, ...], reason: str, output_format: str) 
 def _answer(
     session: str, calls: tuple[str, ...], answer: Answer, note: str, output_format: str, *, is_read: bool = False
 ) -> None:
-    from amplifier_foundation.permissions.answered_by import account_name
+    from amplifier_foundation.approvals.answered_by import account_name
+    from amplifier_foundation.approvals.pending import PendingCalls, PendingCallsError
     from amplifier_foundation.sessions.store import SessionStore
-    from amplifier_foundation.sessions.waiting_calls import WaitingCalls, WaitingCallsError
 
     app = current_app()
     found = SessionStore(app.home).find(session, app.project)
-    waiting = WaitingCalls(found.folder)
-    by = account_name()
+    pending, by = PendingCalls(found.folder), account_name()
     if answer == "deny":
-        answered = waiting.deny(calls, note, by)
+        answered = pending.deny(calls, note, by)
     else:
-        meant = waiting.meant(calls)
-        _show(app, meant, is_read=is_read)
-        # What was shown and nothing else: another process may have asked something meanwhile.
-        answered = waiting.answer([call.id for call in meant], answer, note, by, shown=meant) if meant else ()
+        shown = pending.unanswered(calls)
+        _show(app, shown, is_read=is_read)
+        # Only what was shown: another process may have asked about more meanwhile.
+        answered = pending.answer([call.id for call in shown], answer, note, by, shown=shown) if shown else ()
     if not answered:
-        raise WaitingCallsError(f"session {found.id}: no call waits for an answer")
+        raise PendingCallsError(f"session {found.id}: no call waits for an answer")
     if output_format == "json":
         print_json([_record(found.id, call) for call in answered])
     word = "allowed" if answer == "allow" else "denied"
@@ -140,8 +140,8 @@ def _answer(
     app.inform(f"go on with `amplifier run --resume {found.id}`")
 
 
-def _show(app: App, calls: Sequence[WaitingCall], *, is_read: bool) -> None:
-    """Show all of what is to be allowed; end with exit code 1 when the person says no, or reads no further."""
+def _show(app: App, calls: Sequence[PendingCall], *, is_read: bool) -> None:
+    """Show everything that is to be allowed; exit with code 1 if the person declines or stops reading."""
     from amplifier_app_cli.chat.ink import Ink
     from amplifier_app_cli.chat.pages import Line, Pages
     from amplifier_app_cli.ui.table import terminal_size
@@ -163,7 +163,7 @@ def _show(app: App, calls: Sequence[WaitingCall], *, is_read: bool) -> None:
 
 
 def _require(label: str, wanted: tuple[str, ...]) -> None:
-    """Ask on standard error; end with exit code 1 for every other answer, and for the end of input."""
+    """Ask on standard error; exit with code 1 for any answer but those in `wanted`, and at the end of input."""
     click.echo(label, err=True, nl=False)
     typed = sys.stdin.readline()
     if not typed or typed.strip().lower() not in wanted:
@@ -171,15 +171,16 @@ def _require(label: str, wanted: tuple[str, ...]) -> None:
         raise click.exceptions.Exit(exits.FAILURE)
 
 
-def _lines(call: WaitingCall) -> list[str]:
-    """Return all of a call and of what was asked about it, made visible, each on a line that nothing in it ends."""
+def _lines(call: PendingCall) -> list[str]:
+    """Return the questions about a call and its input, each on one line with hidden characters visible."""
     from amplifier_app_cli.ui.plain import on_one_line
 
     asked = [f"  {one.prompt}{f' {one.about}' if one.about else ''}" for one in call.questions]
-    return [on_one_line(text) for text in (*asked, f"  {call.tool_name}: {_text(call)}")]
+    tool_input = json.dumps(call.tool_input, ensure_ascii=False)
+    return [on_one_line(text) for text in (*asked, f"  {call.tool_name}: {tool_input}")]
 
 
-def _record(session_id: str, call: WaitingCall) -> dict[str, Any]:
+def _record(session_id: str, call: PendingCall) -> dict[str, Any]:
     return {
         "id": call.id,
         "session_id": session_id,
@@ -200,9 +201,3 @@ def _record(session_id: str, call: WaitingCall) -> dict[str, Any]:
             for one in call.questions
         ],
     }
-
-
-def _text(call: WaitingCall) -> str:
-    import json
-
-    return json.dumps(call.tool_input, ensure_ascii=False)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from amplifier_app_cli import exits
 from amplifier_app_cli.app import App
-from amplifier_app_cli.chat.child_questions import ChildQuestions
 from amplifier_app_cli.collector import collect_what_is_new
 from amplifier_app_cli.failures import described
 from amplifier_app_cli.running.absent_servers import AbsentServers
@@ -22,14 +21,16 @@ from amplifier_app_cli.signals import Signals
 from amplifier_app_cli.ui.lost_mentions import LostMentions
 from amplifier_app_cli.ui.sandbox_line import SandboxLine
 from amplifier_app_cli.ui.say import complain, say
+from amplifier_foundation.approvals.open_calls import ChildCalls
 from amplifier_foundation.errors import FoundationError
 
 if TYPE_CHECKING:
+    from amplifier_app_cli.chat.question import Person
+    from amplifier_app_cli.chat.session_approvals import SessionApprovals
     from amplifier_app_cli.running.output_form import OutputForm
+    from amplifier_foundation.approvals.pending import PendingCall
     from amplifier_foundation.prompt.user_input import UserInput
     from amplifier_foundation.sessions import SessionRuntime
-    from amplifier_foundation.sessions.unattended import Unattended
-    from amplifier_foundation.sessions.waiting_calls import WaitingCall
     from amplifier_foundation.spawn import ChildFacts
 
 
@@ -77,11 +78,9 @@ class _Run:
     def __init__(self, app: App, request: RunRequest, printer: Printer, tally: Tally) -> None:
         self._app, self._request, self._printer, self._tally = app, request, printer, tally
         self._runtime: SessionRuntime | None = None
-        #: Who is asked last: there the calls wait that nobody decides about.
-        self._unattended: Unattended | None = None
+        self._approvals: SessionApprovals | None = None
         self._prepared_after: int | None = None
-        #: What the sessions ask that this one starts.
-        self._questions = ChildQuestions()
+        self._child_calls = ChildCalls()
         self._absent_servers = AbsentServers()
 
     async def to_end(self, prompt: UserInput, signals: Signals) -> Outcome:
@@ -127,7 +126,7 @@ class _Run:
 
     def _on_child(self, facts: ChildFacts, event: str, data: Mapping[str, Any]) -> None:
         """Count and show what the sessions do that this one starts."""
-        self._questions.take(facts, event, data)
+        self._child_calls.record(facts, event, data)
         self._tally.take_child(facts, event, data)
         self._printer.child(facts, event, data)
 
@@ -152,7 +151,7 @@ class _Run:
         )
         self._printer.start(facts, coordinator.hooks, lambda value: runtime.redactor.scrub(value).value)
         try:
-            waited = self._bring_answers(runtime, prompt, signals)
+            ready = self._connect_approvals(runtime, prompt, signals)
             async with runtime:
                 collect_what_is_new()
                 if parts.images:
@@ -161,7 +160,7 @@ class _Run:
                     await put_into_prompt(coordinator.get("context"), parts.images)
                 if parts.form is not None:
                     parts.form.register(coordinator)
-                answer = str(await runtime.execute(prompt, waited))
+                answer = str(await runtime.execute(prompt, ready))
                 self._absent_servers.look(coordinator)
                 signals.closing = True
                 outcome = _checked(self._ending(runtime, answer, signals.exit_code), parts.form)
@@ -185,50 +184,25 @@ class _Run:
             self._printer.pause()
             self._app.inform(text)
 
-    def _bring_answers(self, runtime: SessionRuntime, prompt: UserInput, signals: Signals) -> tuple[WaitingCall, ...]:
-        """Let somebody answer what is asked; return the calls that waited and run now. Raises NothingToDoError."""
+    def _connect_approvals(
+        self, runtime: SessionRuntime, prompt: UserInput, signals: Signals
+    ) -> tuple[PendingCall, ...]:
+        """Let somebody answer requests; return the pending calls that run now. Raises NothingToDoError."""
+        from amplifier_app_cli.chat.session_approvals import SessionApprovals
 
-        def scrub(value: Any) -> Any:
-            return runtime.redactor.scrub(value).value
-
-        from amplifier_foundation.permissions.answered_by import NOBODY, person_at
-        from amplifier_foundation.sessions.approvers import Approver, Approvers
-        from amplifier_foundation.sessions.unattended import Unattended
-
-        waiting = runtime.waiting.list() if self._request.resume is not None else ()
-        why = "the user leaves it to somebody else" if self._app.can_ask else "nobody is here to allow it"
-        unattended = self._unattended = Unattended(runtime.waiting, scrub, why, self._questions.asker)
-        unattended.connect(runtime.session.coordinator)
-        approvers = [Approver("waiting", unattended, NOBODY)]
+        pending = runtime.pending_calls.list() if self._request.resume is not None else ()
+        person: Person | None = None
+        ready = tuple(call for call in pending if call.answer is not None)
         if self._app.can_ask:
-            from amplifier_app_cli.chat.approval import TerminalApproval
-            from amplifier_app_cli.chat.own_values import OwnValues
             from amplifier_app_cli.running.person import TerminalPerson
 
-            coordinator, environ = runtime.session.coordinator, self._app.environ
-            person = TerminalPerson(environ, self._printer.pause)
-            signals.on_stop = person.refuse
-            approval = TerminalApproval(
-                person,
-                runtime.prepared.project,
-                scrub,
-                environ,
-                runtime.permissions,
-                can_escalate=True,
-                children=self._questions,
-                answered_by=person_at("run"),
-                own_values=OwnValues.of_user(runtime.prepared.home),
-            )
-            approval.connect(coordinator)
-            approval.expect(waiting)
-            approvers.insert(0, Approver("terminal", approval, approval.answered_by))
-            ready = waiting
-        else:
-            ready = tuple(call for call in waiting if call.answer is not None)
-            unattended.expect(ready)
-        Approvers(approvers).connect(runtime.session.coordinator)
+            person = terminal = TerminalPerson(self._app.environ, self._printer.pause)
+            signals.on_stop = terminal.refuse
+            ready = pending
+        self._approvals = SessionApprovals(runtime, self._child_calls, person, self._app.environ, via="run")
+        self._approvals.expect(ready)
         if not prompt.text and not ready:
-            raise NothingToDoError(runtime.session_id, has_waiting=bool(waiting))
+            raise NothingToDoError(runtime.session_id, has_waiting=bool(pending))
         return ready
 
     def _ending(self, runtime: SessionRuntime, answer: str, stopped: int | None) -> Outcome:
@@ -236,8 +210,8 @@ class _Run:
         tally = self._tally
         if stopped is not None or tally.status == "cancelled":
             return Outcome.stopped(stopped, answer)
-        if self._unattended is not None and self._unattended.must_stop:
-            return _waiting(runtime, self._unattended, has_person=self._app.can_ask)
+        if self._approvals is not None and self._approvals.must_stop:
+            return _needs_approval(runtime, self._approvals, has_person=self._app.can_ask)
         if tally.reason == "denied":
             return _refused(runtime, answer, is_first=not tally.answers)
         return Outcome(tally.status or "success", exits.OK, response=answer)
@@ -252,8 +226,8 @@ def _checked(outcome: Outcome, form: OutputForm | None) -> Outcome:
     return outcome._replace(status="error", exit_code=exits.FAILURE, error=message, error_type="output_invalid")
 
 
-def _waiting(runtime: SessionRuntime, unattended: Unattended, *, has_person: bool) -> Outcome:
-    """Return the end of a run that only a person can let go on."""
+def _needs_approval(runtime: SessionRuntime, approvals: SessionApprovals, *, has_person: bool) -> Outcome:
+    """Return the end of a run that needs a person to go on."""
     calls = [
         {
             "id": call.id,
@@ -261,9 +235,8 @@ def _waiting(runtime: SessionRuntime, unattended: Unattended, *, has_person: boo
             "input": runtime.redactor.scrub(call.tool_input).value,
             "question": call.questions[-1].prompt,
         }
-        for call in unattended.asked.values()
+        for call in approvals.pending
     ]
-    asked = [f"{call['question']} (call {call['id']} of {call['tool']})" for call in calls] + unattended.lost
     how = (
         f"; answer with `amplifier approval allow {runtime.session_id}` or `deny`, then go on with "
         f"`amplifier run --resume {runtime.session_id}`"
@@ -273,7 +246,7 @@ def _waiting(runtime: SessionRuntime, unattended: Unattended, *, has_person: boo
     return Outcome(
         "approval_needed",
         exits.APPROVAL_NEEDED,
-        error=f"{'left to somebody else' if has_person else 'nobody is here to answer'}: {'; '.join(asked)}{how}",
+        error=f"{'left to somebody else' if has_person else 'nobody is here to answer'}: {approvals.describe()}{how}",
         error_type="approval_needed",
         approvals=tuple(calls),
     )

@@ -35,10 +35,10 @@ class SandboxLine:
             self._tell_held()
 
     def _on_question(self, event: str, data: dict[str, Any]) -> None:
-        self._questions.add(_subject(data))
+        self._questions.add(_request_id(data))
 
     def _on_answer(self, event: str, data: dict[str, Any]) -> None:
-        self._questions.discard(_subject(data))
+        self._questions.discard(_request_id(data))
         self._tell_held()
 
     def _tell_held(self) -> None:
@@ -46,10 +46,9 @@ class SandboxLine:
             self._tell(self._held.pop(0))
 
 
-def _subject(data: dict[str, Any]) -> str:
-    details = data.get("details")
-    call = details.get("tool_call_id") if isinstance(details, dict) else None
-    return str(call or data.get("tool_name") or data.get("action"))
+def _request_id(data: dict[str, Any]) -> str:
+    """Return the id of a request; published modules give theirs none, but name the tool."""
+    return str(data.get("approval_id") or data.get("tool_name"))
 
 
 def sandbox_text(data: dict[str, Any]) -> str:

@@ -106,7 +106,7 @@ def test_no_clear_yes_is_a_no(
     chat.wait_for_question("Allow execute run?")
     for number, answer in enumerate(answers):
         if number:
-            chat.wait_for_question("that is no answer", times=number)
+            chat.wait_for_question("not an answer", times=number)
         chat.line(answer)
     chat.wait_for_prompt("Done.")
     assert chat.text.count("Allow execute run?") == 1

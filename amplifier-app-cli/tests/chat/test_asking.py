@@ -80,7 +80,7 @@ def test_unknown_answers_are_no_consent(start: Callable[..., Any], scripted: Cal
     chat.wait_for_question("Allow filesystem.write?")
     chat.line("perhaps")
     for times in (1, 2):
-        chat.wait_for_question("that is no answer", times=times)
+        chat.wait_for_question("not an answer", times=times)
         chat.line("perhaps")
     chat.wait_for_prompt("Written, or not.")
     assert not (project / "notes.txt").exists()

@@ -141,7 +141,7 @@ async def test_what_cannot_be_changed_is_not_offered(tmp_path: Path, details: di
     coordinator, approval = _asking(person, tmp_path)
     assert not (await coordinator.authorize("process.exec", details)).granted
     assert {"Allow? [y/n] ", "Allow? [y/n/a] "} & set(person.seen)
-    assert person.text.count("that is no answer") == 3
+    assert person.text.count("not an answer") == 3
     assert approval.edited_input("c") is None
 
 

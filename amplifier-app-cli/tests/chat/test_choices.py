@@ -12,7 +12,7 @@ def _question(command: str = "make test") -> Question:
 def test_answers_are_explained_once_and_the_rule_every_time() -> None:
     """The second question has the rule and the way to the rest, which explains everything again."""
     choices, question = Choices(), _question()
-    first, second = choices.told(question), choices.told(question)
+    first, second = choices.explain(question), choices.explain(question)
     assert first == explanation(question)
     assert len(first) == 5
     assert second == ['a = allow for this session: allow shell.execute command "make test"', *second[1:]]
@@ -22,5 +22,5 @@ def test_answers_are_explained_once_and_the_rule_every_time() -> None:
 
 def test_the_rule_is_shown_with_all_that_is_in_it() -> None:
     """What a terminal would hide of a rule is written out: the rule that is granted is the rule that is shown."""
-    shown = Choices().told(_question("make \u202etset"))[1]
+    shown = Choices().explain(_question("make \u202etset"))[1]
     assert shown == 'a = allow for this session: allow shell.execute command "make \\u202etset"'

@@ -315,7 +315,7 @@ async def test_hook_that_asks(tmp_path: Path) -> None:
     left = await coordinator.process_hook_result(result, "tool:pre", "hook")
     assert left.action == "continue"
     assert "1. Allow once" in person.text
-    assert "that is no answer" in person.text
+    assert "not an answer" in person.text
     assert not (tmp_path / "session").exists()
 
 

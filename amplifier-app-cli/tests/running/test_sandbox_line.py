@@ -52,12 +52,12 @@ async def test_it_does_not_break_a_question() -> None:
     told: list[str] = []
     coordinator = MockCoordinator()
     SandboxLine(told.append).connect(coordinator.hooks)
-    first, second = ({"details": {"tool_call_id": call}} for call in ("c1", "c2"))
+    first, second = ({"approval_id": request} for request in ("r1", "r2"))
     await coordinator.hooks.emit("approval:required", first)
     await coordinator.hooks.emit("approval:required", second)
     await coordinator.hooks.emit("sandbox:status", {"summary": "one"})
     await coordinator.hooks.emit("approval:granted", first)
-    await coordinator.hooks.emit("approval:granted", {"details": {"tool_call_id": "c3"}})
+    await coordinator.hooks.emit("approval:granted", {"approval_id": "r3"})
     assert told == []
     await coordinator.hooks.emit("approval:denied", second)
     assert told == ["one"]

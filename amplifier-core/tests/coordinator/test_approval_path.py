@@ -220,6 +220,16 @@ async def test_a_policy_may_say_who_decided() -> None:
     assert (await kernel.authorize("tool.x")).answered_by == {"kind": "rule", "rule": "allow x"}
 
 
+async def test_a_request_names_its_subject() -> None:
+    """The first policy that asks and names the subject sets it; of a hook's request it is the event."""
+    handler = Handler(ApprovalResponse(approved=True))
+    asking = Asking(handler)
+    asking.kernel.register_policy("paths", lambda action, details: ("ask", "outside", {}, "notes.txt"), 1)
+    assert await asking.ask("policy")
+    assert await asking.ask("hook")
+    assert [request.subject for request in handler.requests] == ["notes.txt", "tool:pre"]
+
+
 async def test_a_caller_with_only_a_prompt_gets_an_answer_in_words() -> None:
     """A module that calls the approval system itself uses the published signature, also with a handler."""
     handler = Handler(ApprovalResponse(approved=False, reason="not now"))

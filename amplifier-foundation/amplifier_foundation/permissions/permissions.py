@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from amplifier_core.approval import AnsweredBy
 from amplifier_foundation.paths import Home
 from amplifier_foundation.permissions.guarded import as_writing, guards
 from amplifier_foundation.permissions.known_tools import known_action, named_details
@@ -43,6 +44,18 @@ class Judgement(NamedTuple):
     def is_uncovered(self) -> bool:
         """Whether it is denied for no other reason than that no rule is about it."""
         return self.verdict == "deny" and self.rule is None and self.reason in (UNCOVERED, _NOTHING)
+
+    @property
+    def answered_by(self) -> AnsweredBy:
+        """Return the rule that decided, as the log records it."""
+        from amplifier_foundation.permissions.remembered import is_remembered
+
+        rule, scope = self.rule, self.scope
+        if rule is None:
+            return {"kind": "nobody"}
+        kind = "default" if scope == "default" else "remembered" if is_remembered(rule, scope) else "rule"
+        where = {"where": rule.where} if rule.where and scope != "default" else {}
+        return {"kind": kind, "rule": str(rule), "scope": scope, **where}
 
 
 #: Whose reasons are the product's or the user's own words.

@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from amplifier_foundation.permissions.answered_by import AnsweredBy, of_rule
 from amplifier_foundation.permissions.permissions import Permissions
 from amplifier_foundation.permissions.remembered import MemoryScope, RememberedRule, RememberedRules
 
 if TYPE_CHECKING:
+    from amplifier_core.approval import AnsweredBy
     from amplifier_foundation.given_trust import GivenTrust
     from amplifier_foundation.prepared import Prepared
     from amplifier_kit.guard.policy import Problem, Rule
@@ -90,23 +90,23 @@ class SessionPermissions:
         """Return what is wrong with the rules."""
         return self.current.problems
 
-    def policy(self, action: str, details: dict[str, Any]) -> tuple[str, str, AnsweredBy]:
-        """Be the policy of the session: a verdict, its reason with what to do about a denial, and its rule."""
+    def policy(self, action: str, details: dict[str, Any]) -> tuple[str, str, AnsweredBy, str]:
+        """Be the policy of the session: a verdict, its reason, its rule, and the command, path or host it is about."""
         judged = self.current.judge(action, self._located(details))
         reason = judged.reason
         if judged.verdict == "deny" and judged.rule is None:
             reason = f"{reason}: `amplifier policy explain` says what would allow {action}"
-        return judged.verdict, reason, of_rule(judged)
+        return judged.verdict, reason, judged.answered_by, " ".join(judged.what.splitlines())
 
     def allowing_rule(self, action: str, details: Mapping[str, Any]) -> AnsweredBy | None:
         """Return the rule that allows an action as the rules are now, as the log tells it; None when none does."""
         judged = self.current.judge(action, self._located(details))
-        return of_rule(judged) if judged.verdict == "allow" else None
+        return judged.answered_by if judged.verdict == "allow" else None
 
     def denying_rule(self, action: str, details: Mapping[str, Any]) -> AnsweredBy | None:
         """Return who denies an action as the rules are now, as the log tells it; None when nobody does."""
         judged = self.current.judge(action, self._located(details))
-        return of_rule(judged) if judged.verdict == "deny" else None
+        return judged.answered_by if judged.verdict == "deny" else None
 
     def verdict(self, action: str, details: Mapping[str, Any]) -> str:
         """Return what the rules say of an action as they are now."""

@@ -37,7 +37,7 @@ from amplifier_foundation.prompt.text_files import IsHidden, TextFile, TextFiles
 from amplifier_kit.guard.files import FileError, Place, reach
 
 if TYPE_CHECKING:
-    from amplifier_foundation.permissions.answered_by import AnsweredBy
+    from amplifier_foundation.approvals.answered_by import AnsweredBy
     from amplifier_foundation.permissions.permissions import Judgement, Permissions
 
 __all__ = ["PLAN", "PROJECT", "TYPED", "USER", "Origin", "PromptAccess", "PromptFile", "ReadDeniedError"]
@@ -123,11 +123,9 @@ class PromptAccess:
 
     def check_source(self, file: Path) -> None:
         """Raise ReadDeniedError when a rule denies the file that an instruction was taken from."""
-        from amplifier_foundation.permissions.answered_by import of_rule
-
         judged = self._judge(file, Path(os.path.realpath(file)))
         if judged.verdict == "deny" and not judged.is_uncovered:
-            raise ReadDeniedError(f"the instruction in {file} is denied: {judged.reason}", of_rule(judged))
+            raise ReadDeniedError(f"the instruction in {file} is denied: {judged.reason}", judged.answered_by)
 
     def origin_of_text(self, text: str) -> Origin:
         """Return the origin of an instruction: of the file that it stands in, if that is known."""
@@ -183,37 +181,35 @@ class PromptAccess:
 
     def _decide(self, place: Place, named: Path, origin: Origin) -> AnsweredBy:
         """Return who allows a read; raise ReadDeniedError when nobody does, or somebody denies it."""
-        from amplifier_foundation.permissions.answered_by import of_rule, person_at
+        from amplifier_foundation.approvals.answered_by import person_at
 
         real = place.path
         if self._is_keys(place):
             raise _refused(f"{named} holds the keys, which never go into a prompt", "keys never go into a prompt")
         judged = self._judge(named, real)
         if judged.verdict == "deny" and not judged.is_uncovered:
-            raise ReadDeniedError(f"{named} is denied: {judged.reason}", of_rule(judged))
+            raise ReadDeniedError(f"{named} is denied: {judged.reason}", judged.answered_by)
         if origin.kind == "typed":
             if judged.verdict != "allow":
                 self._refuse_way_out(named, real)
-            return of_rule(judged) if judged.verdict == "allow" else person_at("mention")
+            return judged.answered_by if judged.verdict == "allow" else person_at("mention")
         if is_credential(real):
             raise _refused(
                 f"{named} is a store of credentials: only the user may mention it", "credentials are only read if typed"
             )
         if judged.verdict == "ask":
             why = f"{named} is not read, because a rule asks for it ({judged.reason}) and nobody is asked for a prompt"
-            raise ReadDeniedError(f"{why}: type its name in a prompt, or allow it by a rule", of_rule(judged))
+            raise ReadDeniedError(f"{why}: type its name in a prompt, or allow it by a rule", judged.answered_by)
         if self._is_record(real) and judged.scope in ("", "default"):
             raise _refused(f"{named} is the record of a session", "records of sessions are only read if typed")
         return self._by_place(named, real, origin, judged)
 
     def _by_place(self, named: Path, real: Path, origin: Origin, judged: Judgement) -> AnsweredBy:
         """Decide about a file that no rule denies or asks about."""
-        from amplifier_foundation.permissions.answered_by import of_rule
-
         is_project = any(real.is_relative_to(root) for root in self._project_roots())
         is_allowed = judged.verdict == "allow"
         if is_allowed and (is_project or not self._needs_trust(origin, judged) or self._is_trusted()):
-            return of_rule(judged)
+            return judged.answered_by
         if is_project and not real.is_relative_to(self.project):
             return _by_default("files of the repository that the project lies in")
         if origin.root is not None and origin.root != Path("/") and real.is_relative_to(origin.root):
@@ -332,6 +328,6 @@ def _refused(reason: str, rule: str) -> ReadDeniedError:
 
 
 def _nobodys(reason: str) -> ReadDeniedError:
-    from amplifier_foundation.permissions.answered_by import NOBODY
+    from amplifier_foundation.approvals.answered_by import NOBODY
 
     return ReadDeniedError(reason, NOBODY)

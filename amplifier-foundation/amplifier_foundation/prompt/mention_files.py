@@ -14,7 +14,7 @@ from amplifier_foundation.prompt.mentions import find_mentions
 from amplifier_foundation.prompt.text_files import UnusableFileError, readable_name
 
 if TYPE_CHECKING:
-    from amplifier_foundation.permissions.answered_by import AnsweredBy
+    from amplifier_foundation.approvals.answered_by import AnsweredBy
 
 __all__ = [
     "MAX_DEPTH",

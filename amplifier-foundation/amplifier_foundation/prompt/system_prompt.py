@@ -29,7 +29,7 @@ from amplifier_foundation.prompt.text_files import readable_name
 from amplifier_foundation.prompt.user_input import UserInput
 
 if TYPE_CHECKING:
-    from amplifier_foundation.permissions.answered_by import AnsweredBy
+    from amplifier_foundation.approvals.answered_by import AnsweredBy
 
 __all__ = ["OnResolved", "SystemPrompt"]
 

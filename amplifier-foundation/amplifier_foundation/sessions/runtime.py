@@ -13,20 +13,19 @@ from typing import TYPE_CHECKING, Any
 
 from amplifier_core import AmplifierSession
 from amplifier_core.events import MODULE_LOAD_FAILED
+from amplifier_foundation.approvals.answered_by import name_modules_that_decide
+from amplifier_foundation.approvals.pending import APPROVAL_ANSWERED, PendingCall, PendingCalls, run_answered
 from amplifier_foundation.budget import SessionBudget
 from amplifier_foundation.control_files import code_in_project
 from amplifier_foundation.files import make_private
 from amplifier_foundation.given_trust import GivenTrust
 from amplifier_foundation.import_path import hold, of_other_session, was_used
 from amplifier_foundation.module_config import check_module_configs
-from amplifier_foundation.permissions.answered_by import name_modules_that_decide
 from amplifier_foundation.permissions.places import policy_files
 from amplifier_foundation.prepared import Prepared
 from amplifier_foundation.prompt.delivery import PromptDelivery
 from amplifier_foundation.prompt.system_prompt import SystemPrompt
 from amplifier_foundation.prompt.user_input import UserInput
-from amplifier_foundation.sessions.answered_calls import APPROVAL_ANSWERED, run_answered
-from amplifier_foundation.sessions.approvers import offer_provider
 from amplifier_foundation.sessions.keeper import SessionKeeper
 from amplifier_foundation.sessions.live_plan import live_plan
 from amplifier_foundation.sessions.missing_modules import ModulesMissingError, further_failures
@@ -41,7 +40,6 @@ from amplifier_foundation.sessions.plan_facts import (
 from amplifier_foundation.sessions.starting_facts import secrets_of, starting_facts, told_of_model
 from amplifier_foundation.sessions.taking_up import add_what_is_missing, cost_before
 from amplifier_foundation.sessions.turn_end import TurnEnd
-from amplifier_foundation.sessions.waiting_calls import WaitingCall, WaitingCalls
 from amplifier_foundation.spawn.switched import Mounted
 from amplifier_kit.awaitable import maybe_await
 from amplifier_kit.guard.redaction import Redactor
@@ -214,9 +212,9 @@ class SessionRuntime:
         return self._keeper.usage
 
     @property
-    def waiting(self) -> WaitingCalls:
+    def pending_calls(self) -> PendingCalls:
         """Return the calls that wait for somebody to allow them."""
-        return WaitingCalls(self.folder)
+        return PendingCalls(self.folder)
 
     @property
     def log_path(self) -> Path:
@@ -244,7 +242,7 @@ class SessionRuntime:
         try:
             await self._connect(self._log)
             await self._initialize()
-            await offer_provider(self.session.coordinator)
+            await self._offer_approval_provider()
             if self.origin is not None:
                 self.origin.switched.apply(self.session.coordinator)
             self.mounted = Mounted.of(self.session.coordinator)
@@ -263,7 +261,14 @@ class SessionRuntime:
     ) -> None:
         await self._close()
 
-    async def execute(self, prompt: UserInput | str, waited: Sequence[WaitingCall] = ()) -> Any:
+    async def _offer_approval_provider(self) -> None:
+        coordinator = self.session.coordinator
+        if coordinator.get_capability("approval.register_provider") is not None:
+            from amplifier_foundation.approvals.provider_adapter import offer_provider
+
+            await offer_provider(coordinator)
+
+    async def execute(self, prompt: UserInput | str, waited: Sequence[PendingCall] = ()) -> Any:
         """Run one turn and keep the conversation, however the turn ends.
 
         @mentions bring their files where the user typed them: give `UserInput.of_typed(text)`. In a plain `str` an `@`
@@ -277,7 +282,7 @@ class SessionRuntime:
         try:
             expanded = await self.prompt.expand_prompt(prompt)
             if waited:
-                told = await run_answered(self.session.coordinator, self.waiting, waited)
+                told = await run_answered(self.session.coordinator, self.pending_calls, waited)
                 expanded = f"{told}\n\n{expanded}" if expanded else told
             answer = await self._run_turn(expanded)
             self.turn_end.judge(self.session)

@@ -15,16 +15,16 @@ from hypothesis import strategies as st
 
 from amplifier_core import AmplifierSession, ApprovalRequest, ApprovalResponse, HookResult
 from amplifier_core.approval import ApprovalHandler, ApprovalTimeoutError, is_consent
-from amplifier_foundation.paths import Home
-from amplifier_foundation.permissions.answered_by import (
+from amplifier_foundation.approvals.answered_by import (
     NOBODY,
     account_name,
     name_modules_that_decide,
     person_at,
 )
+from amplifier_foundation.approvals.approvers import Approver, Approvers
+from amplifier_foundation.paths import Home
 from amplifier_foundation.permissions.session_permissions import SessionPermissions
 from amplifier_foundation.prepared import Prepared
-from amplifier_foundation.sessions.approvers import Approver, Approvers
 from amplifier_foundation.trust import TrustStore
 from amplifier_kit.guard.policy import Rule
 

@@ -45,14 +45,15 @@ Of = Callable[..., SessionPermissions]
 def test_defaults(of: Of) -> None:
     """Without any rules the defaults decide, and the policy says why."""
     permissions = of()
-    assert permissions.policy(*_MAKE)[:2] == ("ask", "running a command")
+    verdict, reason, _, subject = permissions.policy(*_MAKE)
+    assert (verdict, reason, subject) == ("ask", "running a command", _MAKE[1]["tool_input"]["command"])
     assert permissions.verdict("filesystem.read", {"tool_input": {"path": "a"}}) == "allow"
     assert permissions.problems == ()
 
 
 def test_denial_without_a_rule_says_what_to_do(of: Of) -> None:
     """What no rule covers is denied with a hint; what a rule denies has the reason of the rule."""
-    verdict, reason, _ = of().policy("rocket.launch", {})
+    verdict, reason, *_ = of().policy("rocket.launch", {})
     assert verdict == "deny"
     assert "amplifier policy explain" in reason
     assert "rocket.launch" in reason

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from amplifier_foundation.permissions.answered_by import person_at
-from amplifier_foundation.sessions.approvers import Approver, Approvers
+from amplifier_foundation.approvals.answered_by import person_at
+from amplifier_foundation.approvals.approvers import Approver, Approvers
 from amplifier_foundation.spawn import ChildFacts, ChildFailedError, ChildRefusedError, remote
 from amplifier_foundation.spawn.job import environment_for
 

@@ -120,7 +120,7 @@ class ProviderDesk:
         }
         if question.request is None:
             return ApprovalRequest(**fields)
-        texts = {"reason": question.request.reason, "prompt": question.request.prompt}
+        texts = {name: getattr(question.request, name) for name in ("reason", "prompt", "subject")}
         return question.request.model_copy(update={**fields, **self._scrubbed(texts)})
 
     def _scrubbed(self, value: Any) -> Any:

@@ -65,7 +65,7 @@ def _print(app: App, found: Suggestions) -> None:
 
 def _write(app: App, found: Suggestions, scope: str, is_sure: bool) -> tuple[RememberedRule, ...]:
     from amplifier_app_cli.commands.session.asking import make_sure
-    from amplifier_foundation.permissions.answered_by import account_name
+    from amplifier_foundation.approvals.answered_by import account_name
     from amplifier_foundation.permissions.remembered import RememberedRules
 
     memory = RememberedRules(app.home, app.project)

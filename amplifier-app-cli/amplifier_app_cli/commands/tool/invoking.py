@@ -179,7 +179,7 @@ class _AtTerminal(ApprovalHandler):
         import threading
 
         from amplifier_core import ApprovalResponse
-        from amplifier_foundation.permissions.answered_by import person_at
+        from amplifier_foundation.approvals.answered_by import person_at
 
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[bool] = loop.create_future()

@@ -14,12 +14,11 @@ from typing import Any
 import pytest
 
 from amplifier_core import AmplifierSession, HookResult
+from amplifier_foundation.approvals.approvers import Unattended
+from amplifier_foundation.approvals.pending import PendingCall, PendingCalls, PendingCallsError, extra_details
 from amplifier_foundation.log import read_log
 from amplifier_foundation.prepared import Prepared
 from amplifier_foundation.sessions import SessionRuntime, load_session
-from amplifier_foundation.sessions.answered_calls import more_details
-from amplifier_foundation.sessions.unattended import Unattended
-from amplifier_foundation.sessions.waiting_calls import WaitingCall, WaitingCalls, WaitingCallsError
 from amplifier_testing.loop.fakes import PlainTool
 
 _MAKE = {"id": "c1", "name": "run", "arguments": {"command": "make"}}
@@ -38,11 +37,11 @@ class _World:
         self.on_start: Callable[[Any], None] = lambda coordinator: None
 
     @property
-    def waiting(self) -> WaitingCalls:
-        return WaitingCalls(self.runtime.folder)
+    def waiting(self) -> PendingCalls:
+        return PendingCalls(self.runtime.folder)
 
     async def execute(
-        self, turns: Sequence[dict[str, Any]], prompt: str = "go", *, ready: Sequence[WaitingCall] = (), **env: str
+        self, turns: Sequence[dict[str, Any]], prompt: str = "go", *, ready: Sequence[PendingCall] = (), **env: str
     ) -> str:
         """Run a prompt in the session, a new one the first time; `ready` are calls that waited."""
         script = self.project / "scenario.json"
@@ -56,7 +55,7 @@ class _World:
         before = getattr(self, "runtime", None)
         saved = load_session(before.folder) if before is not None else None
         self.runtime = runtime = SessionRuntime(prepared, saved=saved, environ=env)
-        self.unattended = Unattended(runtime.waiting, lambda value: runtime.redactor.scrub(value).value)
+        self.unattended = Unattended(runtime.pending_calls, lambda value: runtime.redactor.scrub(value).value)
         coordinator = runtime.session.coordinator
         self.unattended.connect(coordinator)
         coordinator.approval_system = self.unattended
@@ -192,7 +191,7 @@ async def test_hook_that_asks_and_a_rule_that_asks(world: _World) -> None:
     world.on_start = lambda coordinator: coordinator.hooks.register("tool:pre", lambda *_: asking, name="asking")
     await world.execute(_ASK_THEN_DONE)
     (call,) = world.waiting.list()
-    assert [(one.prompt, one.action) for one in call.questions] == [("Really?", "")]
+    assert [(one.prompt, one.action) for one in call.questions] == [("Really?", "hook.ask")]
     await world.answered()
     assert world.run_tool.inputs == []
     (call,) = world.waiting.list()
@@ -201,6 +200,24 @@ async def test_hook_that_asks_and_a_rule_that_asks(world: _World) -> None:
     await world.answered()
     assert world.run_tool.inputs == [{"command": "make"}]
     assert world.waiting.list() == ()
+
+
+async def test_answer_is_for_the_hook_and_the_event_that_asked(world: _World) -> None:
+    """A hook's request is recognised by who asks on which event; an approval covers the text that was shown."""
+    prompts = ["Deploy to staging?", "Deploy to production?"]
+
+    def ask(event: str, data: dict[str, Any]) -> HookResult:
+        return HookResult(action="ask_user", approval_prompt=prompts[0])
+
+    world.on_start = lambda coordinator: coordinator.hooks.register("tool:pre", ask, name="asking")
+    await world.execute(_ASK_THEN_DONE)
+    (question,) = world.waiting.list()[0].questions
+    assert question.key == ("hook.ask", "", "orchestrator", "tool:pre")
+    del prompts[0]
+    await world.answered()
+    assert world.run_tool.inputs == []
+    (call,) = world.waiting.list()
+    assert [(one.prompt, one.answer) for one in call.questions] == [("Deploy to production?", None)]
 
 
 async def test_tool_that_asks_in_the_same_words(world: _World) -> None:
@@ -230,7 +247,7 @@ async def test_question_that_is_about_no_call(world: _World) -> None:
     world.on_start = lambda coordinator: coordinator.hooks.register("prompt:submit", lambda *_: asking, name="asking")
     await world.execute([{"text": "no"}])
     assert world.unattended.must_stop
-    assert [said.startswith("Say that?") for said in world.unattended.lost] == [True]
+    assert [said.startswith("Say that?") for said in world.unattended.refused] == [True]
     assert world.waiting.list() == ()
 
 
@@ -264,7 +281,7 @@ async def test_secret_is_not_written_down(world: _World) -> None:
     call = {**_MAKE, "arguments": {"command": f"curl -H {secret}"}}
     await world.execute([{"tool_calls": [call]}, {"text": "no"}], API_KEY=secret)
     assert world.unattended.must_stop
-    (said,) = world.unattended.lost
+    (said,) = world.unattended.refused
     assert "secret" in said
     assert secret not in said
     assert (world.waiting.list(), world.run_tool.inputs) == ((), [])
@@ -279,7 +296,7 @@ async def test_secret_in_the_question(world: _World) -> None:
     world.on_start = lambda coordinator: coordinator.hooks.register("tool:pre", lambda *_: asking, name="asking")
     await world.execute(_ASK_THEN_DONE, API_KEY=secret)
     assert world.waiting.list() == ()
-    assert secret not in str(world.unattended.lost)
+    assert secret not in str(world.unattended.refused)
     assert world.unattended.must_stop
 
 
@@ -294,7 +311,7 @@ async def test_calls_that_cannot_be_kept_are_said(world: _World, place: str) -> 
     world.on_start = block
     await world.execute(_ASK_THEN_DONE)
     assert (world.unattended.must_stop, world.run_tool.inputs) == (True, [])
-    assert "cannot be kept" in world.unattended.lost[0]
+    assert "cannot be stored" in world.unattended.refused[0]
     assert "the call cannot wait" in world.transcript
 
 
@@ -314,7 +331,7 @@ async def test_calls_that_cannot_be_taken_do_not_run(world: _World) -> None:
     world.waiting.answer([], "allow")
     ready = world.waiting.list()
     world.waiting.path.write_text("{", encoding="utf-8")
-    with pytest.raises(WaitingCallsError):
+    with pytest.raises(PendingCallsError):
         await world.execute([{"text": "on"}], "", ready=ready)
     assert world.run_tool.inputs == []
 
@@ -360,7 +377,7 @@ import asyncio, json, os, sys
 from pathlib import Path
 from amplifier_foundation.prepared import Prepared
 from amplifier_foundation.sessions import SessionRuntime, load_session
-from amplifier_foundation.sessions.unattended import Unattended
+from amplifier_foundation.approvals.approvers import Unattended
 from amplifier_testing.loop.fakes import PlainTool
 project, folder = Path(sys.argv[1]), Path(sys.argv[2])
 def crash(given):
@@ -371,8 +388,8 @@ async def main():
     plan = {"session": {"orchestrator": "loop-basic", "context": "context-simple"},
             "providers": [{"module": "provider-mock"}], "hooks": [{"module": "hooks-logging"}]}
     runtime = SessionRuntime(Prepared.from_plan(plan, project / "home", project), saved=load_session(folder))
-    ready = runtime.waiting.list()
-    unattended = Unattended(runtime.waiting, lambda value: value)
+    ready = runtime.pending_calls.list()
+    unattended = Unattended(runtime.pending_calls, lambda value: value)
     unattended.connect(runtime.session.coordinator)
     runtime.session.coordinator.approval_system = unattended
     unattended.expect(ready)
@@ -417,11 +434,11 @@ async def test_question_of_a_child_does_not_let_the_call_wait_that_started_it(wo
     calls = [{"id": "c1", "name": "look", "arguments": {"path": "."}}]
     await world.execute([{"tool_calls": calls}, {"text": "not asked for"}])
     assert world.waiting.list() == ()
-    assert world.unattended.lost == ["Allow process.exec? because (asked by an agent, whose calls cannot wait)"]
+    assert world.unattended.refused == ["Allow process.exec? because (asked by an agent, whose calls cannot wait)"]
 
 
 def test_the_folder_of_a_tool_is_not_part_of_the_question() -> None:
     """A call that waits is the same one, and holds no secret, whatever the folder is called that its tool runs in."""
     call = {"tool_name": "bash", "tool_input": {"command": "ls"}, "tool_call_id": "c1"}
-    assert more_details({**call, "working_dir": "/place"}) == ""
-    assert more_details({**call, "working_dir": "/place", "host": "example.com"}) == '{"host": "example.com"}'
+    assert extra_details({**call, "working_dir": "/place"}) == ""
+    assert extra_details({**call, "working_dir": "/place", "host": "example.com"}) == '{"host": "example.com"}'

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amplifier_core import AmplifierSession
-from amplifier_foundation.sessions.approvers import Approver, Approvers, escalation
+from amplifier_foundation.approvals.approvers import Approver, Approvers, escalation
 
 
 class _Saying:

@@ -15,8 +15,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from amplifier_foundation.sessions.waiting_calls import Answer, WaitingCall, WaitingCalls, WaitingCallsError
-from amplifier_foundation.sessions.waiting_calls import WaitingQuestion as Question
+from amplifier_foundation.approvals.pending import Answer, PendingCall, PendingCalls, PendingCallsError
+from amplifier_foundation.approvals.pending import PendingQuestion as Question
 
 _ANSWERS: tuple[Answer, ...] = get_args(Answer)
 
@@ -28,7 +28,7 @@ _JSON = st.recursive(
 _INPUTS = st.dictionaries(st.text(), _JSON, max_size=3)
 _QUESTIONS = st.builds(Question, st.sampled_from(["Allow a?", "Allow b?"]), st.text(max_size=5))
 _CALLS = st.builds(
-    WaitingCall,
+    PendingCall,
     st.sampled_from(["c1", "c2", "c3"]),
     st.sampled_from(["bash", "write_file"]),
     _INPUTS,
@@ -38,19 +38,19 @@ _CALLS = st.builds(
 _with_files = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
-def _call(name: str = "c1", prompt: str = "Allow process.exec?", **tool_input: Any) -> WaitingCall:
-    return WaitingCall(name, "bash", tool_input or {"command": name}, "now", (Question(prompt, "process.exec"),))
+def _call(name: str = "c1", prompt: str = "Allow process.exec?", **tool_input: Any) -> PendingCall:
+    return PendingCall(name, "bash", tool_input or {"command": name}, "now", (Question(prompt, "process.exec"),))
 
 
-def _fresh(tmp_path: Path) -> WaitingCalls:
-    waiting = WaitingCalls(tmp_path / "sessiön")
+def _fresh(tmp_path: Path) -> PendingCalls:
+    waiting = PendingCalls(tmp_path / "sessiön")
     waiting.path.unlink(missing_ok=True)
     return waiting
 
 
 @_with_files
 @given(calls=st.lists(_CALLS, max_size=5))
-def test_what_is_added_is_there(tmp_path: Path, calls: list[WaitingCall]) -> None:
+def test_what_is_added_is_there(tmp_path: Path, calls: list[PendingCall]) -> None:
     """Calls come back exactly as they were added, in order; the last word on one call is the one that counts."""
     waiting = _fresh(tmp_path)
     for call in calls:
@@ -65,7 +65,7 @@ def test_what_is_added_is_there(tmp_path: Path, calls: list[WaitingCall]) -> Non
 
 @_with_files
 @given(calls=st.lists(_CALLS, max_size=5, unique_by=lambda call: call.key), data=st.data())
-def test_answers_stay(tmp_path: Path, calls: list[WaitingCall], data: st.DataObject) -> None:
+def test_answers_stay(tmp_path: Path, calls: list[PendingCall], data: st.DataObject) -> None:
     """The first answer to a question is the last; each is returned by the call that gave it, and by no other."""
     waiting = _fresh(tmp_path)
     for call in calls:
@@ -85,7 +85,7 @@ def test_answers_stay(tmp_path: Path, calls: list[WaitingCall], data: st.DataObj
 
 def test_what_was_allowed_can_be_denied_until_it_runs(tmp_path: Path) -> None:
     """A no counts for an allowed call that is named, or when no other waits; a call that is gone is not meant."""
-    waiting = WaitingCalls(tmp_path)
+    waiting = PendingCalls(tmp_path)
     one, two, three = (_call(f"c{number}") for number in range(3))
     for call in (one, two, three):
         waiting.add(call)
@@ -97,16 +97,16 @@ def test_what_was_allowed_can_be_denied_until_it_runs(tmp_path: Path) -> None:
     assert (question.note, question.by) == ("on second thoughts", "you")
     assert [call.id for call in waiting.deny([])] == [two.id]
     assert waiting.deny([]) == ()
-    with pytest.raises(WaitingCallsError):
+    with pytest.raises(PendingCallsError):
         waiting.deny([one.id])
     waiting.take([one])
-    with pytest.raises(WaitingCallsError):
+    with pytest.raises(PendingCallsError):
         waiting.deny([one.id])
 
 
 @_with_files
 @given(calls=st.lists(_CALLS, max_size=5, unique_by=lambda call: call.key), data=st.data())
-def test_each_call_is_taken_once(tmp_path: Path, calls: list[WaitingCall], data: st.DataObject) -> None:
+def test_each_call_is_taken_once(tmp_path: Path, calls: list[PendingCall], data: st.DataObject) -> None:
     """What is taken is returned once and is gone; everything else stays as it is, in order."""
     waiting = _fresh(tmp_path)
     for call in calls:
@@ -119,7 +119,7 @@ def test_each_call_is_taken_once(tmp_path: Path, calls: list[WaitingCall], data:
     assert not waiting.path.exists()
 
 
-def _key(call: WaitingCall) -> str:
+def _key(call: PendingCall) -> str:
     return call.key
 
 
@@ -135,7 +135,7 @@ def test_one_no_is_a_no(answers: list[Answer | None]) -> None:
 
 
 @given(one=_CALLS, other=_CALLS)
-def test_other_input_is_another_call(one: WaitingCall, other: WaitingCall) -> None:
+def test_other_input_is_another_call(one: PendingCall, other: PendingCall) -> None:
     """Calls are the same when id, tool and input are; questions and times do not tell."""
     is_same = json.dumps([one.tool_call_id, one.tool_name, one.tool_input], sort_keys=True) == json.dumps(
         [other.tool_call_id, other.tool_name, other.tool_input], sort_keys=True
@@ -146,11 +146,11 @@ def test_other_input_is_another_call(one: WaitingCall, other: WaitingCall) -> No
 
 def test_ids_that_collide_cost_no_call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two calls with one id are both kept, and neither is answered or taken in the other's place."""
-    monkeypatch.setattr(WaitingCall, "id", property(lambda self: "00000000"))
-    waiting, good, bad = WaitingCalls(tmp_path), _call("good"), _call("bad")
+    monkeypatch.setattr(PendingCall, "id", property(lambda self: "00000000"))
+    waiting, good, bad = PendingCalls(tmp_path), _call("good"), _call("bad")
     waiting.add(good)
     waiting.add(bad)
-    with pytest.raises(WaitingCallsError, match="does not name one call"):
+    with pytest.raises(PendingCallsError, match="does not name one pending call"):
         waiting.answer(["00000000"], "allow")
     assert [call.answer for call in waiting.list()] == [None, None]
     waiting.take([good])
@@ -160,16 +160,16 @@ def test_ids_that_collide_cost_no_call(tmp_path: Path, monkeypatch: pytest.Monke
 @pytest.mark.parametrize("wanted", [["0" * 8], [""], ["zz"], ["ALL"]])
 def test_unknown_ids_answer_nothing(tmp_path: Path, wanted: list[str]) -> None:
     """An id that names no call, also an empty one, is an error that says which wait, and answers none."""
-    waiting, call = WaitingCalls(tmp_path), _call()
+    waiting, call = PendingCalls(tmp_path), _call()
     waiting.add(call)
-    with pytest.raises(WaitingCallsError, match=call.id):
+    with pytest.raises(PendingCallsError, match=call.id):
         waiting.answer([call.id, *wanted], "allow")
     assert waiting.list() == (call,)
 
 
 def test_beginning_of_an_id_is_enough(tmp_path: Path) -> None:
     """A call may be named by the beginning of its id."""
-    waiting, call = WaitingCalls(tmp_path), _call()
+    waiting, call = PendingCalls(tmp_path), _call()
     waiting.add(call)
     (answered,) = waiting.answer([call.id[:4]], "deny", "use the other one", "somebody")
     (question,) = answered.questions
@@ -179,7 +179,7 @@ def test_beginning_of_an_id_is_enough(tmp_path: Path) -> None:
 
 def test_file_is_its_owners(tmp_path: Path) -> None:
     """The file is readable by its owner alone."""
-    waiting = WaitingCalls(tmp_path / "new" / "folder")
+    waiting = PendingCalls(tmp_path / "new" / "folder")
     waiting.add(_call())
     assert waiting.path.stat().st_mode & 0o077 == 0
     assert waiting.path.parent.stat().st_mode & 0o077 == 0
@@ -215,7 +215,7 @@ def _damaged(**fields: Any) -> dict[str, Any]:
 )
 def test_broken_file_is_said(tmp_path: Path, content: bytes | dict[str, Any]) -> None:
     """A file that cannot be understood is an error with its name, for readers and writers, and is left as it is."""
-    waiting = WaitingCalls(tmp_path)
+    waiting = PendingCalls(tmp_path)
     raw = content if isinstance(content, bytes) else json.dumps(content).encode()
     waiting.path.write_bytes(raw)
     for use in (
@@ -224,14 +224,14 @@ def test_broken_file_is_said(tmp_path: Path, content: bytes | dict[str, Any]) ->
         lambda: waiting.answer([], "allow"),
         lambda: waiting.take([_call()]),
     ):
-        with pytest.raises(WaitingCallsError, match=r"waiting-calls\.json"):
+        with pytest.raises(PendingCallsError, match=r"waiting-calls\.json"):
             use()
     assert waiting.path.read_bytes() == raw
 
 
 def test_sound_file_is_read(tmp_path: Path) -> None:
     """The file that the broken ones are made from can be read."""
-    waiting = WaitingCalls(tmp_path)
+    waiting = PendingCalls(tmp_path)
     waiting.path.write_text(json.dumps(_SOUND), encoding="utf-8")
     assert waiting.list() == (_call(),)
 
@@ -240,11 +240,11 @@ def test_places_that_cannot_be_written(tmp_path: Path) -> None:
     """A folder that cannot be made, and a file that is a folder, raise and leave nothing behind."""
     (tmp_path / "file").write_text("", encoding="utf-8")
     with pytest.raises(OSError, match="file"):
-        WaitingCalls(tmp_path / "file" / "session").add(_call())
-    assert WaitingCalls(tmp_path / "file" / "session").list() == ()
-    waiting = WaitingCalls(tmp_path / "session")
+        PendingCalls(tmp_path / "file" / "session").add(_call())
+    assert PendingCalls(tmp_path / "file" / "session").list() == ()
+    waiting = PendingCalls(tmp_path / "session")
     waiting.path.mkdir(parents=True)
-    with pytest.raises(WaitingCallsError, match="cannot be read"):
+    with pytest.raises(PendingCallsError, match="cannot be read"):
         waiting.add(_call())
     assert sorted(path.name for path in waiting.path.parent.iterdir()) == ["waiting-calls.json", "waiting-calls.lock"]
 
@@ -252,9 +252,9 @@ def test_places_that_cannot_be_written(tmp_path: Path) -> None:
 _FULL = """\
 import resource, sys
 from pathlib import Path
-from amplifier_foundation.sessions.waiting_calls import WaitingCall, WaitingCalls, WaitingQuestion
-call = WaitingCall("c2", "bash", {"command": "x" * 9000}, "now", (WaitingQuestion("p", "a"),))
-waiting = WaitingCalls(Path(sys.argv[1]))
+from amplifier_foundation.approvals.pending import PendingCall, PendingCalls, PendingQuestion
+call = PendingCall("c2", "bash", {"command": "x" * 9000}, "now", (PendingQuestion("p", "a"),))
+waiting = PendingCalls(Path(sys.argv[1]))
 resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
 try:
     waiting.add(call)
@@ -265,7 +265,7 @@ except OSError as error:
 
 def test_full_disk(tmp_path: Path) -> None:
     """A file that cannot be written to its end raises, and what waited before still does."""
-    waiting = WaitingCalls(tmp_path)
+    waiting = PendingCalls(tmp_path)
     waiting.add(_call())
     said = subprocess.run(
         [sys.executable, "-c", _FULL, str(tmp_path)], capture_output=True, text=True, check=True, timeout=60
@@ -278,8 +278,8 @@ def test_full_disk(tmp_path: Path) -> None:
 _ANSWERING = """\
 import sys
 from pathlib import Path
-from amplifier_foundation.sessions.waiting_calls import WaitingCalls
-waiting = WaitingCalls(Path(sys.argv[1]))
+from amplifier_foundation.approvals.pending import PendingCalls
+waiting = PendingCalls(Path(sys.argv[1]))
 print("ready", flush=True)
 sys.stdin.readline()
 for call in [call.id for call in waiting.list()]:
@@ -293,8 +293,8 @@ for call in [call.id for call in waiting.list()]:
 _TAKING = """\
 import sys
 from pathlib import Path
-from amplifier_foundation.sessions.waiting_calls import WaitingCalls
-waiting = WaitingCalls(Path(sys.argv[1]))
+from amplifier_foundation.approvals.pending import PendingCalls
+waiting = PendingCalls(Path(sys.argv[1]))
 listed = waiting.list()
 print("ready", flush=True)
 sys.stdin.readline()
@@ -329,7 +329,7 @@ def _together(code: str, *arguments: list[str]) -> list[list[str]]:
 
 def test_two_processes_answer(tmp_path: Path) -> None:
     """Of two processes that answer the same calls, each is told exactly of those it decided."""
-    waiting = WaitingCalls(tmp_path)
+    waiting = PendingCalls(tmp_path)
     for number in range(20):
         waiting.add(_call(f"c{number}"))
     allowed, denied = _together(_ANSWERING, [str(tmp_path), "allow"], [str(tmp_path), "deny"])
@@ -341,7 +341,7 @@ def test_two_processes_answer(tmp_path: Path) -> None:
 
 def test_two_processes_take(tmp_path: Path) -> None:
     """Of two processes that know the same calls, each gets every call that the other does not get."""
-    waiting = WaitingCalls(tmp_path)
+    waiting = PendingCalls(tmp_path)
     calls = [_call(f"c{number}") for number in range(20)]
     for call in calls:
         waiting.add(call)
