@@ -4,7 +4,7 @@ import asyncio
 from types import SimpleNamespace
 from typing import Any
 
-from amplifier_kit.engine.delegation.dispatch import Dispatch
+from amplifier_kit.engine.delegation.request import Dispatch
 from amplifier_kit.engine.tool_dispatch import call_in_progress, dispatched
 
 _IDS = {"tool_call_id": "call-1", "parallel_group_id": "group-1"}

@@ -1,4 +1,4 @@
-"""Hand work to agents: the tool `delegate`."""
+"""Delegate to agents: the tool `delegate`."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from pydantic import Field, model_validator
 
 from amplifier_kit.config import Config
-from amplifier_kit.engine.delegation.config import EXCLUDE_TOOLS, DelegationConfig, ModuleNames
+from amplifier_kit.engine.delegation.request import EXCLUDE_TOOLS, DelegationConfig, ModuleNames
 
 __all__ = ["DelegateConfig", "Features"]
 
@@ -15,7 +15,7 @@ _Number = Annotated[int, Field(ge=0)]
 
 
 class Feature(Config):
-    """A part of the tool; true and false stand for `{enabled: ...}`."""
+    """A part of the tool; true and false are short for `{enabled: ...}`."""
 
     enabled: bool = Field(True, description="Whether this part of the tool is on.")
 
@@ -28,17 +28,17 @@ class Feature(Config):
 class SelfDelegation(Feature):
     """Copies of a session."""
 
-    max_depth: _Number = Field(3, description="Copies of itself that a session may start, one under the other.")
+    max_depth: _Number = Field(3, description="How deep copies of a session may be nested.")
 
 
 class ContextInheritance(Feature):
-    """What a child learns of the conversation."""
+    """How much of the conversation a child gets."""
 
-    max_turns: _Number = Field(10, description="Turns of the conversation that a child may be given.")
+    max_turns: _Number = Field(10, description="Turns of the conversation that a child may get.")
 
 
 class Features(Config):
-    """What a model may ask for besides the work itself."""
+    """The optional parts of the tool."""
 
     self_delegation: SelfDelegation = Field(default_factory=SelfDelegation.model_construct)
     session_resume: Feature = Field(default_factory=Feature.model_construct)
@@ -47,22 +47,20 @@ class Features(Config):
 
     @property
     def self_depth(self) -> int:
-        """Return how deep copies of a session may be nested; 0 when it may start none."""
+        """Return how deep copies of a session may be nested; 0 for none."""
         return self.self_delegation.max_depth if self.self_delegation.enabled else 0
 
     @property
     def resumes(self) -> bool:
-        """Tell whether a child session may be resumed."""
         return self.session_resume.enabled
 
     @property
     def max_turns(self) -> int:
-        """Return how many turns a child may be given; 0 when it is given none."""
+        """Return how many turns a child may get; 0 for none."""
         return self.context_inheritance.max_turns if self.context_inheritance.enabled else 0
 
     @property
     def selects_provider(self) -> bool:
-        """Tell whether the model may choose the model of a child."""
         return self.provider_selection.enabled
 
 

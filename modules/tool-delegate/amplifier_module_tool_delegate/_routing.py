@@ -1,4 +1,4 @@
-"""Choose models by the role they play, when the session knows roles."""
+"""Choose models by role, where the session has a `model_role_resolver`."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from amplifier_kit.awaitable import maybe_await, plain_result
-from amplifier_kit.engine.delegation.errors import DelegationError, error_text
+from amplifier_kit.engine.delegation.request import DelegationError, error_text
 
 __all__ = ["known_roles", "preferences_of_role"]
 
 
 def known_roles(coordinator: Any) -> list[str]:
-    """Return the roles that the session knows; none when nobody resolves roles."""
+    """Return the roles that the session knows, [] without a resolver."""
     roles = getattr(coordinator.get_capability("model_role_resolver"), "known_roles", None)
     if callable(roles):
         roles = plain_result(roles())
@@ -26,7 +26,7 @@ async def preferences_of_role(coordinator: Any, role: str) -> list[dict[str, Any
     roles = known_roles(coordinator)
     if role not in roles:
         there = f"there are {', '.join(roles)}" if roles else "this session has no roles: leave it out"
-        raise DelegationError("invalid_input", f"'model_role' {role!r:.100} is not known; {there}")
+        raise DelegationError("invalid_input", f"'model_role' {role!r:.100} is unknown; {there}")
     try:
         found = await maybe_await(coordinator.get_capability("model_role_resolver").resolve(role))
     except Exception as error:

@@ -1,4 +1,4 @@
-"""Say what the tool takes: only what this session can do."""
+"""The input schema, with the features that this session has."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ __all__ = ["schema"]
 
 
 def schema(features: Features, roles: Sequence[str]) -> dict[str, Any]:
-    """Return the JSON schema of the input, without what is switched off, and with roles only when there are some."""
+    """Return the JSON schema of the input, without disabled features, and with roles only when there are some."""
     properties: dict[str, Any] = {
-        "agent": {"type": "string", "description": "Who is to do it: a name from the list above"},
-        "instruction": {"type": "string", "description": "What is to be done, and what the answer should contain"},
+        "agent": {"type": "string", "description": "The agent: a name from the list above"},
+        "instruction": {"type": "string", "description": "What to do, and what to report"},
     }
     if features.resumes:
-        properties["session_id"] = {"type": "string", "description": "An agent's session that is to go on"}
+        properties["session_id"] = {"type": "string", "description": "The session of an agent to resume"}
     if features.max_turns:
         properties |= _context(features.max_turns)
     if features.selects_provider:
@@ -32,7 +32,7 @@ def _context(max_turns: int) -> dict[str, Any]:
             "type": "string",
             "enum": list(DEPTHS),
             "default": "recent",
-            "description": "How much of this conversation the agent is told: nothing, the last turns, all of it",
+            "description": "How much of this conversation the agent gets: nothing, the last turns, all of it",
         },
         "context_turns": {
             "type": "integer",
@@ -45,7 +45,7 @@ def _context(max_turns: int) -> dict[str, Any]:
             "type": "string",
             "enum": list(SCOPES),
             "default": "conversation",
-            "description": "What is told: what was said, with what agents answered, with what all tools returned",
+            "description": "What it gets of that: messages only, also answers of agents, also results of all tools",
         },
     }
 
@@ -63,13 +63,13 @@ def _selection(roles: Sequence[str]) -> dict[str, Any]:
         "provider_preferences": {
             "type": "array",
             "items": preference,
-            "description": "Models to use, best first; most work needs none",
+            "description": "Models to use, best first; rarely needed",
         }
     }
     if roles:
         given["model_role"] = {
             "type": "string",
             "enum": list(roles),
-            "description": "The kind of model the work needs; provider_preferences count more",
+            "description": "The kind of model the task needs; provider_preferences take precedence",
         }
     return given

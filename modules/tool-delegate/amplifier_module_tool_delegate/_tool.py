@@ -1,4 +1,4 @@
-"""Hand work to agents, and to copies of the session itself."""
+"""The `delegate` tool: tasks for agents, and for copies of the session itself."""
 
 from __future__ import annotations
 
@@ -6,14 +6,16 @@ from collections.abc import Mapping
 from typing import Any, Final, cast
 
 from amplifier_core.models import ToolResult
-from amplifier_kit.engine.delegation.agents import SELF, AgentDirectory
-from amplifier_kit.engine.delegation.child_run import ChildEvents
-from amplifier_kit.engine.delegation.config import DelegationConfig
-from amplifier_kit.engine.delegation.dispatch import Dispatch
-from amplifier_kit.engine.delegation.errors import DelegationError
-from amplifier_kit.engine.delegation.outcome import Outcome
+from amplifier_kit.engine.delegation.child_run import ChildEvents, Outcome
 from amplifier_kit.engine.delegation.parent_context import DEPTHS, SCOPES, Depth, Scope
-from amplifier_kit.engine.delegation.request import DelegationRequest
+from amplifier_kit.engine.delegation.request import (
+    SELF,
+    AgentDirectory,
+    DelegationConfig,
+    DelegationError,
+    DelegationRequest,
+    Dispatch,
+)
 from amplifier_kit.engine.delegation.tool import DelegatingTool
 from amplifier_module_tool_delegate._config import Features
 from amplifier_module_tool_delegate._routing import known_roles, preferences_of_role
@@ -30,17 +32,17 @@ EVENTS: Final = ChildEvents(
 )
 _TURNS: Final = 5
 _DESCRIPTION: Final = """\
-Hand a piece of work to an agent. It works in a session of its own with its own context, and you get its answer; what \
-it read on the way does not fill yours. Use it for work that takes many steps, and for independent pieces at once: \
-several calls in one answer run side by side.
+Give a task to an agent. It works in a separate session with its own context and returns its answer, so what it \
+reads does not fill your context. Use it for tasks of many steps, and for independent tasks at once: several calls in \
+one answer run in parallel.
 
-Say in `instruction` what is to be done and what the answer should contain. `context_depth` says how much of this \
-conversation the agent is told, `context_scope` whether results of agents or of all tools are part of it. To let an \
-agent go on, give the `session_id` of its answer."""
+Put into `instruction` what to do and what to report. `context_depth` sets how much of this conversation the agent \
+gets, `context_scope` whether that includes results of agents or of all tools. To continue with an agent, pass the \
+`session_id` of its answer."""
 
 
 class DelegateTool(DelegatingTool):
-    """Give back `{response, session_id, agent, turn_count, status, metadata}` of an agent that has done its work."""
+    """Return `{response, session_id, agent, turn_count, status, metadata}` of an agent."""
 
     name = "delegate"
     events = EVENTS
@@ -51,28 +53,32 @@ class DelegateTool(DelegatingTool):
 
     @property
     def description(self) -> str:
-        """Return what the tool is for, with the agents there are now."""
+        """Return the description with the current agents."""
         lines = [_DESCRIPTION, "", "Agents:"]
-        if agents := AgentDirectory.of(self.coordinator).described():
+        if agents := AgentDirectory.of(self.coordinator).describe():
             lines.append(agents)
         if self._features.self_depth:
-            lines.append(f"- {SELF}: a copy of yourself, for a part of your work that would fill your context.")
+            lines.append(f"- {SELF}: a copy of yourself, for a subtask that would fill your context.")
         return "\n".join(lines) if len(lines) > 3 else f"{_DESCRIPTION}\n\nThere are no agents."
 
     @property
     def input_schema(self) -> dict[str, Any]:
-        """Return what the tool takes; roles of models are part of it only when the session knows some."""
         return schema(self._features, known_roles(self.coordinator))
 
     async def request(self, given: Mapping[str, Any], dispatch: Dispatch) -> DelegationRequest:
         """Return the request for an agent; raises DelegationError."""
         instruction = self.instruction(given)
         session_id = self.resumed_id(given)
-        # One that goes on knows what it was told: it is told more only when the model says so.
+        # A resumed agent has its context already: it gets more only when the model asks for it.
         depth, scope = self._wanted(given, "recent" if session_id is None else "none")
-        text = await self.with_parent_context(instruction, dispatch, depth, self._turns(given), scope)
+        turns = min(self.turns(given, "context_turns", _TURNS), self._features.max_turns)
+        text = await self.with_parent_context(instruction, dispatch, depth, turns, scope)
         if session_id is not None:
-            return await self._resumed(given, session_id, text, dispatch)
+            if not self._features.resumes:
+                raise DelegationError(
+                    "feature_off", "Agents cannot be resumed in this session: omit 'session_id' to start a new one"
+                )
+            return await self.resume_request(given, session_id, text, dispatch)
         agent = self.agent(given)
         self.check_depth()
         role = self.text(given, "model_role") if self._features.selects_provider else None
@@ -113,27 +119,13 @@ class DelegateTool(DelegatingTool):
             }
         return ToolResult(output=output)
 
-    async def _resumed(
-        self, given: Mapping[str, Any], session_id: str, text: str, dispatch: Dispatch
-    ) -> DelegationRequest:
-        if not self._features.resumes:
-            raise DelegationError(
-                "feature_off", "Agents cannot go on in this session: leave 'session_id' out and start a new one"
-            )
-        agent = await self.resumed_agent(given, session_id)
-        return DelegationRequest(
-            agent=agent, instruction=text, session_id=session_id, is_resumed=True, dispatch=dispatch
-        )
-
     def _own_depth(self) -> int:
         """Return the depth of a copy of this session; raises DelegationError at the limit."""
-        given = self.coordinator.get_capability("self_delegation_depth")
-        depth = given if isinstance(given, int) and not isinstance(given, bool) else 0
-        most = self._features.self_depth
+        depth, most = self.self_depth(), self._features.self_depth
         if not most:
             raise DelegationError("feature_off", "A session may not start copies of itself here: choose another agent")
         if depth >= most:
-            text = f"Copies may start copies {most} times and this one stands at that depth"
+            text = f"Copies of a session may be nested {most} deep, which this one has reached"
             raise DelegationError("depth_exceeded", f"{text}: do the work yourself")
         return depth + 1
 
@@ -144,18 +136,8 @@ class DelegateTool(DelegatingTool):
             depth = "none"
         return cast(Depth, depth), cast(Scope, scope)
 
-    def _turns(self, given: Mapping[str, Any]) -> int:
-        turns = given.get("context_turns")
-        if turns is None:
-            turns = _TURNS
-        if isinstance(turns, bool) or not isinstance(turns, int) or turns < 1:
-            raise DelegationError(
-                "invalid_input", f"'context_turns' must be a whole number above 0, got {turns!r:.100}"
-            )
-        return min(turns, self._features.max_turns)
-
     async def _preferred(self, given: Mapping[str, Any], role: str | None) -> list[dict[str, Any]] | None:
-        """Return the models that are wanted: those that are named count more than a role."""
+        """Return the preferred models: named ones take precedence over a role."""
         if not self._features.selects_provider:
             return None
         named = self.preferences(given)

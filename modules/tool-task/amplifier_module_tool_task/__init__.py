@@ -1,4 +1,4 @@
-"""Hand work to an agent and wait for its answer: the tool `task`."""
+"""Delegate to an agent and wait for its answer: the tool `task`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, Final
 from pydantic import Field
 
 from amplifier_kit.config import read_config
-from amplifier_kit.engine.delegation.config import EXCLUDE_TOOLS, DelegationConfig, ModuleNames
+from amplifier_kit.engine.delegation.request import EXCLUDE_TOOLS, DelegationConfig, ModuleNames
 from amplifier_module_tool_task._tool import EVENTS, TaskTool
 
 __amplifier_module_type__ = "tool"

@@ -1,4 +1,4 @@
-"""Hand one piece of work to one agent, with as much of the conversation as is wanted."""
+"""The `task` tool: one task for one agent, with as much of the conversation as the model chooses."""
 
 from __future__ import annotations
 
@@ -6,19 +6,15 @@ from collections.abc import Mapping
 from typing import Any, Final, cast
 
 from amplifier_core.models import ToolResult
-from amplifier_kit.engine.delegation.agents import SELF, AgentDirectory
-from amplifier_kit.engine.delegation.child_run import ChildEvents
-from amplifier_kit.engine.delegation.dispatch import Dispatch
-from amplifier_kit.engine.delegation.errors import DelegationError
-from amplifier_kit.engine.delegation.outcome import Outcome
+from amplifier_kit.engine.delegation.child_run import ChildEvents, Outcome
 from amplifier_kit.engine.delegation.parent_context import DEPTHS, Depth
-from amplifier_kit.engine.delegation.request import DelegationRequest
+from amplifier_kit.engine.delegation.request import SELF, AgentDirectory, DelegationRequest, Dispatch
 from amplifier_kit.engine.delegation.tool import DelegatingTool
 
 __all__ = ["EVENTS", "TaskTool"]
 
 _COMPLETED: Final = "task:agent_completed"
-#: However a child ends, it is told by the same event; `success` and `status` say how.
+#: The same event closes every child; `success` and `status` say how it ended.
 EVENTS: Final = ChildEvents(
     spawned="task:agent_spawned",
     resumed="task:agent_resumed",
@@ -28,14 +24,15 @@ EVENTS: Final = ChildEvents(
 )
 _TURNS: Final = 5
 _DESCRIPTION: Final = """\
-Give a piece of work to an agent. It works in a session of its own, with its own context, and you get its answer.
+Give a task to an agent. It works in a separate session with its own context and returns its answer.
 
-Say everything it must know in `instruction`: it sees nothing of this conversation unless you set `inherit_context`. \
-Several calls at once run side by side. To let an agent go on, give the `session_id` of its answer."""
+Put everything it needs to know in `instruction`: it sees nothing of this conversation unless you set \
+`inherit_context`. Several calls at once run in parallel. To continue with an agent, pass the `session_id` of its \
+answer."""
 
 
 class TaskTool(DelegatingTool):
-    """Give back `{response, session_id}` of an agent that has done its work."""
+    """Return `{response, session_id}` of an agent."""
 
     name = "task"
     events = EVENTS
@@ -43,7 +40,7 @@ class TaskTool(DelegatingTool):
     @property
     def description(self) -> str:
         """Return what the tool is for, with the agents there are now."""
-        agents = AgentDirectory.of(self.coordinator).described()
+        agents = AgentDirectory.of(self.coordinator).describe()
         return f"{_DESCRIPTION}\n\nAgents:\n{agents}" if agents else f"{_DESCRIPTION}\n\nThere are no agents."
 
     @property
@@ -52,13 +49,13 @@ class TaskTool(DelegatingTool):
         return {
             "type": "object",
             "properties": {
-                "agent": {"type": "string", "description": "Who is to do it; needed unless session_id is given"},
-                "instruction": {"type": "string", "description": "What is to be done, and what the answer should be"},
-                "session_id": {"type": "string", "description": "An agent's session that is to go on"},
+                "agent": {"type": "string", "description": "The agent; required unless session_id is given"},
+                "instruction": {"type": "string", "description": "What to do, and what to report"},
+                "session_id": {"type": "string", "description": "The session of an agent to resume"},
                 "inherit_context": {
                     "type": "string",
                     "enum": list(DEPTHS),
-                    "description": "How much of this conversation the agent is told; default none",
+                    "description": "How much of this conversation the agent gets; default none",
                 },
                 "inherit_context_turns": {
                     "type": "integer",
@@ -83,23 +80,20 @@ class TaskTool(DelegatingTool):
         instruction = self.instruction(given)
         session_id = self.resumed_id(given)
         depth = cast(Depth, self.choice(given, "inherit_context", DEPTHS, "none"))
-        text = await self.with_parent_context(instruction, dispatch, depth, self._turns(given))
+        turns = self.turns(given, "inherit_context_turns", _TURNS)
+        text = await self.with_parent_context(instruction, dispatch, depth, turns)
         preferences = self.preferences(given)
         if session_id is not None:
-            agent = await self.resumed_agent(given, session_id)
-            return DelegationRequest(
-                agent=agent, instruction=text, session_id=session_id, is_resumed=True, dispatch=dispatch
-            )
+            return await self.resume_request(given, session_id, text, dispatch)
         agent = self.agent(given)
         self.check_depth()
-        own = self.coordinator.get_capability("self_delegation_depth")
         return DelegationRequest(
             agent=agent,
             instruction=text,
             session_id=await self.child_id(dispatch, agent, text),
             dispatch=dispatch,
             provider_preferences=preferences,
-            self_delegation_depth=(own if isinstance(own, int) else 0) + 1 if agent == SELF else 0,
+            self_delegation_depth=self.self_depth() + 1 if agent == SELF else 0,
             details={"inherit_context": depth, "provider_preferences": preferences},
         )
 
@@ -108,13 +102,3 @@ class TaskTool(DelegatingTool):
         if outcome.error is not None:
             return outcome.error.result(agent=request.agent, session_id=outcome.session_id, **outcome.spent)
         return ToolResult(output={"response": self.answer(outcome), "session_id": outcome.session_id})
-
-    def _turns(self, given: Mapping[str, Any]) -> int:
-        turns = given.get("inherit_context_turns")
-        if turns is None:
-            return _TURNS
-        if isinstance(turns, bool) or not isinstance(turns, int) or turns < 1:
-            raise DelegationError(
-                "invalid_input", f"'inherit_context_turns' must be a whole number above 0, got {turns!r:.100}"
-            )
-        return turns

@@ -8,7 +8,7 @@ from pathlib import Path
 import yaml
 
 from amplifier_core.testing import MockCoordinator
-from amplifier_kit.engine.delegation.config import DelegationConfig
+from amplifier_kit.engine.delegation.request import DelegationConfig
 from amplifier_module_tool_task import mount
 
 README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")

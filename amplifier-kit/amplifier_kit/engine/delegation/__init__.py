@@ -1,1 +1,1 @@
-"""The base of tools that delegate work to child sessions."""
+"""Delegation to child sessions: the request for a child, its run, and the base class of tools that delegate."""

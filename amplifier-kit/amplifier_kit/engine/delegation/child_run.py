@@ -1,20 +1,20 @@
-"""Run one child to its end, with a timeout, heartbeats, and exactly one closing event."""
+"""Run one child to its end, with a timeout, heartbeats and exactly one closing event, and judge how it ended."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Final
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Self
 
-from amplifier_core.bounded_call import call, running_task
-from amplifier_kit.engine.delegation.config import DelegationConfig
-from amplifier_kit.engine.delegation.outcome import Outcome
-from amplifier_kit.engine.delegation.request import DelegationRequest
+from amplifier_core.bounded_call import DeadlineExceeded, ForeignCancelled, call, running_task
+from amplifier_kit.engine.delegation.request import DelegationConfig, DelegationError, DelegationRequest, error_text
 from amplifier_kit.engine.tasks import cancel_and_wait, run_bounded, run_to_end, start
+from amplifier_kit.engine.tool_dispatch import dispatched
 
-__all__ = ["HEARTBEAT", "ChildEvents", "ChildRun"]
+__all__ = ["HEARTBEAT", "ChildEvents", "ChildRun", "Outcome"]
 
 logger = logging.getLogger(__name__)
 
@@ -22,6 +22,12 @@ logger = logging.getLogger(__name__)
 HEARTBEAT: Final = "delegation:heartbeat"
 #: Seconds to wait for the cost of a child before its closing event is emitted without it.
 _COST_SECONDS: Final = 5.0
+
+_DONE: Final = frozenset({"success", "completed", "complete", "ok"})
+#: An incomplete answer is still an answer.
+_ANSWERED: Final = _DONE | {"incomplete"}
+#: Statuses that give no specific reason.
+_GENERIC: Final = frozenset({"error", "failed", "failure"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,8 +42,78 @@ class ChildEvents:
 
     def names(self) -> list[str]:
         """Return each name once, the heartbeat last."""
-        ends = (self.completed, self.cancelled, self.error)
-        return list(dict.fromkeys((self.spawned, self.resumed, *ends, HEARTBEAT)))
+        names = (self.spawned, self.resumed, self.completed, self.cancelled, self.error, HEARTBEAT)
+        return list(dict.fromkeys(names))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """How one child ended: answer, status and usage; `error` is None when nothing failed."""
+
+    status: str
+    session_id: str
+    response: str = ""
+    turn_count: int = 1
+    metadata: dict[str, Any] = field(default_factory=dict)
+    error: DelegationError | None = None
+
+    @property
+    def spent(self) -> dict[str, Any]:
+        """Return the usage that the child reports."""
+        return {key: self.metadata[key] for key in ("usage", "cost_usd") if self.metadata.get(key) is not None}
+
+    @classmethod
+    def returned(cls, answer: Any, request: DelegationRequest) -> Self:
+        """Return the outcome of a child that returned an answer."""
+        given = answer if isinstance(answer, Mapping) else {"output": answer}
+        status, session_id, metadata = given.get("status"), given.get("session_id"), given.get("metadata")
+        response, turns = given.get("output", given.get("response")), given.get("turn_count")
+        outcome = cls(
+            status=status if isinstance(status, str) and status else "success",
+            session_id=session_id if isinstance(session_id, str) and session_id else request.session_id,
+            response="" if response is None else str(response),
+            turn_count=turns if isinstance(turns, int) and not isinstance(turns, bool) else 1,
+            metadata=dict(metadata) if isinstance(metadata, Mapping) else {},
+        )
+        if outcome.status in _ANSWERED:
+            return outcome
+        error = given.get("error")
+        text = error.get("message") if isinstance(error, Mapping) else error
+        reasons = [str(reason) for reason in (text, outcome.metadata.get("reason"), outcome.response) if reason]
+        message = f"The agent {request.agent!r} ended with status {outcome.status!r}"
+        message = f"{message}: {'; '.join(reasons)}" if reasons else f"{message} and without an answer"
+        if outcome.status == "cancelled":
+            message = f"{message}. {_resume_hint(outcome.session_id)}"
+        code = outcome.status if outcome.status not in _GENERIC else "child_failed"
+        return replace(outcome, error=DelegationError(code, message))
+
+    @classmethod
+    def raised(cls, error: BaseException, request: DelegationRequest, timeout: float | None) -> Self:
+        """Return the outcome of a child that raised."""
+        name, hint = f"The agent {request.agent!r}", _resume_hint(request.session_id)
+        status, metadata = "error", getattr(error, "metadata", None)
+        if isinstance(error, DelegationError):
+            failure = error
+        elif isinstance(error, asyncio.CancelledError | ForeignCancelled):
+            status, failure = "cancelled", DelegationError("cancelled", f"{name} was cancelled. {hint}")
+        elif isinstance(error, DeadlineExceeded):
+            text = f"{name} timed out after {timeout:g} s. {hint} Ask for less at once"
+            status, failure = "timeout", DelegationError("timeout", text)
+        else:
+            code = getattr(error, "code", None)
+            text = f"{name} failed: {type(error).__name__}: {error_text(error)}"
+            failure = DelegationError(code if isinstance(code, str) and code else "child_failed", text)
+        return cls(
+            status=status,
+            session_id=request.session_id,
+            turn_count=0,
+            metadata=dict(metadata) if isinstance(metadata, Mapping) else {},
+            error=failure,
+        )
+
+
+def _resume_hint(session_id: str) -> str:
+    return f"Its work is kept: call again with session_id {session_id!r} to resume it."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,98 +133,80 @@ class ChildRun:
         emitted. KeyboardInterrupt and SystemExit are raised too.
         """
         started = asyncio.get_running_loop().time()
+        heartbeat = start(self._beat, started)
         fatal: BaseException | None = None
         try:
-            outcome = await self._run(started)
+            opening = self.events.resumed if self.request.is_resumed else self.events.spawned
+            await self._emit(opening, dict(self.request.details))
+            answer = await run_bounded(self._submit, timeout=self.settings.timeout)
+            outcome = Outcome.returned(answer, self.request)
         except BaseException as error:
+            if not hasattr(error, "code"):
+                logger.debug("Child %s failed", self.request.session_id, exc_info=error)
             outcome = Outcome.raised(error, self.request, self.settings.timeout)
             fatal = error if not isinstance(error, Exception) else None
-        await run_to_end(self._close, outcome, started)
+        await run_to_end(self._close, outcome, started, heartbeat)
         if fatal is not None:
             raise fatal
         return outcome
 
-    async def refused(self, outcome: Outcome) -> None:
+    async def refuse(self, outcome: Outcome) -> None:
         """Emit the closing event of a call that started no child."""
         await self._close(outcome, asyncio.get_running_loop().time())
 
-    async def _run(self, started: float) -> Outcome:
-        beating = self._start_beating(started)
-        try:
-            await self._emit(self._opening(), dict(self.request.details))
-            return await self._wait_for_child()
-        finally:
-            if beating is not None:
-                await cancel_and_wait(beating)
-
-    async def _wait_for_child(self) -> Outcome:
-        try:
-            answer = await run_bounded(self._submit, timeout=self.settings.timeout)
-            return Outcome.returned(answer, self.request)
-        except Exception as error:
-            if not hasattr(error, "code"):
-                logger.debug("Child %s failed", self.request.session_id, exc_info=error)
-            return Outcome.raised(error, self.request, self.settings.timeout)
-
     async def _submit(self) -> Any:
-        work = self.request.submit(self.coordinator, self.settings)
-        return await self.request.dispatch.carry(self.coordinator, work)
+        # This is another task than the call's own; the app looks the ids up by the running task.
+        ids = self.request.dispatch.known()
+        with dispatched(self.coordinator, ids) if ids else nullcontext():
+            return await self.request.submit(self.coordinator, self.settings)
 
-    def _opening(self) -> str:
-        return self.events.resumed if self.request.is_resumed else self.events.spawned
-
-    async def _close(self, outcome: Outcome, started: float) -> None:
+    async def _close(self, outcome: Outcome, started: float, heartbeat: asyncio.Task[None] | None = None) -> None:
+        if heartbeat is not None:
+            await cancel_and_wait(heartbeat)
         payload: dict[str, Any] = {
-            "success": outcome.is_success,
+            "success": outcome.error is None and outcome.status in _DONE,
             "status": outcome.status,
             "turn_count": outcome.turn_count,
             "duration_ms": round((asyncio.get_running_loop().time() - started) * 1000, 3),
-            **await self._spent(outcome),
+            **(outcome.spent or await self._contributed_cost()),
         }
         event = self.events.completed
         if outcome.error is not None:
-            event = self.events.cancelled if outcome.is_cancelled else self.events.error
+            event = self.events.cancelled if outcome.status == "cancelled" else self.events.error
             payload["error"] = {"type": outcome.error.code, "msg": str(outcome.error)}
         await self._emit(event, payload)
 
-    async def _spent(self, outcome: Outcome) -> dict[str, Any]:
-        """Return the usage that the child reports itself, else the cost that the app contributed."""
-        return outcome.spent or await self._contributed_cost()
-
     async def _contributed_cost(self) -> dict[str, Any]:
+        """Return the cost that the app contributed for a child that reports no usage itself."""
         channels = getattr(self.coordinator, "channels", None)
         entries = channels.get("session.cost", ()) if isinstance(channels, Mapping) else ()
-        for entry in entries:
-            if entry.get("name") == f"delegate:{self.request.session_id}":
-                try:
-                    cost = await call(running_task(), _COST_SECONDS, entry["callback"])
-                except Exception as error:
-                    logger.warning("The cost of child %s is unknown: %s", self.request.session_id, error)
-                    return {}
-                if not isinstance(cost, Mapping) or "cost_usd" not in cost:
-                    return {}
-                # Of a resumed child, `cost_usd` covers all of its runs.
-                return {"cost_usd": cost.get("call_cost_usd", cost["cost_usd"])}
-        return {}
+        name = f"delegate:{self.request.session_id}"
+        callback = next((entry["callback"] for entry in entries if entry.get("name") == name), None)
+        if callback is None:
+            return {}
+        try:
+            cost = await call(running_task(), _COST_SECONDS, callback)
+        except Exception as error:
+            logger.warning("The cost of child %s is unknown: %s", self.request.session_id, error)
+            return {}
+        if not isinstance(cost, Mapping) or "cost_usd" not in cost:
+            return {}
+        # `cost_usd` of a resumed child covers all of its runs.
+        return {"cost_usd": cost.get("call_cost_usd", cost["cost_usd"])}
 
-    def _start_beating(self, started: float) -> asyncio.Task[None] | None:
-        interval = self.settings.heartbeat_interval
-        return start(self._beat, interval, started) if interval is not None else None
-
-    async def _beat(self, interval: float, started: float) -> None:
+    async def _beat(self, started: float) -> None:
         loop = asyncio.get_running_loop()
-        while True:
+        while (interval := self.settings.heartbeat_interval) is not None:
             await asyncio.sleep(interval)
             elapsed = {"elapsed_seconds": round(loop.time() - started, 3), "timeout_seconds": self.settings.timeout}
             await self._emit(HEARTBEAT, {"tool": self.tool_name, **elapsed})
 
     async def _emit(self, event: str, more: Mapping[str, Any]) -> None:
-        request = self.request
         payload = {
-            "agent": request.agent,
-            "sub_session_id": request.session_id,
+            "agent": self.request.agent,
+            "sub_session_id": self.request.session_id,
             "parent_session_id": self.coordinator.session_id,
-            **request.dispatch.fields(),
+            **self.request.dispatch._asdict(),
             **more,
         }
         await self.coordinator.hooks.emit(event, payload)

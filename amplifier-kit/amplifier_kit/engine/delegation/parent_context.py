@@ -9,6 +9,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, Literal, get_args
 
+from amplifier_kit.engine.pairing import tool_call_names
+
 __all__ = ["DEPTHS", "SCOPES", "Depth", "Scope", "inherited_text", "with_context", "without_context"]
 
 Depth = Literal["none", "recent", "all"]
@@ -16,7 +18,7 @@ Scope = Literal["conversation", "agents", "full"]
 DEPTHS: Final[tuple[str, ...]] = get_args(Depth)
 SCOPES: Final[tuple[str, ...]] = get_args(Scope)
 
-#: Characters that are kept of a message, and of what a tool returned.
+#: Characters that are kept of a message, and of a tool result.
 LONGEST_MESSAGE: Final = 2_000
 LONGEST_RESULT: Final = 4_000
 
@@ -25,25 +27,33 @@ _CLOSING: Final = "[END PARENT CONTEXT]"
 _TASK: Final = "[YOUR TASK]"
 _MARKERS: Final = re.compile(r"\[(PARENT CONVERSATION CONTEXT|END PARENT CONTEXT|YOUR TASK)\]", re.IGNORECASE)
 _REMINDER: Final = "<system-reminder"
-_NOT_SAID: Final = frozenset({"hook", "goal"})
+#: Values of `metadata.source` of messages that neither the user nor the model wrote.
+_INJECTED: Final = frozenset({"hook", "goal"})
 _AGENT_TOOLS: Final = frozenset({"delegate", "task"})
+
+_Message = Mapping[str, Any]
 
 
 def inherited_text(
-    messages: Sequence[Mapping[str, Any]], depth: Depth, turns: int, scope: Scope, call_id: str | None = None
+    messages: Sequence[_Message], depth: Depth, turns: int, scope: Scope, call_id: str | None = None
 ) -> str:
     """Return the part of a conversation, up to a call, that a child gets; may be empty.
 
-    `recent` is the last `turns` turns, the one under way included. `conversation` is what people and models said;
-    `agents` adds what agents answered, `full` what all tools returned. Reminders and system messages are left out.
+    `recent` is the last `turns` turns, the current one included. `conversation` is the messages of people and models;
+    `agents` adds the answers of agents, `full` the results of all tools. Reminders and system messages are left out.
     Messages after the call are left out, so that a repeated call gives the same text.
     """
     if depth == "none":
         return ""
-    messages = messages[: _end(messages, call_id)]
-    chosen = messages if depth == "all" else messages[_start(messages, turns) :]
-    names = _tool_names(messages)
-    return "\n\n".join(_said(chosen, names, scope))
+    tools = [tool_call_names(message) for message in messages]
+    if call_id is not None:
+        end = next((index + 1 for index in reversed(range(len(messages))) if call_id in tools[index]), len(messages))
+        messages, tools = messages[:end], tools[:end]
+    names = {call: name for called in tools for call, name in called.items()}
+    if depth == "recent":
+        starts = [index for index, message in enumerate(messages) if _starts_turn(message)]
+        messages = messages[starts[-turns] if 0 < turns <= len(starts) else 0 :]
+    return "\n\n".join(_quote(messages, names, scope))
 
 
 def with_context(instruction: str, context: str) -> str:
@@ -60,88 +70,56 @@ def without_context(text: str) -> str:
     """Undo `with_context`: return the instruction alone; other texts are unchanged."""
     if not text.startswith(f"{_OPENING}\n"):
         return text
-    # The quotation holds no such marker: what looked like one in it was changed.
+    # The quotation holds no such marker: those in it were changed.
     _, closing, rest = text.partition(f"\n{_CLOSING}\n\n{_TASK}\n")
     return rest if closing else text
 
 
-def _end(messages: Sequence[Mapping[str, Any]], call_id: str | None) -> int:
-    for position in range(len(messages) - 1, -1, -1) if call_id is not None else ():
-        if call_id in _tool_names(messages[position : position + 1]):
-            return position + 1
-    return len(messages)
+def _starts_turn(message: _Message) -> bool:
+    return message.get("role") == "user" and _is_spoken(message) and _source(message) != "steering"
 
 
-def _start(messages: Sequence[Mapping[str, Any]], turns: int) -> int:
-    starts = [position for position, message in enumerate(messages) if _starts_turn(message)]
-    return starts[-turns] if 0 < turns <= len(starts) else 0
-
-
-def _starts_turn(message: Mapping[str, Any]) -> bool:
-    return message.get("role") == "user" and _is_said(message) and _origin(message) != "steering"
-
-
-def _is_said(message: Mapping[str, Any]) -> bool:
-    """Tell whether a message belongs to the conversation, not to reminders and hooks."""
-    if message.get("tool_call_id") or _origin(message) in _NOT_SAID:
+def _is_spoken(message: _Message) -> bool:
+    """Return whether a message belongs to the conversation, not to reminders and hooks."""
+    if message.get("tool_call_id") or _source(message) in _INJECTED:
         return False
     return not _text(message.get("content")).lstrip().startswith(_REMINDER)
 
 
-def _said(messages: Sequence[Mapping[str, Any]], names: Mapping[str, str], scope: Scope) -> Iterator[str]:
+def _quote(messages: Sequence[_Message], names: Mapping[str, str], scope: Scope) -> Iterator[str]:
     for message in messages:
         role, content = message.get("role"), message.get("content")
-        if role in ("user", "assistant") and _is_said(message):
+        results: list[tuple[str, Any]] = []
+        if role in ("user", "assistant") and _is_spoken(message):
             if text := _text(content).strip():
                 yield f"{str(role).upper()}: {_cut(text, LONGEST_MESSAGE)}"
-            if scope != "conversation":
-                yield from _block_results(content, names, scope)
-        elif role == "tool" and scope != "conversation":
-            name = message.get("name") or names.get(str(message.get("tool_call_id")), "")
-            yield from _result(str(name), _text(content), scope)
-
-
-def _block_results(content: Any, names: Mapping[str, str], scope: Scope) -> Iterator[str]:
-    for block in content if isinstance(content, list) else ():
-        if isinstance(block, Mapping) and block.get("type") == "tool_result":
-            name = names.get(str(block.get("tool_call_id") or block.get("tool_use_id")), "")
-            yield from _result(name, _text(block.get("output", block.get("content"))), scope)
-
-
-def _result(name: str, text: str, scope: Scope) -> Iterator[str]:
-    if text.strip() and (scope == "full" or name in _AGENT_TOOLS):
-        yield f"RESULT OF {name or 'a tool'}: {_cut(text.strip(), LONGEST_RESULT)}"
-
-
-def _tool_names(messages: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """Return the name of the tool of each call, by the id of the call."""
-    names: dict[str, str] = {}
-    for message in messages:
-        calls = message.get("tool_calls")
-        for call in calls if isinstance(calls, list) else ():
-            if isinstance(call, Mapping) and isinstance(name := call.get("tool") or call.get("name"), str):
-                names[str(call.get("id"))] = name
-    return names
+            for block in content if isinstance(content, list) else ():
+                if isinstance(block, Mapping) and block.get("type") == "tool_result":
+                    name = names.get(str(block.get("tool_call_id") or block.get("tool_use_id")), "")
+                    results.append((name, block.get("output", block.get("content"))))
+        elif role == "tool":
+            name = str(message.get("name") or names.get(str(message.get("tool_call_id")), ""))
+            results.append((name, content))
+        for name, output in results:
+            is_included = scope == "full" or (scope == "agents" and name in _AGENT_TOOLS)
+            if is_included and (text := _text(output).strip()):
+                yield f"RESULT OF {name or 'a tool'}: {_cut(text, LONGEST_RESULT)}"
 
 
 def _text(content: Any) -> str:
-    if isinstance(content, str):
-        return content
+    """Return the text of a content; thinking and images are left out."""
     if not isinstance(content, list):
         return "" if content is None else str(content)
-    texts = [block if isinstance(block, str) else _block_text(block) for block in content]
-    return "\n".join(text for text in texts if text)
+    texts = []
+    for block in content:
+        if isinstance(block, Mapping) and block.get("type", "text") == "text":
+            block = block.get("text")
+        if isinstance(block, str) and block:
+            texts.append(block)
+    return "\n".join(texts)
 
 
-def _block_text(block: Any) -> str:
-    """Return the text of a text block; thinking and images are left out."""
-    if not isinstance(block, Mapping) or block.get("type", "text") != "text":
-        return ""
-    text = block.get("text")
-    return text if isinstance(text, str) else ""
-
-
-def _origin(message: Mapping[str, Any]) -> Any:
+def _source(message: _Message) -> Any:
     metadata = message.get("metadata")
     return metadata.get("source") if isinstance(metadata, Mapping) else None
 

@@ -1,18 +1,184 @@
-"""A request for a child session, and how it reaches the app's `session.spawn` or `session.resume`."""
+"""The request for a child session: config, agent and tool call, and how it reaches the app."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any, Final, NamedTuple
 
-from amplifier_kit.engine.delegation.config import DelegationConfig
-from amplifier_kit.engine.delegation.dispatch import Dispatch
-from amplifier_kit.engine.delegation.errors import DelegationError
-from amplifier_kit.engine.delegation.session_ids import DEPTH_KEY, delegation_depth
+from pydantic import BeforeValidator, Field, Strict, model_validator
 
-__all__ = ["DelegationRequest", "require_capability"]
+from amplifier_core.models import ToolResult
+from amplifier_kit.config import Config, Count, Seconds, expects
+from amplifier_kit.engine.delegation.session_ids import DEPTH_KEY, delegation_depth, plan_section
+from amplifier_kit.engine.tool_dispatch import call_in_progress
+
+__all__ = [
+    "EXCLUDE_TOOLS",
+    "SELF",
+    "AgentDirectory",
+    "DelegationConfig",
+    "DelegationError",
+    "DelegationRequest",
+    "Dispatch",
+    "ModuleNames",
+    "error_text",
+]
+
+_LONGEST_ERROR: Final = 4_000
+
+
+class DelegationError(Exception):
+    """A delegation failed; the message is for the model, `code` for programs."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message[:_LONGEST_ERROR])
+        self.code = code
+
+    def result(self, **more: Any) -> ToolResult:
+        """Return the failure as the result of a tool."""
+        return ToolResult(success=False, output=str(self), error={"message": str(self), "code": self.code, **more})
+
+
+def error_text(error: BaseException) -> str:
+    """Return the message of any exception, of bounded length."""
+    try:
+        text = str(error)
+    except Exception:  # its own __str__ failed
+        text = ""
+    return (text or type(error).__name__)[:_LONGEST_ERROR]
+
+
+# -- config --
+
+#: The description of the key, for tools that give it another default.
+EXCLUDE_TOOLS: Final = "Tool modules that a child does not get; by default those that delegate."
+
+_Deadline = Annotated[
+    Seconds | None,
+    BeforeValidator(lambda value: None if value == -1 else value),
+    expects("a positive number of seconds, or null for no limit"),
+]
+ModuleNames = Annotated[tuple[str, ...], Strict(False), expects("a list of module names")]
+
+
+class DelegationConfig(Config):
+    """The limits of child sessions; a tool sets the default of `exclude_tools`."""
+
+    timeout: _Deadline = Field(3600.0, description="Seconds that a child may take; null or -1 for no limit.")
+    heartbeat_interval: _Deadline = Field(
+        30.0, description="Seconds between heartbeat events while a child works; null or -1 for none."
+    )
+    max_parallel: Count = Field(10, description="Children of this session that may work at the same time.")
+    max_recursion_depth: Annotated[int, Field(ge=0)] = Field(
+        5, description="How deep child sessions may be nested below the first session."
+    )
+    response_limit: Annotated[int, Field(ge=1000)] = Field(
+        100_000, description="Characters of an answer that are returned."
+    )
+    exclude_tools: ModuleNames | None = Field(None, description=EXCLUDE_TOOLS)
+    inherit_tools: ModuleNames | None = Field(None, description="Tool modules that a child gets, and no others.")
+    exclude_hooks: ModuleNames | None = Field(None, description="Hook modules that a child does not get.")
+    inherit_hooks: ModuleNames | None = Field(None, description="Hook modules that a child gets, and no others.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _let_inherited_tools_win(cls, data: Any) -> Any:
+        """Exclude nothing by default when `inherit_tools` is set."""
+        if isinstance(data, Mapping) and "inherit_tools" in data and "exclude_tools" not in data:
+            return {**data, "exclude_tools": None}
+        return data
+
+    def inheritance(self, kind: str) -> dict[str, list[str]] | None:
+        """Return the rules for "tools" or "hooks" of a child; None when it gets all."""
+        names = {key: getattr(self, key) for key in (f"exclude_{kind}", f"inherit_{kind}")}
+        return {key: list(value) for key, value in names.items() if value is not None} or None
+
+
+# -- agents --
+
+#: The agent name for a copy of the session itself.
+SELF: Final = "self"
+_LONGEST_DESCRIPTION: Final = 600
+_MOST_NAMED: Final = 40
+
+
+class AgentDirectory:
+    """The agents that a session can delegate to, by name."""
+
+    def __init__(self, agents: Mapping[str, Any] | None = None) -> None:
+        self.agents: dict[str, Mapping[str, Any]] = {
+            name: definition if isinstance(definition, Mapping) else {}
+            for name, definition in (agents or {}).items()
+            if isinstance(name, str) and name and (name != "include" or isinstance(definition, Mapping))
+        }
+
+    @classmethod
+    def of(cls, coordinator: Any) -> AgentDirectory:
+        """Return the agents in the current plan of a session."""
+        return cls(plan_section(getattr(coordinator, "config", None), "agents"))
+
+    def describe(self) -> str:
+        """Return one line for each agent with its purpose; empty without agents."""
+        lines = []
+        for name, agent in self.agents.items():
+            text = agent.get("description")
+            if not isinstance(text, str):
+                text = plan_section(agent, "meta").get("description")
+            line = " ".join(text.split()) if isinstance(text, str) else ""
+            if len(line) > _LONGEST_DESCRIPTION:
+                line = f"{line[:_LONGEST_DESCRIPTION]}..."
+            lines.append(f"- {name}: {line or '(no description)'}")
+        return "\n".join(lines)
+
+    def find(self, name: str) -> str:
+        """Return the full name of an agent: `name` itself, or the only name that ends in `:name`.
+
+        An unknown name with a colon is returned as it is: the app may know it. Raises DelegationError that suggests
+        the most similar agent.
+        """
+        if name in self.agents or ":" in name:
+            return name
+        ends = [known for known in self.agents if known.rpartition(":")[2] == name]
+        if len(ends) == 1:
+            return ends[0]
+        raise DelegationError("unknown_agent", f"There is no agent {name!r}: {self._hint(name, ends)}")
+
+    def _hint(self, name: str, ends: list[str]) -> str:
+        from difflib import get_close_matches  # rarely needed
+
+        if ends:
+            return f"say which of {', '.join(map(repr, ends))} you mean"
+        if not self.agents:
+            return "this session has no agents; do the work yourself"
+        # A misspelt name usually means the last part of an agent's name.
+        shorts = {known.rpartition(":")[2]: known for known in self.agents}
+        near = get_close_matches(name, [*self.agents, *shorts], n=1)
+        if near:
+            return f"did you mean {shorts.get(near[0], near[0])!r}?"
+        return f"there are {', '.join(list(self.agents)[:_MOST_NAMED])}"
+
+
+# -- the request --
+
+
+class Dispatch(NamedTuple):
+    """The ids of the tool call that a delegating tool executes; None when the orchestrator noted none."""
+
+    tool_call_id: str | None = None
+    parallel_group_id: str | None = None
+
+    @classmethod
+    def current(cls, coordinator: Any) -> Dispatch:
+        """Return the call that runs in this task, in the one that started it, or that the session says is running."""
+        found = call_in_progress(coordinator) or {}
+        ids = (found.get(key) for key in cls._fields)
+        return cls(*(value if isinstance(value, str) and value else None for value in ids))
+
+    def known(self) -> dict[str, str]:
+        """Return the ids that are not None."""
+        return {key: value for key, value in self._asdict().items() if value is not None}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,63 +196,50 @@ class DelegationRequest:
     #: More fields of its events, such as the context it got.
     details: Mapping[str, Any] = field(default_factory=dict)
 
-    def submit(self, coordinator: Any, settings: DelegationConfig) -> Awaitable[Any]:
-        """Start or resume the child; raises DelegationError when the app cannot."""
+    async def submit(self, coordinator: Any, settings: DelegationConfig) -> Any:
+        """Start or resume the child and return its answer; raises DelegationError when the app cannot."""
+        name = "session.resume" if self.is_resumed else "session.spawn"
+        capability = coordinator.get_capability(name)
+        if not callable(capability):
+            raise DelegationError(
+                "capability_missing",
+                f"{name} capability not available: this app runs no child sessions. Do the work yourself",
+            )
         if self.is_resumed:
-            resume = require_capability(coordinator, "session.resume")
-            return _awaitable(resume(self.session_id, self.instruction))
-        spawn = require_capability(coordinator, "session.spawn")
-        if _is_short(spawn):
-            return _awaitable(spawn(**self._short(coordinator, spawn)))
-        return _awaitable(spawn(**self._long(coordinator, settings)))
+            answer = capability(self.session_id, self.instruction)
+        else:
+            answer = capability(**self._spawn_arguments(coordinator, settings, capability))
+        if not inspect.isawaitable(answer):
+            raise DelegationError("spawn_failed", f"the app returned {type(answer).__name__} instead of an awaitable")
+        return await answer
 
-    def _short(self, coordinator: Any, spawn: Callable[..., Any]) -> dict[str, Any]:
-        known = inspect.signature(spawn).parameters
-        given = {"agent_name": self.agent, "task": self.instruction, "parent_session": coordinator.session}
-        return {key: value for key, value in given.items() if key in known}
-
-    def _long(self, coordinator: Any, settings: DelegationConfig) -> dict[str, Any]:
-        config = coordinator.config
-        agents = config.get("agents") if isinstance(config, Mapping) else None
-        ids = {key: value for key, value in self.dispatch.fields().items() if value is not None}
+    def _spawn_arguments(
+        self, coordinator: Any, settings: DelegationConfig, spawn: Callable[..., Awaitable[Any]]
+    ) -> dict[str, Any]:
+        if (known := _short_parameters(spawn)) is not None:
+            short = {"agent_name": self.agent, "task": self.instruction, "parent_session": coordinator.session}
+            return {key: value for key, value in short.items() if key in known}
+        depth = delegation_depth(coordinator) + 1
         return {
             "agent_name": self.agent,
             "instruction": self.instruction,
             "parent_session": coordinator.session,
-            "agent_configs": dict(agents) if isinstance(agents, Mapping) else {},
+            "agent_configs": dict(plan_section(coordinator.config, "agents")),
             "sub_session_id": self.session_id,
-            "tool_inheritance": settings.tool_inheritance(),
-            "hook_inheritance": settings.hook_inheritance(),
+            "tool_inheritance": settings.inheritance("tools"),
+            "hook_inheritance": settings.inheritance("hooks"),
             "orchestrator_config": None,
             "provider_preferences": self.provider_preferences,
             "self_delegation_depth": self.self_delegation_depth,
-            "session_metadata": {"agent_name": self.agent, **ids, DEPTH_KEY: delegation_depth(coordinator) + 1},
+            "session_metadata": {"agent_name": self.agent, **self.dispatch.known(), DEPTH_KEY: depth},
         }
 
 
-def require_capability(coordinator: Any, name: str) -> Callable[..., Any]:
-    """Return a capability of the app; raises DelegationError without it."""
-    found = coordinator.get_capability(name)
-    if not callable(found):
-        raise DelegationError(
-            "capability_missing",
-            f"{name} capability not available: this app runs no child sessions. Do the work yourself",
-        )
-    wanted: Callable[..., Any] = found
-    return wanted
-
-
-def _is_short(spawn: Callable[..., Any]) -> bool:
-    """Tell whether an app offers the shorter contract, `(agent_name, task, parent_session)`."""
+def _short_parameters(spawn: Callable[..., Any]) -> Mapping[str, inspect.Parameter] | None:
+    """Return the parameters of an app's spawn with the shorter contract, `(agent_name, task, parent_session)`."""
     try:
         known = inspect.signature(spawn).parameters
     except (TypeError, ValueError):
-        return False
+        return None
     takes_all = any(one.kind is inspect.Parameter.VAR_KEYWORD for one in known.values())
-    return "task" in known and "instruction" not in known and not takes_all
-
-
-def _awaitable(returned: Any) -> Awaitable[Any]:
-    if inspect.isawaitable(returned):
-        return returned
-    raise DelegationError("spawn_failed", f"the app returned {type(returned).__name__} instead of an awaitable")
+    return known if "task" in known and "instruction" not in known and not takes_all else None

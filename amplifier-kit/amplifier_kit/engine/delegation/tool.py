@@ -9,17 +9,20 @@ from typing import Any, ClassVar, Final
 
 from amplifier_core.models import ToolResult
 from amplifier_kit.awaitable import maybe_await
-from amplifier_kit.engine.delegation.agents import SELF, AgentDirectory
-from amplifier_kit.engine.delegation.child_run import ChildEvents, ChildRun
-from amplifier_kit.engine.delegation.config import DelegationConfig
-from amplifier_kit.engine.delegation.dispatch import Dispatch
-from amplifier_kit.engine.delegation.errors import DelegationError, error_text
-from amplifier_kit.engine.delegation.outcome import Outcome
+from amplifier_kit.engine.delegation.child_run import ChildEvents, ChildRun, Outcome
 from amplifier_kit.engine.delegation.parent_context import Depth, Scope, inherited_text, with_context
-from amplifier_kit.engine.delegation.request import DelegationRequest
+from amplifier_kit.engine.delegation.request import (
+    SELF,
+    AgentDirectory,
+    DelegationConfig,
+    DelegationError,
+    DelegationRequest,
+    Dispatch,
+    error_text,
+)
 from amplifier_kit.engine.delegation.session_ids import child_session_id, delegation_depth, is_session_id
 
-__all__ = ["DelegatingTool", "agent_of"]
+__all__ = ["DelegatingTool"]
 
 _LONGEST_NAME: Final = 200
 
@@ -48,10 +51,14 @@ class DelegatingTool(ABC):
             with self._slot_for(request):
                 return self.result(request, await self._run_of(request).to_end())
         except DelegationError as error:
-            return await self._refused(error, given, dispatch)
+            failure = error
         except Exception as error:
             failure = DelegationError("delegation_failed", f"The delegation failed: {error_text(error)}")
-            return await self._refused(failure, given, dispatch)
+        agent, session_id = (str(given.get(key) or "")[:_LONGEST_NAME] for key in ("agent", "session_id"))
+        refused = DelegationRequest(agent=agent, instruction="", session_id=session_id, dispatch=dispatch)
+        await self._run_of(refused).refuse(Outcome.raised(failure, refused, None))
+        named = {"agent": agent, "session_id": session_id}
+        return failure.result(**{key: value for key, value in named.items() if value})
 
     @abstractmethod
     async def request(self, given: Mapping[str, Any], dispatch: Dispatch) -> DelegationRequest:
@@ -61,19 +68,19 @@ class DelegatingTool(ABC):
     def result(self, request: DelegationRequest, outcome: Outcome) -> ToolResult:
         """Return the tool result for an outcome."""
 
-    # -- reading the input, for subclasses --
+    # -- reading the input, for subclasses; all raise DelegationError for invalid values --
 
     def text(self, given: Mapping[str, Any], key: str) -> str | None:
-        """Return a text that is not empty, None without one; raises DelegationError for anything else."""
+        """Return a text, None when it is missing or blank."""
         value = given.get(key)
-        if value is None or value == "":
+        if value is None:
             return None
         if not isinstance(value, str):
             raise DelegationError("invalid_input", f"'{key}' must be text, got {type(value).__name__}")
         return value if value.strip() else None
 
     def choice(self, given: Mapping[str, Any], key: str, choices: tuple[str, ...], default: str) -> str:
-        """Return one of the choices; raises DelegationError for anything else."""
+        """Return one of the choices, by default `default`."""
         value = given.get(key)
         if value is None or value == "":
             return default
@@ -81,24 +88,44 @@ class DelegatingTool(ABC):
             raise DelegationError("invalid_input", f"'{key}' must be one of {', '.join(choices)}, got {value!r:.100}")
         return str(value)
 
+    def turns(self, given: Mapping[str, Any], key: str, default: int) -> int:
+        """Return a number of turns of the conversation."""
+        turns = given.get(key)
+        if turns is None:
+            return default
+        if isinstance(turns, bool) or not isinstance(turns, int) or turns < 1:
+            raise DelegationError("invalid_input", f"'{key}' must be a whole number above 0, got {turns!r:.100}")
+        return turns
+
     def instruction(self, given: Mapping[str, Any]) -> str:
-        """Return the instruction; raises DelegationError when it is missing."""
+        """Return the instruction, which is required."""
         text = self.text(given, "instruction")
         if text is None:
             raise DelegationError("invalid_input", "'instruction' is missing: say what the agent should do and report")
         return text
 
     def agent(self, given: Mapping[str, Any]) -> str:
-        """Return the agent that the input names, as the session knows it; raises DelegationError."""
-        name = self.text(given, "agent")
+        """Return the full name of the agent that the input names."""
+        name, agents = self.text(given, "agent"), AgentDirectory.of(self.coordinator)
         if name is None:
-            names = ", ".join(AgentDirectory.of(self.coordinator).agents) or "none"
+            names = ", ".join(agents.agents) or "none"
             raise DelegationError("invalid_input", f"'agent' is missing; there are: {names}")
         name = name.strip()[:_LONGEST_NAME]
-        return name if name == SELF else AgentDirectory.of(self.coordinator).find(name)
+        return name if name == SELF else agents.find(name)
+
+    def preferences(self, given: Mapping[str, Any]) -> list[dict[str, Any]] | None:
+        """Return the preferred models, best first; None without any."""
+        value = given.get("provider_preferences")
+        if value is None or value == []:
+            return None
+        if not isinstance(value, list):
+            raise DelegationError("invalid_input", "'provider_preferences' must be a list of {provider, model}")
+        return [_preference(index, entry) for index, entry in enumerate(value)]
+
+    # -- building the request, for subclasses --
 
     def resumed_id(self, given: Mapping[str, Any]) -> str | None:
-        """Return the id of the child to resume, None to start a new one; raises DelegationError."""
+        """Return the id of the child to resume, None to start a new one."""
         session_id = self.text(given, "session_id")
         if session_id is None:
             return None
@@ -107,11 +134,17 @@ class DelegatingTool(ABC):
             raise DelegationError("invalid_input", f"'session_id' {session_id!r:.100} is not the id of a session")
         return session_id
 
-    async def resumed_agent(self, given: Mapping[str, Any], session_id: str) -> str:
-        """Return the agent of a resumed child: from the app's records, else from the input or the id."""
+    async def resume_request(
+        self, given: Mapping[str, Any], session_id: str, instruction: str, dispatch: Dispatch
+    ) -> DelegationRequest:
+        """Return the request to resume a child; its agent is from the app's records, else from the input or the id."""
         ask = getattr(self.coordinator.get_capability("session.resume"), "agent_of", None)
-        known = await maybe_await(ask(session_id)) if callable(ask) else None
-        return known if isinstance(known, str) and known else self.text(given, "agent") or agent_of(session_id)
+        agent = await maybe_await(ask(session_id)) if callable(ask) else None
+        if not isinstance(agent, str) or not agent:
+            agent = self.text(given, "agent") or session_id.partition("_")[2] or session_id
+        return DelegationRequest(
+            agent=agent, instruction=instruction, session_id=session_id, is_resumed=True, dispatch=dispatch
+        )
 
     def check_depth(self) -> None:
         """Raise DelegationError when this session may not have children."""
@@ -122,8 +155,13 @@ class DelegatingTool(ABC):
                 f"Delegation is limited to a depth of {most}, which this session has reached: do the work yourself",
             )
 
+    def self_depth(self) -> int:
+        """Return how many sessions above this one, itself included, are copies of each other."""
+        depth = self.coordinator.get_capability("self_delegation_depth")
+        return depth if isinstance(depth, int) and not isinstance(depth, bool) else 0
+
     async def child_id(self, dispatch: Dispatch, agent: str, instruction: str) -> str:
-        """Return the id of the child that a call starts; the app decides, which recognises repeated calls."""
+        """Return the id of the child that a call starts; an app that recognises repeated calls decides it."""
         ask = getattr(self.coordinator.get_capability("session.spawn"), "child_id", None)
         if callable(ask):
             return str(await maybe_await(ask(agent, dispatch.tool_call_id, instruction)))
@@ -138,15 +176,6 @@ class DelegatingTool(ABC):
         context = self.coordinator.get("context")
         messages = await maybe_await(context.get_messages()) if hasattr(context, "get_messages") else []
         return with_context(instruction, inherited_text(messages, depth, turns, scope, dispatch.tool_call_id))
-
-    def preferences(self, given: Mapping[str, Any]) -> list[dict[str, Any]] | None:
-        """Return the models that are preferred, best first; None without any. Raises DelegationError."""
-        value = given.get("provider_preferences")
-        if value is None or value == []:
-            return None
-        if not isinstance(value, list):
-            raise DelegationError("invalid_input", "'provider_preferences' must be a list of {provider, model}")
-        return [_preference(index, entry) for index, entry in enumerate(value)]
 
     def answer(self, outcome: Outcome) -> str:
         """Return the answer of the child, cut to the limit."""
@@ -179,17 +208,6 @@ class DelegatingTool(ABC):
             events=self.events,
             settings=self.settings,
         )
-
-    async def _refused(self, error: DelegationError, given: Mapping[str, Any], dispatch: Dispatch) -> ToolResult:
-        named = [str(given.get(key) or "")[:_LONGEST_NAME] for key in ("agent", "session_id")]
-        request = DelegationRequest(agent=named[0], instruction="", session_id=named[1], dispatch=dispatch)
-        await self._run_of(request).refused(Outcome.raised(error, request, None))
-        return error.result(**{key: value for key, value in zip(("agent", "session_id"), named, strict=True) if value})
-
-
-def agent_of(session_id: str) -> str:
-    """Return the agent that a child's id names."""
-    return session_id.partition("_")[2] or session_id
 
 
 def _preference(index: int, entry: Any) -> dict[str, Any]:

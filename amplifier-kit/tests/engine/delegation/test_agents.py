@@ -6,8 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from amplifier_kit.engine.delegation.agents import AgentDirectory
-from amplifier_kit.engine.delegation.errors import DelegationError
+from amplifier_kit.engine.delegation.request import AgentDirectory, DelegationError
 
 AGENTS = {
     "amplifier:explorer": {"description": "Finds\n  things out."},
@@ -20,7 +19,7 @@ AGENTS = {
 
 def test_agents_are_described_in_a_line_each() -> None:
     """The description is one line of bounded length; an agent without one is named all the same."""
-    lines = AgentDirectory.of(SimpleNamespace(config={"agents": AGENTS})).described().split("\n")
+    lines = AgentDirectory.of(SimpleNamespace(config={"agents": AGENTS})).describe().split("\n")
     assert lines[0] == "- amplifier:explorer: Finds things out."
     assert lines[1] == f"- mine:explorer: {'y' * 600}..."
     assert lines[2:] == ["- builder: (no description)", "- amplifier:reviewer: (no description)"]
@@ -61,4 +60,4 @@ def test_names_that_are_not_found(agents: dict[str, object] | None, name: str, h
 @pytest.mark.parametrize("config", [None, {}, {"agents": "all"}, {"agents": None}])
 def test_a_plan_without_agents(config: object) -> None:
     """A plan that lists no agents has none."""
-    assert AgentDirectory.of(SimpleNamespace(config=config)).described() == ""
+    assert AgentDirectory.of(SimpleNamespace(config=config)).describe() == ""

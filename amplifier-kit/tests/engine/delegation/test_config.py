@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from amplifier_kit.config import ConfigError, read_config
-from amplifier_kit.engine.delegation.config import DelegationConfig, ModuleNames
+from amplifier_kit.engine.delegation.request import DelegationConfig, ModuleNames
 
 
 class Sample(DelegationConfig):
@@ -25,8 +25,8 @@ def test_defaults() -> None:
     settings = read()
     assert (settings.timeout, settings.heartbeat_interval) == (3600.0, 30.0)
     assert (settings.max_parallel, settings.max_recursion_depth) == (10, 5)
-    assert settings.tool_inheritance() == {"exclude_tools": ["tool-x"]}
-    assert settings.hook_inheritance() is None
+    assert settings.inheritance("tools") == {"exclude_tools": ["tool-x"]}
+    assert settings.inheritance("hooks") is None
 
 
 def test_null_and_minus_one_mean_no_limit() -> None:
@@ -37,10 +37,10 @@ def test_null_and_minus_one_mean_no_limit() -> None:
 
 def test_inheritance() -> None:
     """What is named takes the place of what holds without a word."""
-    assert read(exclude_tools=[]).tool_inheritance() == {"exclude_tools": []}
-    assert read(inherit_tools=["a"]).tool_inheritance() == {"inherit_tools": ["a"]}
-    assert read(exclude_hooks=["h"]).hook_inheritance() == {"exclude_hooks": ["h"]}
-    assert read(inherit_hooks=["h"]).hook_inheritance() == {"inherit_hooks": ["h"]}
+    assert read(exclude_tools=[]).inheritance("tools") == {"exclude_tools": []}
+    assert read(inherit_tools=["a"]).inheritance("tools") == {"inherit_tools": ["a"]}
+    assert read(exclude_hooks=["h"]).inheritance("hooks") == {"exclude_hooks": ["h"]}
+    assert read(inherit_hooks=["h"]).inheritance("hooks") == {"inherit_hooks": ["h"]}
 
 
 @pytest.mark.parametrize(
