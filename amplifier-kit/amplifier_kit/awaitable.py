@@ -1,8 +1,9 @@
 """Use the result of code that may be `def` or `async def`.
 
 Modules and apps may write most of their methods either way. Callers use `maybe_await`; code that cannot await uses
-`plain_result`, which refuses a coroutine instead of taking it for an answer (it is true in every condition, and its
-work never happens); code that cannot wait and needs no answer uses `await_soon`.
+`plain_result`, which rejects a coroutine, because an unawaited one is true in every condition and does nothing; code
+that cannot wait and needs no answer uses `await_soon`. The kernel has such functions too; these exist so that modules
+also run on the published kernel.
 """
 
 from __future__ import annotations
@@ -18,12 +19,11 @@ _running: set[Any] = set()
 
 
 async def maybe_await(value: Any) -> Any:
-    """Return `value`, awaited first where it can be."""
     return await value if isawaitable(value) else value
 
 
 def plain_result(value: Any) -> Any:
-    """Return `value`; raise TypeError when it would have to be awaited, which its caller cannot do."""
+    """Return `value`; raise TypeError when it would have to be awaited."""
     if isinstance(value, Coroutine):
         value.close()  # else the interpreter warns that it was never awaited
     elif not isinstance(value, Awaitable):
@@ -32,7 +32,7 @@ def plain_result(value: Any) -> Any:
 
 
 def await_soon(value: Any, on_error: Callable[[Exception], object]) -> None:
-    """Await `value` in a new task if it is awaitable; `on_error` gets what it raises, later.
+    """Await `value` in a new task if it is awaitable; `on_error` gets its exception, later.
 
     Raises RuntimeError when it must be awaited and no event loop runs.
     """

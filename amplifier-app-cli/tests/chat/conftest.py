@@ -43,7 +43,7 @@ import asyncio
 from pathlib import Path
 
 from amplifier_core import ChatResponse, ModelInfo, ProviderInfo, TextBlock
-from amplifier_kit.engine.streaming import StreamEmitter
+from amplifier_kit.engine.stream_events import StreamEmitter
 
 
 class Paced:

@@ -1,4 +1,4 @@
-"""Ask the session's budget before a model is asked."""
+"""Check the session's budget before a model call."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from amplifier_kit.awaitable import plain_result
 
 __all__ = ["BudgetExhaustedError", "require_allowance"]
 
-#: The capability of an app that limits what a session may use: `check()` says why nothing more may be done, or None.
+#: The capability of an app that limits spending: `check()` returns why nothing more may be spent, or None.
 BUDGET: Final = "session.budget"
 
 
 class BudgetExhaustedError(AbortError):
-    """Report that the session may not use any more; nothing was sent, and trying again does not help."""
+    """The session's budget is exhausted; nothing was sent, and a retry does not help."""
 
     code: ClassVar[str] = "budget_exhausted"
 
 
 def require_allowance(coordinator: Any, provider: str | None = None, model: str | None = None) -> None:
-    """Raise BudgetExhaustedError when the session's budget has no room for another call; without one, all is allowed.
+    """Raise BudgetExhaustedError when the session's budget is exhausted; a session without a budget has no limit.
 
-    To be called right before every attempt: others may have used the rest meanwhile.
+    To be called right before every attempt: other calls may have spent the rest meanwhile.
     """
     budget = coordinator.get_capability(BUDGET) if coordinator is not None else None
     reason = plain_result(budget.check()) if budget is not None else None

@@ -28,10 +28,9 @@ def estimate_tokens(message: Any) -> int:
 
 
 def is_image(block: Any) -> bool:
-    """Tell whether a content block is an image."""
+    """Return whether a content block is an image."""
     return isinstance(block, dict) and block.get("type") in ("image", "image_url")
 
 
 def estimate_all(messages: Iterable[Any]) -> int:
-    """Return the sum of the estimates of all messages."""
     return sum(map(estimate_tokens, messages))

@@ -1,8 +1,8 @@
-"""Know which call of the model is being carried out: in the task that does it, and in those that it has started.
+"""Find the tool call that the current task works for, as child sessions and progress events must.
 
-Loops note a call in `coordinator._tool_dispatch_contexts` by its task, for as long as it runs. Tasks that a tool starts
-inherit which task that was, so that the note is found from them too: not when the call is over, and never from another
-session, which has notes of its own.
+Loops record a running call in `coordinator._tool_dispatch_contexts`, by its task. Tasks that a tool starts inherit
+which task that was, so that they find the record too: only while the call runs, and never from another session, which
+has its own records.
 """
 
 from __future__ import annotations
@@ -16,44 +16,40 @@ from typing import Any
 
 __all__ = ["call_in_progress", "dispatched"]
 
-_Task = asyncio.Task[Any]
-
-#: The task of the innermost call around. Weak: what a tool leaves running must not hold it.
-_task_of_call: ContextVar[weakref.ref[_Task] | None] = ContextVar("amplifier_task_of_call", default=None)
+#: The task of the innermost running call. Weak: tasks that outlive the call must not keep it alive.
+_task_of_call: ContextVar[weakref.ref[asyncio.Task[Any]] | None] = ContextVar("amplifier_task_of_call", default=None)
 
 
 @contextmanager
 def dispatched(coordinator: Any, ids: Mapping[str, str]) -> Iterator[None]:
-    """Note the ids of the call that the current task carries out in the block.
-
-    The task must be the call's own: what it starts later is taken to belong to no other call.
-    """
-    known, task = _notes(coordinator), asyncio.current_task()
-    if known is None:
-        known = {}
+    """Record the ids of the call that the current task runs in the block; the task must be the call's own."""
+    records, task = _records(coordinator), asyncio.current_task()
+    if records is None:
+        records = {}
         if coordinator is not None:
-            coordinator._tool_dispatch_contexts = known
-    known[task] = dict(ids)
+            coordinator._tool_dispatch_contexts = records
+    records[task] = dict(ids)
     _task_of_call.set(weakref.ref(task) if task is not None else None)
     try:
         yield
     finally:
-        known.pop(task, None)
+        records.pop(task, None)
 
 
 def call_in_progress(coordinator: Any) -> Mapping[str, Any] | None:
-    """Return the ids of the call of this session that the current task works for, None when nobody knows.
+    """Return the ids of the call that the current task works for in this session, None when unknown.
 
-    That is the call of the task, else of the one that started it, else the one the session says is running.
+    That is the call of the task, else of the task that started it, else `coordinator._tool_dispatch_context`, which
+    published loops set.
     """
-    known, around = _notes(coordinator) or {}, _task_of_call.get()
+    records, around = _records(coordinator) or {}, _task_of_call.get()
     for task in (asyncio.current_task(), around() if around is not None else None):
-        if task is not None and isinstance(found := known.get(task), Mapping):
+        if task is not None and isinstance(found := records.get(task), Mapping):
             return found
-    said = getattr(coordinator, "_tool_dispatch_context", None)
-    return said if isinstance(said, Mapping) else None
+    context = getattr(coordinator, "_tool_dispatch_context", None)
+    return context if isinstance(context, Mapping) else None
 
 
-def _notes(coordinator: Any) -> dict[Any, Any] | None:
-    known = getattr(coordinator, "_tool_dispatch_contexts", None)
-    return known if isinstance(known, dict) else None
+def _records(coordinator: Any) -> dict[Any, Any] | None:
+    records = getattr(coordinator, "_tool_dispatch_contexts", None)
+    return records if isinstance(records, dict) else None

@@ -19,7 +19,7 @@ from amplifier_core.events import LLM_REQUEST, LLM_RESPONSE, PROVIDER_RETRY, PRO
 from amplifier_core.llm_errors import InvalidToolCallError, LLMError, StreamError
 from amplifier_core.message_models import ChatResponse, ToolCall, Usage
 from amplifier_kit.config import read_config
-from amplifier_kit.engine.streaming import STREAM_EVENTS
+from amplifier_kit.engine.stream_events import STREAM_EVENTS
 from amplifier_kit.engine.usage import UsageRecord
 from amplifier_kit.llm.config import ProviderConfig, name_of_key
 from amplifier_kit.llm.errors import Endpoint, Wire, to_llm_error

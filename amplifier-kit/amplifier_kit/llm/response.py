@@ -20,7 +20,8 @@ from amplifier_core.message_models import (
     ToolCall,
     ToolCallBlock,
 )
-from amplifier_kit.engine.streaming import NOTHING, BlockType, StreamEmitter
+from amplifier_kit.awaitable import DONE
+from amplifier_kit.engine.stream_events import BlockType, StreamEmitter
 from amplifier_kit.llm.usage import Tokens
 
 __all__ = ["Answer", "FinishReason", "LLMResponse"]
@@ -110,7 +111,7 @@ class Answer:
 
     def add(self, key: Hashable, piece: str) -> Awaitable[object]:
         """Add a piece to an open block: text, thinking, or the arguments of a call as JSON text; await the result."""
-        return self._add(self._open[key], piece) if piece else NOTHING
+        return self._add(self._open[key], piece) if piece else DONE
 
     def _add(self, block: _Block, piece: str) -> Awaitable[object]:
         # Every token passes here: no coroutine but that of the hooks.
@@ -138,7 +139,7 @@ class Answer:
     def say(self, kind: Literal["text", "thinking"], piece: str) -> Awaitable[object]:
         """Add a piece of a service that streams without blocks: a block lasts until another kind begins; await it."""
         if not piece:
-            return NOTHING
+            return DONE
         block = self._saying
         return self._add(block, piece) if block is not None and block.kind == kind else self._turn_to(kind, piece)
 
@@ -205,7 +206,7 @@ class Answer:
     async def abort(self, error: BaseException) -> None:
         """Emit that the stream was aborted."""
         self._open.clear()
-        await self._emitter.aborted(error)
+        await self._emitter.abort(error)
 
     def response(self) -> LLMResponse:
         """Return the response; raises StreamError when the service never reported the end of the answer.

@@ -12,7 +12,7 @@ from amplifier_core.events import PROVIDER_RETRY, PROVIDER_THROTTLE
 from amplifier_core.llm_errors import LLMError, LLMTimeoutError, ProviderUnavailableError, StreamError
 from amplifier_core.utils.retry import RetryConfig, compute_delay
 from amplifier_kit.engine.budget import require_allowance
-from amplifier_kit.engine.streaming import StreamEmitter
+from amplifier_kit.engine.stream_events import StreamEmitter
 from amplifier_kit.engine.usage import InvalidUsageError
 from amplifier_kit.llm.circuit_breaker import circuit_breaker_for
 from amplifier_kit.llm.config import ProviderConfig

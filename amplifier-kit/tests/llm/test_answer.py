@@ -8,7 +8,7 @@ import pytest
 
 from amplifier_core.llm_errors import ContentFilterError, InvalidToolCallError, StreamError
 from amplifier_core.testing import EventRecorder
-from amplifier_kit.engine.streaming import StreamEmitter
+from amplifier_kit.engine.stream_events import StreamEmitter
 from amplifier_kit.llm import Answer
 
 

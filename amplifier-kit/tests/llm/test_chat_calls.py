@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from amplifier_core.llm_errors import InvalidToolCallError
-from amplifier_kit.engine.streaming import StreamEmitter
+from amplifier_kit.engine.stream_events import StreamEmitter
 from amplifier_kit.llm import Answer
 from amplifier_kit.llm.chat.response import StreamedCalls
 

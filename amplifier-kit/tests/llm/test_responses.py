@@ -8,7 +8,7 @@ import pytest
 
 from amplifier_core import Message
 from amplifier_core.message_models import TextBlock, ToolCallBlock
-from amplifier_kit.engine.streaming import StreamEmitter
+from amplifier_kit.engine.stream_events import StreamEmitter
 from amplifier_kit.llm import Answer, Call, Text, Tokens, read_conversation
 from amplifier_kit.llm.responses.models import Abilities
 from amplifier_kit.llm.responses.request import Link, digest_content, digest_of, find_link, items_of, tail_of

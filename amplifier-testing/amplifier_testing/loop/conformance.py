@@ -230,6 +230,26 @@ class LoopConformance:
         ids = [*spans["1"], *spans["2"], *requests]
         assert len(ids) == len(set(ids)) == 4
 
+    async def test_events_are_attributed_to_the_component_that_emits_them(self) -> None:
+        """What a tool or a provider emits while the loop calls it is its own, not the loop's."""
+        rig = LoopRig()
+        emit = rig.coordinator.hooks.emit
+        components: dict[str, str] = {}
+        rig.coordinator.hooks.observe(lambda event, data, outcome: components.update({event: outcome.component}))
+
+        async def work(_: Any) -> str:
+            await emit("tool:progress", {})
+            return "done"
+
+        async def answer(_: Any) -> Any:
+            await emit("llm:response", {})
+            return call(("1", "work", {}))
+
+        rig.tools["work"] = PlainTool("work", work)
+        rig.provider.answers = [answer, say("done")]
+        await self._run(rig)
+        assert (components["tool:progress"], components["llm:response"]) == ("tool", "provider")
+
     async def test_no_policy_means_no_tool(self) -> None:
         """Where nobody allows it, a tool does not run; its call is answered, and the turn goes on."""
         work = PlainTool("work", action="process.exec")

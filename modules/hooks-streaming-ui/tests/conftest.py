@@ -11,8 +11,8 @@ from typing import Any, ClassVar
 import pytest
 
 from amplifier_core import AmplifierSession, ChatResponse, ToolCall, ToolResult, Usage
-from amplifier_kit.engine.loop import Asker, Turn, TurnLoop
-from amplifier_kit.engine.streaming import StreamEmitter
+from amplifier_kit.engine.loop import ModelCaller, Turn, TurnLoop
+from amplifier_kit.engine.stream_events import StreamEmitter
 from amplifier_testing.loop.fakes import PlainTool
 
 Reply = dict[str, Any]
@@ -40,13 +40,13 @@ class Written(io.StringIO):
         return self.getvalue().splitlines()
 
 
-class ReportingAsker(Asker):
+class ReportingModelCaller(ModelCaller):
     reports_plain_blocks = True
 
 
 class ReportingTurn(Turn):
     name: ClassVar[str] = "loop-reporting"
-    asker_type: ClassVar[type[Asker]] = ReportingAsker
+    model_caller_type: ClassVar[type[ModelCaller]] = ReportingModelCaller
 
 
 class ReportingLoop(TurnLoop):

@@ -7,17 +7,16 @@ from typing import Any, ClassVar, Final
 from amplifier_core.events import SESSION_END, SESSION_START
 from amplifier_kit.awaitable import maybe_await
 from amplifier_kit.engine.loop import (
-    Asker,
-    CallRunner,
+    CallFailed,
     Choice,
     LoopConfig,
     LoopMemory,
+    ModelCaller,
     Outcome,
-    Passage,
-    Target,
+    RunningCall,
+    ToolRunner,
     Turn,
     choose_provider,
-    denied_by_hook,
 )
 
 __all__ = ["EVENTS", "NAME", "EventsTurn"]
@@ -34,48 +33,46 @@ EVENTS: Final = (TOOL_SELECTING, TOOL_SELECTED, ERROR_PROVIDER, ERROR_TOOL, PRE_
 _SEVERITY: Final = "error"
 
 
-class EventsRunner(CallRunner):
-    """Run one call after the other, each with a tool that hooks agree to."""
+class EventsToolRunner(ToolRunner):
+    """Run one call after the other; hooks may deny or swap the tool of each."""
 
     parallel = False
 
-    async def _select(self, passage: Passage) -> Target:
-        wanted = passage.call.name
-        asked = {"tool_name": wanted, "tool_input": passage.call.arguments, "available_tools": list(self.tools)}
-        verdict = await self._heard(TOOL_SELECTING, asked, passage)
+    async def _select(self, running: RunningCall) -> None:
+        wanted = running.call.name
+        proposed = {"tool_name": wanted, "tool_input": running.call.arguments, "available_tools": list(self.tools)}
+        verdict = await self._emit(TOOL_SELECTING, proposed, running)
         if verdict.action == "deny":
-            raise denied_by_hook(verdict, self.host.denied_by(verdict))
+            raise CallFailed.by_hook(verdict.reason, self.session.hook_that_denied(verdict))
         swapped = (verdict.data or {}).get("tool")
         name = swapped if isinstance(swapped, str) and swapped else wanted
-        target = self.target(name)
+        self.set_tool(running, name)
         source = "llm" if name == wanted else "scheduler"
-        selected = {"tool": name, "source": source, "original_tool": wanted}
-        await self._heard(TOOL_SELECTED, selected, passage)
-        return target
+        await self._emit(TOOL_SELECTED, {"tool": name, "source": source, "original_tool": wanted}, running)
 
-    async def _report(self, kind: str, message: str, passage: Passage) -> None:
-        is_news = not passage.is_closed
-        await super()._report(kind, message, passage)
-        if is_news and kind not in ("denied", "cancelled"):
+    async def _report_error(self, kind: str, message: str, running: RunningCall) -> None:
+        was_closed = running.is_closed
+        await super()._report_error(kind, message, running)
+        if not was_closed and kind not in ("denied", "cancelled"):
             error = {"error_type": kind, "error_message": message, "severity": _SEVERITY}
-            await self._heard(ERROR_TOOL, {"tool": passage.payload["tool_name"], **error}, passage)
+            await self._emit(ERROR_TOOL, {"tool": running.tool_name, **error}, running)
 
 
-class EventsAsker(Asker):
-    """Report failed model calls under this loop's own name too."""
+class EventsModelCaller(ModelCaller):
+    """Also report failed model calls as `error:provider`."""
 
     async def _report_failure(self, choice: Choice, error: Exception) -> None:
         await super()._report_failure(choice, error)
-        told = {"error_type": type(error).__name__, "error_message": str(error), "severity": _SEVERITY}
-        await self.host.emit(ERROR_PROVIDER, {"provider": choice.name, **told})
+        facts = {"error_type": type(error).__name__, "error_message": str(error), "severity": _SEVERITY}
+        await self.session.emit(ERROR_PROVIDER, {"provider": choice.name, **facts})
 
 
 class EventsTurn(Turn):
-    """Run one turn; what goes wrong at the provider becomes the answer."""
+    """Run one turn; a failure of the provider becomes the answer."""
 
     name: ClassVar[str] = NAME
-    asker_type: ClassVar[type[Asker]] = EventsAsker
-    runner_type: ClassVar[type[CallRunner]] = EventsRunner
+    model_caller_type: ClassVar[type[ModelCaller]] = EventsModelCaller
+    tool_runner_type: ClassVar[type[ToolRunner]] = EventsToolRunner
 
     def __init__(self, config: LoopConfig, memory: LoopMemory, *, context: Any, **parts: Any) -> None:
         super().__init__(config, memory, context=context, **parts)
@@ -83,36 +80,36 @@ class EventsTurn(Turn):
 
     async def run(self, prompt: str) -> str:
         """Return the answer. Outside a session, where no kernel does it, session:start and session:end are emitted."""
-        if self.host.coordinator is not None:
+        if self.session.coordinator is not None:
             return await super().run(prompt)
         response = ""
-        await self.host.emit(SESSION_START, {"prompt": prompt})
+        await self.session.emit(SESSION_START, {"prompt": prompt})
         try:
             response = await super().run(prompt)
             return response
         finally:
-            await self.host.emit(SESSION_END, {"response": response})
+            await self.session.emit(SESSION_END, {"response": response})
 
     def choose(self) -> Choice:
-        """Return the provider that is named, else the first."""
+        """Return the configured provider, else the first."""
         return choose_provider(self.providers, self.config.default_provider, by_priority=False)
 
     async def before_request(self) -> None:
-        """Let a context of the old kind shorten itself."""
+        """Compact a context that asks the loop to, as older ones do."""
         should_compact = getattr(self._context, "should_compact", None)
         compact = getattr(self._context, "compact", None)
         if should_compact is None or compact is None:
             return
         if await maybe_await(should_compact()) is True:
-            await self.host.ask(PRE_COMPACT, {"orchestrator": NAME})
+            await self.session.emit_and_apply(PRE_COMPACT, {"orchestrator": NAME})
             await maybe_await(compact())
 
     async def answer(self, choice: Choice) -> Outcome:
-        """Return the answer, or what the provider's failure says."""
+        """Return the answer, or the text of the provider's error."""
         try:
             return await super().answer(choice)
         except Exception as error:
-            if error is not self.asker.failure:
+            if error is not self.model_caller.failure:
                 raise
             text = f"Error: provider '{choice.name}' gave no answer: {error}"
             return Outcome(text, "error", "error")

@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import Any, ClassVar, Final, NamedTuple, Protocol
 
 from amplifier_core.events import PLAN_END, PLAN_START
-from amplifier_kit.engine.loop import UNLIMITED, Choice, Host, Outcome
+from amplifier_kit.engine.loop import UNLIMITED, Choice, Outcome, TurnSession
 from amplifier_kit.engine.tasks import Stopped, run_bounded, run_to_end
 from amplifier_module_loop_streaming.config import StreamingConfig
 from amplifier_module_loop_streaming.judge import Judge, Judgement, render_transcript
@@ -28,7 +28,7 @@ class Worker(Protocol):
     """What the goal loop needs of a turn."""
 
     name: ClassVar[str]
-    host: Host
+    session: TurnSession
     called_tools: bool
 
     async def converse(self, choice: Choice) -> Outcome:
@@ -65,7 +65,7 @@ class GoalLoop:
 
     def __init__(self, worker: Worker, goal: dict[str, Any], config: StreamingConfig, judge: Judge) -> None:
         self._worker = worker
-        self._host = worker.host
+        self._session = worker.session
         self.goal = goal
         self._config = config
         self._judge = judge
@@ -77,11 +77,11 @@ class GoalLoop:
         """Return the outcome of the last turn; `plan:start` and `plan:end` stand around all of them."""
         goal = self.goal
         facts = {"orchestrator": self._worker.name, "condition": goal["condition"], "cap": self._shown_cap()}
-        await self._host.emit(PLAN_START, {**facts, "turns_used": goal["turns_used"]})
+        await self._session.emit(PLAN_START, {**facts, "turns_used": goal["turns_used"]})
         try:
             return await self._pursue(choice, stop)
         except BaseException as error:
-            is_cancelled = isinstance(error, asyncio.CancelledError) or self._host.is_cancelled
+            is_cancelled = isinstance(error, asyncio.CancelledError) or self._session.is_cancelled
             state = "cancelled" if is_cancelled else "error"
             await run_to_end(self._tell, state, str(error) or type(error).__name__)
             raise
@@ -123,7 +123,7 @@ class GoalLoop:
             return await self._finish("error", outcome.text, outcome)
         if outcome.reason == "loop_detected":
             return await self._finish("stalled", outcome.text, outcome, detail="the same calls again and again")
-        if self._host.session_state.get("goal") is not goal:
+        if self._session.state.get("goal") is not goal:
             return await self._finish("cancelled", "the goal was cleared", outcome)
         return None
 
@@ -146,7 +146,7 @@ class GoalLoop:
         goal["continuations"] += 1
         await self._tell("continuing", met.reason, stall and stall.detail, stall and stall.verdict.reason)
         prompt = _continuation(goal["condition"], met.reason, is_stuck=stall is not None and stall.verdict.is_yes)
-        await self._host.store({"role": "user", "content": prompt, "metadata": {"source": "goal"}})
+        await self._session.store({"role": "user", "content": prompt, "metadata": {"source": "goal"}})
         return None
 
     async def _stall(self, transcript: str, stop: asyncio.Future[None]) -> _Stall | None:
@@ -176,8 +176,8 @@ class GoalLoop:
     ) -> Outcome:
         """Report how the pursuit ended; a goal that was cancelled or could not be checked stays set."""
         await self._tell(state, reason, detail, verdict)
-        if state in ("achieved", "cap_hit", "stalled") and self._host.session_state.get("goal") is self.goal:
-            del self._host.session_state["goal"]
+        if state in ("achieved", "cap_hit", "stalled") and self._session.state.get("goal") is self.goal:
+            del self._session.state["goal"]
         if state in ("achieved", "cancelled") or outcome.status != "success":
             return outcome
         return Outcome(outcome.text, "incomplete", f"goal_{state}")
@@ -203,7 +203,7 @@ class GoalLoop:
         await self._told(GOAL_PROGRESS, progress)
 
     async def _told(self, event: str, data: dict[str, Any]) -> None:
-        await self._host.emit(event, data)
+        await self._session.emit(event, data)
 
     def _shown_cap(self) -> int | None:
         return None if self._cap == UNLIMITED else self._cap

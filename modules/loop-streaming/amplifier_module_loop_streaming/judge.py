@@ -13,7 +13,7 @@ from amplifier_core.bounded_call import call, running_task
 from amplifier_core.events import PROVIDER_RESOLVE
 from amplifier_core.message_models import ChatRequest, Message
 from amplifier_kit.awaitable import maybe_await
-from amplifier_kit.engine.loop import Choice, Host
+from amplifier_kit.engine.loop import Choice, TurnSession
 from amplifier_kit.engine.loop.reply import read_reply
 from amplifier_module_loop_streaming.config import Preference, StreamingConfig
 
@@ -46,8 +46,10 @@ class Judgement(NamedTuple):
 class Judge:
     """Put questions to the model that suits the role best; without one, to the provider of the turn."""
 
-    def __init__(self, host: Host, config: StreamingConfig, providers: Mapping[str, Any], fallback: Choice) -> None:
-        self._host = host
+    def __init__(
+        self, session: TurnSession, config: StreamingConfig, providers: Mapping[str, Any], fallback: Choice
+    ) -> None:
+        self._session = session
         self._config = config
         self._providers = providers
         self._fallback = fallback
@@ -73,7 +75,7 @@ class Judge:
             metadata={"stream": False},
             model=model,
         )
-        with self._host.span("goal:judge"):
+        with self._session.span("goal:judge"):
             response = await maybe_await(provider.complete(request))
         text = (await read_reply(provider, response, ())).text.strip()
         found = _ANSWER.match(text)
@@ -85,7 +87,7 @@ class Judge:
         """Return provider and model to judge with, and report the choice."""
         name, model, source = await self._found()
         facts = {"provider": name, "model": model, "role": self._config.goal_model_role, "source": source}
-        await self._host.emit(PROVIDER_RESOLVE, facts)
+        await self._session.emit(PROVIDER_RESOLVE, facts)
         return self._providers[name], model
 
     async def _found(self) -> tuple[str, str | None, str]:
@@ -103,7 +105,7 @@ class Judge:
 
     async def _resolved(self) -> list[Preference]:
         """Return what the capability `model_role_resolver` says of the role; nothing when it says nothing useful."""
-        resolver = self._host.capability("model_role_resolver")
+        resolver = self._session.capability("model_role_resolver")
         resolve = getattr(resolver, "resolve", resolver)
         if not callable(resolve):
             return []

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from amplifier_core.events import CONTENT_BLOCK_DELTA, CONTENT_BLOCK_END, CONTENT_BLOCK_START
 from amplifier_core.message_models import ChatRequest, ChatResponse, TextBlock
 from amplifier_kit.awaitable import maybe_await
-from amplifier_kit.engine.loop import Asker, Choice, LoopMemory, Outcome, Reply, Turn
-from amplifier_kit.engine.loop.request import choose_provider
+from amplifier_kit.engine.loop import Choice, LoopMemory, ModelCaller, Outcome, Reply, Turn, choose_provider
 from amplifier_module_loop_streaming.config import StreamingConfig
 from amplifier_module_loop_streaming.steering import SteeringQueue
 
@@ -34,7 +33,7 @@ def tokens(text: str) -> list[str]:
     return _TOKEN.findall(text)
 
 
-class StreamingAsker(Asker):
+class StreamingModelCaller(ModelCaller):
     """Take the answer piece by piece from a provider that has `stream`; report the blocks of all others."""
 
     reports_plain_blocks = True
@@ -42,12 +41,12 @@ class StreamingAsker(Asker):
     delay = 0.0
     _has_streamed = False
 
-    async def ask(self, choice: Choice, number: int, **facts: Any) -> Reply:
+    async def call(self, choice: Choice, number: int, **facts: Any) -> Reply:
         """Ask, and hold an answer that came in one piece back as long as its words would take."""
-        reply = await super().ask(choice, number, **facts)
+        reply = await super().call(choice, number, **facts)
         if self.delay and reply.text and not reply.calls and not self._has_streamed:
             words = sum(not token.isspace() for token in tokens(reply.text))
-            await self._watch.pause(words * self.delay)
+            await self.monitor.pause(words * self.delay)
         return reply
 
     async def _complete(self, provider: Any, request: ChatRequest) -> Any:
@@ -66,15 +65,15 @@ class StreamingAsker(Asker):
             if not text or piece.get("block_type", "text") != "text":
                 continue
             if not pieces:
-                await self.host.emit(CONTENT_BLOCK_START, {**place, "total_blocks": 1})
-            await self.host.emit(CONTENT_BLOCK_DELTA, {**place, "sequence": len(pieces), "text": text})
+                await self.session.emit(CONTENT_BLOCK_START, {**place, "total_blocks": 1})
+            await self.session.emit(CONTENT_BLOCK_DELTA, {**place, "sequence": len(pieces), "text": text})
             pieces.append(text)
             if self.delay and not text.isspace():
                 await asyncio.sleep(self.delay)
         blocks = [TextBlock(text="".join(pieces))] if pieces else []
         if blocks:
             ended = {"block_index": 0, "total_blocks": 1, "block": blocks[0].model_dump()}
-            await self.host.emit(CONTENT_BLOCK_END, ended)
+            await self.session.emit(CONTENT_BLOCK_END, ended)
         return ChatResponse(content=blocks, tool_calls=calls or None, usage=usage)
 
     async def _report_blocks(self, response: Any, usage: dict[str, Any] | None) -> None:
@@ -87,8 +86,8 @@ class StreamingTurn(Turn):
 
     name: ClassVar[str] = NAME
     first_iteration: ClassVar[int] = 1
-    asker_type: ClassVar[type[Asker]] = StreamingAsker
-    asker: StreamingAsker
+    model_caller_type: ClassVar[type[ModelCaller]] = StreamingModelCaller
+    model_caller: StreamingModelCaller
 
     def __init__(
         self, config: StreamingConfig, memory: LoopMemory, steering: SteeringQueue, *, context: Any, **parts: Any
@@ -98,7 +97,7 @@ class StreamingTurn(Turn):
         self._steering = steering
         self._context = context
         self._pursuit: GoalLoop | None = None
-        self.asker.delay = config.stream_delay
+        self.model_caller.delay = config.stream_delay
 
     async def run(self, prompt: str) -> str:
         """Return the answer; what was said before the turn or to a turn that was cancelled is not carried over."""
@@ -114,7 +113,7 @@ class StreamingTurn(Turn):
 
         Raises RuntimeError when the pinned one is not mounted: somebody else's answer would be a surprise.
         """
-        pinned = self.host.session_state.get(PINNED)
+        pinned = self.session.state.get(PINNED)
         choice = choose_provider(self.providers, pinned or self.config.default_provider)
         if pinned and not choice.is_wanted:
             mounted = ", ".join(self.providers)
@@ -126,7 +125,7 @@ class StreamingTurn(Turn):
         await self._keep_distance()
         while (steer := self._steering.take()) is not None:
             metadata = {"source": "steering", **steer.metadata}
-            await self.host.store({"role": "user", "content": steer.content, "metadata": metadata})
+            await self.session.store({"role": "user", "content": steer.content, "metadata": metadata})
             injected = {
                 "orchestrator": NAME,
                 "content": steer.content,
@@ -134,7 +133,7 @@ class StreamingTurn(Turn):
                 "queued_remaining": len(self._steering),
                 "metadata": steer.metadata,
             }
-            await self.host.emit(STEERING_INJECTED, injected)
+            await self.session.emit(STEERING_INJECTED, injected)
 
     def wants_more(self) -> bool:
         """Tell whether a person spoke while the model gave its answer."""
@@ -142,18 +141,18 @@ class StreamingTurn(Turn):
 
     async def answer(self, choice: Choice) -> Outcome:
         """Answer once, or work until the session's goal is met."""
-        if not self.host.session_state.get("goal"):
+        if not self.session.state.get("goal"):
             return await self.converse(choice)
         # Few sessions have a goal: those that have none do not pay for it.
         from amplifier_module_loop_streaming.goal import GoalLoop, find_goal
         from amplifier_module_loop_streaming.judge import Judge
 
-        goal = find_goal(self.host.session_state)
+        goal = find_goal(self.session.state)
         if goal is None:
             return await self.converse(choice)
-        judge = Judge(self.host, self._streaming, self.providers, choice)
+        judge = Judge(self.session, self._streaming, self.providers, choice)
         self._pursuit = GoalLoop(self, goal, self._streaming, judge)
-        return await self._pursuit.run(choice, self.watch.at_once)
+        return await self._pursuit.run(choice, self.monitor.immediate_stop)
 
     async def history(self) -> list[dict[str, Any]]:
         """Return the conversation so far."""
@@ -168,7 +167,7 @@ class StreamingTurn(Turn):
 
     async def _keep_distance(self) -> None:
         configured = self._streaming.min_delay_between_calls_ms
-        last = self.asker.memory.last_request
+        last = self.model_caller.memory.last_request
         if not configured or last is None:
             return
         elapsed = (time.monotonic() - last) * 1000
@@ -176,5 +175,5 @@ class StreamingTurn(Turn):
             return
         delay = {"delay_ms": configured - elapsed, "configured_ms": configured, "elapsed_ms": elapsed}
         number = self.first_iteration + self.requests
-        await self.host.emit(RATE_LIMIT_DELAY, {**delay, "iteration": number})
-        await self.watch.pause((configured - elapsed) / 1000)
+        await self.session.emit(RATE_LIMIT_DELAY, {**delay, "iteration": number})
+        await self.monitor.pause((configured - elapsed) / 1000)

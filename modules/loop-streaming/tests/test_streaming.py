@@ -115,7 +115,7 @@ def waited(monkeypatch: pytest.MonkeyPatch) -> list[float]:
         seconds_each.append(seconds)
         await sleep(0)
 
-    monkeypatch.setattr("amplifier_kit.engine.loop.watch.asyncio.sleep", count)
+    monkeypatch.setattr("amplifier_kit.engine.loop.monitor.asyncio.sleep", count)
     return seconds_each
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amplifier_core.llm_errors import InvalidToolCallError
-from amplifier_kit.engine.streaming import StreamEmitter
+from amplifier_kit.engine.stream_events import StreamEmitter
 from amplifier_kit.llm import Answer, LLMResponse
 from amplifier_module_provider_local.reading import CallReader
 

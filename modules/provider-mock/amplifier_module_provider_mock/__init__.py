@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from amplifier_kit.config import read_config
-from amplifier_kit.engine.streaming import STREAM_EVENTS
+from amplifier_kit.engine.stream_events import STREAM_EVENTS
 from amplifier_module_provider_mock.config import MockConfig
 from amplifier_module_provider_mock.provider import MockProvider
 from amplifier_module_provider_mock.replies import CannedReplies, Replies

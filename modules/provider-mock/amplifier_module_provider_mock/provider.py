@@ -13,7 +13,7 @@ from amplifier_core.events import LLM_REQUEST, LLM_RESPONSE
 from amplifier_core.message_models import ChatResponse, ToolCall
 from amplifier_kit.config import read_config
 from amplifier_kit.engine.budget import require_allowance
-from amplifier_kit.engine.streaming import StreamEmitter
+from amplifier_kit.engine.stream_events import StreamEmitter
 from amplifier_module_provider_mock.config import MockConfig
 from amplifier_module_provider_mock.replies import Replies, Reply
 from amplifier_module_provider_mock.response import MockResponse, build_response
@@ -94,7 +94,7 @@ class MockProvider:
         try:
             response = await self._answer(request, emitter)
         except BaseException as error:
-            await emitter.aborted(error)
+            await emitter.abort(error)
             failure = {"type": type(error).__name__, "message": str(error)}
             await self._emit(LLM_RESPONSE, {**call, "status": "error", **_since(started), "error": failure})
             raise

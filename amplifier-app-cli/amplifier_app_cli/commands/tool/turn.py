@@ -65,7 +65,7 @@ class InvokeTurn(Turn):
         message = {"role": "assistant", "content": "", "tool_calls": [asked], "metadata": {"synthetic": True}}
         (done,) = await self._call_tools(Reply("", message, [call]))
         told = {"role": "assistant", "content": f"The user called {call.name}.", "metadata": {"synthetic": True}}
-        await self.host.store(told)
+        await self.session.store(told)
         return Outcome(done.content if isinstance(done.content, str) else str(done.content), "success")
 
 

@@ -1,6 +1,7 @@
-"""Run one turn from the prompt to the answer, and close it properly however it ends.
+"""Run a turn from the prompt to the answer, and close it properly however it ends.
 
-The loops are thin layers over this: they choose a name, a way to number iterations, and what happens between them.
+`TurnLoop` is the orchestrator that a loop module mounts; it runs one `Turn` for every prompt. Loops subclass both and
+override the methods under "for loops to override".
 """
 
 from __future__ import annotations
@@ -22,19 +23,19 @@ from amplifier_core.events import (
     PROMPT_SUBMIT,
     PROVIDER_RESOLVE,
 )
-from amplifier_core.models import HookResult
-from amplifier_kit.engine.loop.asking import Asker, LoopMemory, RequestDenied
-from amplifier_kit.engine.loop.calls import CallRunner, Finished
+from amplifier_kit.config import read_config
 from amplifier_kit.engine.loop.config import LoopConfig
-from amplifier_kit.engine.loop.guard import Circle, LoopGuard, Step
-from amplifier_kit.engine.loop.host import Host
+from amplifier_kit.engine.loop.loop_guard import LoopGuard, Repetition, Step
+from amplifier_kit.engine.loop.model_call import LoopMemory, ModelCaller, RequestDenied
+from amplifier_kit.engine.loop.monitor import TurnMonitor
 from amplifier_kit.engine.loop.reply import Call, Reply
 from amplifier_kit.engine.loop.request import Choice, choose_provider
-from amplifier_kit.engine.loop.watch import Watch
+from amplifier_kit.engine.loop.session import TurnSession, changed_value
+from amplifier_kit.engine.loop.tool_calls import CallResult, ToolRunner
 from amplifier_kit.engine.pairing import tool_result
 from amplifier_kit.engine.tasks import Stopped, run_to_end
 
-__all__ = ["EXECUTION_HEARTBEAT", "LOOP_DETECTED", "Outcome", "Turn"]
+__all__ = ["EXECUTION_HEARTBEAT", "LOOP_DETECTED", "Outcome", "Turn", "TurnLoop"]
 
 logger = logging.getLogger(__name__)
 
@@ -49,7 +50,7 @@ _INTERRUPTED: Final = "[The turn was interrupted before there was an answer.]"
 
 
 class Outcome(NamedTuple):
-    """Say how a turn ended: its text, success, incomplete, cancelled or error, and why when it is no success."""
+    """How a turn ended: its text, the status success, incomplete, cancelled or error, and a reason unless success."""
 
     text: str
     status: str
@@ -57,13 +58,13 @@ class Outcome(NamedTuple):
 
 
 class Turn:
-    """Run one turn of a session; make a new one for each."""
+    """Run one turn of a session; create a new one for each."""
 
     name: ClassVar[str]
     #: The number of the first iteration in events.
     first_iteration: ClassVar[int] = 0
-    asker_type: ClassVar[type[Asker]] = Asker
-    runner_type: ClassVar[type[CallRunner]] = CallRunner
+    model_caller_type: ClassVar[type[ModelCaller]] = ModelCaller
+    tool_runner_type: ClassVar[type[ToolRunner]] = ToolRunner
 
     def __init__(
         self,
@@ -78,20 +79,25 @@ class Turn:
     ) -> None:
         self.config = config
         self.providers = providers
-        self.host = Host(context, hooks, coordinator)
-        tools = {} if tools is None else tools  # an empty one too is the live one, which may fill meanwhile
-        self.watch = Watch(
-            self.host, interval=config.heartbeat_interval, on_cancel=self._tell_cancelled, on_beat=self._tell_alive
+        self.session = TurnSession(context, hooks, coordinator)
+        self.monitor = TurnMonitor(
+            self.session,
+            interval=config.heartbeat_interval,
+            on_cancel=self._announce_cancellation,
+            on_heartbeat=self._emit_heartbeat,
         )
-        self.asker = self.asker_type(self.host, config, self.watch, memory, context=context, tools=tools)
-        self.runner = self.runner_type(self.host, config, self.watch, tools)
+        tools = {} if tools is None else tools  # not `or`: an empty dict may be live, and fill during the turn
+        self.model_caller = self.model_caller_type(
+            self.session, config, self.monitor, memory, context=context, tools=tools
+        )
+        self.tool_runner = self.tool_runner_type(self.session, config, self.monitor, tools)
         self._started = time.monotonic()
-        #: Model calls made, and the last thing the model said.
+        #: Model calls made so far, and the last text of the model.
         self.requests = 0
         self.text = ""
-        #: Whether any tool was called since somebody last asked.
+        #: Whether a tool was called since this was last reset.
         self.called_tools = False
-        #: Whether the turn ended because somebody asked it to.
+        #: Whether the turn ended because of a cancellation.
         self.was_cancelled = False
 
     async def run(self, prompt: str) -> str:
@@ -100,22 +106,22 @@ class Turn:
         Whatever happens, `prompt:complete`, `orchestrator:complete` and `execution:end` are emitted once, at the end.
         """
         outcome = Outcome("", "error", "error")
-        self.watch.start()
+        self.monitor.start()
         try:
-            await self.host.emit(EXECUTION_START, {"prompt": prompt})
+            await self.session.emit(EXECUTION_START, {"prompt": prompt})
             outcome = await self._submit(prompt)
         except BaseException as error:
-            is_cancelled = isinstance(error, asyncio.CancelledError) or self.host.is_cancelled
-            outcome = Outcome("", *(("cancelled", "cancelled") if is_cancelled else ("error", "error")))
+            if isinstance(error, asyncio.CancelledError) or self.session.is_cancelled:
+                outcome = Outcome("", "cancelled", "cancelled")
             raise
         finally:
             await run_to_end(self._close, outcome)
         return outcome.text
 
-    # -- what loops may change --
+    # -- for loops to override --
 
     def wanted_provider(self) -> str | None:
-        """Return the name of the provider to use, None to leave it to priorities."""
+        """Return the name of the provider to use, None to choose by priority."""
         return self.config.default_provider
 
     def choose(self) -> Choice:
@@ -123,225 +129,220 @@ class Turn:
         return choose_provider(self.providers, self.wanted_provider())
 
     async def before_request(self) -> None:
-        """Do what comes before each model call."""
+        """Prepare for the next model call."""
 
     def wants_more(self) -> bool:
-        """Tell whether the turn goes on although the model has given its answer."""
+        """Return whether to call the model again although it has answered."""
         return False
 
     def completion_facts(self) -> dict[str, Any]:
-        """Return what `orchestrator:complete` says besides."""
+        """Return additional fields of `orchestrator:complete`."""
         return {}
 
     async def answer(self, choice: Choice) -> Outcome:
-        """Return the answer to what was asked."""
+        """Return the answer to the conversation so far."""
         return await self.converse(choice)
 
-    # -- the way from prompt to answer --
+    # -- from prompt to answer --
 
     async def _submit(self, prompt: str) -> Outcome:
         sent = {"prompt": prompt}
-        verdict = await self.host.ask(PROMPT_SUBMIT, sent)
+        verdict = await self.session.emit_and_apply(PROMPT_SUBMIT, sent)
         if verdict.action == "deny":
             return _denied(verdict.reason)
-        is_changed, submitted = self.host.changed(sent, verdict, "prompt")
-        await self.host.store({"role": "user", "content": str(submitted) if is_changed else prompt})
+        _, submitted = changed_value(sent, verdict, "prompt")
+        await self.session.store({"role": "user", "content": str(submitted)})
         choice = self.choose()
         if not choice.is_wanted:
-            await self._tell_substitute(choice)
+            await self._report_substitute(choice)
         return await self.answer(choice)
 
-    async def _tell_substitute(self, choice: Choice) -> None:
-        wanted = self.wanted_provider()
-        logger.warning("%s: provider '%s' is not mounted; '%s' answers instead", self.name, wanted, choice.name)
-        facts = {"provider": choice.name, "requested": wanted, "reason": f"provider '{wanted}' is not mounted"}
-        await self.host.emit(PROVIDER_RESOLVE, facts)
-
     async def converse(self, choice: Choice) -> Outcome:
-        """Ask the model and run its tools until it has an answer, or may not go on."""
+        """Call the model and run its tools until it has an answer, or may not continue."""
         guard = LoopGuard(self.config.loop_guard_warn, self.config.loop_guard_stop)
-        done = 0
-        while not self.host.is_cancelled:
+        iterations = 0
+        while not self.session.is_cancelled:
             try:
-                if self.config.is_beyond(done):
-                    return await self._last_word(choice)
+                if self.config.is_limit_reached(iterations):
+                    return await self._sum_up(choice)
                 await self.before_request()
-                reply = await self._ask(choice)
+                reply = await self._call_model(choice)
             except Stopped:
                 break
             except RequestDenied as denied:
-                return await self._ended(_denied(str(denied)))
-            if self.host.is_cancelled_at_once:
+                return await self._end_early(_denied(str(denied)))
+            if self.session.is_cancelled_immediately:
                 break
-            done += 1
+            iterations += 1
             if reply.calls:
-                circle = guard.record(self._steps(await self._call_tools(reply)))
-                if circle is not None:
-                    await self._tell_circle(circle)
-                    if circle.must_stop:
-                        return await self._ended(_stopped(circle))
+                repetition = guard.record(self._guarded_steps(await self._call_tools(reply)))
+                if repetition is not None:
+                    await self._report_repetition(repetition)
+                    if repetition.must_stop:
+                        return await self._end_early(_repeated(repetition))
                 continue
             if reply.message is not None:
-                await self.host.store(reply.message)
+                await self.session.store(reply.message)
             if not self.wants_more():
                 return Outcome(reply.text, "success")
-        await self.watch.cancellation_told()
-        return await self._ended(Outcome(self.text, "cancelled", "cancelled"))
+        await self.monitor.announce_cancellation()
+        return await self._end_early(Outcome(self.text, "cancelled", "cancelled"))
 
-    async def _ask(self, choice: Choice, **facts: Any) -> Reply:
+    async def _call_model(self, choice: Choice, **facts: Any) -> Reply:
         number = self.first_iteration + self.requests
         self.requests += 1
-        reply = await self.asker.ask(choice, number, **facts)
+        reply = await self.model_caller.call(choice, number, **facts)
         self.text = reply.text or self.text
         return reply
 
-    async def _last_word(self, choice: Choice) -> Outcome:
-        """Let the model sum up at the limit of iterations; tools it calls now are not run."""
+    async def _sum_up(self, choice: Choice) -> Outcome:
+        """Let the model sum up at the limit of iterations; tools that it calls now are not run."""
         limit = self.config.max_iterations
-        reminder = (
-            f'<system-reminder source="{_LIMIT_SOURCE}">\nThe limit of {limit} iterations is reached. Call no more '
-            "tools: say what was done, what is left, and what should happen next.\n</system-reminder>"
+        self.session.remind(
+            _LIMIT_SOURCE,
+            f"The limit of {limit} iterations is reached. Call no more tools: say what was done, what is left, and "
+            "what should happen next.",
         )
-        await self.host.carry_out(
-            HookResult(
-                action="inject_context",
-                context_injection=reminder,
-                context_injection_role="user",
-                ephemeral=True,
-            ),
-            "provider:request",
-        )
-        reply = await self._ask(choice, max_reached=True)
-        notice = f"[Stopped: the limit of {limit} iterations was reached before the work was done.]"
+        reply = await self._call_model(choice, max_reached=True)
         if reply.message is not None:
-            not_run = [Finished(call, f"Not run: the limit of {limit} iterations is reached") for call in reply.calls]
-            await run_to_end(self._keep, reply.message, not_run)
+            not_run = [CallResult(call, f"Not run: the limit of {limit} iterations is reached") for call in reply.calls]
+            await run_to_end(self._store_with_results, reply.message, not_run)
+        notice = f"[Stopped: the limit of {limit} iterations was reached before the work was done.]"
         text = f"{reply.text}\n\n{notice}" if reply.text else notice
-        return await self._ended(Outcome(text, "incomplete", "max_iterations"))
+        return await self._end_early(Outcome(text, "incomplete", "max_iterations"))
 
-    async def _ended(self, outcome: Outcome) -> Outcome:
-        """End a turn before its time: let the assistant speak last, so that the next prompt follows an answer."""
-        if self.host.last_stored is not None and self.host.last_stored.get("role") == "tool":
+    async def _end_early(self, outcome: Outcome) -> Outcome:
+        """Return the outcome; a tool result gets an assistant message behind it, for the next prompt to follow."""
+        if self.session.last_stored is not None and self.session.last_stored.get("role") == "tool":
             text = outcome.text if outcome.status == "incomplete" else _INTERRUPTED
-            await self.host.store({"role": "assistant", "content": text, "metadata": {"synthetic": True}})
+            await self.session.store({"role": "assistant", "content": text, "metadata": {"synthetic": True}})
         return outcome
 
     # -- tools --
 
-    async def _call_tools(self, reply: Reply) -> list[Finished]:
+    async def _call_tools(self, reply: Reply) -> list[CallResult]:
         """Store the message, run its calls and store their results; none is ever left without one."""
         assert reply.message is not None
         self.called_tools = True
-        self.runner.finished.clear()
         try:
-            await self.host.store(reply.message)
-            finished = await self.runner.run(reply.calls)
+            await self.session.store(reply.message)
+            results = await self.tool_runner.run(reply.calls)
         except BaseException:
-            if self.host.last_stored is reply.message:
-                await run_to_end(self._keep_interrupted, reply.calls)
+            if self.session.last_stored is reply.message:
+                await run_to_end(self._store_interrupted, reply.calls)
             raise
-        await run_to_end(self._keep_results, finished)
-        await self.runner.settle()
-        return finished
+        await run_to_end(self._store_results, results)
+        await self.tool_runner.apply_injections()
+        return results
 
-    async def _keep(self, message: dict[str, Any], finished: Sequence[Finished]) -> None:
-        await self.host.add(message)
-        await self._keep_results(finished)
+    async def _store_with_results(self, message: dict[str, Any], results: Sequence[CallResult]) -> None:
+        await self.session.add(message)
+        await self._store_results(results)
 
-    async def _keep_interrupted(self, calls: Sequence[Call]) -> None:
-        await self._keep_results(self.runner.outcome(calls))
-        await self.host.add({"role": "assistant", "content": _INTERRUPTED, "metadata": {"synthetic": True}})
-        await self.runner.settle()
+    async def _store_interrupted(self, calls: Sequence[Call]) -> None:
+        await self._store_results(self.tool_runner.results(calls))
+        await self.session.add({"role": "assistant", "content": _INTERRUPTED, "metadata": {"synthetic": True}})
+        await self.tool_runner.apply_injections()
 
-    async def _keep_results(self, finished: Sequence[Finished]) -> None:
+    async def _store_results(self, results: Sequence[CallResult]) -> None:
         """Store results in call order; one that cannot be stored is replaced by a short one that says so."""
         failure: Exception | None = None
-        for done in finished:
+        for result in results:
+            call = result.call
             try:
-                await self.host.add(done.message)
+                await self.session.add(result.message)
                 continue
             except Exception as error:
-                logger.error("The result of call %s could not be stored: %s", done.call.id, error, exc_info=error)
-                text = f"Error: the result of tool '{done.call.name}' could not be stored: {error}"
+                logger.error("The result of call %s could not be stored: %s", call.id, error, exc_info=error)
+                text = f"Error: the result of tool '{call.name}' could not be stored: {error}"
             try:
-                await self.host.add(tool_result(done.call.id, done.call.name, text, synthetic=True))
-            except Exception as error:  # the ledger takes nothing: the next request is repaired, this turn ends
+                await self.session.add(tool_result(call.id, call.name, text, synthetic=True))
+            except Exception as error:  # the context takes nothing: this turn ends, the next request is repaired
                 failure = failure or error
         if failure is not None:
             raise failure
 
-    def _steps(self, finished: Sequence[Finished]) -> list[Step]:
-        tools = self.runner.tools
+    def _guarded_steps(self, results: Sequence[CallResult]) -> list[Step]:
+        tools = self.tool_runner.tools
         return [
-            Step(done.call.name, done.call.arguments, done.content)
-            for done in finished
-            if getattr(tools.get(done.call.name), "polling", False) is not True
+            Step(result.call.name, result.call.arguments, result.content)
+            for result in results
+            if getattr(tools.get(result.call.name), "polling", False) is not True
         ]
 
-    # -- what others are told --
+    # -- events --
 
-    async def _tell_circle(self, circle: Circle) -> None:
-        await self.host.emit(
+    async def _report_substitute(self, choice: Choice) -> None:
+        wanted = self.wanted_provider()
+        logger.warning("%s: provider '%s' is not mounted; '%s' answers instead", self.name, wanted, choice.name)
+        facts = {"provider": choice.name, "requested": wanted, "reason": f"provider '{wanted}' is not mounted"}
+        await self.session.emit(PROVIDER_RESOLVE, facts)
+
+    async def _report_repetition(self, repetition: Repetition) -> None:
+        await self.session.emit(
             LOOP_DETECTED,
             {
                 "orchestrator": self.name,
-                "action": "stop" if circle.must_stop else "warn",
-                "repetitions": circle.repetitions,
-                "period": circle.period,
-                "tools": circle.tools,
+                "action": "stop" if repetition.must_stop else "warn",
+                "repetitions": repetition.times,
+                "period": repetition.period,
+                "tools": repetition.tools,
                 "iteration": self.first_iteration + self.requests - 1,
             },
         )
-        if not circle.must_stop:
-            self.host.injections.remind(
+        if not repetition.must_stop:
+            self.session.remind(
                 _GUARD_SOURCE,
-                f"The last calls ({', '.join(circle.tools)}) brought the same results {circle.repetitions} times. "
+                f"The last calls ({', '.join(repetition.tools)}) brought the same results {repetition.times} times. "
                 "Repeating them changes nothing: try another way, or say what is missing.",
             )
 
-    async def _tell_alive(self, running: list[dict[str, Any]]) -> None:
+    async def _emit_heartbeat(self, running: list[dict[str, Any]]) -> None:
         number = self.first_iteration + max(self.requests - 1, 0)
-        await self.host.emit(EXECUTION_HEARTBEAT, {"orchestrator": self.name, "iteration": number, "running": running})
+        facts = {"orchestrator": self.name, "iteration": number, "running": running}
+        await self.session.emit(EXECUTION_HEARTBEAT, facts)
 
-    async def _tell_cancelled(self) -> None:
-        """Say once that a cancellation was noticed, and let callbacks know; what they raise is logged."""
+    async def _announce_cancellation(self) -> None:
+        """Emit cancel:requested and call the token's callbacks, in bounded time."""
+
+        async def announce() -> None:
+            token = self.session.cancellation
+            facts = {"orchestrator": self.name, "state": token.state, "turn_count": self.requests}
+            await self.session.emit(CANCEL_REQUESTED, facts)
+            await token.trigger_callbacks()
+
         try:
-            await call(running_task(), _CALLBACK_SECONDS, self._spread_cancellation)
+            await call(running_task(), _CALLBACK_SECONDS, announce)
         except Exception as error:
-            logger.error("Could not tell everyone of the cancellation: %s", error, exc_info=error)
-
-    async def _spread_cancellation(self) -> None:
-        token = self.host.token
-        told = {"orchestrator": self.name, "state": token.state, "turn_count": self.requests}
-        await self.host.emit(CANCEL_REQUESTED, told)
-        await token.trigger_callbacks()
+            logger.error("The cancellation could not be announced everywhere: %s", error, exc_info=error)
 
     async def _close(self, outcome: Outcome) -> None:
-        """Emit what closes a turn, each event once; one that fails does not keep back the others."""
+        """Emit the events that close a turn, each once."""
         try:
-            await self.watch.cancellation_told()
-            status, reason = outcome.status, outcome.reason
-            if self.host.is_cancelled and status != "error":
+            await self.monitor.announce_cancellation()
+            text, status, reason = outcome
+            if self.session.is_cancelled and status != "error":
                 status = reason = "cancelled"
             self.was_cancelled = status == "cancelled"
             completed: dict[str, Any] = {"orchestrator": self.name, "turn_count": self.requests, "status": status}
             if reason is not None:
                 completed["reason"] = reason
-            preview = {"response_preview": outcome.text[:_PREVIEW], "length": len(outcome.text), "status": status}
-            await self._tell_end(PROMPT_COMPLETE, preview)
-            await self._tell_end(ORCHESTRATOR_COMPLETE, {**completed, **self.completion_facts()})
+            preview = {"response_preview": text[:_PREVIEW], "length": len(text), "status": status}
+            await self._emit_closing(PROMPT_COMPLETE, preview)
+            await self._emit_closing(ORCHESTRATOR_COMPLETE, {**completed, **self.completion_facts()})
             ended = status if status in ("cancelled", "error") else "completed"
             duration = round((time.monotonic() - self._started) * 1000, 3)
-            await self._tell_end(EXECUTION_END, {"response": outcome.text, "status": ended, "duration_ms": duration})
-            if status == "cancelled" and self.host.is_cancelled and not self.host.is_in_kernel_turn:
-                facts = {"was_immediate": self.host.is_cancelled_at_once, "turn_count": self.requests}
-                await self._tell_end(CANCEL_COMPLETED, {"orchestrator": self.name, **facts})
+            await self._emit_closing(EXECUTION_END, {"response": text, "status": ended, "duration_ms": duration})
+            if status == "cancelled" and self.session.is_cancelled and not self.session.is_in_kernel_turn:
+                facts = {"was_immediate": self.session.is_cancelled_immediately, "turn_count": self.requests}
+                await self._emit_closing(CANCEL_COMPLETED, {"orchestrator": self.name, **facts})
         finally:
-            await self.watch.stop()
+            await self.monitor.stop()
 
-    async def _tell_end(self, event: str, data: dict[str, Any]) -> None:
+    async def _emit_closing(self, event: str, data: dict[str, Any]) -> None:
+        """Emit an event; when that fails, the others must still be emitted."""
         try:
-            await self.host.ask(event, data)
+            await self.session.emit_and_apply(event, data)
         except Exception as error:
             logger.error("Could not emit %s: %s", event, error, exc_info=error)
 
@@ -350,7 +351,46 @@ def _denied(reason: str | None) -> Outcome:
     return Outcome(f"Operation denied: {reason or 'no reason given'}", "incomplete", "denied")
 
 
-def _stopped(circle: Circle) -> Outcome:
-    tools = ", ".join(circle.tools)
-    text = f"[Stopped: the same calls ({tools}) brought the same results {circle.repetitions} times in a row.]"
+def _repeated(repetition: Repetition) -> Outcome:
+    tools = ", ".join(repetition.tools)
+    text = f"[Stopped: the same calls ({tools}) brought the same results {repetition.times} times in a row.]"
     return Outcome(text, "incomplete", "loop_detected")
+
+
+class TurnLoop:
+    """The orchestrator of one session; loops choose the types of turn and config."""
+
+    turn_type: ClassVar[type[Turn]]
+    config_type: ClassVar[type[LoopConfig]] = LoopConfig
+
+    def __init__(self, config: Mapping[str, Any] | None = None) -> None:
+        """Read the config; raise ConfigError that names every wrong key."""
+        self._config = read_config(self.config_type, config, module=self.turn_type.name)
+        self._memory = LoopMemory()
+
+    def turn_parts(self) -> tuple[Any, ...]:
+        """Return what the loop's turns take besides config and memory."""
+        return ()
+
+    async def execute(
+        self,
+        prompt: str,
+        context: Any,
+        providers: Mapping[str, Any],
+        tools: Mapping[str, Any],
+        hooks: Any,
+        coordinator: Any = None,
+        **_: Any,
+    ) -> str:
+        """Return the answer to `prompt`; raise what the provider raises, or RuntimeError when none is mounted."""
+        turn = self.turn_type(
+            self._config,
+            self._memory,
+            *self.turn_parts(),
+            context=context,
+            providers=providers,
+            tools=tools,
+            hooks=hooks,
+            coordinator=coordinator,
+        )
+        return await turn.run(prompt)

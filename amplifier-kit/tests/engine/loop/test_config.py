@@ -19,9 +19,9 @@ def test_defaults(config: Any) -> None:
 
 def test_an_explicit_minus_one_is_no_limit() -> None:
     """-1 means unlimited, anything else is a count."""
-    assert not read_config(LoopConfig, {"max_iterations": -1}, module="loop-test").is_beyond(10_000)
-    assert read_config(LoopConfig, {}, module="loop-test").is_beyond(100)
-    assert not read_config(LoopConfig, {"max_iterations": 3}, module="loop-test").is_beyond(2)
+    assert not read_config(LoopConfig, {"max_iterations": -1}, module="loop-test").is_limit_reached(10_000)
+    assert read_config(LoopConfig, {}, module="loop-test").is_limit_reached(100)
+    assert not read_config(LoopConfig, {"max_iterations": 3}, module="loop-test").is_limit_reached(2)
 
 
 def test_null_takes_a_deadline_away() -> None:

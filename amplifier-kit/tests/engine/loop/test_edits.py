@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from amplifier_core.models import HookResult, ToolResult
 from amplifier_kit.engine import tasks
 from amplifier_kit.engine.loop import LoopConfig, LoopMemory, Turn
-from amplifier_kit.engine.loop.edits import EDITED_INPUT, MOST_EDITS
+from amplifier_kit.engine.loop.tool_calls import EDITED_INPUT, MAX_EDITS
 from amplifier_testing.loop.fakes import LoopRig, PlainTool, call, say
 
 
@@ -105,8 +105,8 @@ async def test_a_loop_without_end_is_refused(run: Any) -> None:
     rig = rig_for(work, editor, x=-1)
     await run(rig)
     assert work.inputs == []
-    assert editor.asked == MOST_EDITS + 1
-    assert rig.results() == [f"Denied: the input was changed more than {MOST_EDITS} times"]
+    assert editor.asked == MAX_EDITS + 1
+    assert rig.results() == [f"Denied: the input was changed more than {MAX_EDITS} times"]
     assert rig.data("tool:error")[0]["status"] == "denied"
 
 
@@ -133,7 +133,7 @@ async def test_a_capability_that_fails_is_a_refusal(run: Any, capability: Any) -
     rig.coordinator.register_capability(EDITED_INPUT, capability)
     await run(rig)
     assert work.inputs == []
-    assert rig.results()[0].startswith("Denied: the changed input cannot be had")
+    assert rig.results()[0].startswith("Denied: the changed input is unavailable")
 
 
 async def test_nobody_is_asked_for_a_change_of_what_is_allowed(run: Any) -> None:

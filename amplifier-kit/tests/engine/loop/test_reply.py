@@ -55,7 +55,7 @@ async def test_thinking_is_kept_when_asked() -> None:
         ("", {}, None),
         ({}, {}, None),
         ('{"a": 1}', {"a": 1}, None),
-        ("{", {}, "no valid JSON"),
+        ("{", {}, "not valid JSON"),
         ("[1]", {}, "must be an object, got list"),
         (7, {}, "must be an object, got int"),
     ],

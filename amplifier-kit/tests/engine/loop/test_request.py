@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from amplifier_core.message_models import Message
-from amplifier_kit.engine.loop.request import build_messages, build_tools, choose_provider, view_of
+from amplifier_kit.engine.loop.request import build_messages, build_tools, choose_provider, request_view
 from amplifier_testing.loop.fakes import PlainTool, ScriptedProvider
 
 
@@ -63,9 +63,9 @@ async def test_contexts_old_and_new_are_understood() -> None:
         async def get_messages(self) -> list[Any]:
             return [{"role": "user", "content": "old"}]
 
-    assert (await view_of(New(), "p"))[0]["content"] == "p"
-    assert await view_of(Old(), "p") == [{"role": "user", "content": "old"}]
-    assert await view_of(SimpleNamespace(messages=[]), "p") == []
+    assert (await request_view(New(), "p"))[0]["content"] == "p"
+    assert await request_view(Old(), "p") == [{"role": "user", "content": "old"}]
+    assert await request_view(SimpleNamespace(messages=[]), "p") == []
 
 
 def test_extra_keys_reach_the_provider() -> None:

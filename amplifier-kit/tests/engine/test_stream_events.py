@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amplifier_core.hooks import HookRegistry
-from amplifier_kit.engine.streaming import STREAM_EVENTS, StreamEmitter
+from amplifier_kit.engine.stream_events import STREAM_EVENTS, StreamEmitter
 
 Heard = list[tuple[str, dict[str, Any]]]
 
@@ -80,12 +80,12 @@ async def test_an_abort_is_told_once_and_only_after_something_was() -> None:
     """Whoever has heard nothing need not hear that it ended; whoever has, hears it once, with the reason."""
     hooks, heard = listening()
     silent = StreamEmitter(hooks)
-    await silent.aborted(RuntimeError("early"))
+    await silent.abort(RuntimeError("early"))
     assert heard == []
     emitter = StreamEmitter(hooks, "r-1")
     await emitter.block_start(0, "text")
-    await emitter.aborted(ConnectionError("gone"))
-    await emitter.aborted(ConnectionError("gone"))
+    await emitter.abort(ConnectionError("gone"))
+    await emitter.abort(ConnectionError("gone"))
     assert heard[1:] == [
         ("llm:stream_aborted", {"request_id": "r-1", "error": {"type": "ConnectionError", "msg": "gone"}})
     ]
@@ -99,7 +99,7 @@ async def test_without_listeners_nothing_happens(enabled: bool) -> None:
     await emitter.block_start(0, "text")
     await emitter.block_delta(0, "x")
     await emitter.block_end(0)
-    await emitter.aborted(RuntimeError())
+    await emitter.abort(RuntimeError())
     assert heard == []
 
 
@@ -113,7 +113,7 @@ async def test_blocks_are_used_in_order() -> None:
         await emitter.block_start(1, "text")
     with pytest.raises(ValueError, match=r"stream block 0 is not open; open are \[1\]"):
         await emitter.block_end(0)
-    await emitter.aborted(RuntimeError())
+    await emitter.abort(RuntimeError())
     with pytest.raises(ValueError, match="stream block 1 is not open"):
         await emitter.block_end(1)
 

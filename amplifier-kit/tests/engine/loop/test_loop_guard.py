@@ -5,25 +5,25 @@ from collections.abc import Iterable
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amplifier_kit.engine.loop import Circle, LoopGuard, Step
+from amplifier_kit.engine.loop.loop_guard import LoopGuard, Repetition, Step
 
 
-def verdicts(guard: LoopGuard, names: Iterable[str]) -> list[Circle | None]:
+def verdicts(guard: LoopGuard, names: Iterable[str]) -> list[Repetition | None]:
     return [guard.record([Step(name, {}, "same")]) for name in names]
 
 
 def test_the_same_again_is_warned_of_once_and_then_stopped() -> None:
     """The first warning comes at its number, the end at its own, and nothing in between."""
     seen = verdicts(LoopGuard(3, 6), "AAAAAA")
-    assert seen == [None, None, Circle(3, 1, ["A"], False), None, None, Circle(6, 1, ["A"], True)]
+    assert seen == [None, None, Repetition(3, 1, ["A"], False), None, None, Repetition(6, 1, ["A"], True)]
 
 
 def test_longer_circles_count_too() -> None:
     """A circle over several iterations is the same fault."""
     seen = verdicts(LoopGuard(3, 4), "ABABABAB")
     assert seen[:5] == [None] * 5
-    assert seen[5] == Circle(3, 2, ["A", "B"], False)
-    assert seen[7] == Circle(4, 2, ["A", "B"], True)
+    assert seen[5] == Repetition(3, 2, ["A", "B"], False)
+    assert seen[7] == Repetition(4, 2, ["A", "B"], True)
 
 
 def test_other_results_are_no_circle() -> None:
@@ -45,7 +45,7 @@ def test_iterations_without_steps_say_nothing() -> None:
     assert guard.record([Step("A", {}, "")]) is None
     assert guard.record([]) is None
     assert guard.record([Step("A", {}, "")]) is None
-    assert guard.record([Step("A", {}, "")]) == Circle(3, 1, ["A"], False)
+    assert guard.record([Step("A", {}, "")]) == Repetition(3, 1, ["A"], False)
 
 
 def test_never_means_never() -> None:

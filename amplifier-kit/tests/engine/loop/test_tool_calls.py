@@ -270,7 +270,7 @@ async def test_arguments_that_cannot_be_read_are_a_result(run: Any) -> None:
 
     rig.provider.parse_tool_calls = parse  # type: ignore[method-assign]
     await run(rig)
-    assert "no valid JSON" in rig.results()[0]
+    assert "not valid JSON" in rig.results()[0]
     assert work.inputs == []
 
 
@@ -304,7 +304,7 @@ async def test_waiting_for_a_person_is_not_the_tools_time(run: Any, monkeypatch:
         started.append(rig.names("tool:pre", "approval:granted"))
         return await run_bounded(*work, **limits)
 
-    monkeypatch.setattr("amplifier_kit.engine.loop.calls.run_bounded", watched)
+    monkeypatch.setattr("amplifier_kit.engine.loop.tool_calls.run_bounded", watched)
     await run(rig)
     assert started == [["tool:pre", "approval:granted"]]
 
@@ -394,7 +394,7 @@ async def test_an_injection_that_is_too_long_is_left_out(run: Any, caplog: pytes
     rig.coordinator.config["session"]["injection_size_limit"] = 5
     rig.on("tool:post", "inject_context", context_injection="far too long")
     assert await run(rig) == "done"
-    assert "Could not carry out 'inject_context'" in caplog.text
+    assert "Could not apply 'inject_context'" in caplog.text
     assert [message["role"] for message in rig.context.messages] == ["user", "assistant", "tool", "assistant"]
 
 

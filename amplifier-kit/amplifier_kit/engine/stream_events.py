@@ -1,12 +1,14 @@
-"""Tell hooks about an answer while it arrives: the `llm:stream_*` events every provider owes its listeners."""
+"""Emit an answer while it arrives: the `llm:stream_*` events that every streaming provider owes its listeners."""
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Awaitable, Generator
+from collections.abc import Awaitable
 from typing import Any, Final, Literal
 
-__all__ = ["NOTHING", "STREAM_EVENTS", "BlockType", "StreamEmitter"]
+from amplifier_kit.awaitable import DONE
+
+__all__ = ["STREAM_EVENTS", "BlockType", "StreamEmitter"]
 
 BlockType = Literal["text", "thinking", "tool_use"]
 
@@ -15,41 +17,27 @@ _DELTA: Final = "llm:stream_block_delta"
 _END: Final = "llm:stream_block_end"
 _ABORTED: Final = "llm:stream_aborted"
 
-#: What a provider that streams contributes on `observability.events`.
+#: The events that a streaming provider contributes on `observability.events`.
 STREAM_EVENTS: Final = (_START, _DELTA, _END, _ABORTED)
-
-
-class _Nothing:
-    """Be awaited and done at once."""
-
-    __slots__ = ()
-
-    def __await__(self) -> Generator[None, None, None]:
-        """Wait for nothing."""
-        yield from ()
-
-
-#: What a function returns that has nothing to wait for.
-NOTHING: Final = _Nothing()
 
 
 class StreamEmitter:
     """Emit the blocks of one attempt to get an answer; a new attempt needs a new emitter.
 
-    Every event carries the `request_id` of the attempt. The pieces of a block are numbered from 0, and empty ones are
-    not sent.
+    Every event carries the `request_id` of the attempt. The pieces of a block are numbered from 0; empty pieces are not
+    sent.
     """
 
     def __init__(self, hooks: Any, request_id: str | None = None, *, enabled: bool = True) -> None:
         """Emit through `hooks`; with `enabled=False`, or without hooks, nothing is emitted."""
         self.request_id: Final = request_id or str(uuid.uuid4())
         self._hooks = hooks if enabled else None
-        #: The open blocks: what they are, and the number of the next piece.
+        #: The type of each open block, and the number of its next piece.
         self._open: dict[int, tuple[BlockType, int]] = {}
-        self._emitted = False
+        self._has_emitted = False
 
     async def block_start(self, index: int, block_type: BlockType, name: str | None = None) -> None:
-        """Open a block; that of a tool call carries the tool's name. Raises ValueError when it is open already."""
+        """Open a block; `name` is the tool's, for a tool call. Raises ValueError when it is open already."""
         if index in self._open:
             raise ValueError(f"stream block {index} is open already: end it before it starts again")
         self._open[index] = (block_type, 0)
@@ -57,11 +45,11 @@ class StreamEmitter:
         await self._emit(_START, {"block_index": index, "block_type": block_type, **named})
 
     def block_delta(self, index: int, text: str) -> Awaitable[object]:
-        """Add a piece to an open block, and return what is to be awaited; raises ValueError when it is not open."""
-        # Every token passes here: no coroutine of our own around that of the hooks.
+        """Add a piece to an open block; the caller awaits the result. Raises ValueError when the block is not open."""
+        # Called for every token: returning the hooks' coroutine saves one of our own.
         block_type, sequence = self._open.get(index) or self._block(index)
         if not text or self._hooks is None:
-            return NOTHING
+            return DONE
         self._open[index] = (block_type, sequence + 1)
         piece = {
             "request_id": self.request_id,
@@ -70,8 +58,8 @@ class StreamEmitter:
             "sequence": sequence,
             "text": text,
         }
-        told: Awaitable[object] = self._hooks.emit(_DELTA, piece)
-        return told
+        emission: Awaitable[object] = self._hooks.emit(_DELTA, piece)
+        return emission
 
     async def block_end(self, index: int) -> None:
         """Close an open block; raises ValueError when it is not open."""
@@ -79,12 +67,12 @@ class StreamEmitter:
         del self._open[index]
         await self._emit(_END, {"block_index": index, "block_type": block_type})
 
-    async def aborted(self, error: BaseException) -> None:
-        """Say that the rest will not come; silent when nothing was emitted, and when it was said already."""
+    async def abort(self, error: BaseException) -> None:
+        """Report once that the rest will not come; nothing when nothing was emitted."""
         self._open.clear()
-        if self._emitted:
+        if self._has_emitted:
             await self._emit(_ABORTED, {"error": {"type": type(error).__name__, "msg": str(error)}})
-            self._emitted = False
+            self._has_emitted = False
 
     def _block(self, index: int) -> tuple[BlockType, int]:
         if index not in self._open:
@@ -93,5 +81,5 @@ class StreamEmitter:
 
     async def _emit(self, event: str, data: dict[str, Any]) -> None:
         if self._hooks is not None:
-            self._emitted = True
+            self._has_emitted = True
             await self._hooks.emit(event, {"request_id": self.request_id, **data})
