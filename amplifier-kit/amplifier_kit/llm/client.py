@@ -1,18 +1,29 @@
-"""Clients of model services: SDKs imported on first use without blocking the event loop, and HTTP clients for them."""
+"""Clients of model services: SDKs imported on first use, HTTP clients for them, HTTP responses, time limits."""
 
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from contextvars import ContextVar
 from importlib import import_module
 from types import ModuleType
 from typing import Any
 
-from amplifier_core.llm_errors import ConfigurationError
+from amplifier_core.llm_errors import ConfigurationError, LLMTimeoutError
 
-__all__ = ["http_client", "http_options", "import_in_thread", "proxy_errors"]
+__all__ = [
+    "CapturedResponses",
+    "capture_responses",
+    "http_client",
+    "http_options",
+    "import_in_thread",
+    "proxy_errors",
+    "record_response",
+    "time_limit",
+]
 
 
 async def import_in_thread(name: str, *, needs: str | None = None) -> ModuleType:
@@ -28,6 +39,9 @@ async def import_in_thread(name: str, *, needs: str | None = None) -> ModuleType
     except ModuleNotFoundError as error:
         package = needs or name.partition(".")[0]
         raise ConfigurationError(f"the package {package!r} is not installed: run `pip install {package}`") from error
+
+
+# -- HTTP clients --
 
 
 async def http_client(base_url: str, *, timeout: float, idle: float | None = None, **options: Any) -> Any:
@@ -46,15 +60,32 @@ def http_options(library: Any, base_url: str, *, timeout: float, idle: float | N
 
     Create such an SDK's client inside `proxy_errors`.
     """
-    import os
+    verify: Any = base_url.startswith("https:")
+    file, folder = os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR")
+    if verify and (file or folder):
+        import ssl
 
+        verify = ssl.create_default_context(cafile=file or None, capath=folder or None)
     return {
         "timeout": library.Timeout(timeout, connect=min(timeout, 30.0), read=idle or timeout, pool=None),
         "trust_env": False,
-        "proxy": _proxy(base_url, os.environ),
-        "verify": _certificates(os.environ) if base_url.startswith("https:") else False,
+        "proxy": _proxy(base_url),
+        "verify": verify,
         "limits": library.Limits(max_connections=None, max_keepalive_connections=20),
     }
+
+
+def _proxy(base_url: str) -> str | None:
+    from amplifier_kit.guard.network.hosts import MalformedError
+    from amplifier_kit.guard.network.urls import parse_url, proxy_for
+
+    try:
+        target = parse_url(base_url)
+    except MalformedError as error:
+        raise ConfigurationError(f"invalid base_url {base_url!r}: {error}") from error
+    if target.host == "localhost" or target.host.startswith("127.") or target.host in ("::1", "[::1]"):
+        return None
+    return proxy_for(target, os.environ)
 
 
 @contextmanager
@@ -68,23 +99,55 @@ def proxy_errors() -> Iterator[None]:
         ) from error
 
 
-def _proxy(base_url: str, environ: Any) -> str | None:
-    from amplifier_kit.guard.network.hosts import MalformedError
-    from amplifier_kit.guard.network.urls import parse_url, proxy_for
+# -- the HTTP responses behind an SDK's call --
 
+
+class CapturedResponses:
+    """The HTTP responses of one call."""
+
+    def __init__(self) -> None:
+        self.responses: list[Any] = []
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The headers of the last response; empty without a response."""
+        return dict(self.responses[-1].headers) if self.responses else {}
+
+
+_captured: ContextVar[CapturedResponses | None] = ContextVar("captured_responses", default=None)
+
+
+@asynccontextmanager
+async def capture_responses() -> AsyncIterator[CapturedResponses]:
+    """Capture the HTTP responses of calls inside the block, and close them at its end.
+
+    Leaving the iteration of a stream early closes only the outermost of an SDK's generators; the connection would stay
+    open until the others are collected. The client must have `record_response` among its hooks.
+    """
+    captured = CapturedResponses()
+    token = _captured.set(captured)
     try:
-        target = parse_url(base_url)
-    except MalformedError as error:
-        raise ConfigurationError(f"invalid base_url {base_url!r}: {error}") from error
-    if target.host == "localhost" or target.host.startswith("127.") or target.host in ("::1", "[::1]"):
-        return None
-    return proxy_for(target, environ)
+        yield captured
+    finally:
+        _captured.reset(token)
+        for response in captured.responses:
+            await response.aclose()
 
 
-def _certificates(environ: Any) -> Any:
-    file, folder = environ.get("SSL_CERT_FILE"), environ.get("SSL_CERT_DIR")
-    if not file and not folder:
-        return True
-    import ssl
+async def record_response(response: Any) -> None:
+    """Record a response: a hook for `event_hooks={"response": [record_response]}` of `httpx` and `httpx2`."""
+    captured = _captured.get()
+    if captured is not None:
+        captured.responses.append(response)
 
-    return ssl.create_default_context(cafile=file or None, capath=folder or None)
+
+@asynccontextmanager
+async def time_limit(seconds: float | None) -> AsyncIterator[None]:
+    """Limit the time of a whole answer, without a retry: raises LLMTimeoutError. None means no limit."""
+    try:
+        async with asyncio.timeout(seconds):
+            yield
+    except TimeoutError as error:
+        if seconds is None:
+            raise
+        raise LLMTimeoutError(f"the answer took longer than its limit of {seconds:g} s", retryable=False) from error

@@ -2,22 +2,26 @@
 
 Where a new kind of error goes:
 
-- a service's word for an error, or a status that means something special there: its `Wire` below
-- words in a message that say more than a status does: `_BY_PHRASE`
-- a new exception of an SDK or an HTTP library for a broken connection: `_TRANSPORT`
-- an error that only one provider knows: the provider raises it from `attempt`, as `WarmingUpError` in `llm/chat`
-- what to do about an error: `_remedy`
+- an error code of a service: its `Wire`
+- a status that says enough by itself: `_BY_STATUS`
+- a phrase in a message that says more than the status: `_BY_PHRASE`; of self-hosted servers: `_STARTING`, `_HOPELESS`
+- an exception of an SDK or an HTTP library for a broken connection: `_CONNECTION_ERRORS`
+- what the user should do about an error: `_remedy`
+- an error that only one provider can recognise: raise it from that provider's `attempt`
 
-`to_llm_error` decides by, in this order: the connection, the service's word, the message, the status.
+`to_llm_error` decides by, in this order: the connection, the error code, the message, the status.
 """
 
 from __future__ import annotations
 
 import json
 import math
+import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Final, Literal, NamedTuple
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from types import SimpleNamespace
+from typing import Any, Final, NamedTuple
 
 from amplifier_core.llm_errors import (
     AccessDeniedError,
@@ -44,32 +48,102 @@ __all__ = [
     "OPENAI",
     "Endpoint",
     "Failure",
-    "Transport",
+    "ServiceError",
+    "WarmingUpError",
     "Wire",
     "read_failure",
-    "retry_after_of",
+    "read_retry_after",
     "to_llm_error",
 ]
 
-# -- errors by word, status and message --
-
-
 ErrorType = type[LLMError]
 
-_BY_TRANSPORT: Final[dict[Transport, ErrorType]] = {
-    "unreachable": NetworkError,
-    "timeout": LLMTimeoutError,
-    "cut": StreamError,
-    "garbled": StreamError,
-}
-_TRANSPORT_TEXT: Final[dict[Transport, str]] = {
-    "unreachable": "the service could not be reached",
-    "timeout": "the service did not answer in time",
-    "cut": "the connection broke before the answer was complete",
-    "garbled": "the service sent an unreadable response",
-}
+
+class WarmingUpError(ProviderUnavailableError):
+    """A self-hosted server, or the gateway in front of it, is still starting: worth more retries than other errors."""
+
+
+class ServiceError(Exception):
+    """An error that a service reported by other means than an exception of its SDK, as inside a stream."""
+
+    def __init__(self, body: Any, status: int | None = None, headers: Mapping[str, str] = {}) -> None:
+        super().__init__(str(body))
+        self.body = body
+        self.status_code = status
+        self.response = SimpleNamespace(headers=dict(headers))
+
+
+# -- errors by code, status and message --
+
+
+@dataclass(frozen=True)
+class Wire:
+    """The wire protocol of a family of services, and the error codes that they use in it."""
+
+    #: Names the origin of signed reasoning, which no other protocol can read.
+    name: str
+    error_codes: Mapping[str, ErrorType]
+    #: Error codes and statuses of a service that is up but overloaded: wait longer than usual.
+    overloaded: frozenset[str | int] = frozenset()
+
+
+ANTHROPIC: Final = Wire(
+    "anthropic",
+    {
+        "authentication_error": AuthenticationError,
+        "permission_error": AccessDeniedError,
+        "not_found_error": NotFoundError,
+        "request_too_large": ContextLengthError,
+        "rate_limit_error": RateLimitError,
+        "billing_error": QuotaExceededError,
+        "timeout_error": LLMTimeoutError,
+        "overloaded_error": ProviderUnavailableError,
+        "api_error": ProviderUnavailableError,
+        "exceed_context_size_error": ContextLengthError,
+    },
+    frozenset({"overloaded_error", 529}),
+)
+OPENAI: Final = Wire(
+    "openai",
+    {
+        "context_length_exceeded": ContextLengthError,
+        "exceed_context_size_error": ContextLengthError,
+        "string_above_max_length": ContextLengthError,
+        "insufficient_quota": QuotaExceededError,
+        "billing_hard_limit_reached": QuotaExceededError,
+        "invalid_api_key": AuthenticationError,
+        "authentication_error": AuthenticationError,
+        "rate_limit_exceeded": RateLimitError,
+        "content_filter": ContentFilterError,
+        "content_policy_violation": ContentFilterError,
+        "responsibleaipolicyviolation": ContentFilterError,
+        "model_not_found": NotFoundError,
+        "deploymentnotfound": NotFoundError,
+        "server_error": ProviderUnavailableError,
+        "internal_error": ProviderUnavailableError,
+        "unavailable_error": ProviderUnavailableError,
+        "server_is_overloaded": ProviderUnavailableError,
+        "slow_down": ProviderUnavailableError,
+    },
+    frozenset({"server_is_overloaded", "slow_down"}),
+)
+GEMINI: Final = Wire(
+    "gemini",
+    {
+        "resource_exhausted": RateLimitError,
+        "unauthenticated": AuthenticationError,
+        "permission_denied": AccessDeniedError,
+        "not_found": NotFoundError,
+        "deadline_exceeded": LLMTimeoutError,
+        "unavailable": ProviderUnavailableError,
+        "internal": ProviderUnavailableError,
+    },
+    frozenset({"unavailable"}),
+)
+OLLAMA: Final = Wire("ollama", {"exceed_context_size_error": ContextLengthError})
+
+#: Other statuses below 500 are invalid requests, and from 500 on the service is unavailable.
 _BY_STATUS: Final[dict[int, ErrorType]] = {
-    400: InvalidRequestError,
     401: AuthenticationError,
     402: QuotaExceededError,
     403: AccessDeniedError,
@@ -77,7 +151,6 @@ _BY_STATUS: Final[dict[int, ErrorType]] = {
     408: LLMTimeoutError,
     409: ProviderUnavailableError,
     413: ContextLengthError,
-    422: InvalidRequestError,
     425: ProviderUnavailableError,
     429: RateLimitError,
 }
@@ -105,74 +178,51 @@ _BY_PHRASE: Final[tuple[tuple[tuple[str, ...], ErrorType], ...]] = (
         ContentFilterError,
     ),
 )
-
-
-@dataclass(frozen=True)
-class Wire:
-    """The error words of a family of services, and the statuses that mean something special there."""
-
-    name: str
-    kinds: Mapping[str, ErrorType]
-    statuses: Mapping[int, ErrorType] = field(default_factory=dict)
-    #: Words and statuses of a service that is up but overloaded: wait longer than usual.
-    overloaded: frozenset[str | int] = frozenset()
-
-
-ANTHROPIC: Final = Wire(
-    "anthropic",
-    {
-        "authentication_error": AuthenticationError,
-        "permission_error": AccessDeniedError,
-        "not_found_error": NotFoundError,
-        "request_too_large": ContextLengthError,
-        "rate_limit_error": RateLimitError,
-        "billing_error": QuotaExceededError,
-        "timeout_error": LLMTimeoutError,
-        "overloaded_error": ProviderUnavailableError,
-        "api_error": ProviderUnavailableError,
-        "exceed_context_size_error": ContextLengthError,
-    },
-    {529: ProviderUnavailableError},
-    frozenset({"overloaded_error", 529}),
+_STARTING_STATUSES: Final = frozenset({404, 425, 502, 503, 504})
+_STARTING: Final = (
+    "starting up",
+    "warming up",
+    "warm up",
+    "warmup",
+    "loading model",
+    "model is loading",
+    "currently loading",
+    "still loading",
+    "is starting",
+    "not ready yet",
+    "scaling up",
+    "waking up",
 )
-OPENAI: Final = Wire(
-    "openai",
-    {
-        "context_length_exceeded": ContextLengthError,
-        "exceed_context_size_error": ContextLengthError,
-        "string_above_max_length": ContextLengthError,
-        "insufficient_quota": QuotaExceededError,
-        "billing_hard_limit_reached": QuotaExceededError,
-        "invalid_api_key": AuthenticationError,
-        "authentication_error": AuthenticationError,
-        "rate_limit_exceeded": RateLimitError,
-        "content_filter": ContentFilterError,
-        "content_policy_violation": ContentFilterError,
-        "responsibleaipolicyviolation": ContentFilterError,
-        "model_not_found": NotFoundError,
-        "deploymentnotfound": NotFoundError,
-        "server_error": ProviderUnavailableError,
-        "internal_error": ProviderUnavailableError,
-        "unavailable_error": ProviderUnavailableError,
-        "server_is_overloaded": ProviderUnavailableError,
-        "slow_down": ProviderUnavailableError,
-    },
-    overloaded=frozenset({"server_is_overloaded", "slow_down"}),
-)
-GEMINI: Final = Wire(
-    "gemini",
-    {
-        "resource_exhausted": RateLimitError,
-        "unauthenticated": AuthenticationError,
-        "permission_denied": AccessDeniedError,
-        "not_found": NotFoundError,
-        "deadline_exceeded": LLMTimeoutError,
-        "unavailable": ProviderUnavailableError,
-        "internal": ProviderUnavailableError,
-    },
-    overloaded=frozenset({"unavailable"}),
-)
-OLLAMA: Final = Wire("ollama", {"exceed_context_size_error": ContextLengthError})
+#: Invalid requests that llama.cpp reports with status 500.
+_HOPELESS: Final = ("input is not supported", "jinja exception", "unsupported param", "failed to parse messages")
+
+
+def _error_type(failure: Failure, wire: Wire) -> ErrorType:
+    status, message, page = failure.status, failure.message.lower(), failure.page.lower()
+    if failure.connection is not None:
+        return failure.connection.error
+    if status in _STARTING_STATUSES and any(phrase in message or phrase in page for phrase in _STARTING):
+        return WarmingUpError
+    if status == 500 and any(phrase in message for phrase in _HOPELESS):
+        return InvalidRequestError
+    if failure.is_page and status in (403, 429, 503):
+        return ProviderUnavailableError  # the page of a gateway, not an answer of the service
+    by_code = next((wire.error_codes[code] for code in failure.codes if code in wire.error_codes), None)
+    if status in (400, 422, None) or (status == 429 and by_code in (RateLimitError, None)):
+        by_phrase = next((kind for phrases, kind in _BY_PHRASE if any(phrase in message for phrase in phrases)), None)
+        # A rate limit may mention anything; only a quota that is used up is another error.
+        if by_phrase is not None and (status != 429 or by_phrase is QuotaExceededError):
+            return by_phrase
+    if by_code is not None:
+        return by_code
+    if status is None:
+        return LLMError
+    if status >= 500:
+        return ProviderUnavailableError
+    return _BY_STATUS.get(status) or (InvalidRequestError if status >= 400 else ConfigurationError)
+
+
+# -- the error and its text --
 
 
 @dataclass(frozen=True)
@@ -192,8 +242,8 @@ class Endpoint:
     mounted_as: Callable[[], str] | None = None
 
     @property
-    def called(self) -> str:
-        """Return the name of the provider in commands."""
+    def name_in_commands(self) -> str:
+        """The name by which commands such as `amplifier provider test` know the provider."""
         return self.mounted_as() if self.mounted_as is not None else self.provider
 
 
@@ -209,77 +259,39 @@ def to_llm_error(error: BaseException, endpoint: Endpoint, model: str | None) ->
     if isinstance(error, UsageValueError):
         return InvalidUsageError(error.field, error.value, provider=endpoint.provider, model=model)
     failure = read_failure(error)
-    kind = _class_of(failure, endpoint.wire)
+    kind = _error_type(failure, endpoint.wire)
     facts: dict[str, Any] = {"provider": endpoint.provider, "model": model, "status_code": failure.status}
     if kind is LLMError:
         facts["retryable"] = failure.is_known
     if failure.status is not None or failure.headers:
-        facts["retry_after"] = retry_after_of(failure.headers)
-    if endpoint.wire.overloaded & {failure.status, *failure.kinds}:
+        facts["retry_after"] = read_retry_after(failure.headers)
+    if endpoint.wire.overloaded & {failure.status, *failure.codes}:
         facts["delay_multiplier"] = endpoint.overloaded_multiplier
-    return kind(endpoint.scrub(_text(failure, kind, endpoint, model, error)), **facts)
-
-
-def _class_of(failure: Failure, wire: Wire) -> ErrorType:
-    if failure.transport is not None:
-        return _BY_TRANSPORT[failure.transport]
-    if failure.is_page and failure.status in (403, 429, 503):
-        return ProviderUnavailableError  # the page of a gateway, not an answer of the service
-    said = next((wire.kinds[kind] for kind in failure.kinds if kind in wire.kinds), None)
-    if said is RateLimitError or said is None or (failure.status or 400) in (400, 422):
-        worded = _by_wording(failure)
-        if worded is not None:
-            return worded
-    if said is not None:
-        return said
-    status = failure.status
-    if status is None:
-        return LLMError
-    return wire.statuses.get(status) or _BY_STATUS.get(status) or _by_class_of_status(status)
-
-
-def _by_wording(failure: Failure) -> ErrorType | None:
-    """Return the error for phrases in the message of a 400, 422 or 429; other statuses are precise enough."""
-    if failure.status not in (400, 422, 429, None):
-        return None
-    text = failure.message.lower()
-    worded = next((kind for phrases, kind in _BY_PHRASE if any(phrase in text for phrase in phrases)), None)
-    if failure.status == 429:
-        return worded if worded is QuotaExceededError else None
-    return worded
-
-
-def _by_class_of_status(status: int) -> ErrorType:
-    if status >= 500:
-        return ProviderUnavailableError
-    return InvalidRequestError if status >= 400 else ConfigurationError
-
-
-def _text(failure: Failure, kind: ErrorType, endpoint: Endpoint, model: str | None, error: BaseException) -> str:
     said = failure.message
-    if failure.transport is not None:
-        said = f"{_TRANSPORT_TEXT[failure.transport]} ({type(error).__name__}: {said})"
+    if failure.connection is not None:
+        said = f"{failure.connection.text} ({type(error).__name__}: {said})"
+    elif kind is WarmingUpError:
+        said = "the server is still starting" if failure.is_page else f"the server is still starting: {said}"
     elif not failure.is_known:
         said = f"{type(error).__name__}: {said}"
     status = f"{failure.status} " if failure.status is not None else ""
     remedy = _remedy(kind, endpoint, model)
-    return f"{endpoint.provider}: {status}{said.rstrip('.')}" + (f". {remedy}" if remedy else "")
+    text = f"{endpoint.provider}: {status}{said.rstrip('.')}" + (f". {remedy}" if remedy else "")
+    return kind(endpoint.scrub(text), **facts)
 
 
 def _remedy(kind: ErrorType, endpoint: Endpoint, model: str | None) -> str:
-    test = f"`amplifier provider test {endpoint.called}`"
+    name = endpoint.name_in_commands
+    test = f"`amplifier provider test {name}`"
     where = f"{endpoint.url_name} at {endpoint.base_url}" if endpoint.base_url else endpoint.url_name
-    key = endpoint.key_name or "api_key"
     if issubclass(kind, AccessDeniedError):
         return f"The key may not use this: check its permissions, then run {test}"
     if issubclass(kind, AuthenticationError):
-        return f"Check the key in {key}, then run {test}"
+        return f"Check the key in {endpoint.key_name or 'api_key'}, then run {test}"
+    if issubclass(kind, NotFoundError) and model is not None:
+        return f"Check the model {model!r} and {where}; `amplifier provider models {name}` lists the models"
     if issubclass(kind, NotFoundError):
-        if model is None:
-            return f"Check {where}, then run {test}"
-        return (
-            f"Check the model {model!r} and {where}; `amplifier provider models {endpoint.called}` lists what there is"
-        )
+        return f"Check {where}, then run {test}"
     if issubclass(kind, NetworkError):
         return f"Check {where} and the network, then run {test}"
     if issubclass(kind, QuotaExceededError):
@@ -290,41 +302,52 @@ def _remedy(kind: ErrorType, endpoint: Endpoint, model: str | None) -> str:
 # -- reading what an SDK raised --
 
 
-#: How a connection failed: never made, too slow, broken off, or with an unreadable response.
-Transport = Literal["unreachable", "timeout", "cut", "garbled"]
+class ConnectionFailure(NamedTuple):
+    """How a connection failed."""
 
-_TRANSPORT: Final[dict[str, Transport]] = {
-    "APITimeoutError": "timeout",
-    "TimeoutException": "timeout",
-    "TimeoutError": "timeout",
-    "RemoteProtocolError": "cut",
-    "ReadError": "cut",
-    "IncompleteReadError": "cut",
-    "ConnectionResetError": "cut",
-    "JSONDecodeError": "garbled",
-    "UnknownApiResponseError": "garbled",
-    "APIResponseValidationError": "garbled",
-    "ConnectError": "unreachable",
-    "APIConnectionError": "unreachable",
-    "NetworkError": "unreachable",
-    "ConnectionError": "unreachable",
-    "UnsupportedProtocol": "unreachable",
-    "InvalidURL": "unreachable",
+    error: ErrorType
+    text: str
+
+
+_UNREACHABLE: Final = ConnectionFailure(NetworkError, "the service could not be reached")
+_TIMEOUT: Final = ConnectionFailure(LLMTimeoutError, "the service did not answer in time")
+_BROKEN: Final = ConnectionFailure(StreamError, "the connection broke before the answer was complete")
+_UNREADABLE: Final = ConnectionFailure(StreamError, "the service sent an unreadable response")
+#: By the names of exception classes, so that no SDK has to be imported.
+_CONNECTION_ERRORS: Final = {
+    "APITimeoutError": _TIMEOUT,
+    "TimeoutException": _TIMEOUT,
+    "TimeoutError": _TIMEOUT,
+    "RemoteProtocolError": _BROKEN,
+    "ReadError": _BROKEN,
+    "IncompleteReadError": _BROKEN,
+    "ConnectionResetError": _BROKEN,
+    "JSONDecodeError": _UNREADABLE,
+    "UnknownApiResponseError": _UNREADABLE,
+    "APIResponseValidationError": _UNREADABLE,
+    "ConnectError": _UNREACHABLE,
+    "APIConnectionError": _UNREACHABLE,
+    "NetworkError": _UNREACHABLE,
+    "ConnectionError": _UNREACHABLE,
+    "UnsupportedProtocol": _UNREACHABLE,
+    "InvalidURL": _UNREACHABLE,
 }
-_LONGEST: Final = 600
+_LONGEST_MESSAGE: Final = 600
+_LONGEST_PAGE: Final = 2000
 
 
 class Failure(NamedTuple):
-    """What is known about a failed call; missing facts are None or empty."""
+    """The known facts about a failed call; missing ones are None or empty."""
 
     message: str
     status: int | None = None
-    #: The service's words for the kind of error: `type`, `code` and `status` of its body, in lower case.
-    kinds: tuple[str, ...] = ()
+    #: The error codes of the service: `type`, `code` and `status` of its body, in lower case.
+    codes: tuple[str, ...] = ()
     headers: Mapping[str, str] = {}
-    transport: Transport | None = None
-    #: Whether the response was a web page, as gateways send in place of the service.
+    connection: ConnectionFailure | None = None
+    #: Whether the response was a web page, as gateways send in place of the service; and its text.
     is_page: bool = False
+    page: str = ""
     #: Whether the exception is one of a service or a connection at all.
     is_known: bool = True
 
@@ -333,79 +356,55 @@ def read_failure(error: BaseException) -> Failure:
     """Return the facts in an exception of an SDK or of its HTTP library, without importing either.
 
     The official SDKs disagree about classes but agree about attributes: a status, a response with headers, a body.
-    Errors of the connection are the HTTP library's exceptions, recognised by name.
     """
     body = _body_of(error)
-    status = _status_of(error)
+    inner = _inner(body) if isinstance(body, Mapping) else {}
+    numbers = (getattr(error, "status_code", None), getattr(error, "code", None), inner.get("code"))
+    status = next((number for number in numbers if isinstance(number, int) and 300 <= number < 600), None)
     response = getattr(error, "response", None)
-    headers: Any = getattr(response, "headers", None) or {}
-    known = {str(name).lower(): str(value) for name, value in headers.items()} if hasattr(headers, "items") else {}
-    text = body if isinstance(body, str) else ""
-    transport = None if status is not None or body is not None else _transport_of(error)
+    given: Any = getattr(response, "headers", None) or {}
+    headers = {str(name).lower(): str(value) for name, value in given.items()} if hasattr(given, "items") else {}
+    connection = None if status is not None or body is not None else _connection_failure(error)
+    is_page = _is_page(body if isinstance(body, str) else str(error)) or "text/html" in headers.get("content-type", "")
     return Failure(
-        message=_one_line(_message_of(error, body)),
+        message=_message_of(error, body),
         status=status,
-        kinds=_kinds_of(error, body),
-        headers=known,
-        transport=transport,
-        is_page=_is_page(text or str(error)) or "text/html" in known.get("content-type", ""),
-        is_known=status is not None or body is not None or transport is not None,
+        codes=_codes_of(error, inner),
+        headers=headers,
+        connection=connection,
+        is_page=is_page,
+        page=_page_text(response) if is_page else "",
+        is_known=status is not None or body is not None or connection is not None,
     )
 
 
-def retry_after_of(headers: Mapping[str, str], now: float | None = None) -> float | None:
+def read_retry_after(headers: Mapping[str, str], now: float | None = None) -> float | None:
     """Return the seconds of `retry-after-ms`, or of `Retry-After` in seconds or as a date; None without either."""
-    milliseconds = _number(headers.get("retry-after-ms"))
-    if milliseconds is not None:
-        return milliseconds / 1000
-    given = headers.get("retry-after")
-    seconds = _number(given)
-    if seconds is not None or not given:
-        return seconds
-    from email.utils import parsedate_to_datetime
-    from time import time
-
+    for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
+        try:
+            seconds = float(headers.get(name, "")) * unit
+        except ValueError:
+            continue
+        return seconds if math.isfinite(seconds) and seconds >= 0 else None
     try:
-        moment = parsedate_to_datetime(given).timestamp()
+        moment = parsedate_to_datetime(headers.get("retry-after", "")).timestamp()
     except (TypeError, ValueError):
         return None
-    return max(0.0, moment - (time() if now is None else now))
-
-
-def _number(text: str | None) -> float | None:
-    try:
-        number = float(text or "")
-    except ValueError:
-        return None
-    return number if math.isfinite(number) and number >= 0 else None
-
-
-def _status_of(error: BaseException) -> int | None:
-    for name in ("status_code", "code"):
-        value = getattr(error, name, None)
-        if isinstance(value, int) and 300 <= value < 600:
-            return value
-    return None
+    return max(0.0, moment - (time.time() if now is None else now))
 
 
 def _body_of(error: BaseException) -> Any:
-    for name in ("body", "details"):
+    for name in ("body", "details", "error"):  # of openai and anthropic; google-genai; ollama
         body = getattr(error, name, None)
         if isinstance(body, Mapping) and body:
             return body
         if isinstance(body, str) and body:
-            return _parsed(body)
-    if "ResponseError" in _names_of(error):  # of ollama, which keeps only the text of the service
-        return _parsed(str(getattr(error, "error", "") or error))
+            try:
+                parsed = json.loads(body)
+            except ValueError:
+                return body
+            return parsed if isinstance(parsed, Mapping) else body
     return None
-
-
-def _parsed(text: str) -> Any:
-    try:
-        value = json.loads(text)
-    except ValueError:
-        return text
-    return value if isinstance(value, Mapping) else text
 
 
 def _inner(body: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -414,53 +413,45 @@ def _inner(body: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _message_of(error: BaseException, body: Any) -> str:
+    texts = [body]
     if isinstance(body, Mapping):
-        inner = _inner(body)
-        for value in (inner.get("message"), body.get("error"), body.get("message"), body.get("detail")):
-            if isinstance(value, str) and value:
-                return "an HTML page instead of an answer" if _is_page(value) else value
-        return json.dumps(body, default=str, ensure_ascii=False)
-    if isinstance(body, str) and body:
-        return "an HTML page instead of an answer" if _is_page(body) else body
-    text = str(error)
-    return "an HTML page instead of an answer" if _is_page(text) else text or type(error).__name__
+        texts = [_inner(body).get("message"), body.get("error"), body.get("message"), body.get("detail")]
+        texts.append(json.dumps(body, default=str, ensure_ascii=False))
+    text = next((text for text in (*texts, str(error)) if isinstance(text, str) and text), type(error).__name__)
+    if _is_page(text):
+        return "an HTML page instead of an answer"
+    line = " ".join(text.split())
+    return line if len(line) <= _LONGEST_MESSAGE else f"{line[:_LONGEST_MESSAGE]}..."
 
 
-def _kinds_of(error: BaseException, body: Any) -> tuple[str, ...]:
-    found: list[Any] = [getattr(error, "type", None), getattr(error, "code", None), getattr(error, "status", None)]
-    if isinstance(body, Mapping):
-        inner = _inner(body)
-        found += [inner.get("type"), inner.get("code"), inner.get("status")]
-        details = inner.get("details")
-        if isinstance(details, Mapping):
-            found.append(details.get("error_code"))
-        deeper = inner.get("innererror")
-        if isinstance(deeper, Mapping):
-            found.append(deeper.get("code"))
-    return tuple(dict.fromkeys(kind.lower() for kind in found if isinstance(kind, str) and kind and kind != "error"))
+def _codes_of(error: BaseException, inner: Mapping[str, Any]) -> tuple[str, ...]:
+    found: list[Any] = [getattr(error, name, None) for name in ("type", "code", "status")]
+    found += [inner.get(name) for name in ("type", "code", "status")]
+    for name, key in (("details", "error_code"), ("innererror", "code")):
+        deeper = inner.get(name)
+        found.append(deeper.get(key) if isinstance(deeper, Mapping) else None)
+    return tuple(dict.fromkeys(code.lower() for code in found if isinstance(code, str) and code and code != "error"))
 
 
-def _transport_of(error: BaseException) -> Transport | None:
-    """Look through an exception and its causes: a specific cause says more than that there is no connection."""
-    found: list[Transport] = []
+def _connection_failure(error: BaseException) -> ConnectionFailure | None:
+    """Look through an exception and its causes: a broken connection says more than a missing one."""
+    found: list[ConnectionFailure] = []
     link: BaseException | None = error
     while link is not None and len(found) < 8:
-        transport = next((_TRANSPORT[name] for name in _names_of(link) if name in _TRANSPORT), None)
-        if transport is not None:
-            found.append(transport)
+        names = (kind.__name__ for kind in type(link).__mro__)
+        found += [_CONNECTION_ERRORS[name] for name in names if name in _CONNECTION_ERRORS][:1]
         link = link.__cause__
-    return next((kind for kind in found if kind != "unreachable"), found[0] if found else None)
-
-
-def _names_of(error: BaseException) -> list[str]:
-    return [kind.__name__ for kind in type(error).__mro__]
+    return next((failure for failure in found if failure != _UNREACHABLE), found[0] if found else None)
 
 
 def _is_page(text: str) -> bool:
-    start = text[:200].lstrip().lower()
-    return start.startswith(("<!doctype html", "<html"))
+    return text[:200].lstrip().lower().startswith(("<!doctype html", "<html"))
 
 
-def _one_line(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= _LONGEST else f"{line[:_LONGEST]}..."
+def _page_text(response: Any) -> str:
+    """Return the text of the response, which SDKs drop when it is a web page."""
+    try:
+        text = getattr(response, "text", "")
+    except RuntimeError:  # an unread stream
+        return ""
+    return text[:_LONGEST_PAGE] if isinstance(text, str) else ""

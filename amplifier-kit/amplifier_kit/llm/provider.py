@@ -7,6 +7,7 @@ stream feeds an `Answer`. Events, retries, limits, errors, costs and schemas are
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -21,18 +22,27 @@ from amplifier_core.message_models import ChatResponse, ToolCall, Usage
 from amplifier_kit.config import read_config
 from amplifier_kit.engine.stream_events import STREAM_EVENTS
 from amplifier_kit.engine.usage import UsageRecord
-from amplifier_kit.llm.config import ProviderConfig, name_of_key
+from amplifier_kit.llm.client import time_limit
+from amplifier_kit.llm.config import ProviderConfig, Scrubber, env_or_config, name_of_key
 from amplifier_kit.llm.errors import Endpoint, Wire, to_llm_error
-from amplifier_kit.llm.rate_limit import throttle_for
+from amplifier_kit.llm.limits import limits_for
+from amplifier_kit.llm.prices import CostLedger, priced_usage
 from amplifier_kit.llm.request import LLMCall, read_conversation
 from amplifier_kit.llm.response import Answer, LLMResponse
 from amplifier_kit.llm.retry import CIRCUIT_EVENTS, CONCURRENCY_EVENT, Attempts
-from amplifier_kit.llm.secrets import Scrubber
-from amplifier_kit.llm.streaming import time_limit
 from amplifier_kit.llm.structured_output import Mode, OutputMismatchError, Shape, shape_of
-from amplifier_kit.llm.usage import CostLedger, priced_usage
 
-__all__ = ["PROVIDER_EVENTS", "LLMProvider", "mount_provider"]
+__all__ = [
+    "PROVIDER_EVENTS",
+    "LLMProvider",
+    "key_field",
+    "model_field",
+    "mount_keyed_provider",
+    "mount_provider",
+    "url_field",
+]
+
+logger = logging.getLogger(__name__)
 
 #: The events that every provider contributes on `observability.events`, besides the kernel's.
 PROVIDER_EVENTS = (*STREAM_EVENTS, CONCURRENCY_EVENT, *CIRCUIT_EVENTS)
@@ -49,7 +59,7 @@ class LLMProvider(ABC):
     vendor: str | None = None
     #: Whether calls cost nothing, as with a model on this machine.
     is_free: bool = False
-    #: How the service is asked for an output schema, unless `shape_mode` decides otherwise.
+    #: How to ask the service for an output schema, unless `shape_mode` decides otherwise.
     structured: ClassVar[Mode] = "prompt"
     has_json_mode: ClassVar[bool] = False
     #: Environment variables that hold the key, the first one first.
@@ -111,9 +121,9 @@ class LLMProvider(ABC):
     async def connect(self) -> Any:
         """Import the SDK and return a new client with the SDK's own retries off."""
 
-    @abstractmethod
     async def disconnect(self, client: Any) -> None:
-        """Close a client."""
+        """Close a client and its connections."""
+        await client.close()
 
     @abstractmethod
     def payload(self, call: LLMCall) -> dict[str, Any]:
@@ -140,9 +150,8 @@ class LLMProvider(ABC):
 
     def retries_for(self, error: LLMError) -> int:
         """Return how many retries an error is worth; a complete answer with an invalid tool call, only one."""
-        return (
-            min(1, self.settings.max_retries) if isinstance(error, InvalidToolCallError) else self.settings.max_retries
-        )
+        most = 1 if isinstance(error, InvalidToolCallError) else self.settings.max_retries
+        return min(most, self.settings.max_retries)
 
     def config_fields(self) -> list[ConfigField]:
         """Return the fields that a setup wizard asks for."""
@@ -215,7 +224,16 @@ class LLMProvider(ABC):
             if fault is None:
                 return response
             if number <= rounds:
-                await self._emit_mismatch(fault, number, asked.model or self.model)
+                retry = {
+                    "provider": self.name,
+                    "model": asked.model or self.model,
+                    "attempt": number,
+                    "max_retries": rounds,
+                    "delay": 0.0,
+                    "error_type": OutputMismatchError.__name__,
+                    "error_message": fault,
+                }
+                await self.emit(PROVIDER_RETRY, retry)
                 asked = shape.again(asked, response, fault)
         raise OutputMismatchError(
             f"{self.name}: the answer does not fit the output schema after {rounds + 1} attempts: {fault}",
@@ -241,18 +259,30 @@ class LLMProvider(ABC):
             async with time_limit(request.timeout):
                 await self.attempt(client, payload, answer, call)
 
+        async def emit_response(**outcome: Any) -> None:
+            took = {"attempts": attempts.count, "duration_ms": round((time.monotonic() - started) * 1000)}
+            await self.emit(LLM_RESPONSE, {**facts, **took, **outcome})
+
         try:
             answer = await attempts.make(attempt)
         except BaseException as error:
             failure = {"type": type(error).__name__, "message": self.scrubber.text(str(error))}
-            failed = {"status": "error", "error": failure, "attempts": attempts.count}
-            wasted = await self._wasted(call, attempts)
-            await self.emit(LLM_RESPONSE, {**facts, **failed, **_since(started), "unpriced_attempts": 0, **wasted})
+            wasted = {"unpriced_attempts": 0, **await self._wasted(call, attempts)}
+            await emit_response(status="error", error=failure, **wasted)
             raise
-        response = await self._response(call, answer)
-        ended = {"status": "ok", "attempts": attempts.count, "finish_reason": answer.finish_reason}
-        outcome = {**self._outcome(response, answer), **await self._wasted(call, attempts, response.usage)}
-        await self.emit(LLM_RESPONSE, {**facts, **ended, **_since(started), **outcome})
+        response = answer.response()
+        response.usage = await self._usage(call, answer)
+        self.ledger.add(response.usage, call.model)
+        outcome: dict[str, Any] = {"status": "ok", "finish_reason": answer.finish_reason}
+        if response.usage is not None:
+            outcome["usage"] = response.usage.model_dump(exclude_none=True)
+        rate_limits = limits_for(self.account).throttle.learn(answer.headers)
+        if rate_limits:
+            outcome["rate_limits"] = {limit.dimension: limit._asdict() for limit in rate_limits}
+        if self.settings.raw:
+            outcome |= self._raw(response.model_dump(mode="json", exclude={"content_blocks"}, exclude_none=True))
+        outcome |= await self._wasted(call, attempts, response.usage)
+        await emit_response(**outcome)
         return response
 
     def _call(self, request: ChatRequest, shape: Shape | None, options: dict[str, Any]) -> LLMCall:
@@ -267,12 +297,6 @@ class LLMProvider(ABC):
             options=options,
             session_id=str(session_id) if session_id else None,
         )
-
-    async def _response(self, call: LLMCall, answer: Answer) -> LLMResponse:
-        response = answer.response()
-        response.usage = await self._usage(call, answer)
-        self.ledger.add(response.usage, call.model)
-        return response
 
     async def _usage(self, call: LLMCall, answer: Answer) -> Usage | None:
         if answer.tokens is None:
@@ -290,21 +314,11 @@ class LLMProvider(ABC):
         lost = [await self._usage(call, answer) for answer in attempts.wasted]
         for usage in lost:
             self.ledger.add(usage, call.model)
-        broken = 0 if self.is_free else attempts.broken
-        data: dict[str, Any] = {"unpriced_attempts": broken} if broken else {}
+        data: dict[str, Any] = {"unpriced_attempts": attempts.broken} if attempts.broken and not self.is_free else {}
         counted = [usage for usage in (*known, *lost) if usage is not None]
         if lost and len(counted) == len(known) + len(lost):
             data["usage"] = sum(map(UsageRecord.of_usage, counted), UsageRecord()).usage()
         return data
-
-    def _outcome(self, response: LLMResponse, answer: Answer) -> dict[str, Any]:
-        data: dict[str, Any] = {}
-        if response.usage is not None:
-            data["usage"] = response.usage.model_dump(exclude_none=True)
-        limits = throttle_for(self.account).learn(answer.headers)
-        if limits:
-            data["rate_limits"] = {limit.dimension: limit._asdict() for limit in limits}
-        return {**data, **self._raw(response.model_dump(mode="json", exclude={"content_blocks"}, exclude_none=True))}
 
     # -- helpers --
 
@@ -322,11 +336,11 @@ class LLMProvider(ABC):
 
     @property
     def hooks(self) -> Any:
-        """Return the session's hooks, None when there is no session."""
+        """The session's hooks, None without a session."""
         return self.coordinator.hooks if self.coordinator is not None else None
 
     async def emit(self, event: str, data: dict[str, Any]) -> None:
-        """Emit an event when there is a session."""
+        """Emit an event, if there is a session."""
         if self.coordinator is not None:
             await self.coordinator.hooks.emit(event, data)
 
@@ -352,19 +366,8 @@ class LLMProvider(ABC):
             data["synthetic_assistant_count"] = len(news) - len(calls)
         await self.emit(PROVIDER_TOOL_SEQUENCE_REPAIRED, data)
 
-    async def _emit_mismatch(self, fault: str, number: int, model: str) -> None:
-        await self.emit(
-            PROVIDER_RETRY,
-            {
-                "provider": self.name,
-                "model": model,
-                "attempt": number,
-                "max_retries": self.settings.structured_output_retries,
-                "delay": 0.0,
-                "error_type": OutputMismatchError.__name__,
-                "error_message": fault,
-            },
-        )
+
+# -- mounting --
 
 
 async def mount_provider(coordinator: Any, provider: LLMProvider, *events: str) -> Any:
@@ -376,5 +379,43 @@ async def mount_provider(coordinator: Any, provider: LLMProvider, *events: str) 
     return provider.close
 
 
-def _since(started: float) -> dict[str, int]:
-    return {"duration_ms": round((time.monotonic() - started) * 1000)}
+async def mount_keyed_provider(
+    coordinator: Any, config: Mapping[str, Any] | None, provider: type[LLMProvider], *events: str
+) -> Any:
+    """Mount a provider of a service that needs a key, and return the cleanup; without a key, warn and mount nothing.
+
+    `provider` is its class. Raises ConfigError for a config value that cannot be used.
+    """
+    config = dict(config or {})
+    key = env_or_config(config, "api_key", provider.key_names)
+    if key is None:
+        names = " or ".join(provider.key_names)
+        logger.warning("provider-%s is not mounted: it has no key; set %s or `api_key`", provider.id, names)
+        return None
+    return await mount_provider(coordinator, provider(config, coordinator, api_key=key), *events)
+
+
+# -- fields that setup wizards ask for --
+
+
+def key_field(prompt: str, env_var: str, *, required: bool = True) -> ConfigField:
+    """Return the field for an API key."""
+    return ConfigField(
+        id="api_key", display_name="API key", field_type="secret", prompt=prompt, env_var=env_var, required=required
+    )
+
+
+def url_field(
+    prompt: str, env_var: str, default: str | None = None, *, id: str = "base_url", name: str = "Base URL"
+) -> ConfigField:
+    """Return the field for the address of the service; required without a default."""
+    return ConfigField(
+        id=id, display_name=name, prompt=prompt, env_var=env_var, required=default is None, default=default
+    )
+
+
+def model_field(default: str) -> ConfigField:
+    """Return the field for the model."""
+    return ConfigField(
+        id="default_model", display_name="Model", prompt="Name of the model", required=False, default=default
+    )

@@ -1,7 +1,7 @@
-"""A request in the one form that every service is written from: turns and parts, sound and in order.
+"""A request in one form, from which providers build the payloads of all services: turns of parts, with paired calls.
 
-Only instructions in front become the system prompt. A later one stays where it is: moved to the front, it would change
-the beginning of every request, which is what services cache.
+Only leading instructions become the system prompt. A later one stays where it is: moved to the front, it would change
+the beginning of every request, which services cache.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 from amplifier_core.message_models import ChatRequest, Message, ToolSpec
 from amplifier_kit.engine.pairing import check_pairing, repair_pairing
@@ -26,10 +26,13 @@ __all__ = [
     "Result",
     "Text",
     "Thinking",
+    "ToolChoice",
     "Turn",
-    "as_reminder",
+    "function_parameters",
+    "instruction_text",
     "native_spec",
     "read_conversation",
+    "read_tool_choice",
     "safe_id",
 ]
 
@@ -58,7 +61,7 @@ class Image:
 
     @property
     def data_url(self) -> str:
-        """Return the image as one URL, as OpenAI's family takes it."""
+        """The image as one URL, as OpenAI's protocols accept it."""
         return self.url or f"data:{self.media_type};base64,{self.data or ''}"
 
 
@@ -101,12 +104,12 @@ class Result:
 
     @property
     def text(self) -> str:
-        """Return the text of the result."""
+        """The text of the result."""
         return "\n".join(part.text for part in self.parts if isinstance(part, Text))
 
     @property
     def images(self) -> tuple[Image, ...]:
-        """Return the images of the result."""
+        """The images of the result."""
         return tuple(part for part in self.parts if isinstance(part, Image))
 
 
@@ -123,7 +126,7 @@ class Turn:
 
     @property
     def text(self) -> str:
-        """Return the text of the message."""
+        """The text of the message."""
         return "\n".join(part.text for part in self.parts if isinstance(part, Text))
 
     def of_origin(self, wire: str) -> Turn:
@@ -140,7 +143,7 @@ def _fits(part: Thinking | Redacted, wire: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """The messages of a request: the instructions in front, then the turns; `repairs` lists repaired tool calls."""
+    """The messages of a request: leading instructions, then turns; `repairs` lists the repaired tool calls."""
 
     system: tuple[str, ...]
     turns: tuple[Turn, ...]
@@ -175,8 +178,13 @@ def read_conversation(messages: Sequence[Message]) -> Conversation:
     return Conversation(tuple(system), tuple(turns), repairs)
 
 
-def as_reminder(text: str) -> str:
-    """Return a later instruction marked as such, for services that have no role for it."""
+def instruction_text(turn: Turn) -> str:
+    """Return a system or developer turn as text for a user message, for services without a role for it."""
+    text = turn.text
+    if not text.strip():
+        return ""
+    if turn.role == "developer":
+        return f"<context_file>\n{text}\n</context_file>"
     return text if text.lstrip().startswith(_REMINDER) else f"<system-reminder>\n{text}\n</system-reminder>"
 
 
@@ -191,18 +199,6 @@ def safe_id(call_id: str, longest: int = 64) -> str:
 
     mark = sha256(call_id.encode("utf-8", "replace")).hexdigest()[:8]
     return f"{_UNSAFE.sub('_', call_id)[: longest - 9]}_{mark}"
-
-
-def native_spec(tool: ToolSpec) -> dict[str, Any] | None:
-    """Return the service's form of one of its native tools, None for a function.
-
-    `native_tool_spec` of a tool adds `type` and more fields to the spec; only these are passed on.
-    """
-    extra = tool.model_extra or {}
-    kind = extra.get("type")
-    if not isinstance(kind, str) or kind in ("function", "custom"):
-        return None
-    return {**extra, "name": tool.name} if "name" in tool.model_fields_set else dict(extra)
 
 
 def _outline(message: Message) -> dict[str, Any]:
@@ -338,6 +334,56 @@ def _arguments(given: Any) -> dict[str, Any]:
         except ValueError:
             return {}
     return dict(given) if isinstance(given, Mapping) else {}
+
+
+# -- tools --
+
+
+_CHOICE_MODES: Final[dict[str, Literal["auto", "none", "required"]]] = {
+    "auto": "auto",
+    "none": "none",
+    "required": "required",
+    "any": "required",
+}
+
+
+class ToolChoice(NamedTuple):
+    """Whether tools may or must be called; `tool` means the one named `name`."""
+
+    mode: Literal["auto", "none", "required", "tool"]
+    name: str = ""
+
+
+def read_tool_choice(request: ChatRequest) -> ToolChoice | None:
+    """Return the tool choice of a request; None when it has none, or a mapping that only its service understands."""
+    choice = request.tool_choice
+    if isinstance(choice, Mapping):
+        function = choice.get("function")
+        name = function.get("name") if isinstance(function, Mapping) else choice.get("name")
+        mode = _CHOICE_MODES.get(str(choice.get("type")))
+    else:
+        mode = _CHOICE_MODES.get(choice or "")
+        name = None if mode else choice
+    if name:
+        return ToolChoice("tool", str(name))
+    return ToolChoice(mode) if mode else None
+
+
+def function_parameters(tool: ToolSpec) -> dict[str, Any]:
+    """Return the schema of a function's parameters, complete enough for every service."""
+    return {"type": "object", "properties": {}, **tool.parameters}
+
+
+def native_spec(tool: ToolSpec) -> dict[str, Any] | None:
+    """Return the service's form of one of its native tools, None for a function.
+
+    `native_tool_spec` of a tool adds `type` and more fields to the spec; only these are passed on.
+    """
+    extra = tool.model_extra or {}
+    kind = extra.get("type")
+    if not isinstance(kind, str) or kind in ("function", "custom"):
+        return None
+    return {**extra, "name": tool.name} if "name" in tool.model_fields_set else dict(extra)
 
 
 # -- one call --

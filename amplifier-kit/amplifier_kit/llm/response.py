@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Hashable
+from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from amplifier_core.content_models import TextContent, ThinkingContent, ToolCallContent
+from amplifier_core.data import copy_containers
 from amplifier_core.llm_errors import ContentFilterError, InvalidToolCallError, StreamError
 from amplifier_core.message_models import (
     ChatResponse,
@@ -22,11 +24,11 @@ from amplifier_core.message_models import (
 )
 from amplifier_kit.awaitable import DONE
 from amplifier_kit.engine.stream_events import BlockType, StreamEmitter
-from amplifier_kit.llm.usage import Tokens
+from amplifier_kit.llm.prices import Tokens
 
 __all__ = ["Answer", "FinishReason", "LLMResponse"]
 
-#: Why an answer ended, in one word for all services.
+#: Why an answer ended, in the same words for all services.
 FinishReason = Literal["stop", "tool_use", "length", "content_filter"]
 
 _SAYING: Final = "saying"
@@ -39,22 +41,21 @@ class LLMResponse(ChatResponse):
     text: str | None = None
 
 
+@dataclass(slots=True, eq=False)
 class _Block:
-    """One block while it arrives."""
+    """One block while it arrives; a tool call has an `id` and a `name`."""
 
-    __slots__ = ("content", "extra", "id", "index", "kind", "name", "pieces", "signature", "whole")
-
-    def __init__(self, kind: BlockType, call_id: str, name: str) -> None:
-        self.kind = kind
-        self.id = call_id
-        self.name = name
-        self.pieces: list[str] = []
-        self.index: int | None = None
-        self.signature: str | None = None
-        self.content: list[Any] | None = None
-        self.extra: dict[str, Any] = {}
-        #: The arguments of a call that arrived as an object instead of text.
-        self.whole: dict[str, Any] | None = None
+    kind: BlockType
+    id: str = ""
+    name: str = ""
+    pieces: list[str] = field(default_factory=list)
+    #: The number of the block in stream events, None until it is announced.
+    index: int | None = None
+    signature: str | None = None
+    content: list[Any] | None = None
+    extra: dict[str, Any] = field(default_factory=dict)
+    #: The arguments of a call that arrived as an object instead of text.
+    arguments: dict[str, Any] | None = None
 
 
 class Answer:
@@ -70,7 +71,7 @@ class Answer:
         self._origin = origin
         self._open: dict[Hashable, _Block] = {}
         self._order: list[_Block | RedactedThinkingBlock] = []
-        self._next_index = 0
+        self._announced = 0
         #: The block that `say` adds to.
         self._saying: _Block | None = None
         self.finish_reason: FinishReason | None = None
@@ -85,13 +86,8 @@ class Answer:
         self.headers: dict[str, str] = {}
 
     @property
-    def request_id(self) -> str:
-        """Return the id of this attempt."""
-        return self._emitter.request_id
-
-    @property
     def is_finished(self) -> bool:
-        """Whether the service reported that the answer is complete."""
+        """Whether the service reported the end of the answer."""
         return self.finish_reason is not None
 
     @property
@@ -165,7 +161,7 @@ class Answer:
         block = self._open[key]
         block.extra.update(extra or {})
         if isinstance(arguments, dict):
-            block.whole = arguments
+            block.arguments = arguments
             if arguments:
                 assert block.index is not None
                 await self._emitter.block_delta(block.index, json.dumps(arguments, ensure_ascii=False))
@@ -186,7 +182,7 @@ class Answer:
         """Sign the last thinking block; without one, add an empty one to keep the signature."""
         last = next((b for b in reversed(self._order) if isinstance(b, _Block) and b.kind == "thinking"), None)
         if last is None:
-            last = _Block("thinking", "", "")
+            last = _Block("thinking")
             self._order.append(last)
         last.signature, last.content = signature or last.signature, content or last.content
 
@@ -224,14 +220,22 @@ class Answer:
         for block in self._order:
             if isinstance(block, RedactedThinkingBlock):
                 content.append(block)
-            elif block.kind == "tool_use":
-                arguments = self._arguments(block)
-                made = {**block.extra, "id": block.id, "name": block.name, "input": arguments}
-                content.append(ToolCallBlock.model_validate(made))
-                blocks.append(ToolCallContent(id=block.id, name=block.name, arguments=_copied(arguments)))
-                calls.append(ToolCall(id=block.id, name=block.name, arguments=_copied(arguments)))
-            else:
-                self._put(block, content, blocks)
+                continue
+            said = "".join(block.pieces)
+            if block.kind == "tool_use":
+                arguments = self._arguments(block, said)
+                fields = {**block.extra, "id": block.id, "name": block.name, "input": arguments}
+                content.append(ToolCallBlock.model_validate(fields))
+                # Copies, since tools and hooks may change the ones they get.
+                blocks.append(ToolCallContent(id=block.id, name=block.name, arguments=copy_containers(arguments)))
+                calls.append(ToolCall(id=block.id, name=block.name, arguments=copy_containers(arguments)))
+            elif block.kind == "text" and said:
+                content.append(TextBlock.model_validate({**block.extra, "text": said}))
+                blocks.append(TextContent(text=said))
+            elif said or block.signature is not None or block.content is not None:
+                signed = {"signature": block.signature, "content": block.content, "origin": self._origin}
+                content.append(ThinkingBlock.model_validate({**block.extra, "thinking": said, **signed}))
+                blocks += [ThinkingContent(text=said)] if said else []
         text = "".join(block.text for block in content if block.type == "text")
         return LLMResponse(
             content=content,
@@ -242,26 +246,9 @@ class Answer:
             text=text or None,
         )
 
-    def _put(self, block: _Block, content: list[Any], blocks: list[Any]) -> None:
-        text = "".join(block.pieces)
-        if block.kind == "text":
-            if text:
-                content.append(TextBlock.model_validate({**block.extra, "text": text}))
-                blocks.append(TextContent(text=text))
-            return
-        if not text and block.signature is None and block.content is None:
-            return
-        facts = {"thinking": text, "signature": block.signature, "content": block.content, "origin": self._origin}
-        content.append(ThinkingBlock.model_validate({**block.extra, **facts}))
-        if text:
-            blocks.append(ThinkingContent(text=text))
-
-    def _arguments(self, block: _Block) -> dict[str, Any]:
-        if block.whole is not None:
-            return block.whole
-        raw = "".join(block.pieces)
-        if not raw.strip():
-            return {}
+    def _arguments(self, block: _Block, raw: str) -> dict[str, Any]:
+        if block.arguments is not None or not raw.strip():
+            return block.arguments or {}
         try:
             arguments = json.loads(raw)
         except ValueError as error:
@@ -281,13 +268,6 @@ class Answer:
         )
 
     async def _announce(self, block: _Block) -> None:
-        block.index = self._next_index
-        self._next_index += 1
+        block.index = self._announced
+        self._announced += 1
         await self._emitter.block_start(block.index, block.kind, block.name or None)
-
-
-def _copied(value: Any) -> Any:
-    """Copy JSON values: tools and hooks may change the ones they get."""
-    if isinstance(value, dict):
-        return {key: _copied(item) for key, item in value.items()}
-    return [_copied(item) for item in value] if isinstance(value, list) else value

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import random
-import time
 from collections.abc import Awaitable, Callable
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from amplifier_core.events import PROVIDER_RETRY, PROVIDER_THROTTLE
 from amplifier_core.llm_errors import LLMError, LLMTimeoutError, ProviderUnavailableError, StreamError
@@ -14,63 +13,46 @@ from amplifier_core.utils.retry import RetryConfig, compute_delay
 from amplifier_kit.engine.budget import require_allowance
 from amplifier_kit.engine.stream_events import StreamEmitter
 from amplifier_kit.engine.usage import InvalidUsageError
-from amplifier_kit.llm.circuit_breaker import circuit_breaker_for
-from amplifier_kit.llm.config import ProviderConfig
-from amplifier_kit.llm.errors import Endpoint, to_llm_error
-from amplifier_kit.llm.rate_limit import concurrency_limit_for, throttle_for
+from amplifier_kit.llm.errors import to_llm_error
+from amplifier_kit.llm.limits import CircuitState, limits_for
 from amplifier_kit.llm.request import LLMCall
 from amplifier_kit.llm.response import Answer
 
-__all__ = ["CIRCUIT_EVENTS", "CONCURRENCY_EVENT", "Attempts", "RetryProvider"]
+if TYPE_CHECKING:
+    from amplifier_kit.llm.provider import LLMProvider
+
+__all__ = ["CIRCUIT_EVENTS", "CONCURRENCY_EVENT", "Attempts"]
 
 CONCURRENCY_EVENT: Final = "provider:concurrency"
 _CIRCUIT_OPEN: Final = "provider:circuit_open"
 _CIRCUIT_CLOSED: Final = "provider:circuit_closed"
 CIRCUIT_EVENTS: Final = (_CIRCUIT_OPEN, _CIRCUIT_CLOSED)
 
+#: The largest random share that is added to a delay that a service asked for.
 _SPREAD: Final = 0.1
-
-
-class RetryProvider(Protocol):
-    """The part of a provider that the attempts of a call need."""
-
-    name: str
-    settings: ProviderConfig
-    endpoint: Endpoint
-    account: tuple[Any, ...]
-    coordinator: Any
-
-    @property
-    def hooks(self) -> Any:
-        """Return the session's hooks, None when there is no session."""
-
-    def retries_for(self, error: LLMError) -> int:
-        """Return how many further attempts an error is worth."""
-
-    async def emit(self, event: str, data: dict[str, Any]) -> None:
-        """Emit an event when there is a session."""
 
 
 class Attempts:
     """Make one call, and retry it where that can help."""
 
-    def __init__(self, provider: RetryProvider, call: LLMCall, request_id: str) -> None:
+    def __init__(self, provider: LLMProvider, call: LLMCall, request_id: str) -> None:
         self._provider = provider
         self._call = call
         self._settings = provider.settings
+        self._limits = limits_for(provider.account)
         self._request_id = request_id
         self._facts = {"provider": provider.name, "model": call.model}
-        #: How many attempts were begun.
+        #: The number of attempts begun.
         self.count = 0
         #: Complete answers that could not be used; they cost money all the same.
         self.wasted: list[Answer] = []
-        #: How many attempts broke off after they may have cost money; the amount is unknown.
+        #: The number of attempts that broke off after they may have cost money; the amount is unknown.
         self.broken = 0
 
     async def make(self, attempt: Callable[[Answer], Awaitable[None]]) -> Answer:
         """Return the finished answer of the first attempt that succeeds; raise the error of the last.
 
-        `attempt` feeds the answer it is given; the first answer has the id of the call, later ones ids of their own.
+        `attempt` feeds the answer it is given; the first answer has the id of the call, later ones have new ids.
         """
         await self._check_breaker()
         try:
@@ -82,11 +64,10 @@ class Attempts:
         return answer
 
     async def _retry(self, attempt: Callable[[Answer], Awaitable[None]]) -> Answer:
-        limit = concurrency_limit_for(self._provider.account)
         while True:
             self.count += 1
             try:
-                async with limit.slot(self._settings.max_concurrent_requests, self._emit_waiting):
+                async with self._limits.concurrency.slot(self._settings.max_concurrent_requests, self._emit_waiting):
                     await self._throttle()
                     require_allowance(self._provider.coordinator, self._provider.name, self._call.model)
                     return await self._once(attempt)
@@ -100,7 +81,7 @@ class Attempts:
     async def _once(self, attempt: Callable[[Answer], Awaitable[None]]) -> Answer:
         request_id = self._request_id if self.count == 1 else None
         emitter = StreamEmitter(self._provider.hooks, request_id, enabled=self._call.streams)
-        answer = Answer(emitter, self._provider.endpoint.wire.name)
+        answer = Answer(emitter, self._provider.wire.name)
         try:
             await attempt(answer)
             answer.response()  # raises for an answer that is incomplete or cannot be read
@@ -110,22 +91,16 @@ class Attempts:
             raise
         except Exception as error:
             failed = to_llm_error(error, self._provider.endpoint, self._call.model)
-            self._note_waste(answer, failed)
+            if answer.is_finished and answer.tokens is not None:
+                self.wasted.append(answer)
+            elif answer.has_begun or isinstance(failed, StreamError | LLMTimeoutError | InvalidUsageError):
+                # A service that refused the request, or was not reached, took nothing; this one may have.
+                self.broken += 1
             await answer.abort(failed)
             if failed is error:
                 raise
             raise failed from error
         return answer
-
-    def _note_waste(self, answer: Answer, error: LLMError) -> None:
-        """Remember what a failed attempt has used: a service that refused a request, or was not reached, took nothing.
-
-        One that did not answer in time, or not to the end, may have.
-        """
-        if answer.is_finished and answer.tokens is not None:
-            self.wasted.append(answer)
-        elif answer.has_begun or isinstance(error, StreamError | LLMTimeoutError | InvalidUsageError):
-            self.broken += 1
 
     def _delay(self, error: LLMError) -> float | None:
         """Return the seconds to wait before another attempt, None for no further attempt.
@@ -163,26 +138,24 @@ class Attempts:
             data["retry_after"] = error.retry_after
         await self._provider.emit(PROVIDER_RETRY, data)
 
-    async def _emit_waiting(self, numbers: dict[str, int]) -> None:
-        await self._provider.emit(CONCURRENCY_EVENT, {**self._facts, **numbers})
+    async def _emit_waiting(self, counts: dict[str, int]) -> None:
+        await self._provider.emit(CONCURRENCY_EVENT, {**self._facts, **counts})
 
     async def _throttle(self) -> None:
-        settings = self._settings
-        due = throttle_for(self._provider.account).due(settings.throttle_threshold, settings.throttle_delay)
+        due = self._limits.throttle.due(self._settings.throttle_threshold, self._settings.throttle_delay)
         if due is not None:
             await self._provider.emit(PROVIDER_THROTTLE, {**self._facts, "request_id": self._request_id, **due})
             await asyncio.sleep(due["delay"])
 
     async def _check_breaker(self) -> None:
-        threshold, cooldown = self._settings.circuit_breaker_threshold, self._settings.circuit_breaker_cooldown
-        breaker = circuit_breaker_for(self._provider.account)
-        state, left = breaker.enter(threshold, cooldown, time.monotonic())
+        breaker, settings = self._limits.breaker, self._settings
+        state, left = breaker.enter(settings.circuit_breaker_threshold, settings.circuit_breaker_cooldown)
         if state == "half_open":
             await self._emit_circuit(state)
         if state == "open":
-            test = f"amplifier provider test {self._provider.endpoint.called}"
+            test = f"amplifier provider test {self._provider.endpoint.name_in_commands}"
             raise ProviderUnavailableError(
-                f"{self._provider.name}: not asked, because the last {breaker.failures} calls failed; it is tried "
+                f"{self._provider.name}: not called, because the last {breaker.failures} calls failed; it is tried "
                 f"again in {left:.0f} s. Choose another provider, or run `{test}`",
                 provider=self._provider.name,
                 model=self._call.model,
@@ -191,13 +164,12 @@ class Attempts:
             )
 
     async def _report(self, error: BaseException | None) -> None:
-        state = circuit_breaker_for(self._provider.account).report(error, self._settings.circuit_breaker_threshold)
+        state = self._limits.breaker.report(error, self._settings.circuit_breaker_threshold)
         if state is not None:
             await self._emit_circuit(state)
 
-    async def _emit_circuit(self, state: str) -> None:
-        failures = circuit_breaker_for(self._provider.account).failures
-        cooldown = self._settings.circuit_breaker_cooldown
-        # Half open is open: one call is let through, to see whether it can be closed.
+    async def _emit_circuit(self, state: CircuitState) -> None:
+        counts = {"failures": self._limits.breaker.failures, "cooldown": self._settings.circuit_breaker_cooldown}
+        # Half open counts as open: one call passes, to see whether it can be closed.
         event = _CIRCUIT_CLOSED if state == "closed" else _CIRCUIT_OPEN
-        await self._provider.emit(event, {**self._facts, "state": state, "failures": failures, "cooldown": cooldown})
+        await self._provider.emit(event, {**self._facts, "state": state, **counts})

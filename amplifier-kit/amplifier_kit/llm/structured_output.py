@@ -19,8 +19,9 @@ __all__ = ["ANSWER_TOOL", "Mode", "OutputMismatchError", "Shape", "closed_schema
 Mode = Literal["native", "tool", "prompt"]
 
 ANSWER_TOOL: Final = "final_answer"
-#: Keys whose value maps names to schemas.
+#: Keywords whose value maps names to schemas.
 _NAMED: Final = frozenset({"properties", "$defs", "definitions"})
+#: Keywords that services with strict schemas refuse.
 _LIMITS: Final = frozenset(
     {
         "$schema",
@@ -52,7 +53,7 @@ class Shape:
 
     @property
     def json_schema(self) -> dict[str, Any]:
-        """Return the schema, or one of any object."""
+        """The schema, or that of any object."""
         return self.schema if self.schema is not None else {"type": "object"}
 
     def asked(self, request: ChatRequest) -> ChatRequest:
@@ -106,7 +107,7 @@ class Shape:
         return None if worst is None else f"at {worst.json_path}: {worst.message}"
 
     def again(self, request: ChatRequest, response: LLMResponse, fault: str) -> ChatRequest:
-        """Return the request that asks again and says what was wrong."""
+        """Return the request for another attempt, which names the fault."""
         said = response.text or "(nothing)"
         words = f"That answer does not fit the schema: {fault}. Answer again with JSON that fits, and nothing else."
         more = [Message(role="assistant", content=said), _reminder(words)]

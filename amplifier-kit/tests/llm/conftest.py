@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -22,6 +22,7 @@ class Line:
         self.coordinator = coordinator
         self.settings = ProviderConfig(**settings)
         self.endpoint = Endpoint("p", OPENAI)
+        self.wire = OPENAI
         self.account = ("p", id(self), object())
         self.hooks = EventRecorder()
 
@@ -50,6 +51,6 @@ def make_call() -> Callable[[Line, list[BaseException | None]], Awaitable[Answer
             await answer.say("text", "done")
             await answer.finish("stop")
 
-        return await Attempts(line, LLMCall(ask(), Conversation((), ()), "m", True), "r").make(attempt)
+        return await Attempts(cast(Any, line), LLMCall(ask(), Conversation((), ()), "m", True), "r").make(attempt)
 
     return call

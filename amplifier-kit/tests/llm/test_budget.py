@@ -11,7 +11,7 @@ import pytest
 from amplifier_core.llm_errors import ProviderUnavailableError
 from amplifier_core.testing import MockCoordinator
 from amplifier_kit.llm import BudgetExhaustedError, require_allowance
-from amplifier_kit.llm.circuit_breaker import circuit_breaker_for
+from amplifier_kit.llm.limits import limits_for
 
 
 class _Budget:
@@ -95,4 +95,4 @@ async def test_a_refusal_says_nothing_of_the_service(limited_line: Any, attempts
     with pytest.raises(ProviderUnavailableError):
         await attempts(line, ProviderUnavailableError("down"))
     await attempts(line, None)
-    assert circuit_breaker_for(line.account).failures == 1
+    assert limits_for(line.account).breaker.failures == 1

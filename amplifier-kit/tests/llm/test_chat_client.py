@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from amplifier_kit.llm.chat import NO_KEY, chat_client, listed_models, server_url
+from amplifier_kit.llm.openai_sdk import NO_KEY, list_server_models, server_client, server_url
 from amplifier_testing.llm import ChatWire, ModelServer
 
 
@@ -35,8 +35,8 @@ async def test_nothing_of_the_environment(monkeypatch: pytest.MonkeyPatch, key: 
     monkeypatch.setenv("OPENAI_BASE_URL", "http://secret.invalid")
     with ModelServer() as server:
         server.answers(ChatWire().models("m"))
-        client = await chat_client(f"{server.url}/v1", api_key=key, headers={"X-Own": "yes"})
-        assert [model["id"] for model in await listed_models(client)] == ["m"]
+        client = await server_client(f"{server.url}/v1", api_key=key, headers={"X-Own": "yes"})
+        assert [model["id"] for model in await list_server_models(client)] == ["m"]
         await client.close()
         [heard] = server.requests
     assert "secret" not in str(heard.headers)

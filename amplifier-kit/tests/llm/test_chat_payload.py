@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from amplifier_core import ChatRequest, ToolSpec
-from amplifier_core.llm_errors import InvalidRequestError, ProviderUnavailableError
+from amplifier_core.llm_errors import InvalidRequestError, NotFoundError, ProviderUnavailableError
 from amplifier_kit.config import read_config
-from amplifier_kit.llm import OPENAI, Endpoint, LLMCall, Shape, read_conversation
-from amplifier_kit.llm.chat import ChatConfig, WarmingUpError, chat_payload, clearer_error, describe
+from amplifier_kit.llm import OPENAI, Endpoint, LLMCall, Shape, WarmingUpError, read_conversation, to_llm_error
+from amplifier_kit.llm.chat import ChatConfig, chat_payload, describe_model
 from amplifier_testing.llm.rig import ask
 
 
@@ -136,23 +136,23 @@ class _Refused(Exception):
         (503, "Loading model", "application/json", WarmingUpError),
         (404, "<html><body>The app is starting up</body></html>", "text/html", WarmingUpError),
         (425, "warming up, too early", "application/json", WarmingUpError),
-        (404, "no such model", "application/json", None),
-        (503, "no capacity", "application/json", None),
-        (400, "the model is loading a gun", "application/json", None),
+        (404, "no such model", "application/json", NotFoundError),
+        (503, "no capacity", "application/json", ProviderUnavailableError),
+        (400, "the model is loading a mmproj", "application/json", InvalidRequestError),
         (500, "image input is not supported - hint: mmproj", "application/json", InvalidRequestError),
-        (500, "out of memory", "application/json", None),
+        (500, "out of memory", "application/json", ProviderUnavailableError),
     ],
 )
-def test_what_servers_mean(status: int, text: str, kind: str, expected: type | None) -> None:
+def test_what_servers_mean(status: int, text: str, kind: str, expected: type) -> None:
     """A server that is starting is worth waiting for, and what it can never do is not worth a second attempt."""
     endpoint = Endpoint("here", OPENAI, scrub=lambda text: text.replace("mmproj", "***"))
-    error = clearer_error(_Refused(status, text, kind), endpoint)
-    assert (type(error) if error is not None else None) is expected
-    if isinstance(error, ProviderUnavailableError):
+    error = to_llm_error(_Refused(status, text, kind), endpoint, None)
+    assert type(error) is expected
+    if isinstance(error, WarmingUpError):
         assert (error.retryable, error.retry_after, error.status_code) == (True, 2.0, status)
         assert str(error).startswith(f"here: {status} the server is still starting")
         assert "<" not in str(error)
-    elif error is not None:
+    elif isinstance(error, InvalidRequestError):
         assert not error.retryable
         assert "***" in str(error)
 
@@ -170,13 +170,13 @@ def test_what_servers_mean(status: int, text: str, kind: str, expected: type | N
 )
 def test_limits_that_servers_tell(said: dict[str, Any], window: int, longest: int) -> None:
     """What a server says of a model's limits wins, wherever it says it."""
-    model = describe("m", context_window=1000, max_output_tokens=100, said=said)
+    model = describe_model("m", context_window=1000, max_output_tokens=100, listed=said)
     assert (model.context_window, model.max_output_tokens) == (window, longest)
 
 
 def test_models_that_see() -> None:
     """A model that takes images says so."""
-    seeing = describe(
-        "m", context_window=1, max_output_tokens=1, said={"architecture": {"input_modalities": ["image"]}}
+    seeing = describe_model(
+        "m", context_window=1, max_output_tokens=1, listed={"architecture": {"input_modalities": ["image"]}}
     )
     assert "vision" in seeing.capabilities

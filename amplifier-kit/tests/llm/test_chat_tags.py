@@ -51,5 +51,5 @@ def test_pieces_do_not_matter(pieces: list[str]) -> None:
 def test_switched_off() -> None:
     """Without marks to look for, everything is text and nothing is held back."""
     tags = ThinkTags(enabled=False)
-    assert not tags.is_open
+    assert not tags.is_splitting
     assert tags.feed("<think>x</think>") == [("text", "<think>x</think>")]

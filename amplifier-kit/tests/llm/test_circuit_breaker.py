@@ -13,7 +13,7 @@ from amplifier_core.llm_errors import (
     ProviderUnavailableError,
     RateLimitError,
 )
-from amplifier_kit.llm.circuit_breaker import CircuitBreaker, circuit_breaker_for
+from amplifier_kit.llm.limits import CircuitBreaker, limits_for
 
 DOWN = ProviderUnavailableError("down")
 
@@ -78,4 +78,4 @@ def test_switched_off() -> None:
 def test_one_breaker_per_account() -> None:
     """The same account gives the same breaker."""
     key = object()
-    assert circuit_breaker_for(key) is circuit_breaker_for(key)
+    assert limits_for(key).breaker is limits_for(key).breaker

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from amplifier_kit.llm.rate_limit import ConcurrencyLimit, concurrency_limit_for
+from amplifier_kit.llm.limits import ConcurrencyLimit, limits_for
 
 
 async def test_first_come_first_served() -> None:
@@ -78,7 +78,7 @@ async def test_cancelled_while_waiting(when: str) -> None:
 
 async def test_across_threads() -> None:
     """Callers on event loops of their own share the limit."""
-    gate = concurrency_limit_for(("test", object()))
+    gate = limits_for(("test", object())).concurrency
     inside, most = 0, 0
     lock = threading.Lock()
 
@@ -130,5 +130,5 @@ async def test_a_lost_event_loop_holds_nobody_up() -> None:
 def test_one_gate_per_account() -> None:
     """The same account gives the same gate."""
     key = object()
-    assert concurrency_limit_for(("a", key)) is concurrency_limit_for(("a", key))
-    assert concurrency_limit_for(("a", key)) is not concurrency_limit_for(("b", key))
+    assert limits_for(("a", key)).concurrency is limits_for(("a", key)).concurrency
+    assert limits_for(("a", key)).concurrency is not limits_for(("b", key)).concurrency

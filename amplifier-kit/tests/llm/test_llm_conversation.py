@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from amplifier_core import Message, ToolSpec
+import pytest
+
+from amplifier_core import ChatRequest, Message, ToolSpec
 from amplifier_kit.llm import (
     Call,
     Conversation,
@@ -13,9 +15,11 @@ from amplifier_kit.llm import (
     Result,
     Text,
     Thinking,
-    as_reminder,
+    Turn,
+    instruction_text,
     native_spec,
     read_conversation,
+    read_tool_choice,
     safe_id,
 )
 
@@ -161,9 +165,34 @@ def test_broken_pairs_are_mended() -> None:
 
 def test_reminders_are_marked_once() -> None:
     """An instruction that is marked already is left as it is."""
-    marked = as_reminder("hurry")
+    marked = instruction_text(Turn("system", (Text("hurry"),)))
     assert marked == "<system-reminder>\nhurry\n</system-reminder>"
-    assert as_reminder(marked) == marked
+    assert instruction_text(Turn("system", (Text(marked),))) == marked
+
+
+def test_context_files_are_marked() -> None:
+    """A developer's message is marked as a file, unless it is blank."""
+    assert instruction_text(Turn("developer", (Text("x"),))) == "<context_file>\nx\n</context_file>"
+    assert instruction_text(Turn("developer", (Text(" "),))) == ""
+
+
+@pytest.mark.parametrize(
+    ("given", "choice"),
+    [
+        (None, None),
+        ("auto", ("auto", "")),
+        ("any", ("required", "")),
+        ("look", ("tool", "look")),
+        ({"type": "any"}, ("required", "")),
+        ({"type": "tool", "name": "look"}, ("tool", "look")),
+        ({"type": "function", "function": {"name": "look"}}, ("tool", "look")),
+        ({"type": "allowed_tools"}, None),
+    ],
+)
+def test_tool_choices(given: Any, choice: tuple[str, str] | None) -> None:
+    """Every common way to choose tools is read; a form of one service is left to it."""
+    request = ChatRequest(messages=[Message(role="user", content="x")], tool_choice=given)
+    assert read_tool_choice(request) == choice
 
 
 def test_native_tools() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from amplifier_core.llm_errors import ProviderUnavailableError, RateLimitError
-from amplifier_kit.llm.rate_limit import throttle_for
+from amplifier_kit.llm.limits import limits_for
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ async def test_the_last_error_is_raised(slept: list[float], make_line: Any, make
 async def test_scarce_limits_slow_down(slept: list[float], make_line: Any, make_call: Any) -> None:
     """A limit that is nearly used up delays the call, and it is told."""
     line = make_line()
-    throttle_for(line.account).learn(
+    limits_for(line.account).throttle.learn(
         {"x-ratelimit-limit-tokens": "1000", "x-ratelimit-remaining-tokens": "1", "x-ratelimit-reset-tokens": "1h"}
     )
     await make_call(line, [None])

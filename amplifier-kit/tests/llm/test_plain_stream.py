@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from amplifier_kit.llm.chat import chat_client
-from amplifier_kit.llm.streaming import plain_stream
+from amplifier_kit.llm.openai_sdk import plain_stream, server_client
 from amplifier_testing.llm import ChatWire, ModelServer, Said
 
 ASKED: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": "hi"}]}
@@ -24,7 +23,7 @@ async def server() -> AsyncIterator[ModelServer]:
 @pytest.fixture
 async def client(server: ModelServer) -> AsyncIterator[Any]:
     """Make a client of that server."""
-    client = await chat_client(f"{server.url}/v1")
+    client = await server_client(f"{server.url}/v1")
     yield client
     await client.close()
 

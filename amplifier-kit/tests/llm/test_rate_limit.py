@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from amplifier_kit.llm.rate_limit import RateLimit, Throttle, rate_limits_of, throttle_for
+from amplifier_kit.llm.limits import RateLimit, Throttle, limits_for, read_rate_limits
 
 SCARCE = {
     "anthropic-ratelimit-requests-limit": "1000",
@@ -17,7 +17,7 @@ SCARCE = {
 
 def test_anthropic_headers() -> None:
     """Limits are read with their dimension, and the time of their refill."""
-    assert rate_limits_of(SCARCE, now=0) == [
+    assert read_rate_limits(SCARCE, now=0) == [
         RateLimit("requests", 1000, 10, 120.0),
         RateLimit("input_tokens", 1000, 900, None),
     ]
@@ -33,13 +33,13 @@ def test_openai_headers(reset: str, moment: float | None) -> None:
         "x-ratelimit-remaining-tokens": "1",
         "x-ratelimit-reset-tokens": reset,
     }
-    assert rate_limits_of(headers, now=0) == [RateLimit("tokens", 100, 1, moment)]
+    assert read_rate_limits(headers, now=0) == [RateLimit("tokens", 100, 1, moment)]
 
 
 def test_nonsense_is_no_limit() -> None:
     """Headers that cannot be read are left out."""
-    assert rate_limits_of({"x-ratelimit-limit-tokens": "many", "x-ratelimit-remaining-tokens": "1"}) == []
-    assert rate_limits_of({"x-ratelimit-limit-tokens": "0", "x-ratelimit-remaining-tokens": "0"}) == []
+    assert read_rate_limits({"x-ratelimit-limit-tokens": "many", "x-ratelimit-remaining-tokens": "1"}) == []
+    assert read_rate_limits({"x-ratelimit-limit-tokens": "0", "x-ratelimit-remaining-tokens": "0"}) == []
 
 
 def test_waits_only_when_little_is_left() -> None:
@@ -71,7 +71,7 @@ def test_no_longer_than_until_the_refill() -> None:
 
 def test_headers_without_limits_change_nothing() -> None:
     """What was learnt stays until there is news."""
-    throttle = throttle_for(object())
+    throttle = limits_for(object()).throttle
     throttle.learn(SCARCE)
     assert throttle.learn({"content-type": "x"}) == []
     assert throttle.due(0.02, 1.0, now=0) is not None

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from amplifier_kit.llm.errors import read_failure, retry_after_of
+from amplifier_kit.llm.errors import ConnectionFailure, read_failure, read_retry_after
 
 
 class _Response:
@@ -30,8 +30,8 @@ def test_words_of_the_body() -> None:
     body = {"error": {"type": "A", "code": "B", "status": "C", "message": "no\n  way", "innererror": {"code": "D"}}}
     failure = read_failure(APIStatusError("outer", 400, body, Retry_After="3"))
     assert failure.message == "no way"
-    assert failure.kinds == ("a", "b", "c", "d")
-    assert (failure.status, failure.transport, failure.is_known) == (400, None, True)
+    assert failure.codes == ("a", "b", "c", "d")
+    assert (failure.status, failure.connection, failure.is_known) == (400, None, True)
     assert failure.headers == {"retry-after": "3"}
 
 
@@ -63,7 +63,7 @@ def test_pages() -> None:
 def test_status_inside_a_stream_is_none() -> None:
     """An error event of a stream that began with 200 has no status to go by."""
     failure = read_failure(APIStatusError("x", 200, {"error": {"type": "overloaded_error"}}))
-    assert (failure.status, failure.kinds) == (None, ("overloaded_error",))
+    assert (failure.status, failure.codes) == (None, ("overloaded_error",))
 
 
 class RemoteProtocolError(Exception):
@@ -74,29 +74,33 @@ class APIConnectionError(Exception):
     """Look like an SDK's error for any connection."""
 
 
+def _text(failure: ConnectionFailure | None) -> str | None:
+    return failure.text if failure is not None else None
+
+
 def test_the_cause_says_more() -> None:
     """That a connection broke says more than that there was trouble with one."""
     error = APIConnectionError("Connection error.")
     error.__cause__ = RemoteProtocolError("peer closed")
-    assert read_failure(error).transport == "cut"
-    assert read_failure(APIConnectionError("Connection error.")).transport == "unreachable"
+    assert _text(read_failure(error).connection) == "the connection broke before the answer was complete"
+    assert _text(read_failure(APIConnectionError("Connection error.")).connection) == "the service could not be reached"
 
 
 @pytest.mark.parametrize(
-    ("error", "transport"),
+    ("error", "text"),
     [
-        (json.JSONDecodeError("bad", "{", 1), "garbled"),
-        (TimeoutError(), "timeout"),
-        (ConnectionRefusedError("no"), "unreachable"),
-        (ConnectionResetError("no"), "cut"),
+        (json.JSONDecodeError("bad", "{", 1), "the service sent an unreadable response"),
+        (TimeoutError(), "the service did not answer in time"),
+        (ConnectionRefusedError("no"), "the service could not be reached"),
+        (ConnectionResetError("no"), "the connection broke before the answer was complete"),
         (TypeError("ours"), None),
     ],
 )
-def test_transports(error: Exception, transport: str | None) -> None:
+def test_connections(error: Exception, text: str | None) -> None:
     """Exceptions of connections are known by name; a fault of the program is none."""
     failure = read_failure(error)
-    assert failure.transport == transport
-    assert failure.is_known is (transport is not None)
+    assert _text(failure.connection) == text
+    assert failure.is_known is (text is not None)
 
 
 @pytest.mark.parametrize(
@@ -115,4 +119,4 @@ def test_transports(error: Exception, transport: str | None) -> None:
 )
 def test_retry_after(headers: dict[str, str], seconds: float | None) -> None:
     """Waits are read in seconds, in milliseconds and as dates; nonsense is none."""
-    assert retry_after_of(headers, now=10.0) == seconds
+    assert read_retry_after(headers, now=10.0) == seconds

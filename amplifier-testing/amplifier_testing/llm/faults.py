@@ -27,7 +27,7 @@ from amplifier_core.llm_errors import (
 )
 from amplifier_core.testing import wait_for
 from amplifier_kit.engine.budget import BudgetExhaustedError
-from amplifier_kit.llm.circuit_breaker import circuit_breaker_for
+from amplifier_kit.llm.limits import limits_for
 from amplifier_testing.llm.conformance import ConformanceBase, MakeRig
 from amplifier_testing.llm.gathered import Gathered
 from amplifier_testing.llm.reply import Reply
@@ -223,7 +223,7 @@ class FaultConformance(ConformanceBase):
             with pytest.raises(ProviderUnavailableError):
                 await one.provider.complete(ask())
         assert len(one.server.requests) == 2
-        breaker = circuit_breaker_for(one.provider.account)
+        breaker = limits_for(one.provider.account).breaker
         assert breaker._opened_at is not None
         breaker._opened_at -= 3600  # an hour later
         assert (await one.provider.complete(ask())).text == "Hello world"

@@ -15,9 +15,9 @@ __all__ = ["DEFAULT_MODEL", "AnthropicConfig"]
 DEFAULT_MODEL: Final = "claude-sonnet-4-6"
 
 
-def _words(value: Any) -> Any:
-    words = value.split(",") if isinstance(value, str) else value
-    return [str(word).strip() for word in words if str(word).strip()] if isinstance(words, list | tuple) else value
+def _as_list(value: Any) -> Any:
+    items = value.split(",") if isinstance(value, str) else value
+    return [str(item).strip() for item in items if str(item).strip()] if isinstance(items, list | tuple) else value
 
 
 class AnthropicConfig(ProviderConfig):
@@ -49,7 +49,7 @@ class AnthropicConfig(ProviderConfig):
         True, description="Ask for a window of a million tokens where a model needs asking."
     )
     beta_headers: Annotated[
-        tuple[str, ...], Strict(False), BeforeValidator(_words), expects("text with commas or a list of texts")
+        tuple[str, ...], Strict(False), BeforeValidator(_as_list), expects("text with commas or a list of texts")
     ] = Field((), description="Further beta features.")
     effort: Literal["low", "medium", "high", "xhigh", "max"] | None = Field(
         None, description="How much effort the model makes; a request's effort wins."
@@ -68,7 +68,7 @@ class AnthropicConfig(ProviderConfig):
         8192, description="Tokens left for the answer when the budget would take them all."
     )
     task_budget_tokens: PositiveWhole | None = Field(
-        None, description="Tokens for the whole task, as the model is told; null for no limit."
+        None, description="Tokens for the whole task, which the model knows of; null for no limit."
     )
     fallback_on_overload: Switch = Field(False, description="Use a smaller model while this one is overloaded.")
     fallback_retry_count: Whole = Field(1, description="Further attempts before that.")

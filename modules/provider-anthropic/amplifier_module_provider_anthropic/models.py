@@ -1,4 +1,4 @@
-"""What is known of Claude models by their names: families get better with their version."""
+"""The abilities of Claude models, by family and version in their names."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ _WINDOW: Final = 200_000
 
 @dataclass(frozen=True)
 class Abilities:
-    """What a model takes and gives."""
+    """The limits and features of a model."""
 
     context_window: int = _WINDOW
     max_output: int = 64_000
-    #: Whether it thinks at all, and whether it decides itself how much.
+    #: Whether it thinks at all, and whether it decides by itself how much.
     thinks: bool = True
     adapts: bool = False
-    #: Whether it takes a temperature; the newest do not.
+    #: Whether it accepts a temperature; the newest do not.
     takes_temperature: bool = True
     takes_effort: bool = False
-    #: Whether it answers by a schema.
+    #: Whether it accepts an output schema.
     takes_schema: bool = False
     #: Whether a beta header gives it a window of a million tokens.
     has_long_context_beta: bool = False
@@ -36,7 +36,7 @@ class Abilities:
 
 
 def abilities_of(model: str) -> Abilities:
-    """Return what a model can do; one of an unknown name is taken for a recent one with modest limits."""
+    """Return the abilities of a model; an unknown name counts as a recent model with modest limits."""
     name = model.lower()
     old = _OLD_NAME.search(name)
     if old is not None:
@@ -73,7 +73,7 @@ def _third_generation(minor: int, family: str) -> Abilities:
 
 
 def model_info(model: str, *, long_context: bool = False, display_name: str | None = None) -> ModelInfo:
-    """Describe a model; `long_context` says that the beta header for long context is sent."""
+    """Describe a model; `long_context` means that the beta header for long context is sent."""
     known = abilities_of(model)
     window = _MILLION if long_context and known.has_long_context_beta else known.context_window
     able = [capabilities.TOOLS, capabilities.STREAMING, capabilities.VISION]

@@ -1,9 +1,11 @@
-"""The provider: its client, its calls, its models, and what it does when a model is overloaded or refuses."""
+"""The provider: its client, its calls, its models, and the fallback for models that are overloaded or refuse."""
 
 from __future__ import annotations
 
 import logging
+import sys
 import time
+import warnings
 from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 
@@ -17,17 +19,17 @@ from amplifier_kit.llm import (
     LLMProvider,
     LLMResponse,
     Mode,
-    Tokens,
     closed_schema,
     env_or_config,
     http_client,
     import_in_thread,
+    key_field,
+    url_field,
 )
 from amplifier_module_provider_anthropic.config import AnthropicConfig
-from amplifier_module_provider_anthropic.messages import RAW_CONTENT
 from amplifier_module_provider_anthropic.models import abilities_of, model_info
-from amplifier_module_provider_anthropic.payload import build_payload
-from amplifier_module_provider_anthropic.stream import OWN_BLOCKS, Reading
+from amplifier_module_provider_anthropic.request import RAW_CONTENT, build_payload
+from amplifier_module_provider_anthropic.response import OWN_BLOCKS, StreamReader
 
 __all__ = ["EVENTS", "AnthropicProvider"]
 
@@ -58,7 +60,7 @@ class AnthropicProvider(LLMProvider):
         """Read the config; raises ConfigError, which names each wrong value."""
         base_url = env_or_config(config, "base_url", ("ANTHROPIC_BASE_URL",)) or _BASE_URL
         super().__init__(config, coordinator, api_key=api_key, base_url=base_url)
-        #: Overloaded models, and until when another one answers in their place.
+        #: Overloaded models, and the time until which another one answers in their place.
         self._replaced: dict[str, float] = {}
 
     # -- the service --
@@ -66,7 +68,7 @@ class AnthropicProvider(LLMProvider):
     async def connect(self) -> Any:
         """Return an SDK client that does not retry by itself."""
         anthropic = await import_in_thread("anthropic")
-        _hush_warnings()
+        _ignore_sdk_warnings()
         assert self.base_url is not None
         http = await http_client(self.base_url, timeout=self.settings.timeout, idle=self.settings.stream_idle_timeout)
         return anthropic.AsyncAnthropic(
@@ -77,35 +79,33 @@ class AnthropicProvider(LLMProvider):
             http_client=http,
         )
 
-    async def disconnect(self, client: Any) -> None:
-        """Close the client and its connections."""
-        await client.close()
-
     def payload(self, call: LLMCall) -> dict[str, Any]:
         """Return the arguments of `messages.create`."""
         return build_payload(call, self.settings)
 
     async def attempt(self, client: Any, payload: dict[str, Any], answer: Answer, call: LLMCall) -> None:
-        """Stream one answer; a message that Anthropic's own tools paused is gone on with."""
+        """Stream one answer; a message that was paused by a tool at Anthropic's is continued."""
         _warn_of_retirement(call.model)
-        messages, kept, tokens = payload["messages"], [], None
+        messages: list[Any] = payload["messages"]
+        blocks: list[Any] = []
+        tokens = None
         for number in range(_MOST_PAUSES + 1):
-            reading = Reading(answer, number)
+            reader = StreamReader(answer, number)
             async with await client.messages.create(**{**payload, "messages": messages}, stream=True) as stream:
                 answer.headers = dict(stream.response.headers)
-                await reading.read(stream)
-            if not reading.is_complete or reading.stop_reason is None:
-                return  # cut short, which the answer knows by itself
-            tokens = _sum(tokens, reading.tokens())
-            kept += reading.blocks
-            if reading.stop_reason != "pause_turn":
+                await reader.read(stream)
+            if not reader.is_complete or reader.stop_reason is None:
+                return  # incomplete, which `Answer.response` reports
+            tokens = reader.tokens() if tokens is None else tokens + reader.tokens()
+            blocks += reader.blocks
+            if reader.stop_reason != "pause_turn":
                 break
-            messages = [*messages, {"role": "assistant", "content": reading.blocks}]
+            messages = [*messages, {"role": "assistant", "content": reader.blocks}]
         answer.tokens = tokens
-        answer.metadata["anthropic:stop_reason"] = reading.stop_reason
-        if any(block["type"] not in OWN_BLOCKS for block in kept):
-            answer.metadata[RAW_CONTENT] = kept
-        await answer.finish(reading.finish_reason)
+        answer.metadata["anthropic:stop_reason"] = reader.stop_reason
+        if any(block["type"] not in OWN_BLOCKS for block in blocks):
+            answer.metadata[RAW_CONTENT] = blocks
+        await answer.finish(reader.finish_reason)
 
     # -- models --
 
@@ -114,21 +114,21 @@ class AnthropicProvider(LLMProvider):
         return model_info(model, long_context=self.settings.enable_1m_context)
 
     async def fetch_models(self, client: Any) -> list[ModelInfo]:
-        """Ask for the models; what the service says of their limits wins over what is known."""
+        """Fetch the models, with the limits that the service reports."""
         found = []
         async for listed in client.models.list(limit=100):
             if getattr(listed, "lifecycle", "active") == "retired":
                 continue
             info = model_info(listed.id, long_context=self.settings.enable_1m_context, display_name=listed.display_name)
-            told = {
+            limits = {
                 "context_window": getattr(listed, "max_input_tokens", None),
                 "max_output_tokens": getattr(listed, "max_tokens", None),
             }
-            found.append(info.model_copy(update={key: value for key, value in told.items() if value}))
+            found.append(info.model_copy(update={key: value for key, value in limits.items() if value}))
         return found
 
     def shape_mode(self, request: ChatRequest) -> Mode:
-        """Give the schema to models that take one; others get a tool for the answer, as do schemas left open."""
+        """Send the schema to models that accept one; use a tool for the answer for others, and for open schemas."""
         wanted = request.response_format
         if not abilities_of(request.model or self.model).takes_schema:
             return "tool"
@@ -139,65 +139,53 @@ class AnthropicProvider(LLMProvider):
         return "native"
 
     def retries_for(self, error: LLMError) -> int:
-        """Try an overloaded model less often when another one can answer in its place."""
+        """Retry an overloaded model less often when another one can answer in its place."""
         if self.settings.fallback_on_overload and error.status_code == _OVERLOADED:
             return min(self.settings.fallback_retry_count, self.settings.max_retries)
         return super().retries_for(error)
 
     def config_fields(self) -> list[ConfigField]:
-        """Return what a wizard asks for."""
+        """Return the fields that a setup wizard asks for."""
         return [
-            ConfigField(
-                id="api_key",
-                display_name="API key",
-                field_type="secret",
-                prompt="Enter your Anthropic API key",
-                env_var="ANTHROPIC_API_KEY",
-            ),
-            ConfigField(
-                id="base_url",
-                display_name="Base URL",
-                prompt="Address of the service",
-                env_var="ANTHROPIC_BASE_URL",
-                required=False,
-                default=_BASE_URL,
-            ),
+            key_field("Enter your Anthropic API key", "ANTHROPIC_API_KEY"),
+            url_field("Address of the service", "ANTHROPIC_BASE_URL", _BASE_URL),
         ]
 
-    # -- another model in its place --
+    # -- fallback to another model --
 
     async def complete(self, request: ChatRequest, **options: Any) -> LLMResponse:
         """Return the model's answer, or raise an LLMError.
 
         With `fallback_on_overload`, a smaller model answers in place of an overloaded one for a while; with a
-        `refusal_fallback_model`, that one is asked when the model refuses. Each is told by `provider:fallback`.
+        `refusal_fallback_model`, that one answers when the model refuses. Both emit `provider:fallback`.
         """
         model = request.model or self.model
         if self._replaced.get(model, 0.0) > time.monotonic():
-            return await self._in_place_of(model, self._smaller(model), "overloaded", request, options)
+            return await self._fall_back(model, self._smaller(model), "overloaded", request, options)
         try:
             return await super().complete(request, **options)
         except ContentFilterError as error:
             other = self.settings.refusal_fallback_model
             if not self.settings.refusal_fallback_enabled or other is None or other == model:
                 raise
-            logger.warning("%s refused (%s); %s is asked instead", model, error, other)
-            return await self._in_place_of(model, other, "refusal", request, options)
+            logger.warning("%s refused (%s); using %s instead", model, error, other)
+            return await self._fall_back(model, other, "refusal", request, options)
         except ProviderUnavailableError as error:
-            await self._tell_challenge(error, model)
+            if error.status_code == 403:  # the page of a gateway
+                await self.emit(CLOUDFLARE_EVENT, {"provider": self.name, "model": model, "error_message": str(error)})
             smaller = self._smaller(model)
             if not self.settings.fallback_on_overload or error.status_code != _OVERLOADED or smaller == model:
                 raise
             self._replaced[model] = time.monotonic() + self.settings.fallback_cooldown_seconds
-            return await self._in_place_of(model, smaller, "overloaded", request, options)
+            return await self._fall_back(model, smaller, "overloaded", request, options)
 
-    async def _in_place_of(
+    async def _fall_back(
         self, model: str, other: str, reason: str, request: ChatRequest, options: dict[str, Any]
     ) -> LLMResponse:
-        told: dict[str, Any] = {"provider": self.name, "model": model, "fallback_model": other, "reason": reason}
+        data: dict[str, Any] = {"provider": self.name, "model": model, "fallback_model": other, "reason": reason}
         if reason == "overloaded":
-            told["cooldown_seconds"] = round(max(0.0, self._replaced[model] - time.monotonic()))
-        await self.emit(FALLBACK_EVENT, told)
+            data["cooldown_seconds"] = round(max(0.0, self._replaced[model] - time.monotonic()))
+        await self.emit(FALLBACK_EVENT, data)
         return await super().complete(request.model_copy(update={"model": other}), **options)
 
     def _smaller(self, model: str) -> str:
@@ -205,42 +193,19 @@ class AnthropicProvider(LLMProvider):
             return model
         return self.settings.fallback_haiku_model if "sonnet" in model else self.settings.fallback_sonnet_model
 
-    async def _tell_challenge(self, error: LLMError, model: str) -> None:
-        if error.status_code == 403:
-            await self.emit(CLOUDFLARE_EVENT, {"provider": self.name, "model": model, "error_message": str(error)})
+
+_warned_of: Final[set[str]] = set()
 
 
-_told_of: Final[set[str]] = set()
-
-
-def _hush_warnings() -> None:
-    """Keep the SDK from warning of models at every call: we say it once, where the user sees it."""
-    import warnings
-
+def _ignore_sdk_warnings() -> None:
+    """Ignore the SDK's warnings about models, which it repeats with every call: `_warn_of_retirement` warns once."""
     warnings.filterwarnings("ignore", r"The model '.*' is deprecated", DeprecationWarning)
     warnings.filterwarnings("ignore", r"Using Claude with .* and 'thinking\.type=enabled' is deprecated", UserWarning)
 
 
 def _warn_of_retirement(model: str) -> None:
-    """Say once per process that a model will be gone, as far as the SDK knows."""
-    import sys
-
+    """Warn once per process that a model will be retired, as far as the SDK knows."""
     known = getattr(sys.modules.get("anthropic.resources.messages.messages"), "DEPRECATED_MODELS", {})
-    if model in known and model not in _told_of:
-        _told_of.add(model)
+    if model in known and model not in _warned_of:
+        _warned_of.add(model)
         logger.warning("anthropic: the model %s is retired on %s; choose a newer one", model, known[model])
-
-
-def _sum(so_far: Tokens | None, more: Tokens) -> Tokens:
-    """Add up what the messages of one answer took."""
-    if so_far is None:
-        return more
-    names = {*so_far.priced, *more.priced}
-    return Tokens(
-        prompt=so_far.prompt + more.prompt,
-        output=so_far.output + more.output,
-        cache_read=(so_far.cache_read or 0) + (more.cache_read or 0),
-        cache_write=(so_far.cache_write or 0) + (more.cache_write or 0),
-        reasoning=(so_far.reasoning or 0) + (more.reasoning or 0),
-        priced={name: so_far.priced.get(name, 0) + more.priced.get(name, 0) for name in names},
-    )

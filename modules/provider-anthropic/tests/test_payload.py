@@ -11,7 +11,7 @@ from amplifier_core.message_models import ResponseFormatJsonSchema
 from amplifier_kit.config import read_config
 from amplifier_kit.llm import LLMCall, Shape, read_conversation
 from amplifier_module_provider_anthropic.config import AnthropicConfig
-from amplifier_module_provider_anthropic.payload import build_payload
+from amplifier_module_provider_anthropic.request import build_payload
 from amplifier_testing.llm.rig import ask
 
 MARK = {"type": "ephemeral"}

@@ -145,7 +145,7 @@ async def test_another_model_after_a_refusal(rig: MakeRig, caplog: pytest.LogCap
         "refusal",
     )
     assert one.server.bodies[-1]["model"] == "claude-opus-4-1"
-    assert "claude-opus-4-1 is asked instead" in caplog.text
+    assert "using claude-opus-4-1 instead" in caplog.text
 
 
 async def test_overload(rig: MakeRig) -> None:
@@ -194,7 +194,7 @@ async def test_retired_models_are_told_once(
     rig: MakeRig, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """That a model will be gone is said once per process."""
-    monkeypatch.setattr("amplifier_module_provider_anthropic.provider._told_of", set())
+    monkeypatch.setattr("amplifier_module_provider_anthropic.provider._warned_of", set())
     one = await rig(Said())
     with caplog.at_level(logging.WARNING):
         for _ in range(2):

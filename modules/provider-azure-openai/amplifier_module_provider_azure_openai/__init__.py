@@ -25,12 +25,12 @@ _COMPACTIONS: Final = (CONTEXT_COMPACTION, CONTEXT_PRE_COMPACT, CONTEXT_POST_COM
 async def mount(coordinator: Any, config: dict[str, Any] | None = None) -> Any:
     """Mount the provider `azure-openai`; without an address or a way to sign in, warn and mount nothing.
 
-    Raises ValueError for a config value that cannot be used.
+    Raises ValueError for an invalid config.
     """
     config = dict(config or {})
     azure = AzureResource.find(config)
     if azure.missing:
-        logger.warning("provider-azure-openai: %s, then it can be mounted", azure.missing)
+        logger.warning("provider-azure-openai is not mounted: %s", azure.missing)
         return None
     provider = AzureOpenAIProvider(config, coordinator, azure=azure)
     close = await mount_provider(coordinator, provider, *RESPONSES_EVENTS)

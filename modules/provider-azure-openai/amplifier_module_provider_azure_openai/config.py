@@ -1,4 +1,4 @@
-"""The config keys of the provider, and where the resource is and how to sign in according to them."""
+"""The config keys of the provider, and the address and sign-in of the resource that they describe."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DEFAULT_DEPLOYMENT: Final = "gpt-5.4"
 KEY_NAMES: Final = ("AZURE_OPENAI_API_KEY", "AZURE_OPENAI_KEY")
 
 _VERSION: Final = "2025-04-01-preview"
-#: The version of addresses that end in `/v1`, which have no dates any more.
+#: The version for addresses that end in `/v1`, which has no dates.
 _VERSION_OF_V1: Final = "preview"
 
 
@@ -52,7 +52,7 @@ class AzureConfig(ResponsesConfig):
 
     @classmethod
     def is_unset(cls, key: str, value: Any) -> bool:
-        """Tell whether a value leaves a key at its default; switches may be left as `${NAME}` too."""
+        """Return whether a value leaves a key at its default; so does an unset `${NAME}` for a switch."""
         is_switch = key in ("use_managed_identity", "use_default_credential")
         return super().is_unset(key, value) or (is_switch and env_or_config({key: value}, key) is None)
 
@@ -75,7 +75,7 @@ class AzureResource:
 
     @classmethod
     def find(cls, config: Mapping[str, Any]) -> AzureResource:
-        """Return the resource that a config and the environment name; raises ValueError for a wrong switch."""
+        """Return the resource of a config and the environment; raises ValueError for a wrong switch."""
         endpoint = env_or_config(config, "azure_endpoint") or env_or_config(config, "base_url")
         endpoint = endpoint or env_or_config({}, "azure_endpoint", ("AZURE_OPENAI_ENDPOINT", "AZURE_OPENAI_BASE_URL"))
         address = _address(endpoint) if endpoint else None
@@ -94,11 +94,13 @@ class AzureResource:
 
     @property
     def missing(self) -> str | None:
-        """What has to be set first; None when nothing has to."""
+        """The missing settings and how to set them; None when nothing is missing."""
         if self.address is None:
-            return "no address; set AZURE_OPENAI_ENDPOINT or `azure_endpoint`"
+            return "it has no address; set AZURE_OPENAI_ENDPOINT or `azure_endpoint`"
         if self.api_key is None and self.identity is None:
-            return "no key; set AZURE_OPENAI_API_KEY, `api_key`, `use_managed_identity` or `use_default_credential`"
+            return (
+                "it has no key; set AZURE_OPENAI_API_KEY, `api_key`, `use_managed_identity` or `use_default_credential`"
+            )
         return None
 
     @property
@@ -108,7 +110,7 @@ class AzureResource:
 
 
 def _address(endpoint: str) -> str:
-    """Return the address that paths of the API are added to: `/openai` below a resource."""
+    """Return the address that paths of the API are appended to: `/openai` below a resource."""
     url = endpoint.rstrip("/")
     return url if url.endswith(("/openai", "/v1")) else f"{url}/openai"
 

@@ -1,13 +1,15 @@
-"""The provider: its client, and what is known of deployments."""
+"""The provider: its client, how it signs in, and the models behind deployments."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from amplifier_core import ConfigField
-from amplifier_kit.llm import Answer, LLMCall, Wire, http_client, import_in_thread
+from amplifier_core.llm_errors import AuthenticationError
+from amplifier_kit.llm import Answer, LLMCall, Wire, http_client, import_in_thread, key_field, url_field
 from amplifier_kit.llm.responses import RESPONSES, Abilities, ResponsesProvider, abilities_of
 from amplifier_module_provider_azure_openai.config import (
     DEFAULT_DEPLOYMENT,
@@ -15,9 +17,10 @@ from amplifier_module_provider_azure_openai.config import (
     AzureConfig,
     AzureResource,
 )
-from amplifier_module_provider_azure_openai.identity import token_source
 
 __all__ = ["AzureOpenAIProvider"]
+
+_SCOPE: Final = "https://cognitiveservices.azure.com/.default"
 
 
 class AzureOpenAIProvider(ResponsesProvider):
@@ -30,18 +33,18 @@ class AzureOpenAIProvider(ResponsesProvider):
     url_name = "azure_endpoint"
     config_model = AzureConfig
     settings: AzureConfig
-    #: A wire of its own, since neither OpenAI nor another cloud can read reasoning that was encrypted here.
+    # Neither OpenAI nor another cloud can read reasoning that was encrypted here.
     wire: ClassVar[Wire] = replace(RESPONSES, name="azure-openai")
 
     def __init__(
         self, config: Mapping[str, Any], coordinator: Any = None, *, azure: AzureResource | None = None
     ) -> None:
-        """Read the config; raises ValueError for a wrong value, or when something has to be set first."""
+        """Read the config; raises ValueError for a wrong or missing value."""
         self.azure = azure or AzureResource.find(config)
         if self.azure.missing:
             raise ValueError(self.azure.missing)
         super().__init__(config, coordinator, api_key=self.azure.api_key, base_url=self.azure.address)
-        #: The models that deployments turned out to be of.
+        #: The models behind deployments, by the name of the deployment.
         self._models: dict[str, str] = {}
 
     async def connect(self) -> Any:
@@ -50,7 +53,7 @@ class AzureOpenAIProvider(ResponsesProvider):
         assert self.base_url is not None
         signing: dict[str, Any] = {"api_key": self.api_key}
         if self.azure.identity is not None:
-            signing = {"azure_ad_token_provider": await token_source(self.azure, self.scrubber.add)}
+            signing = {"azure_ad_token_provider": await _token_source(self.azure, self.scrubber.add)}
         http = await http_client(self.base_url, timeout=self.settings.timeout, idle=self.settings.stream_idle_timeout)
         return openai.AsyncAzureOpenAI(
             **signing,
@@ -62,7 +65,7 @@ class AzureOpenAIProvider(ResponsesProvider):
         )
 
     def abilities(self, model: str) -> Abilities:
-        """Return what a deployment can do, by the model behind it once that is known."""
+        """Return the abilities of a deployment, by the model behind it once that is known."""
         known = self._models.get(model)
         return abilities_of(known) if known is not None else super().abilities(model)
 
@@ -73,9 +76,9 @@ class AzureOpenAIProvider(ResponsesProvider):
             self._models[call.model] = answer.model
 
     def talks(self, listed: Any) -> bool:
-        """Tell whether a model answers requests in text, by what Azure says of it."""
-        said = getattr(listed, "capabilities", None)
-        able = said.get("chat_completion") if isinstance(said, dict) else None
+        """Return whether a model answers in text, by its name and the capabilities that Azure lists."""
+        listed_abilities = getattr(listed, "capabilities", None)
+        able = listed_abilities.get("chat_completion") if isinstance(listed_abilities, dict) else None
         return super().talks(listed) and able is not False
 
     def price_model(self, call: LLMCall, answer: Answer) -> str:
@@ -83,22 +86,12 @@ class AzureOpenAIProvider(ResponsesProvider):
         return super().price_model(call, answer) if self.azure.has_prices else "provisioned"
 
     def config_fields(self) -> list[ConfigField]:
-        """Return what a wizard asks for."""
+        """Return the fields that a setup wizard asks for."""
+        address = "Address of your resource, as https://NAME.openai.azure.com"
+        key = "Enter the key of your resource, or leave it out to sign in with an identity"
         return [
-            ConfigField(
-                id="azure_endpoint",
-                display_name="Endpoint",
-                prompt="Address of your resource, as https://NAME.openai.azure.com",
-                env_var="AZURE_OPENAI_ENDPOINT",
-            ),
-            ConfigField(
-                id="api_key",
-                display_name="API key",
-                field_type="secret",
-                prompt="Enter the key of your resource, or leave it out to sign in with an identity",
-                env_var=KEY_NAMES[0],
-                required=False,
-            ),
+            url_field(address, "AZURE_OPENAI_ENDPOINT", id="azure_endpoint", name="Endpoint"),
+            key_field(key, KEY_NAMES[0], required=False),
             ConfigField(
                 id="default_deployment",
                 display_name="Deployment",
@@ -107,3 +100,29 @@ class AzureOpenAIProvider(ResponsesProvider):
                 default=DEFAULT_DEPLOYMENT,
             ),
         ]
+
+
+async def _token_source(resource: AzureResource, keep_secret: Callable[[str], None]) -> Callable[[], Awaitable[str]]:
+    """Return a function that returns the token for a request; `keep_secret` is called with every token.
+
+    Raises ConfigurationError when azure-identity is not installed. Azure's library renews tokens, in a thread; the
+    function raises AuthenticationError when the sign-in fails.
+    """
+    library = await import_in_thread("azure.identity", needs="azure-identity")
+    credential: Any
+    if resource.identity == "managed":
+        credential = library.ManagedIdentityCredential(client_id=resource.client_id)
+    else:
+        credential = library.DefaultAzureCredential(managed_identity_client_id=resource.client_id)
+
+    async def token() -> str:
+        try:
+            given = await asyncio.to_thread(credential.get_token, _SCOPE)
+        except Exception as error:
+            why = " ".join(str(error).split())
+            raise AuthenticationError(f"Azure refused a token for the {resource.identity} identity: {why}") from error
+        text = str(given.token)
+        keep_secret(text)
+        return text
+
+    return token

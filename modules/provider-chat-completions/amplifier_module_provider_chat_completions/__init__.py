@@ -6,8 +6,11 @@ import logging
 from typing import Any
 
 from amplifier_kit.llm import mount_provider
-from amplifier_module_provider_chat_completions.config import ChatCompletionsConfig, find_server
-from amplifier_module_provider_chat_completions.provider import ChatCompletionsProvider
+from amplifier_module_provider_chat_completions.provider import (
+    ChatCompletionsConfig,
+    ChatCompletionsProvider,
+    find_server,
+)
 
 __all__ = ["CONFIG", "ChatCompletionsProvider", "mount"]
 
@@ -19,15 +22,15 @@ logger = logging.getLogger(__name__)
 
 
 async def mount(coordinator: Any, config: dict[str, Any] | None = None) -> Any:
-    """Mount a provider under its `name`; without the address of a server, warn and mount nothing.
+    """Mount a provider under its `name`; without an address, warn and mount nothing.
 
-    Raises ValueError for a config value that cannot be used.
+    Raises ValueError for an invalid config.
     """
     config = dict(config or {})
     server = find_server(config)
     if server is None:
         logger.warning(
-            "provider-chat-completions: no server; set CHAT_COMPLETIONS_BASE_URL or `base_url`, then it can be mounted"
+            "provider-chat-completions is not mounted: it has no server; set CHAT_COMPLETIONS_BASE_URL or `base_url`"
         )
         return None
     provider = ChatCompletionsProvider(config, coordinator, base_url=server.base_url, api_key=server.api_key)

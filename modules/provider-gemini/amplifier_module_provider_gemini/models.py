@@ -1,4 +1,4 @@
-"""What is known of Gemini models by their names."""
+"""The abilities of Gemini models, by their names."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ _MILLION: Final = 1_048_576
 
 @dataclass(frozen=True)
 class Abilities:
-    """What a model takes and gives."""
+    """The limits and features of a model."""
 
     context_window: int = _MILLION
     max_output: int = 65_536
     thinks: bool = True
-    #: Whether it is told how hard to think by a word, else by a budget; and the least and the most of that budget.
+    #: Whether thinking is set by a level, else by a token budget between the two limits.
     has_levels: bool = False
     least_budget: int = 0
     most_budget: int = 24_576
-    #: Whether it can be told to think next to nothing, and halfway.
+    #: Whether it has the thinking levels `minimal` and `medium`.
     has_minimal: bool = False
     has_medium: bool = True
-    #: Whether it takes a form for the answer together with tools, and images inside of results.
+    #: Whether it accepts an output schema together with tools, and images inside of results.
     is_third: bool = False
     is_fast: bool = False
     takes_tools: bool = True
 
 
 def abilities_of(model: str) -> Abilities:
-    """Return what a model can do; a Gemini without a version is taken for one of 2.5, another name for a small one."""
+    """Return the abilities of a model; a Gemini without a version counts as 2.5, any other name as a small model."""
     name = model.lower().removeprefix("models/")
     if "gemini" not in name:
         return Abilities(context_window=32_768, max_output=8192, thinks=False)
@@ -67,7 +67,7 @@ def abilities_of(model: str) -> Abilities:
 def model_info(
     model: str, *, display_name: str | None = None, window: int | None = None, output: int | None = None
 ) -> ModelInfo:
-    """Describe a model; the limits that are given win over those that are known."""
+    """Describe a model; the given limits win over the known ones."""
     known = abilities_of(model)
     longest = window or known.context_window
     able = [capabilities.STREAMING, capabilities.VISION, capabilities.JSON_MODE]

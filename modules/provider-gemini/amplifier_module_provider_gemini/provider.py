@@ -1,37 +1,41 @@
-"""The provider: its client, its calls and its models."""
+"""The provider: its config, its client, its calls, its models and its errors."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, Final, NamedTuple
 
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
 from amplifier_core import ChatRequest, ConfigField, ModelInfo
-from amplifier_core.llm_errors import InvalidRequestError
+from amplifier_core.llm_errors import InvalidRequestError, LLMError, RateLimitError
 from amplifier_kit.engine.usage import UsageValueError
 from amplifier_kit.llm import (
     GEMINI,
     Answer,
+    Endpoint,
     LLMCall,
     LLMProvider,
     Mode,
+    ProviderConfig,
     capture_responses,
     env_or_config,
     http_client,
     import_in_thread,
+    key_field,
     record_response,
+    to_llm_error,
+    url_field,
 )
-from amplifier_module_provider_gemini.config import GeminiConfig
+from amplifier_kit.llm.config import Name, PositiveWhole, Temperature
 from amplifier_module_provider_gemini.models import abilities_of, model_info
-from amplifier_module_provider_gemini.payload import build_payload
-from amplifier_module_provider_gemini.quota import refused
-from amplifier_module_provider_gemini.stream import Reading
+from amplifier_module_provider_gemini.request import build_payload
+from amplifier_module_provider_gemini.response import StreamReader
 
-__all__ = ["EVENTS", "GeminiProvider"]
+__all__ = ["EVENTS", "GeminiConfig", "GeminiProvider"]
 
 logger = logging.getLogger(__name__)
 
@@ -42,8 +46,24 @@ _BASE_URL: Final = "https://generativelanguage.googleapis.com"
 _VERSION: Final = "v1beta"
 
 
+class GeminiConfig(ProviderConfig):
+    """The config keys of the provider."""
+
+    api_key: Name | None = Field(None, repr=False, description="The key; GOOGLE_API_KEY or GEMINI_API_KEY by default.")
+    base_url: Name | None = Field(
+        None, description="Address of the service; GOOGLE_GEMINI_BASE_URL by default, else Google's."
+    )
+    default_model: Name = Field("gemini-2.5-flash", description="The model, unless a request names another.")
+    max_tokens: PositiveWhole = Field(8192, description="Tokens of the longest answer, besides those for thinking.")
+    temperature: Temperature = Field(
+        0.7,
+        description="Sampling temperature; null for the service's default, which Gemini 3 and later use unless one is "
+        "given here.",
+    )
+
+
 class _Client(NamedTuple):
-    """The SDK's client with the HTTP clients that it was given: it does not close what it did not make."""
+    """The SDK's client with its HTTP clients, which it does not close itself."""
 
     sdk: Any
     types: Any
@@ -69,20 +89,20 @@ class GeminiProvider(LLMProvider):
         base_url = env_or_config(config, "base_url", ("GOOGLE_GEMINI_BASE_URL",)) or _BASE_URL
         super().__init__(config, coordinator, api_key=api_key, base_url=base_url)
         if self.settings.send_session_id:
-            logger.warning("gemini: send_session_id does nothing, since the service has no field for it")
+            logger.warning("gemini: send_session_id has no effect, since the service has no field for it")
 
     # -- the service --
 
     async def connect(self) -> _Client:
         """Return an SDK client that does not retry by itself, for the Gemini API whatever the environment says."""
-        _hush_warnings()
+        _ignore_sdk_warnings()
         genai = await import_in_thread("google.genai", needs="google-genai")
         assert self.base_url is not None
         limits: dict[str, Any] = {}
 
         async def limit(request: Any) -> None:
-            # The SDK takes the timeouts of our client away. Its own timeout is no help: it tells the service to give
-            # up on the whole answer after that time.
+            # The SDK removes the timeouts of our client. Its own timeout does not help: it makes the service give up
+            # on the whole answer after that time.
             request.extensions["timeout"] = limits
 
         http = await http_client(
@@ -92,10 +112,10 @@ class GeminiProvider(LLMProvider):
             event_hooks={"request": [limit], "response": [record_response]},
         )
         limits.update(http.timeout.as_dict())
-        return await asyncio.to_thread(self._made, genai, http)
+        return await asyncio.to_thread(self._create, genai, http)
 
-    def _made(self, genai: Any, http: Any) -> _Client:
-        """Make the client, which takes a while. Without a client for threads the SDK makes one of the environment."""
+    def _create(self, genai: Any, http: Any) -> _Client:
+        """Create the client, which takes a while; without a synchronous HTTP client, the SDK reads the environment."""
         import httpx2
 
         assert self.base_url is not None
@@ -117,26 +137,26 @@ class GeminiProvider(LLMProvider):
         client.unused.close()
 
     def payload(self, call: LLMCall) -> dict[str, Any]:
-        """Return model, contents and config, in the JSON of the service."""
+        """Return model, contents and config, as the JSON of the service."""
         return build_payload(call, self.settings)
 
     async def attempt(self, client: _Client, payload: dict[str, Any], answer: Answer, call: LLMCall) -> None:
         """Stream one answer."""
         contents, config = _typed(client.types, payload)
-        reading = Reading(answer)
+        reader = StreamReader(answer)
         try:
-            async with capture_responses() as heard:
+            async with capture_responses() as captured:
                 chunks = await client.sdk.aio.models.generate_content_stream(
                     model=payload["model"], contents=contents, config=config
                 )
-                await reading.read(chunks)
-                answer.headers = heard.headers
+                await reader.read(chunks)
+                answer.headers = captured.headers
         except Exception as error:
             cause = error.__cause__ if type(error).__name__ == "ContinuationInterruptedError" else None
             failed = _usage_error(error) or (cause if isinstance(cause, Exception) else error)
-            raise refused(failed, self.endpoint, call.model) from error
-        if reading.thoughts and answer.is_finished:
-            await self.emit(THINKING_EVENT, {"text": reading.thoughts})
+            raise _llm_error(failed, self.endpoint, call.model) from error
+        if reader.thoughts and answer.is_finished:
+            await self.emit(THINKING_EVENT, {"text": reader.thoughts})
 
     # -- models --
 
@@ -145,7 +165,7 @@ class GeminiProvider(LLMProvider):
         return model_info(model)
 
     async def fetch_models(self, client: _Client) -> list[ModelInfo]:
-        """Ask for the models that can be talked to; what the service says of their limits wins over what is known."""
+        """Fetch the models that generate content, with the limits that the service reports."""
         found = []
         async for listed in await client.sdk.aio.models.list(config={"page_size": 1000}):
             if listed.supported_actions and "generateContent" not in listed.supported_actions:
@@ -156,52 +176,37 @@ class GeminiProvider(LLMProvider):
         return found
 
     def shape_mode(self, request: ChatRequest) -> Mode:
-        """Give the schema to the service; older models take none together with tools, and get a tool for the answer."""
+        """Send the schema to the service; with tools, older models get a tool for the answer instead."""
         able = abilities_of(request.model or self.model)
         return "native" if able.is_third or not request.tools else "tool"
 
     def config_fields(self) -> list[ConfigField]:
-        """Return what a wizard asks for."""
+        """Return the fields that a setup wizard asks for."""
         return [
-            ConfigField(
-                id="api_key",
-                display_name="API key",
-                field_type="secret",
-                prompt="Enter your Gemini API key",
-                env_var=self.key_names[0],
-            ),
-            ConfigField(
-                id="base_url",
-                display_name="Base URL",
-                prompt="Address of the service",
-                env_var="GOOGLE_GEMINI_BASE_URL",
-                required=False,
-                default=_BASE_URL,
-            ),
+            key_field("Enter your Gemini API key", self.key_names[0]),
+            url_field("Address of the service", "GOOGLE_GEMINI_BASE_URL", _BASE_URL),
         ]
 
 
-def _hush_warnings() -> None:
-    """Keep Python from warning of the SDK's own source, which it does wherever that is not compiled yet."""
+def _ignore_sdk_warnings() -> None:
+    """Ignore the warnings that Python shows while it compiles the SDK's source."""
     import warnings
 
     warnings.filterwarnings("ignore", "invalid escape sequence", Warning, r".*google.genai")
 
 
 def _typed(types: Any, payload: dict[str, Any]) -> tuple[list[Any], Any]:
-    """Return contents and config as the SDK's own types: base64 becomes bytes on the way."""
-    from pydantic import ValidationError
-
+    """Return contents and config as the SDK's types, which turn base64 into bytes."""
     try:
         contents = [types.Content.model_validate_json(json.dumps(content)) for content in payload["contents"]]
         return contents, types.GenerateContentConfig.model_validate_json(json.dumps(payload["config"]))
     except ValidationError as error:
         where = ".".join(map(str, error.errors()[0]["loc"]))
-        raise InvalidRequestError(f"gemini: the SDK does not take {where}: {error.errors()[0]['msg']}") from error
+        raise InvalidRequestError(f"gemini: the SDK does not accept {where}: {error.errors()[0]['msg']}") from error
 
 
 def _usage_error(error: Exception) -> UsageValueError | None:
-    """Return which count it was that the SDK could not read, when it was one."""
+    """Return the count that the SDK could not read, if that was the reason."""
     if not isinstance(error, ValidationError):
         return None
     for fault in error.errors(include_url=False):
@@ -209,3 +214,51 @@ def _usage_error(error: Exception) -> UsageValueError | None:
         if place.startswith("usage_metadata"):
             return UsageValueError(place, fault["input"])
     return None
+
+
+def _llm_error(error: Exception, endpoint: Endpoint, model: str) -> LLMError:
+    """Return the LLMError for an error of the SDK, with the delay in its details.
+
+    Gemini reports rate limits and used-up quotas with the same text. A limit per minute is worth waiting for; one per
+    day is not, though the service names a delay for that as well.
+    """
+    failed = to_llm_error(error, endpoint, model)
+    if not isinstance(failed, RateLimitError) or failed.status_code != 429:
+        return failed
+    details = list(_details(error))
+    delay = next((found for found in map(_delay, details) if found is not None), None)
+    if delay is None or any(map(_is_daily, details)):
+        return failed
+    message = endpoint.scrub(f"{endpoint.provider}: 429 {getattr(error, 'message', None) or failed}")
+    return RateLimitError(
+        " ".join(message.split()),
+        provider=endpoint.provider,
+        model=model,
+        status_code=429,
+        retry_after=failed.retry_after if failed.retry_after is not None else delay,
+    )
+
+
+def _details(error: Exception) -> Iterator[Mapping[str, Any]]:
+    body = getattr(error, "details", None)
+    inner = body.get("error") if isinstance(body, Mapping) else None
+    found = inner.get("details") if isinstance(inner, Mapping) else None
+    for detail in found if isinstance(found, list) else ():
+        if isinstance(detail, Mapping):
+            yield detail
+
+
+def _delay(detail: Mapping[str, Any]) -> float | None:
+    """Return the seconds of a delay such as `34.07s`."""
+    if not str(detail.get("@type", "")).endswith("google.rpc.RetryInfo"):
+        return None
+    try:
+        return max(0.0, float(str(detail.get("retryDelay", "")).removesuffix("s")))
+    except ValueError:
+        return None
+
+
+def _is_daily(detail: Mapping[str, Any]) -> bool:
+    if not str(detail.get("@type", "")).endswith("google.rpc.QuotaFailure"):
+        return False
+    return any("PerDay" in str(one.get("quotaId", "")) for one in detail.get("violations") or ())

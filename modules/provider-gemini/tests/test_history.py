@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from amplifier_core import Message
 from amplifier_kit.llm import read_conversation
-from amplifier_module_provider_gemini.contents import contents_of
+from amplifier_module_provider_gemini.request import contents_of
 from amplifier_testing.llm.histories import History, any_history, growing_history
 
 BLOCKS: History = [

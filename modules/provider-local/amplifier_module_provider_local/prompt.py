@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from amplifier_core.message_models import ToolSpec
-from amplifier_kit.llm import Call, Conversation, Image, Part, Result, Text, Turn, as_reminder
+from amplifier_kit.llm import Call, Conversation, Image, Part, Result, Text, Turn, instruction_text
 from amplifier_module_provider_local.grammar import CALL_END, CALL_START
 
 __all__ = ["LEAN_SYSTEM", "LONGEST_LEAN_SYSTEM", "messages_of"]
@@ -92,10 +92,8 @@ def _assistant(turn: Turn) -> str:
 
 
 def _other(turn: Turn) -> str:
-    if turn.role == "system":
-        return as_reminder(turn.text) if turn.text.strip() else ""
-    if turn.role == "developer":
-        return f"<context_file>\n{turn.text}\n</context_file>" if turn.text.strip() else ""
+    if turn.role in ("system", "developer"):
+        return instruction_text(turn)
     return "\n".join(filter(None, (_written(part) for part in turn.parts)))
 
 

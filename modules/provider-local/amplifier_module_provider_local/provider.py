@@ -38,7 +38,7 @@ _SMALL_PENALTY: Final = 1.1
 #: Longer windows are for those who ask for them: they take memory from the start.
 _USUAL_CONTEXT: Final = 8192
 _USUAL_ANSWER: Final = 4096
-_LLAMA: Final = Wire("llama", OPENAI.kinds)
+_LLAMA: Final = Wire("llama", OPENAI.error_codes)
 _TELL_EVERY: Final = 0.5
 
 

@@ -16,8 +16,5 @@ CONFIG = OllamaConfig
 
 
 async def mount(coordinator: Any, config: dict[str, Any] | None = None) -> Any:
-    """Mount the provider `ollama`; whether there is a server shows with the first call.
-
-    Raises ValueError for a config value that cannot be used.
-    """
+    """Mount the provider `ollama`; no server is contacted before the first call. Raises ConfigError."""
     return await mount_provider(coordinator, OllamaProvider(dict(config or {}), coordinator), *EVENTS)

@@ -1,18 +1,34 @@
-"""The provider: its client, and what a wizard asks for."""
+"""The provider: its config and its client. The Responses API is in `amplifier_kit.llm.responses`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, Final
 
-from amplifier_core import ConfigField
-from amplifier_kit.llm import env_or_config, http_client, import_in_thread
-from amplifier_kit.llm.responses import ResponsesProvider
-from amplifier_module_provider_openai.config import OpenAIConfig
+from pydantic import Field
 
-__all__ = ["OpenAIProvider"]
+from amplifier_core import ConfigField
+from amplifier_kit.llm import env_or_config, http_client, import_in_thread, key_field, url_field
+from amplifier_kit.llm.config import Name
+from amplifier_kit.llm.responses import ResponsesConfig, ResponsesProvider
+from amplifier_kit.llm.responses.config import Retention
+
+__all__ = ["OpenAIConfig", "OpenAIProvider"]
 
 _BASE_URL: Final = "https://api.openai.com/v1"
+
+
+class OpenAIConfig(ResponsesConfig):
+    """The config keys of the provider."""
+
+    api_key: Name | None = Field(None, repr=False, description="The key; OPENAI_API_KEY by default.")
+    base_url: Name | None = Field(
+        None, description="Address of the service, with `/v1`; OPENAI_BASE_URL by default, else OpenAI's."
+    )
+    default_model: Name = Field("gpt-5.5", description="The model, unless a request names another.")
+    prompt_cache_retention: Retention | None = Field(
+        "24h", description="How long prompt caches are kept, for models that offer it; null for the service's default."
+    )
 
 
 class OpenAIProvider(ResponsesProvider):
@@ -44,21 +60,8 @@ class OpenAIProvider(ResponsesProvider):
         )
 
     def config_fields(self) -> list[ConfigField]:
-        """Return what a wizard asks for."""
+        """Return the fields that a setup wizard asks for."""
         return [
-            ConfigField(
-                id="api_key",
-                display_name="API key",
-                field_type="secret",
-                prompt="Enter your OpenAI API key",
-                env_var="OPENAI_API_KEY",
-            ),
-            ConfigField(
-                id="base_url",
-                display_name="Base URL",
-                prompt="Address of the service",
-                env_var="OPENAI_BASE_URL",
-                required=False,
-                default=_BASE_URL,
-            ),
+            key_field("Enter your OpenAI API key", "OPENAI_API_KEY"),
+            url_field("Address of the service", "OPENAI_BASE_URL", _BASE_URL),
         ]

@@ -1,4 +1,4 @@
-"""Models behind a vLLM server of one's own, through its Responses API or its chat completions."""
+"""Models of a vLLM server, through its Responses API or its chat completions."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import logging
 from typing import Any
 
 from amplifier_kit.llm import LLMProvider, env_or_config, mount_provider
-from amplifier_kit.llm.chat import NO_KEY
+from amplifier_kit.llm.openai_sdk import NO_KEY
 from amplifier_module_provider_vllm.chat import VLLMChatProvider
 from amplifier_module_provider_vllm.config import KEY_NAMES, URL_NAMES, VLLMConfig
 from amplifier_module_provider_vllm.provider import VLLMProvider
@@ -21,14 +21,11 @@ logger = logging.getLogger(__name__)
 
 
 async def mount(coordinator: Any, config: dict[str, Any] | None = None) -> Any:
-    """Mount the provider `vllm`; without the address of a server, warn and mount nothing.
-
-    Raises ValueError for a config value that cannot be used.
-    """
+    """Mount the provider `vllm`; without an address, warn and mount nothing. Raises ConfigError."""
     config = dict(config or {})
     base_url = env_or_config(config, "base_url", URL_NAMES)
     if base_url is None:
-        logger.warning("provider-vllm: no server; set VLLM_BASE_URL or `base_url`, then it can be mounted")
+        logger.warning("provider-vllm is not mounted: it has no server; set VLLM_BASE_URL or `base_url`")
         return None
     key = env_or_config(config, "api_key", KEY_NAMES)
     kind = VLLMChatProvider if env_or_config(config, "api") == "chat" else VLLMProvider

@@ -1,4 +1,4 @@
-"""The provider over vLLM's chat completions, for servers and models that do not do Responses well."""
+"""The provider for vLLM's chat completions, for servers and models whose Responses API does not work well."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class VLLMChatProvider(ChatProvider):
 
     id = "vllm"
     display_name = "vLLM"
-    # What other servers signed, and what this one said over Responses, is not for here.
+    # Reasoning of other servers, and of this one's Responses API, cannot be sent back here.
     wire: ClassVar[Wire] = replace(CHAT, name="vllm-chat")
     prefix: ClassVar[str] = "vllm"
     key_names = KEY_NAMES
@@ -38,5 +38,5 @@ class VLLMChatProvider(ChatProvider):
         self.settings = self.settings.model_copy(update={"reasoning_effort": effort})
 
     def config_fields(self) -> list[ConfigField]:
-        """Return what a wizard asks for."""
+        """Return the fields that a setup wizard asks for."""
         return wizard_fields()

@@ -1,4 +1,4 @@
-"""The config keys of the provider: those of both APIs, whichever of them is used."""
+"""The config keys of the provider: those of both APIs, whichever is used."""
 
 from __future__ import annotations
 

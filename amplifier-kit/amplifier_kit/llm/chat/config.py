@@ -12,14 +12,10 @@ from amplifier_kit.llm.config import AnyWhole, Name, Number, PositiveNumber, Pro
 __all__ = ["ChatConfig"]
 
 
-def _as_list(value: Any) -> Any:
-    return [value] if isinstance(value, str) else value
-
-
 _StopTexts = Annotated[
     tuple[Annotated[str, Field(min_length=1)], ...],
     Strict(False),
-    BeforeValidator(_as_list),
+    BeforeValidator(lambda value: [value] if isinstance(value, str) else value),
     expects("text or a list of texts that are not empty"),
 ]
 
@@ -64,5 +60,5 @@ class ChatConfig(ProviderConfig):
 
     @classmethod
     def is_unset(cls, key: str, value: Any) -> bool:
-        """Tell whether a value leaves a key at its default; blank text may be a text to stop at."""
+        """Return whether a value leaves a key at its default; blank text may be a stop sequence."""
         return value is None or value == "" if key == "stop" else super().is_unset(key, value)

@@ -1,7 +1,8 @@
-"""Write a call as the arguments of `chat.completions.create`, the same way every time.
+"""Build the arguments of `chat.completions.create` for a call.
 
-Many servers put the messages through a template that knows little: one system message in front, then user and assistant
-in turns. So that is what they get. How a message is written does not depend on later messages.
+Many servers put the messages through a template that accepts little: one system message in front, then user and
+assistant in turns. So messages are built like that. The form of a message does not depend on later messages, so that
+a longer conversation begins with the same text, which servers cache.
 """
 
 from __future__ import annotations
@@ -21,8 +22,10 @@ from amplifier_kit.llm.request import (
     Text,
     Thinking,
     Turn,
-    as_reminder,
+    function_parameters,
+    instruction_text,
     native_spec,
+    read_tool_choice,
     safe_id,
 )
 from amplifier_kit.llm.structured_output import Shape
@@ -121,13 +124,10 @@ def _content(parts: list[Text | Image]) -> Any:
 
 
 def _shown(turn: Turn) -> list[Text | Image]:
-    parts = [part for part in turn.parts if isinstance(part, Image) or (isinstance(part, Text) and part.text.strip())]
-    text = turn.text
-    if turn.role == "system":
-        return [Text(as_reminder(text))] if text.strip() else []
-    if turn.role == "developer":
-        return [Text(f"<context_file>\n{text}\n</context_file>")] if text.strip() else []
-    return parts
+    if turn.role in ("system", "developer"):
+        text = instruction_text(turn)
+        return [Text(text)] if text else []
+    return [part for part in turn.parts if isinstance(part, Image) or (isinstance(part, Text) and part.text.strip())]
 
 
 def _assistant(turn: Turn, with_reasoning: bool) -> Message | None:
@@ -165,9 +165,6 @@ def _call(call: Call) -> Message:
 # -- the arguments --
 
 
-_CHOICES: Final = {"auto": "auto", "none": "none", "required": "required", "any": "required"}
-
-
 def chat_payload(
     call: LLMCall, settings: ChatConfig, *, origin: str = ORIGIN, json_mode: bool = False
 ) -> dict[str, Any]:
@@ -180,17 +177,19 @@ def chat_payload(
     tools = [native_spec(tool) or _function(tool) for tool in request.tools or ()]
     if tools:
         payload["tools"] = tools
-    messages = messages_of(call.conversation, origin=origin, with_reasoning=settings.send_reasoning)
-    payload["messages"] = messages
+    payload["messages"] = messages_of(call.conversation, origin=origin, with_reasoning=settings.send_reasoning)
     if tools:
-        payload |= _tool_choice(request, settings)
+        parallel = (request.metadata or {}).get("parallel_tool_calls", settings.parallel_tool_calls)
+        payload["parallel_tool_calls"] = bool(parallel)
+    effort = request.reasoning_effort or settings.reasoning_effort
     options = {
+        "tool_choice": _tool_choice(request) if tools else None,
         "max_tokens": request.max_output_tokens or settings.max_tokens or None,
-        "temperature": _first(request.temperature, settings.temperature),
-        "top_p": _first(request.top_p, settings.top_p),
+        "temperature": request.temperature if request.temperature is not None else settings.temperature,
+        "top_p": request.top_p if request.top_p is not None else settings.top_p,
         "stop": list(request.stop or settings.stop) or None,
         "seed": settings.seed,
-        "reasoning_effort": _effort(request.reasoning_effort or settings.reasoning_effort),
+        "reasoning_effort": None if effort == "none" else effort,
         "response_format": _format(call.shape, json_mode),
         "user": call.session_id,
         "extra_body": dict(settings.extra_body) or None,
@@ -198,36 +197,16 @@ def chat_payload(
     return payload | {name: value for name, value in options.items() if value is not None}
 
 
-def _first(asked: float | None, configured: float | None) -> float | None:
-    return asked if asked is not None else configured
-
-
-def _effort(effort: str | None) -> str | None:
-    return None if effort == "none" else effort
-
-
 def _function(tool: ToolSpec) -> dict[str, Any]:
-    schema = {"type": "object", "properties": {}, **tool.parameters}
-    described = {"name": tool.name, "description": tool.description or "", "parameters": schema}
-    return {"type": "function", "function": described}
+    function = {"name": tool.name, "description": tool.description or "", "parameters": function_parameters(tool)}
+    return {"type": "function", "function": function}
 
 
-def _tool_choice(request: ChatRequest, settings: ChatConfig) -> dict[str, Any]:
-    parallel = (request.metadata or {}).get("parallel_tool_calls", settings.parallel_tool_calls)
-    chosen: dict[str, Any] = {"parallel_tool_calls": bool(parallel)}
-    choice = request.tool_choice
-    if isinstance(choice, dict):
-        function = choice.get("function")
-        named = function.get("name") if isinstance(function, dict) else choice.get("name")
-        kind = choice.get("type")
-        return {"tool_choice": _named(named) if named else _CHOICES.get(str(kind), choice), **chosen}
-    if choice:
-        return {"tool_choice": _CHOICES.get(choice) or _named(choice), **chosen}
-    return chosen
-
-
-def _named(name: str) -> dict[str, Any]:
-    return {"type": "function", "function": {"name": name}}
+def _tool_choice(request: ChatRequest) -> Any:
+    choice = read_tool_choice(request)
+    if choice is None:
+        return request.tool_choice or None
+    return {"type": "function", "function": {"name": choice.name}} if choice.mode == "tool" else choice.mode
 
 
 def _format(shape: Shape | None, json_mode: bool) -> dict[str, Any] | None:

@@ -10,11 +10,12 @@ from uuid import uuid4
 from amplifier_core.llm_errors import InvalidToolCallError
 from amplifier_kit.engine.usage import Counts
 from amplifier_kit.llm.chat.request import REASONING_FIELD, REASONING_FIELDS
+from amplifier_kit.llm.errors import ServiceError
+from amplifier_kit.llm.openai_sdk import plain_stream
+from amplifier_kit.llm.prices import Tokens
 from amplifier_kit.llm.response import Answer, FinishReason
-from amplifier_kit.llm.streaming import plain_stream
-from amplifier_kit.llm.usage import Tokens
 
-__all__ = ["ChatReader", "ServedError", "StreamedCalls", "ThinkTags", "arguments_text", "new_call_id", "read_chat"]
+__all__ = ["ChatReader", "StreamedCalls", "ThinkTags", "read_chat"]
 
 _REASONS: Final[dict[str, FinishReason]] = {
     "length": "length",
@@ -27,15 +28,6 @@ _BROKEN: Final = frozenset({"error", "abort", "aborted", "cancelled"})
 _PIECES: Final = ("text", "summary", "data")
 #: Fields of a delta in the protocol; thinking is in the fields that servers add.
 _KNOWN: Final = frozenset({"role", "content", "refusal", "tool_calls", "function_call"})
-
-
-class ServedError(Exception):
-    """An error that a server sent inside of an answer; `to_llm_error` reads its body."""
-
-    def __init__(self, error: Any) -> None:
-        super().__init__("the server sent an error in place of an answer")
-        self.body = error if isinstance(error, dict) else {"message": str(error)}
-        self.code = self.body.get("code")
 
 
 async def read_chat(
@@ -51,7 +43,7 @@ async def read_chat(
     """Send the payload of `chat_payload` through an `AsyncOpenAI` client, and feed the answer.
 
     The answer is finished only when the server gave a finish reason. `prefix` is that of the metadata's keys. Raises
-    exceptions of the SDK, and ServedError.
+    exceptions of the SDK, and ServiceError for an error in place of an answer.
     """
     reading = ChatReader(answer, think_tags=think_tags, prefix=prefix)
     if not streamed:
@@ -79,7 +71,6 @@ class ChatReader:
         self._prefix = prefix
         self._tags = ThinkTags(enabled=think_tags)
         self._calls = StreamedCalls(answer)
-        self._whole_calls = 0
         self._details: dict[Any, dict[str, Any]] = {}
         self._refusal: list[str] = []
         self._reason: str | None = None
@@ -102,14 +93,15 @@ class ChatReader:
             await self._think(delta)
         content = delta.get("content")
         if content:
-            if type(content) is str and not self._tags.is_open:  # as nearly every token
+            if type(content) is str and not self._tags.is_splitting:  # as nearly every token
                 await self._answer.say("text", content)
             else:
                 await self._speak(content)
         if delta.get("refusal"):
             self._refusal.append(delta["refusal"])
-        if delta.get("tool_calls"):
-            await self._call(delta["tool_calls"])
+        for piece in delta.get("tool_calls") or ():
+            function = piece.get("function") or {}
+            await self._calls.feed(piece.get("index"), piece.get("id"), function.get("name"), function.get("arguments"))
         called = delta.get("function_call")
         if called is not None:  # the form before parallel calls
             await self._calls.feed("function", None, called.get("name"), called.get("arguments"))
@@ -117,7 +109,7 @@ class ChatReader:
     async def whole(self, completion: Any) -> None:
         """Read a whole completion, as JSON, and finish the answer."""
         if not isinstance(completion, dict) or completion.get("error"):
-            raise ServedError(completion.get("error") if isinstance(completion, dict) else completion)
+            raise _served_error(completion.get("error") if isinstance(completion, dict) else completion)
         self._count(completion.get("usage") or {})
         choices = completion.get("choices") or [{}]
         choice: dict[str, Any] = choices[0]
@@ -131,11 +123,9 @@ class ChatReader:
             self._refusal.append(message["refusal"])
         entries = list(message.get("tool_calls") or ())
         entries += [{"function": message["function_call"]}] if message.get("function_call") else []
-        for entry in entries:
+        for index, entry in enumerate(entries):
             function = entry.get("function") or {}
-            self._whole_calls += 1
-            arguments = arguments_text(function.get("arguments"))
-            await self._answer.call(entry.get("id") or new_call_id(), function.get("name") or "", arguments)
+            await self._calls.feed(index, entry.get("id"), function.get("name"), function.get("arguments"))
         await self.finish()
 
     async def finish(self) -> None:
@@ -150,7 +140,7 @@ class ChatReader:
         reason: FinishReason = _REASONS.get(self._reason, "stop")
         if self._refusal:
             self._answer.refusal, reason = "".join(self._refusal), "content_filter"
-        if reason == "stop" and (self._calls or self._whole_calls):
+        if reason == "stop" and self._calls:
             reason = "tool_use"
         await self._answer.finish(reason)
 
@@ -161,11 +151,6 @@ class ChatReader:
         else:
             for part in content:  # servers that stream parts instead of text
                 await self._part(part)
-
-    async def _call(self, pieces: list[dict[str, Any]]) -> None:
-        for piece in pieces:
-            function = piece.get("function") or {}
-            await self._calls.feed(piece.get("index"), piece.get("id"), function.get("name"), function.get("arguments"))
 
     async def _part(self, part: Any) -> None:
         kind = part.get("type") if isinstance(part, dict) else None
@@ -199,7 +184,7 @@ class ChatReader:
 
     def _end(self, reason: str, response_id: str | None, model: str | None, error: Any) -> None:
         if error:
-            raise ServedError(error)
+            raise _served_error(error)
         self._reason = reason
         self._answer.model = model or None
         self._answer.metadata[f"{self._prefix}:finish_reason"] = reason
@@ -219,6 +204,10 @@ class ChatReader:
             cache_write=prompt.get("cache_write_tokens"),
             reasoning=output.get("reasoning_tokens"),
         )
+
+
+def _served_error(error: Any) -> ServiceError:
+    return ServiceError(error if isinstance(error, dict) else {"message": str(error)})
 
 
 # -- tool calls in pieces --
@@ -251,7 +240,7 @@ class StreamedCalls:
 
     async def feed(self, index: Any, call_id: str | None, name: str | None, arguments: Any) -> None:
         """Read one piece of a call, or a whole one; missing fields are None."""
-        piece = arguments_text(arguments)
+        piece = _arguments_text(arguments)
         call = self._known(index, call_id or "", name or "", piece)
         if call is None:
             call = _Call(("call", len(self._calls)))
@@ -289,20 +278,18 @@ class StreamedCalls:
     async def _announce(self, call: _Call) -> None:
         call.is_announced = True
         await self._answer.end_said()
-        await self._answer.start(call.key, "tool_use", id=call.id or new_call_id(), name=call.name)
+        await self._answer.start(call.key, "tool_use", id=call.id or _new_call_id(), name=call.name)
         for piece in call.pieces:
             await self._answer.add(call.key, piece)
 
 
-def arguments_text(arguments: Any) -> str:
-    """Return arguments as JSON text."""
+def _arguments_text(arguments: Any) -> str:
     if arguments is None or isinstance(arguments, str):
         return arguments or ""
     return json.dumps(arguments, ensure_ascii=False)
 
 
-def new_call_id() -> str:
-    """Return an id for a call without one."""
+def _new_call_id() -> str:
     return f"call_{uuid4().hex[:24]}"
 
 
@@ -336,7 +323,7 @@ class ThinkTags:
         self._is_blank = True
 
     @property
-    def is_open(self) -> bool:
+    def is_splitting(self) -> bool:
         """Whether pieces still have to be split; otherwise they are plain text."""
         return self._state != "text"
 

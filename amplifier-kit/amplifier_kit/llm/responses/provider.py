@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import re
-from abc import abstractmethod
+import time
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, ClassVar, Final
 
 from amplifier_core import ChatRequest, ModelInfo
-from amplifier_core.llm_errors import InvalidRequestError, LLMError
+from amplifier_core.llm_errors import ContentFilterError, InvalidRequestError, LLMError, LLMTimeoutError
 from amplifier_kit.llm.errors import OPENAI, Wire, read_failure, to_llm_error
+from amplifier_kit.llm.openai_sdk import plain_stream
 from amplifier_kit.llm.provider import LLMProvider
 from amplifier_kit.llm.request import LLMCall
 from amplifier_kit.llm.response import Answer
-from amplifier_kit.llm.responses.background import wait_for_response
 from amplifier_kit.llm.responses.config import ResponsesConfig
 from amplifier_kit.llm.responses.models import Abilities, abilities_of, describe
 from amplifier_kit.llm.responses.request import (
@@ -33,9 +34,7 @@ from amplifier_kit.llm.responses.request import (
     tail_of,
 )
 from amplifier_kit.llm.responses.response import ResponseReader
-from amplifier_kit.llm.streaming import plain_stream
 from amplifier_kit.llm.structured_output import Mode, shape_of
-from amplifier_kit.llm.usage import Tokens
 
 __all__ = ["RESPONSES", "RESPONSES_EVENTS", "ResponsesProvider"]
 
@@ -46,7 +45,7 @@ BACKGROUND_EVENT: Final = "provider:background_status"
 CHAIN_EVENT: Final = "provider:response_chain_invalidated"
 RESPONSES_EVENTS: Final = (CONTINUATION_EVENT, BACKGROUND_EVENT, CHAIN_EVENT)
 
-#: Error words inside of responses, besides those of OpenAI's wire: invalid requests.
+#: Error codes inside of responses, besides those of other protocols of OpenAI: invalid requests.
 _HOPELESS: Final = (
     "invalid_prompt",
     "data_residency_mismatch",
@@ -67,10 +66,10 @@ _HOPELESS: Final = (
 _FILTERED: Final = ("bio_policy", "misalignment_policy_violation", "image_content_policy_violation")
 RESPONSES: Final = replace(
     OPENAI,
-    kinds={
-        **OPENAI.kinds,
+    error_codes={
+        **OPENAI.error_codes,
         **dict.fromkeys(_HOPELESS, InvalidRequestError),
-        **dict.fromkeys(_FILTERED, OPENAI.kinds["content_filter"]),
+        **dict.fromkeys(_FILTERED, ContentFilterError),
     },
 )
 _MOST_CONTINUATIONS: Final = 5
@@ -97,29 +96,14 @@ class ResponsesProvider(LLMProvider):
     settings: ResponsesConfig
 
     def __init__(
-        self,
-        config: Mapping[str, Any],
-        coordinator: Any = None,
-        *,
-        model: str | None = None,
-        api_key: str | None = None,
-        base_url: str | None = None,
-        name: str | None = None,
+        self, config: Mapping[str, Any], coordinator: Any = None, *, api_key: str | None, base_url: str | None
     ) -> None:
         """Read the config; raises ConfigError, which names each wrong value."""
-        super().__init__(config, coordinator, model=model, api_key=api_key, base_url=base_url, name=name)
+        super().__init__(config, coordinator, api_key=api_key, base_url=base_url)
         #: Responses that the service no longer has, and reasoning that it cannot read.
         self._lost: set[str] = set()
         self._unreadable: set[str] = set()
         self._sends_everything = False
-
-    @abstractmethod
-    async def connect(self) -> Any:
-        """Return an SDK client that does not retry by itself."""
-
-    async def disconnect(self, client: Any) -> None:
-        """Close the client and its connections."""
-        await client.close()
 
     # -- the request --
 
@@ -209,44 +193,69 @@ class ResponsesProvider(LLMProvider):
         return payload
 
     async def _wait(self, client: Any, response: Any, call: LLMCall) -> Any:
+        """Return a response that runs in the background at the service, once it has ended.
+
+        A failed poll is repeated, since the response still runs. Any exception cancels the response and is not
+        retryable, because a retry would start from the beginning.
+        """
+        settings, started = self.settings, time.monotonic()
         facts = {"provider": self.name, "model": call.model, "response_id": response.id}
-
-        async def on_status(status: str, elapsed: float) -> None:
-            await self.emit(BACKGROUND_EVENT, {**facts, "status": status, "elapsed": round(elapsed, 1)})
-
-        ended = await wait_for_response(
-            client,
-            response,
-            interval=self.settings.poll_interval,
-            timeout=self.settings.background_timeout,
-            on_status=on_status,
-            read_error=lambda error: to_llm_error(error, self.endpoint, call.model),
-            tolerance=self.settings.max_retries,
-        )
-        if ended.status == "cancelled":
-            raise LLMError(f"{self.name}: the response {ended.id} was cancelled at the service", retryable=False)
-        return ended
+        status, failures = None, 0
+        try:
+            while True:
+                elapsed = time.monotonic() - started
+                if response.status != status:
+                    status = response.status
+                    await self.emit(BACKGROUND_EVENT, {**facts, "status": status, "elapsed": round(elapsed, 1)})
+                if status not in ("queued", "in_progress"):
+                    break
+                if elapsed + settings.poll_interval > settings.background_timeout:
+                    raise LLMTimeoutError(
+                        f"the response {response.id} was not ready after {settings.background_timeout:.0f} s; raise "
+                        "background_timeout",
+                        retryable=False,
+                    )
+                await asyncio.sleep(settings.poll_interval)
+                try:
+                    response = await client.responses.retrieve(response.id)
+                    failures = 0
+                except Exception as error:
+                    failures += 1
+                    failed = to_llm_error(error, self.endpoint, call.model)
+                    if not failed.retryable or failures > settings.max_retries:
+                        failed.retryable = False
+                        raise failed from error
+                    logger.info("polling the response %s failed: %s", response.id, failed)
+        except BaseException:
+            try:
+                await asyncio.wait_for(client.responses.cancel(response.id), 10)
+            except Exception as error:
+                logger.warning("%s: cannot cancel the response %s, which runs on: %r", self.name, response.id, error)
+            raise
+        if status == "cancelled":
+            raise LLMError(f"{self.name}: the response {response.id} was cancelled at the service", retryable=False)
+        return response
 
     async def _repair(self, error: Exception, payload: dict[str, Any], call: LLMCall) -> dict[str, Any]:
         """Return a payload without a lost response or unreadable reasoning; raise the error when it is another one."""
         failure = read_failure(error)
         previous = payload.get("previous_response_id")
-        is_lost = _LOST_RESPONSE in failure.kinds or "previous response" in failure.message.lower()
+        is_lost = _LOST_RESPONSE in failure.codes or "previous response" in failure.message.lower()
         if previous and is_lost and failure.status in (400, 404):
             self._lost.add(previous)
             data = {"provider": self.name, "model": call.model, "invalidated_id": previous}
-            code = _LOST_RESPONSE if _LOST_RESPONSE in failure.kinds else str(failure.status)
+            code = _LOST_RESPONSE if _LOST_RESPONSE in failure.codes else str(failure.status)
             await self.emit(CHAIN_EVENT, {**data, "error_code": code})
             return self.payload(call)
         sealed = reasoning_ids(payload["input"]) - self._unreadable
-        if _UNREADABLE in failure.kinds and sealed:
+        if _UNREADABLE in failure.codes and sealed:
             self._unreadable |= sealed
             logger.warning("%s cannot read the reasoning of earlier answers; it is not sent", self.name)
             return self.payload(call)
         raise error
 
     def _is_continued(self, call: LLMCall, readings: list[ResponseReader]) -> bool:
-        """Whether a response reached a token limit that the request did not set, and is to be continued."""
+        """Return whether the last response reached a token limit that the request did not set, and can be continued."""
         is_cut = readings[-1].incomplete_reason == "max_output_tokens" and readings[-1].refusal is None
         return is_cut and call.request.max_output_tokens is None and len(readings) <= _MOST_CONTINUATIONS
 
@@ -263,7 +272,8 @@ class ResponsesProvider(LLMProvider):
     async def _finish(self, answer: Answer, readings: list[ResponseReader], call: LLMCall) -> None:
         last = readings[-1]
         answer.headers = last.headers
-        answer.tokens = _total(readings)
+        counted = [tokens for reading in readings if (tokens := reading.tokens()) is not None]
+        answer.tokens = sum(counted[1:], counted[0]) if counted else None
         answer.refusal = last.refusal or last.incomplete_reason
         facts = {
             "response_id": last.response_id or None,
@@ -299,7 +309,7 @@ class ResponsesProvider(LLMProvider):
         return [self.model_info(name) for name in talking]
 
     def talks(self, listed: Any) -> bool:
-        """Whether a model of the service's list answers in text."""
+        """Return whether a model of the service's list answers in text."""
         return _NOT_FOR_TALK.search(listed.id.lower()) is None
 
     def shape_mode(self, request: ChatRequest) -> Mode:
@@ -312,11 +322,3 @@ class ResponsesProvider(LLMProvider):
         """Return the model's name without its date, since the price list has few dated names."""
         name = answer.model or call.model
         return name if name in _OWN_PRICE else _DATE.sub("", name)
-
-
-def _total(readings: list[ResponseReader]) -> Tokens | None:
-    total: Tokens | None = None
-    for tokens in (reading.tokens() for reading in readings):
-        if tokens is not None:
-            total = tokens if total is None else total + tokens
-    return total

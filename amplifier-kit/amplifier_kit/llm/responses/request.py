@@ -1,6 +1,6 @@
-"""Write a call as the arguments of `responses.create`, the same way every time.
+"""Build the arguments of `responses.create` for a call.
 
-How a turn is written depends on the turn alone, so a request begins like the request before it.
+The form of a turn depends on the turn alone, so that a request begins like the request before it, which services cache.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ from amplifier_kit.llm.request import (
     Text,
     Thinking,
     Turn,
+    function_parameters,
     native_spec,
+    read_tool_choice,
     safe_id,
 )
 from amplifier_kit.llm.responses.config import ResponsesConfig
@@ -63,7 +65,7 @@ Item = dict[str, Any]
 
 
 def origin_key(origin: str) -> str:
-    """Return the key under which a block keeps the service's id and facts of its item."""
+    """Return the key under which a block keeps the id and facts of its item."""
     return f"{origin}:item"
 
 
@@ -173,7 +175,7 @@ def _shown(part: Text | Image) -> Item:
 
 
 def _match(raw: list[Any], turn: Turn) -> bool:
-    """Whether original items still match the turn; the blocks of an edited turn are used instead."""
+    """Return whether original items still match the turn; the blocks of an edited turn are used instead."""
     if not all(isinstance(item, dict) and "type" in item for item in raw):
         return False
     calls = [item.get("call_id") for item in raw if item["type"] in ("function_call", PATCH_CALL)]
@@ -290,8 +292,9 @@ def build_payload(call: LLMCall, plan: Plan, items: list[Item], previous: str | 
     payload |= {"parallel_tool_calls": bool(parallel)} if parallel is not None and tools else {}
     payload |= {"background": True} if able.runs_in_background else {}
     payload |= _whole_session(call, plan)
-    if request.stop:
-        _warn_of_stop()
+    if request.stop and "stop" not in _warned:
+        _warned.add("stop")
+        logger.warning("the Responses API has no stop sequences: `stop` of the request is ignored")
     return payload
 
 
@@ -324,13 +327,12 @@ def _tool(tool: ToolSpec, plan: Plan) -> Item:
         return {key: value for key, value in native.items() if key != "name"}
     if tool.name == PATCH_TOOL and plan.patches_natively and plan.able.patches:
         return {"type": PATCH_TOOL}
-    schema = {"type": "object", "properties": {}, **tool.parameters}
-    # By default, the service is strict about schemas in a way that few schemas support.
     return {
         "type": "function",
         "name": tool.name,
         "description": tool.description or "",
-        "parameters": schema,
+        "parameters": function_parameters(tool),
+        # By default, the service is strict about schemas in a way that few schemas support.
         "strict": False,
     }
 
@@ -360,7 +362,7 @@ def _sampling(
 
 
 def is_plain_object(schema: Any) -> bool:
-    """Whether a schema is one of an object, the only kind that the service accepts."""
+    """Return whether a schema is that of an object, the only kind that the service accepts."""
     return isinstance(schema, dict) and schema.get("type") == "object" and "anyOf" not in schema
 
 
@@ -388,25 +390,11 @@ def _sorted(schema: Any) -> Any:
 
 
 def _tool_choice(request: ChatRequest, tools: list[Item]) -> Any:
-    choice = request.tool_choice
-    if choice is None or choice in ("auto", "none", "required"):
-        return choice
-    if isinstance(choice, str):
-        return "required" if choice == "any" else _named(choice, tools)
-    function = choice.get("function")
-    name = function.get("name") if isinstance(function, dict) else choice.get("name")
-    if name:
-        return _named(str(name), tools)
-    return {"any": "required", "auto": "auto", "none": "none"}.get(str(choice.get("type"))) or dict(choice)
-
-
-def _named(name: str, tools: list[Item]) -> Item:
-    is_function = any(tool.get("name") == name for tool in tools)
-    hosted = any(tool["type"] == name for tool in tools)
-    return {"type": name} if hosted and not is_function else {"type": "function", "name": name}
-
-
-def _warn_of_stop() -> None:
-    if "stop" not in _warned:
-        _warned.add("stop")
-        logger.warning("the Responses API has no stop sequences: `stop` of the request is ignored")
+    choice = read_tool_choice(request)
+    if choice is None:
+        return request.tool_choice
+    if choice.mode != "tool":
+        return choice.mode
+    is_function = any(tool.get("name") == choice.name for tool in tools)
+    is_hosted = any(tool["type"] == choice.name for tool in tools)
+    return {"type": choice.name} if is_hosted and not is_function else {"type": "function", "name": choice.name}

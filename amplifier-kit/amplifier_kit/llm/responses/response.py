@@ -7,11 +7,12 @@ from collections.abc import AsyncIterable, Hashable
 from typing import Any, Final
 
 from amplifier_kit.engine.usage import Counts
+from amplifier_kit.llm.errors import ServiceError
+from amplifier_kit.llm.prices import Tokens
 from amplifier_kit.llm.response import Answer, FinishReason
 from amplifier_kit.llm.responses.request import PATCH_CALL, PATCH_TOOL, Item, origin_key
-from amplifier_kit.llm.usage import Tokens
 
-__all__ = ["ResponseFailedError", "ResponseReader"]
+__all__ = ["ResponseReader"]
 
 logger = logging.getLogger(__name__)
 
@@ -20,14 +21,6 @@ _OWN: Final = frozenset({"message", "reasoning", "function_call", PATCH_CALL})
 #: Calls that a client has to answer, but that no tool here can.
 _UNSUPPORTED: Final = ("shell_call", "local_shell_call", "computer_call", "custom_tool_call", "mcp_approval_request")
 _TERMINAL: Final = ("response.completed", "response.incomplete", "response.failed")
-
-
-class ResponseFailedError(Exception):
-    """An error inside of a response; `body` has the form of the service's HTTP errors."""
-
-    def __init__(self, code: str | None, message: str, kind: str | None = None) -> None:
-        super().__init__(message)
-        self.body = {"error": {"code": code, "type": kind, "message": message}}
 
 
 class ResponseReader:
@@ -65,17 +58,17 @@ class ResponseReader:
 
     @property
     def response_id(self) -> str:
-        """Return the id of the response."""
+        """The id of the response."""
         return str(self._ended.get("id") or "")
 
     @property
     def status(self) -> str:
-        """Return the status of the response."""
+        """The status of the response."""
         return str(self._ended.get("status") or "completed")
 
     @property
     def incomplete_reason(self) -> str | None:
-        """Return why the response is not complete."""
+        """Why the response is not complete."""
         details = self._ended.get("incomplete_details") if self.status == "incomplete" else None
         return str(details["reason"]) if details and details.get("reason") else None
 
@@ -86,7 +79,7 @@ class ResponseReader:
 
     @property
     def finish_reason(self) -> FinishReason:
-        """Return the finish reason that all providers share."""
+        """The finish reason that all providers share."""
         if self.refusal is not None or self.incomplete_reason == "content_filter":
             return "content_filter"
         if self.status == "incomplete":
@@ -139,7 +132,7 @@ class ResponseReader:
     # -- reading --
 
     async def read(self, events: AsyncIterable[Any]) -> None:
-        """Read all events; raises ResponseFailedError for an error event."""
+        """Read all events; raises ServiceError for an error event."""
         answer, number, fed = self._answer, self._number, self._fed
         async for event in events:
             kind = event.get("type")
@@ -163,15 +156,13 @@ class ResponseReader:
             elif kind in _TERMINAL:
                 await self.take(event["response"])
             elif kind == "error":
-                raise ResponseFailedError(event.get("code"), event.get("message") or "the service gives no reason")
+                raise _failure(event)
 
     async def take(self, response: Item) -> None:
         """Read the final response, with items that were not streamed."""
         error, status = response.get("error"), response.get("status")
         if status == "failed" or error is not None:
-            facts = error if isinstance(error, dict) else {"message": error}
-            message = facts.get("message") or "the service gives no reason"
-            raise ResponseFailedError(facts.get("code") or "server_error", str(message), facts.get("type"))
+            raise _failure({"code": "server_error", **(error if isinstance(error, dict) else {"message": error})})
         if not self.items:
             for index, item in enumerate(response.get("output") or ()):
                 await self._done(index, item)
@@ -300,6 +291,11 @@ class ResponseReader:
         else:
             self._open.pop(place)
             await self._answer.end(key)
+
+
+def _failure(facts: Item) -> ServiceError:
+    message = facts.get("message") or "the service gives no reason"
+    return ServiceError({"code": facts.get("code"), "message": str(message)})
 
 
 def _said(value: Any) -> Any:

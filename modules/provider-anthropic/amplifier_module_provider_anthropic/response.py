@@ -1,14 +1,15 @@
-"""Feed an answer from the events of the Messages API."""
+"""Read the events of a streamed message."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterable
 from typing import Any, Final
 
 from amplifier_kit.engine.usage import Counts
 from amplifier_kit.llm import Answer, FinishReason, Tokens
 
-__all__ = ["OWN_BLOCKS", "Reading"]
+__all__ = ["OWN_BLOCKS", "StreamReader"]
 
 _REASONS: Final[dict[str, FinishReason]] = {
     "end_turn": "stop",
@@ -21,15 +22,15 @@ _REASONS: Final[dict[str, FinishReason]] = {
 }
 
 
-#: Blocks that the common form of a message can hold; others come from tools that run at Anthropic's.
+#: Blocks that every provider's messages can hold; others come from tools that run at Anthropic's.
 OWN_BLOCKS: Final = frozenset({"text", "thinking", "redacted_thinking", "tool_use"})
 
 
-class Reading:
-    """Read one streamed message into an answer; keep its blocks as they came when some ran at Anthropic's."""
+class StreamReader:
+    """Read one streamed message into an answer, and collect its original blocks."""
 
     def __init__(self, answer: Answer, number: int = 0) -> None:
-        """Read the message of that number of one answer: a paused one is followed by another."""
+        """Read the message with that number of an answer: a paused one is followed by another."""
         self._answer = answer
         self._number = number
         self._counts: dict[str, Any] = {}
@@ -40,7 +41,7 @@ class Reading:
         self.is_complete = False
 
     async def read(self, events: AsyncIterable[Any]) -> None:
-        """Read all events; the answer is complete only when the last one came."""
+        """Read all events; the message is complete only when the last one arrived."""
         async for event in events:
             kind = event.type
             if kind == "content_block_delta":
@@ -64,7 +65,7 @@ class Reading:
                 self.is_complete = True
 
     def tokens(self) -> Tokens:
-        """Return what the message took."""
+        """Return the token counts of the message."""
         counts = Counts(self._counts)
         read, written = counts.get("cache_read_input_tokens"), counts.get("cache_creation_input_tokens")
         details = counts.part("output_tokens_details")
@@ -84,7 +85,7 @@ class Reading:
 
     @property
     def finish_reason(self) -> FinishReason:
-        """Return why the message ended, in the common word."""
+        """The finish reason that all providers share."""
         return _REASONS.get(self.stop_reason or "", "stop")
 
     async def _start(self, index: int, block: Any) -> None:
@@ -127,7 +128,6 @@ class Reading:
             known[1].append(piece)
 
     def _close(self, index: int) -> None:
-        """Put the pieces of a block together."""
         field, pieces = self._pieces.pop(index, ("", []))
         whole = "".join(pieces)
         if field == "input":
@@ -147,9 +147,7 @@ class Reading:
 
 
 def _parsed(text: str) -> Any:
-    import json
-
     try:
         return json.loads(text) if text else {}
     except ValueError:
-        return {}  # the answer itself says that it cannot be read
+        return {}  # `Answer.response` reports it

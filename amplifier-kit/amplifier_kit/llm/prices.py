@@ -1,4 +1,4 @@
-"""Count tokens and money. Money is exact; a price that is not known is not zero."""
+"""Tokens and money: exact sums, and an unknown price is never zero."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """What one call took, whichever way the service counts.
+    """The tokens of one call, however the service counts them.
 
-    `prompt` is the whole prompt, with what was read from and written to a cache; `output` includes the reasoning.
-    `priced` holds more that costs money, by the names that genai-prices has for it, as `cache_write_1h_tokens` or
+    `prompt` is the whole prompt, including tokens read from and written to a cache; `output` includes the reasoning.
+    `priced` counts anything else that costs money, under the names of genai-prices, as `cache_write_1h_tokens` or
     `web_searches`.
     """
 
@@ -35,15 +35,15 @@ class Tokens:
     priced: Mapping[str, int] = field(default_factory=dict)
 
     def __add__(self, other: Tokens) -> Tokens:
-        """Return what two calls took that made one answer."""
-        names = {*self.priced, *other.priced}
+        """Return the tokens of two calls that made one answer."""
+        names = sorted({*self.priced, *other.priced})
         return Tokens(
             prompt=self.prompt + other.prompt,
             output=self.output + other.output,
             cache_read=_sum(self.cache_read, other.cache_read),
             cache_write=_sum(self.cache_write, other.cache_write),
             reasoning=_sum(self.reasoning, other.reasoning),
-            priced={name: self.priced.get(name, 0) + other.priced.get(name, 0) for name in sorted(names)},
+            priced={name: self.priced.get(name, 0) + other.priced.get(name, 0) for name in names},
         )
 
     def usage(self, cost: Decimal | None) -> Usage:
@@ -64,50 +64,47 @@ def _sum(one: int | None, other: int | None) -> int | None:
 
 
 def price_of(tokens: Tokens, model: str, vendor: str | None) -> Decimal | None:
-    """Return what a call cost by the price list that is installed, None when it does not know the model.
+    """Return the cost of a call by the installed price list, None when it does not know the model.
 
-    `vendor` is the price list's name for the service; None stands for one without prices. Nothing is fetched.
+    `vendor` is the price list's name for the service; None for a service without prices. Nothing is fetched.
     """
     if vendor is None:
         return None
     try:
-        from genai_prices import Usage as Counted
+        from genai_prices import Usage as PricedUsage
         from genai_prices import calc_price
     except ImportError:
         logger.warning("the price list genai-prices is not installed: costs are unknown")
         return None
     counts = {"cache_read_tokens": tokens.cache_read, "cache_write_tokens": tokens.cache_write, **tokens.priced}
-    counted = Counted(
-        input_tokens=tokens.prompt,
-        output_tokens=tokens.output,
-        **{name: count for name, count in counts.items() if count},
-    )
+    known = {name: count for name, count in counts.items() if count}
+    usage = PricedUsage(input_tokens=tokens.prompt, output_tokens=tokens.output, **known)
     try:
-        return calc_price(counted, model, provider_id=vendor).total_price
+        return calc_price(usage, model, provider_id=vendor).total_price
     except (LookupError, ValueError) as error:
         logger.debug("no price for %s of %s: %s", model, vendor, error)
         return None
 
 
 async def priced_usage(tokens: Tokens, model: str, vendor: str | None) -> Usage:
-    """Return the usage with its price; the first time, the price list is read in a thread, since it takes a while."""
+    """Return the usage with its price; the price list is first loaded in a thread, since that takes a while."""
     if vendor is None or "genai_prices" in sys.modules:
         return tokens.usage(price_of(tokens, model, vendor))
     return tokens.usage(await asyncio.to_thread(price_of, tokens, model, vendor))
 
 
 class CostLedger:
-    """Add up what the calls of one provider cost: what it contributes on `session.cost`."""
+    """The sum of the costs of one provider, which it contributes on `session.cost`."""
 
     def __init__(self) -> None:
         self._used: dict[str, UsageRecord] = {}
 
     def add(self, usage: Usage | None, model: str) -> None:
-        """Count one answered call."""
+        """Add one answered call."""
         self._used[model] = self._used.get(model, UsageRecord()) + UsageRecord.of_usage(usage)
 
     def contribution(self) -> dict[str, Any] | None:
-        """Return the sum of what is known, None before the first call.
+        """Return the sum of the known costs, None before the first call.
 
         `cost_usd` is None when no call had a price; `unpriced_models` names the models without one.
         """

@@ -1,4 +1,4 @@
-"""Feed an answer from the chunks of a streamed answer."""
+"""Read the chunks of a streamed answer."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from uuid import uuid4
 from amplifier_core.llm_errors import InvalidToolCallError, StreamError
 from amplifier_kit.engine.usage import Counts
 from amplifier_kit.llm import Answer, FinishReason, Tokens
-from amplifier_module_provider_gemini.contents import RAW_CONTENT, SIGNATURE, TEXT_SIGNATURE
+from amplifier_module_provider_gemini.request import RAW_CONTENT, SIGNATURE, TEXT_SIGNATURE
 
-__all__ = ["Reading"]
+__all__ = ["StreamReader"]
 
 _REASONS: Final[dict[str, FinishReason]] = {"STOP": "stop", "MAX_TOKENS": "length"}
 _FILTERED: Final = frozenset(
@@ -30,16 +30,16 @@ _FILTERED: Final = frozenset(
 )
 _MALFORMED: Final = frozenset({"MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS"})
 _BROKEN: Final = frozenset({"MALFORMED_RESPONSE", "OTHER", "FINISH_REASON_UNSPECIFIED", "CONTINUATION"})
-#: Parts that the common form of a message cannot hold: of tools that run at Google's, and pictures.
+#: Parts that only Gemini's form of a message can hold: of tools that run at Google's, and images.
 _OWN: Final = ("executable_code", "code_execution_result", "tool_call", "tool_response", "inline_data", "file_data")
 
 
-class Reading:
-    """Read one streamed answer."""
+class StreamReader:
+    """Read one streamed answer into an `Answer`."""
 
     def __init__(self, answer: Answer) -> None:
         self._answer = answer
-        #: What came, in order: pieces of plain text by themselves, since keeping thousands of parts costs time.
+        #: All parts in order; pieces of plain text are collected in lists, since keeping thousands of parts costs time.
         self._run: list[str] = []
         self._parts: list[list[str] | Any] = [self._run]
         self._has_own = False
@@ -52,14 +52,14 @@ class Reading:
 
     @property
     def thoughts(self) -> str:
-        """Return everything that was thought."""
+        """All thoughts of the answer."""
         return "".join(self._thoughts)
 
     async def read(self, chunks: AsyncIterable[Any]) -> None:
-        """Read all chunks and finish the answer, if the service said why it ended.
+        """Read all chunks, and finish the answer if the service gave a finish reason.
 
-        Raises InvalidToolCallError when the model's call could not be understood, and StreamError when the service
-        says that it broke off.
+        Raises InvalidToolCallError for a malformed call of the model, and StreamError when the service reports that the
+        answer broke off.
         """
         answer, model, response_id = self._answer, None, None
         async for chunk in chunks:  # every token passes here
@@ -90,7 +90,6 @@ class Reading:
         await self._finish()
 
     def _blocked(self, feedback: Any) -> None:
-        """Take note of a prompt that was refused."""
         if feedback is not None and feedback.block_reason is not None:
             self._reason = "SAFETY"
             self._message = feedback.block_reason_message or f"the prompt was blocked: {feedback.block_reason.value}"
@@ -98,7 +97,7 @@ class Reading:
     async def _part(self, part: Any) -> None:
         text = part.text
         if text is not None and part.thought_signature is None:
-            await self._say("thinking", text)  # without a signature, these are no use to the service
+            await self._say("thinking", text)  # without a signature, it is not sent back
             return
         signature = b64encode(part.thought_signature).decode() if part.thought_signature else None
         self._run = []
@@ -129,7 +128,7 @@ class Reading:
 
     async def _finish(self) -> None:
         if self._reason is None:
-            return  # cut short, which the answer knows by itself
+            return  # incomplete, which `Answer.response` reports
         said = self._message or self._reason
         if self._reason in _MALFORMED:
             raise InvalidToolCallError(f"the model's call cannot be used ({self._reason}): {said}", retryable=True)
@@ -151,7 +150,7 @@ class Reading:
             await self._answer.finish(_REASONS.get(self._reason, "stop"))
 
 
-#: The service leaves out what is zero.
+#: The service leaves out counts of zero.
 _COUNTS = (
     "prompt_token_count",
     "tool_use_prompt_token_count",
@@ -177,7 +176,7 @@ def _dumped(value: Any) -> Any:
 
 
 def _joined(parts: list[list[str] | Any]) -> list[dict[str, Any]]:
-    """Return parts as JSON; a text is one with the signed piece at its end."""
+    """Return parts as JSON; a text is merged with the signed piece at its end."""
     joined: list[dict[str, Any]] = []
     for part in parts:
         dumped = _dumped(part) if not isinstance(part, list) else {"text": "".join(part)} if part else {}
