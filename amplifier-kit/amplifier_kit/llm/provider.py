@@ -42,8 +42,6 @@ __all__ = [
     "url_field",
 ]
 
-logger = logging.getLogger(__name__)
-
 #: The events that every provider contributes on `observability.events`, besides the kernel's.
 PROVIDER_EVENTS = (*STREAM_EVENTS, CONCURRENCY_EVENT, *CIRCUIT_EVENTS)
 
@@ -389,7 +387,8 @@ async def mount_keyed_provider(
     config = dict(config or {})
     key = env_or_config(config, "api_key", provider.key_names)
     if key is None:
-        names = " or ".join(provider.key_names)
+        # By the module's logger: apps look for the reason there.
+        logger, names = logging.getLogger(provider.__module__), " or ".join(provider.key_names)
         logger.warning("provider-%s is not mounted: it has no key; set %s or `api_key`", provider.id, names)
         return None
     return await mount_provider(coordinator, provider(config, coordinator, api_key=key), *events)
