@@ -21,8 +21,8 @@ from typing import Any
 
 from measured import lower_quartile, measuring, show
 
-from amplifier_kit.guard.processes import CommandSpec, Output
-from amplifier_kit.guard.sandbox import Sandbox, SandboxConfig, run
+from amplifier_kit.guard.processes import CommandSpec, Output, run
+from amplifier_kit.guard.sandbox import Sandbox, SandboxConfig
 
 TARGET_MS = 30.0
 COMMAND = ("/bin/sh", "-c", "echo ran")
@@ -41,7 +41,7 @@ async def once(box: Sandbox, folder: Path) -> float:
     start = time.perf_counter()
     setup = await asyncio.to_thread(box.prepare, str(folder))
     output = Output(1000)
-    outcome = await run(CommandSpec(COMMAND, folder, setup.environment), setup, output, timeout=60)
+    outcome = await run(setup.confine(CommandSpec(COMMAND, folder, setup.environment)), output, timeout=60)
     setup.placeholders.release()
     taken = (time.perf_counter() - start) * 1000
     if outcome.returncode != 0 or output.shown().text != "ran\n":

@@ -24,7 +24,7 @@ from amplifier_foundation.spawn.stored import Result
 from amplifier_kit.awaitable import await_soon
 from amplifier_kit.engine.tasks import cancel_and_wait, run_to_end
 from amplifier_kit.guard.processes import CommandSpec, Output, RunningCommand, StartError, start
-from amplifier_kit.guard.processes.socket_folder import make_socket_folder
+from amplifier_kit.guard.processes.launch import make_socket_folder
 
 if TYPE_CHECKING:
     from amplifier_foundation.budget import SessionBudget

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from amplifier_kit.guard.processes import CommandSpec, Output, StartError
+from amplifier_kit.guard.processes import CommandSpec, Output, StartError, run
 from amplifier_kit.guard.processes import Outcome as Ended
-from amplifier_kit.guard.sandbox import SandboxError, SandboxSetup, run
+from amplifier_kit.guard.sandbox import SandboxError, SandboxSetup
 from amplifier_module_hook_shell._answer import AnswerError, read_answer
 from amplifier_module_hook_shell._entry import Hook
 from amplifier_module_hook_shell._outcome import Outcome
@@ -85,12 +86,13 @@ async def _run(
     stderr: Output,
     timeout: float,
 ) -> Ended:
+    spec = setup.confine(CommandSpec(argv, folder, setup.environment))
     try:
-        return await run(CommandSpec(argv, folder, setup.environment), setup, stdout, stderr, timeout=timeout)
+        return await run(spec, stdout, stderr, timeout=timeout)
     except StartError as error:
         if error.step != "folder":
             raise
-    return await run(CommandSpec(argv, os.sep, setup.environment), setup, stdout, stderr, timeout=timeout)
+    return await run(replace(spec, folder=os.sep), stdout, stderr, timeout=timeout)
 
 
 def _argv(hook: Hook, note: str) -> tuple[str, ...]:

@@ -19,8 +19,7 @@ from weakref import WeakKeyDictionary
 
 from amplifier_core.llm_errors import ConfigurationError, LLMTimeoutError, ProviderUnavailableError
 from amplifier_kit.guard.processes import command_environment
-from amplifier_kit.guard.processes.launch import PIPE, open_process
-from amplifier_kit.guard.processes.socket_folder import make_socket_folder
+from amplifier_kit.guard.processes.launch import PIPE, make_socket_folder, open_process
 from amplifier_kit.llm import http_client
 
 if TYPE_CHECKING:

@@ -6,8 +6,17 @@ import asyncio
 import time
 from typing import Any, Final
 
-from amplifier_kit.guard.processes import CommandSpec, Outcome, Output, OutputFolder, RunningCommand, StartError, to_end
-from amplifier_kit.guard.sandbox import SandboxSetup, setup_problem, start
+from amplifier_kit.guard.processes import (
+    CommandSpec,
+    Outcome,
+    Output,
+    OutputFolder,
+    RunningCommand,
+    StartError,
+    start,
+    to_end,
+)
+from amplifier_kit.guard.sandbox import SandboxSetup
 
 #: Jobs that may run at a time.
 MOST_JOBS: Final = 32
@@ -90,27 +99,24 @@ class Jobs:
         return self._jobs.get(pid)
 
     async def start(
-        self, command: str, order: CommandSpec, setup: SandboxSetup, limit: int, folder: OutputFolder
+        self, command: str, spec: CommandSpec, setup: SandboxSetup, limit: int, folder: OutputFolder
     ) -> Job:
         """Start a job whose output goes to a file.
 
-        Raises OSError when there can be none, StartError, and SandboxError when the walls cannot be put up.
+        Raises OSError when the file cannot be created, and StartError.
         """
         output = Output(limit, folder, name="job", is_always_kept=True)
         try:
-            running = start(order, setup, output)
+            running = start(spec, output)
         except BaseException:
             output.close()
             raise
         try:
             pid = await running.started()
-        except StartError as error:
+        except BaseException as error:
             await to_end(running.stop())
-            if problem := setup_problem(running, output):
-                raise problem from error
-            raise
-        except BaseException:
-            await to_end(running.stop())
+            if isinstance(error, StartError):
+                running.check_start()  # now with the reason, if the sandbox has failed
             raise
         job = Job(command, running, output, pid, setup)
         self._jobs.pop(pid, None)

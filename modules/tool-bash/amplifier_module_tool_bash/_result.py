@@ -57,8 +57,8 @@ def _ending(outcome: Outcome, timeout: float) -> tuple[str, str]:
 
 def _notes(outcome: Outcome) -> list[str]:
     notes = []
-    if outcome.left:
-        what = "a process" if outcome.left == 1 else f"{outcome.left} processes"
+    if outcome.leftovers:
+        what = "a process" if outcome.leftovers == 1 else f"{outcome.leftovers} processes"
         notes.append(f"The command left {what} behind, stopped now; use `run_in_background` for what is to go on.")
     if outcome.alive:
         notes.append(f"Could not be stopped: process {', '.join(map(str, outcome.alive))}.")

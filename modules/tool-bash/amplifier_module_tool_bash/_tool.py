@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from amplifier_core import ToolResult
-from amplifier_kit.guard.processes import CommandSpec, Output, OutputFolder, StartError, command_environment
+from amplifier_kit.guard.processes import CommandSpec, Output, OutputFolder, StartError, command_environment, run
 from amplifier_kit.guard.processes.programs import find_program
 from amplifier_kit.guard.sandbox import EVENTS as SANDBOX_EVENTS
 from amplifier_kit.guard.sandbox import (
@@ -20,7 +20,6 @@ from amplifier_kit.guard.sandbox import (
     SandboxError,
     SandboxRequiredError,
     SandboxSetup,
-    run,
 )
 from amplifier_module_tool_bash._box import Box
 from amplifier_module_tool_bash._call import Call, InvalidCallError, TooLongError, input_schema
@@ -183,10 +182,10 @@ class BashTool:
             folder = self._folder()
             stdout = Output(limit, folder, name="stdout")
             stderr = Output(limit, folder, name="stderr")
-            order, setup = await self._order(call.command)
+            spec, setup = await self._spec(call.command)
             try:
                 async with progress(self._coordinator, self.name, (stdout, stderr), self._progress_every):
-                    outcome = await run(order, setup, stdout, stderr, timeout=call.timeout)
+                    outcome = await run(spec, stdout, stderr, timeout=call.timeout)
             finally:
                 setup.placeholders.release()
         shown, errors = stdout.shown(), stderr.shown()
@@ -197,9 +196,9 @@ class BashTool:
     async def _start_job(self, call: Call) -> ToolResult:
         if len(self._jobs.running) >= MOST_JOBS:
             return failure("too_many_jobs", f"Command was not run: {MOST_JOBS} background jobs run already.")
-        order, setup = await self._order(call.command, is_kept=True)
+        spec, setup = await self._spec(call.command, keeps_background=True)
         try:
-            job = await self._jobs.start(call.command, order, setup, self._settings.max_output_bytes, self._folder())
+            job = await self._jobs.start(call.command, spec, setup, self._settings.max_output_bytes, self._folder())
         except BaseException:
             setup.placeholders.release()
             raise
@@ -227,13 +226,13 @@ class BashTool:
                 said["message"] = remark
         return ToolResult(output=said)
 
-    async def _order(self, command: str, *, is_kept: bool = False) -> tuple[CommandSpec, SandboxSetup]:
+    async def _spec(self, command: str, *, keeps_background: bool = False) -> tuple[CommandSpec, SandboxSetup]:
         folder = self._working_dir()
         environment, _ = command_environment((*self._settings.pass_env, *self._box.settings.environment))
         readable = [self._outputs] if self._outputs else []
         setup = await self._box.prepare(folder, environment, readable)
         argv = (_shell(), "--noprofile", "--norc", "-c", "--", command)
-        return CommandSpec(argv, folder, environment, is_kept=is_kept), setup
+        return setup.confine(CommandSpec(argv, folder, environment, keeps_background=keeps_background)), setup
 
     def _working_dir(self) -> str:
         """Return the folder to run in; the command's own process enters it, as it may hang."""
@@ -272,6 +271,8 @@ class BashTool:
         if error.step == "folder":
             message = f"the working directory {self._working_dir()} cannot be entered ({error.reason})"
             return failure("working_dir_missing", f"Command was not run: {message}. It has to be made again first.")
+        if error.step == "sandbox":
+            return failure("sandbox_failed", f"Command was not run: {error}.")
         if error.number == errno.E2BIG:
             message = "it is too long, together with the environment: write it to a file and run that"
             return failure("too_long", f"Command was not run: {message}.")

@@ -19,8 +19,8 @@ MakeTool = Callable[..., BashTool]
 @pytest.fixture(autouse=True)
 def patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let nobody be given up because the machine stood still for some seconds."""
-    for name in ("command_spec.PATIENCE", "running_command.PATIENCE", "running_command._SLACK"):
-        monkeypatch.setattr(f"amplifier_kit.guard.processes.{name}", 30.0)
+    for name in ("KILL_WAIT", "_SUPERVISOR_SLACK"):
+        monkeypatch.setattr(f"amplifier_kit.guard.processes.running_command.{name}", 30.0)
     monkeypatch.setattr("amplifier_kit.guard.sandbox.bubblewrap.TRIAL_SECONDS", 60.0)
 
 

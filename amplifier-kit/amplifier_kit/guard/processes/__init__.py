@@ -1,15 +1,22 @@
-"""Run other programs so that they can do no harm: a deadline, bounded output, no terminal, nothing left behind.
+"""Run other programs: with a deadline, bounded output, no terminal, and no process left behind.
 
-Every command runs below a supervisor of its own, which keeps what the command starts from getting away (leaving its
-process group or session, or its parent) and ends all of it when the command is over, when its time is up, when it is
-stopped, and when the process that asked for it is gone, however that came.
+`command` runs programs that we chose ourselves (git, installers) and kills their process group. `running_command` runs
+untrusted commands, optionally in the sandbox, under a supervisor that also ends processes which leave their group.
+Both start processes through `launch`, and find programs through `programs`.
 """
 
-from amplifier_kit.guard.processes.command_spec import GRACE, CommandSpec, StartError
 from amplifier_kit.guard.processes.environment import command_environment, is_secret_variable
-from amplifier_kit.guard.processes.output import Output, Shown
-from amplifier_kit.guard.processes.output_folder import OutputFolder
-from amplifier_kit.guard.processes.running_command import Outcome, RunningCommand, run, start, to_end
+from amplifier_kit.guard.processes.output import Output, OutputFolder, Shown
+from amplifier_kit.guard.processes.running_command import (
+    GRACE,
+    CommandSpec,
+    Outcome,
+    RunningCommand,
+    StartError,
+    run,
+    start,
+    to_end,
+)
 
 __all__ = [
     "GRACE",

@@ -1,7 +1,6 @@
-"""Run a program that we chose ourselves to its end: no terminal, a deadline, bounded output, no leftover group.
+"""Run a trusted program to its end: no terminal, a deadline, bounded output, its process group killed on failure.
 
-For git, package installers and helpers of our own. Commands that a model or a user ordered run under a supervisor
-instead (`start` and `run` of this package), which also ends processes that leave their group.
+For git, package installers and our own helpers. Untrusted commands run under a supervisor (`running_command`).
 """
 
 from __future__ import annotations
@@ -12,9 +11,9 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import IO, TYPE_CHECKING, Final, NamedTuple
 
-from amplifier_kit.guard.processes.launch import DEVNULL, PIPE, STDOUT, open_process
+from amplifier_kit.guard.processes.launch import DEVNULL, PIPE, STDOUT, memory_file, open_process
 from amplifier_kit.guard.processes.programs import find_program
 
 if TYPE_CHECKING:
@@ -22,16 +21,16 @@ if TYPE_CHECKING:
 
 __all__ = ["OUTPUT_LIMIT", "CommandResult", "CommandTimeoutError", "run_command", "run_program"]
 
-#: Bytes of output that are kept, the last ones: the reason of a failure is at the end.
+#: Bytes of output that are kept, from the end: that is where the reason of a failure is.
 OUTPUT_LIMIT: Final = 256 * 1024
-#: Seconds for a killed process to go; one that hangs in the system (a dead network share) is left to it.
-_GRACE: Final = 5.0
-#: Seconds between checks for the end of a program whose output another process keeps open.
-_POLL: Final = 0.05
+#: Seconds to wait for a killed process; one that hangs in the kernel (a dead network share) is abandoned.
+_KILL_WAIT: Final = 5.0
+#: Seconds between checks whether the program has exited, as another process may keep its output open.
+_POLL_INTERVAL: Final = 0.05
 
 
 class CommandTimeoutError(Exception):
-    """A program did not end in time and was killed, with everything it had started."""
+    """A program did not end in time, and its process group was killed."""
 
     code: Final = "command_timeout"
 
@@ -42,7 +41,7 @@ class CommandTimeoutError(Exception):
 
 
 class CommandResult(NamedTuple):
-    """The exit code of a program and its output; without separate streams, `stdout` has both."""
+    """The exit code and the output of a program; unless the streams are split, `stdout` has both."""
 
     returncode: int
     stdout: bytes
@@ -59,8 +58,8 @@ async def run_command(
 ) -> CommandResult:
     """Run a program in a thread, stdout and stderr as one stream; any exit code is a result.
 
-    When the caller is cancelled (KeyboardInterrupt under `asyncio.run` too), the process group is killed, and gone
-    before this returns. Raises as `run_program`.
+    When the caller is cancelled (KeyboardInterrupt under `asyncio.run` too), the process group is killed before this
+    returns. Raises as `run_program`.
     """
     from amplifier_kit.guard.files.threads import in_thread
 
@@ -84,124 +83,90 @@ def run_program(
 ) -> CommandResult:
     """Run a program and return its exit code and output.
 
-    data: The bytes on its stdin; without any, it has none.
-    is_split: Whether stderr is kept apart from stdout.
-    limit: Bytes that are kept of each stream; OUTPUT_LIMIT by default.
+    data: The bytes on its stdin; by default that is empty.
+    is_split: Keep stderr apart from stdout.
+    limit: Bytes to keep of each stream; OUTPUT_LIMIT by default.
     stop: Ends the program when set.
 
-    A program named without its path is looked up on PATH, outside of the project. It runs in the root folder, where no
-    settings can be planted; another folder needs a reason (`amplifier_kit.guard.processes.launch`). Raises OSError when
-    it cannot be started, and CommandTimeoutError after `timeout` seconds or when stopped: then its process group has
-    been killed.
+    A name without a path is looked up on PATH, outside of the project. The program runs in the root folder, where no
+    settings can be planted; another folder needs a reason (`ProcessOptions`). Raises OSError when it cannot be
+    started, and CommandTimeoutError after `timeout` seconds or when stopped: then its process group has been killed.
     """
-    process = open_process(
-        [_absolute(argv[0], environment), *argv[1:]],
-        environment=environment,
-        cwd=os.sep if cwd is None else str(cwd),
-        because=because,
-        stdin=DEVNULL if data is None else PIPE,
-        stdout=PIPE,
-        stderr=PIPE if is_split else STDOUT,
-    )
-    streams = _Streams(process, data or b"", OUTPUT_LIMIT if limit is None else limit)
+    program = argv[0] if os.path.isabs(argv[0]) else find_program(argv[0], environment.get("PATH"))
+    if program is None:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), argv[0])
+    stdin = DEVNULL if data is None else memory_file(data)
     try:
-        streams.transfer(time.monotonic() + timeout, stop)
+        process = open_process(
+            [program, *argv[1:]],
+            environment=environment,
+            cwd=os.sep if cwd is None else cwd,
+            because=because,
+            stdin=stdin,
+            stdout=PIPE,
+            stderr=PIPE if is_split else STDOUT,
+        )
+    finally:
+        if stdin != DEVNULL:
+            os.close(stdin)
+    streams = [stream for stream in (process.stdout, process.stderr) if stream is not None]
+    try:
+        output = _read(process, streams, OUTPUT_LIMIT if limit is None else limit, time.monotonic() + timeout, stop)
         if process.returncode is not None:
-            return CommandResult(process.returncode, streams.kept(process.stdout), streams.kept(process.stderr))
+            return CommandResult(process.returncode, *output)
     finally:
         if process.returncode is None:
             _kill_group(process)
-        for stream in (process.stdin, process.stdout, process.stderr):
-            if stream is not None:
-                stream.close()
-    output = streams.kept(process.stdout).decode("utf-8", "replace")
-    raise CommandTimeoutError(os.path.basename(argv[0]), timeout, output)
+        for stream in streams:
+            stream.close()
+    raise CommandTimeoutError(os.path.basename(argv[0]), timeout, output[0].decode("utf-8", "replace"))
 
 
-def _absolute(name: str, environment: Mapping[str, str]) -> str:
-    if os.path.isabs(name):
-        return name
-    found = find_program(name, environment.get("PATH"))
-    if found is None:
-        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name)
-    return found
+def _read(
+    process: Process, streams: list[IO[bytes]], limit: int, deadline: float, stop: threading.Event | None
+) -> list[bytes]:
+    """Read until the process has exited, the deadline has passed or `stop` is set; return the end of each stream."""
+    import selectors
 
+    kept = {stream.fileno(): bytearray() for stream in streams}
 
-class _Streams:
-    """Feeds the input of a process and keeps the end of each output."""
-
-    def __init__(self, process: Process, data: bytes, limit: int) -> None:
-        self._process = process
-        self._input = memoryview(data)
-        self._limit = limit
-        self._output = {s.fileno(): bytearray() for s in (process.stdout, process.stderr) if s is not None}
-
-    def kept(self, stream: object) -> bytes:
-        """Return the end of the output of a stream of the process; empty for None."""
-        is_error = stream is not None and stream is self._process.stderr
-        every = list(self._output.values())
-        return b"" if stream is None else bytes(every[-1 if is_error else 0][-self._limit :])
-
-    def transfer(self, end: float, stop: threading.Event | None) -> None:
-        """Read and write until the process has ended, its time is up or it is stopped."""
-        import selectors
-
-        with selectors.DefaultSelector() as selector:
-            for number in self._output:
-                os.set_blocking(number, False)
-                selector.register(number, selectors.EVENT_READ)
-            stdin = self._process.stdin
-            if stdin is not None:
-                os.set_blocking(stdin.fileno(), False)
-                selector.register(stdin.fileno(), selectors.EVENT_WRITE)
-            while (left := end - time.monotonic()) > 0 and not (stop is not None and stop.is_set()):
-                for key, _ in selector.select(min(left, _POLL)):
-                    if key.fd in self._output:
-                        if not self._read(key.fd):
-                            selector.unregister(key.fd)
-                    elif stdin is not None and not self._write(key.fd):
-                        selector.unregister(key.fd)
-                        stdin.close()
-                # Its own end counts, not the end of its output: a process that it left behind may keep that open.
-                if self._process.poll() is not None:
-                    for number in self._output:
-                        while self._read(number):
-                            pass
-                    return
-
-    def _read(self, number: int) -> bool:
-        """Keep what can be read now; return False when there is nothing."""
+    def read_chunk(number: int) -> bool:
         try:
             data = os.read(number, 65536)
         except BlockingIOError:
             return False
-        kept = self._output[number]
-        kept += data
-        if len(kept) > 2 * self._limit:
-            del kept[: -self._limit]
+        kept[number] += data
+        if len(kept[number]) > 2 * limit:
+            del kept[number][:-limit]
         return bool(data)
 
-    def _write(self, number: int) -> bool:
-        """Write what the process takes now; return False at the end."""
-        try:
-            self._input = self._input[os.write(number, self._input) :]
-        except BlockingIOError:
-            return True
-        except BrokenPipeError:
-            self._input = memoryview(b"")  # it does not read the rest
-        return bool(self._input)
+    with selectors.DefaultSelector() as selector:
+        for number in kept:
+            os.set_blocking(number, False)
+            selector.register(number, selectors.EVENT_READ)
+        while (left := deadline - time.monotonic()) > 0 and not (stop is not None and stop.is_set()):
+            for key, _ in selector.select(min(left, _POLL_INTERVAL)):
+                if not read_chunk(key.fd):
+                    selector.unregister(key.fd)
+            # The exit of the program counts, not the end of its output: a background process may keep that open.
+            if process.poll() is not None:
+                for number in kept:
+                    while read_chunk(number):
+                        pass
+                break
+    return [bytes(data[-limit:]) for data in kept.values()]
 
 
 def _kill_group(process: Process) -> None:
-    """Kill a program that has not been waited for yet, so that its id is still its own, with all that it started."""
+    """Kill the process group of a program that has not been waited for, so that its id cannot have been reused."""
     import signal
     import subprocess
 
     try:
         os.killpg(process.pid, signal.SIGKILL)
     except (ProcessLookupError, PermissionError):
-        pass  # everything has ended; macOS reports a group of zombies as the latter
+        pass  # all have exited; macOS reports a group of zombies as the latter
     try:
-        process.wait(_GRACE)
+        process.wait(_KILL_WAIT)
     except subprocess.TimeoutExpired:
-        pass  # it hangs in the system
+        pass  # it hangs in the kernel

@@ -1,14 +1,16 @@
-"""Start a process: the one place where this program, its libraries and its modules create another one.
+"""Start a process: the only place in the product that creates one. A test fails when a second is added.
 
-Every start names a program by its absolute path (`find_program` finds one), the whole environment, and the folder it
-runs in; nothing is taken over from us by accident. A test fails when a second way to start a process is added.
+Every start names an absolute path (`find_program` finds it), the whole environment and the folder, so that nothing is
+inherited by accident.
 """
 
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from typing import IO, TYPE_CHECKING, Any, TypeVar
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, Final, Required, TypedDict, TypeVar, Unpack
 
 from amplifier_kit.guard.processes.programs import Folders, host_environment
 
@@ -19,87 +21,92 @@ if TYPE_CHECKING:
     Process = subprocess.Popen[bytes]
     _Protocol = TypeVar("_Protocol", bound=asyncio.SubprocessProtocol)
 
-#: A descriptor, a file, or one of the constants of `subprocess`; None is our own stream.
+#: A descriptor, a file, or one of the constants of `subprocess`; None inherits our own stream.
 Stream = int | IO[bytes] | None
 
-#: The constants of `subprocess`, which takes long to import.
+#: The constants of `subprocess`, which is slow to import.
 PIPE, STDOUT, DEVNULL = -1, -2, -3
+#: Bytes of a socket path that every system accepts.
+_LONGEST_SOCKET_PATH: Final = 100
 
 
-def open_process(
-    argv: Sequence[str],
-    *,
-    environment: Mapping[str, str],
-    cwd: str | os.PathLike[str] = os.sep,
-    because: str = "",
-    stdin: Stream = DEVNULL,
-    stdout: Stream = DEVNULL,
-    stderr: Stream = DEVNULL,
-    pass_fds: Sequence[int] = (),
-    untrusted: Folders | None = None,
-    has_terminal: bool = False,
-    is_environment_final: bool = False,
-) -> Process:
-    """Start a program and return it; it is the caller who waits for it, or ends it.
+class ProcessOptions(TypedDict, total=False):
+    """How to start a process."""
 
-    argv: The absolute path of the program, and its arguments.
-    environment: All variables. What would load code from untrusted folders is left out (`host_environment`), unless
-        `is_environment_final`: then the caller has decided about it, as for a command that somebody ordered.
-    cwd: Where it runs: programs take settings, plugins and modules from there. Other folders than the root need a
-        reason, in `because`: what lies there is not followed, or is the caller's own.
-    untrusted: Folders that commands can write; the one that this process works in, unless they are given.
-    has_terminal: Whether it takes our place at the terminal; otherwise it gets a session of its own, without one.
+    #: All variables. Those that would load code from untrusted folders are dropped (`host_environment`).
+    environment: Required[Mapping[str, str]]
+    #: Keep these variables too: the environment was made for this command.
+    is_environment_final: bool
+    #: Programs take settings, plugins and modules from their folder, so any other than `/` needs a reason in `because`.
+    cwd: str | os.PathLike[str]
+    because: str
+    stdin: Stream
+    stdout: Stream
+    stderr: Stream
+    pass_fds: Sequence[int]
+    #: Folders that commands can write to; by default the one that this process works in.
+    untrusted: Folders | None
+    #: Let the program use our terminal; by default it gets a new session, without one.
+    has_terminal: bool
 
-    Raises OSError when it cannot be started, and ValueError for a call that does not keep the rules above.
+
+def open_process(argv: Sequence[str], **options: Unpack[ProcessOptions]) -> Process:
+    """Start a program by its absolute path; the caller waits for it or kills it. Streams are DEVNULL by default.
+
+    Raises OSError when it cannot be started, and ValueError for options that break the rules above.
     """
     import subprocess
 
-    options = _options(argv, environment, cwd, because, pass_fds, untrusted, has_terminal, is_environment_final)
-    return subprocess.Popen(list(argv), stdin=stdin, stdout=stdout, stderr=stderr, **options)
+    return subprocess.Popen(list(argv), **_popen_arguments(argv, options))
 
 
 async def open_process_with_protocol(
-    make_protocol: Callable[[], _Protocol],
-    argv: Sequence[str],
-    *,
-    environment: Mapping[str, str],
-    cwd: str | os.PathLike[str] = os.sep,
-    because: str = "",
-    stdin: Stream = DEVNULL,
-    stdout: Stream = PIPE,
-    stderr: Stream = PIPE,
-    pass_fds: Sequence[int] = (),
-    untrusted: Folders | None = None,
-    has_terminal: bool = False,
+    make_protocol: Callable[[], _Protocol], argv: Sequence[str], **options: Unpack[ProcessOptions]
 ) -> tuple[asyncio.SubprocessTransport, _Protocol]:
-    """Start a program as `open_process` does, for an event loop that reads its output."""
+    """Start a program as `open_process` does, with an asyncio protocol; output streams are pipes by default."""
     import asyncio
 
-    options = _options(argv, environment, cwd, because, pass_fds, untrusted, has_terminal, False)
-    loop = asyncio.get_running_loop()
-    return await loop.subprocess_exec(make_protocol, *argv, stdin=stdin, stdout=stdout, stderr=stderr, **options)
+    arguments = _popen_arguments(argv, {"stdout": PIPE, "stderr": PIPE, **options})
+    return await asyncio.get_running_loop().subprocess_exec(make_protocol, *argv, **arguments)
 
 
-def _options(
-    argv: Sequence[str],
-    environment: Mapping[str, str],
-    cwd: str | os.PathLike[str],
-    because: str,
-    pass_fds: Sequence[int],
-    untrusted: Folders | None,
-    has_terminal: bool,
-    is_environment_final: bool,
-) -> dict[str, Any]:
+def _popen_arguments(argv: Sequence[str], options: ProcessOptions) -> dict[str, Any]:
+    cwd = os.fspath(options.get("cwd", os.sep))
     if not argv or not os.path.isabs(argv[0]):
         raise ValueError(f"a program is started by its absolute path, not as {argv[0] if argv else ''!r}")
-    if os.fspath(cwd) != os.sep and not because:
-        raise ValueError(f"running {argv[0]} in {os.fspath(cwd)} needs a reason")
+    if cwd != os.sep and not options.get("because"):
+        raise ValueError(f"running {argv[0]} in {cwd} needs a reason")
     if not os.path.isabs(cwd):
-        raise ValueError(f"a program is started in an absolute folder, not in {os.fspath(cwd)!r}")
+        raise ValueError(f"a program is started in an absolute folder, not in {cwd!r}")
+    environment = options["environment"]
+    if not options.get("is_environment_final"):
+        environment = host_environment(environment, options.get("untrusted"))
     return {
-        "cwd": os.fspath(cwd),
-        "env": dict(environment) if is_environment_final else host_environment(environment, untrusted),
+        **{name: options.get(name, DEVNULL) for name in ("stdin", "stdout", "stderr")},
+        "cwd": cwd,
+        "env": dict(environment),
         "close_fds": True,
-        "pass_fds": tuple(pass_fds),
-        "start_new_session": not has_terminal,
+        "pass_fds": tuple(options.get("pass_fds", ())),
+        "start_new_session": not options.get("has_terminal"),
     }
+
+
+def memory_file(content: bytes) -> int:
+    """Return the descriptor of an unnamed file with this content, positioned at its beginning; raises OSError."""
+    has_memfd = hasattr(os, "memfd_create")
+    with open(os.memfd_create("amplifier"), "w+b") if has_memfd else tempfile.TemporaryFile() as file:
+        file.write(content)
+        file.seek(0)
+        return os.dup(file.fileno())
+
+
+def make_socket_folder(prefix: str, name: str) -> Path:
+    """Create a private folder for a socket `name` to talk to a process; raises OSError.
+
+    It is in the temporary folder, or in `/tmp` where the path of the socket would be too long otherwise.
+    """
+    folder = tempfile.mkdtemp(prefix=prefix)
+    if len(os.fsencode(os.path.join(folder, name))) > _LONGEST_SOCKET_PATH:
+        os.rmdir(folder)
+        folder = tempfile.mkdtemp(prefix=prefix, dir="/tmp")
+    return Path(folder)

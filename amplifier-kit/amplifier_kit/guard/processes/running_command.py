@@ -1,266 +1,315 @@
-"""Hold a command that runs: read what it writes, stop it with everything it started, know how it ended."""
+"""Run an untrusted command under a supervisor: read its output, stop it with all its descendants, know how it ended.
+
+Each command gets a supervisor process (`supervisor.py`), which may itself run in the sandbox. If the supervisor is
+killed, the remaining processes are found by a command id in their environment and killed from here.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import signal
-from collections.abc import Awaitable
-from typing import TYPE_CHECKING, Final, NamedTuple
+import sys
+import time
+from collections.abc import Awaitable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Final, NamedTuple, TypeVar
 
-from amplifier_kit.guard.processes.command_spec import PATIENCE, CommandSpec, StartError, launch
-from amplifier_kit.guard.processes.leftovers import sweep
+from amplifier_kit.guard.processes.launch import PIPE, STDOUT, memory_file, open_process
 from amplifier_kit.guard.processes.output import Output
+from amplifier_kit.guard.processes.supervisor import descendants
 
 if TYPE_CHECKING:
     from amplifier_kit.guard.processes.launch import Process
 
+_T = TypeVar("_T")
+
+#: Seconds for processes that outlive a command to exit on their own: they may be about to write its last output.
+LINGER: Final = 0.3
+#: Seconds between SIGTERM and SIGKILL.
+GRACE: Final = 0.5
+#: Seconds to wait for processes to disappear after SIGKILL.
+KILL_WAIT: Final = 3.0
+#: Seconds beyond these times after which the supervisor counts as stuck.
+_SUPERVISOR_SLACK: Final = 2.0
+_POLL_INTERVAL: Final = 0.002
+_SWEEP_INTERVAL: Final = 0.02
+
 _CHUNK: Final = 64 * 1024
-#: How long nobody reads after each chunk of a flood, so that it costs neither the loop nor the machine.
-_PAUSE: Final = 0.002
-#: How often, at most, what is left in a pipe is read once everybody is gone who could write to it.
-_LAST_READS: Final = 64
-#: Beyond the supervisor's own patience: then it is taken for stuck, and done without.
-_SLACK: Final = 2.0
-_TICK: Final = 0.002
+#: Seconds without reading after each chunk of a flood, so that it slows down neither the event loop nor the machine.
+_FLOOD_PAUSE: Final = 0.002
+#: Chunks that are still read from a pipe after all writers should have exited.
+_MAX_FINAL_READS: Final = 64
+
+_SUPERVISOR: Final = str(Path(__file__).with_name("supervisor.py"))
+#: The environment variable with the command id, which few programs withhold from their children.
+COMMAND_ID: Final = "AMPLIFIER_COMMAND_ID"
+
+_START_STEPS: Final = {
+    "folder": "the working directory cannot be entered",
+    "program": "the program cannot be started",
+    "prepare": "the process cannot be prepared",
+    "supervisor": "the supervisor of the command cannot be started",
+    "sandbox": "the sandbox could not be set up",
+}
+
+
+class StartError(Exception):
+    """A command was not started: `step` is the key of `_START_STEPS` that failed, `number` the errno if any."""
+
+    def __init__(self, step: str, number: int | None = None, reason: str = "") -> None:
+        self.step = step
+        self.number = number
+        self.reason = reason or (os.strerror(number) if number is not None else "it exited at once")
+        super().__init__(f"{_START_STEPS.get(step, step)}: {self.reason}")
+
+    @property
+    def code(self) -> str:
+        """Return the stable code of the error."""
+        return "sandbox_failed" if self.step == "sandbox" else "command_not_started"
+
+
+@dataclass(frozen=True)
+class CommandSpec:
+    """A command to run: the absolute path of a program with its arguments, its folder and its whole environment."""
+
+    argv: Sequence[str]
+    folder: str | Path
+    environment: Mapping[str, str]
+    #: Leave processes that outlive the command running until `stop`.
+    keeps_background: bool = False
+    linger: float = LINGER
+    grace: float = GRACE
+    #: The command line that runs the supervisor in the sandbox (`SandboxSetup.confine`); None runs it outside.
+    launcher: Sequence[str] | None = None
+    command_id: str = field(default_factory=lambda: os.urandom(16).hex())
+
+    def encode(self) -> bytes:
+        """Return folder and argv for the supervisor; raises ValueError for a null byte or a lone surrogate."""
+        parts = [os.fsencode(part) for part in (self.folder, *self.argv)]
+        if any(b"\0" in part for part in parts):
+            raise ValueError("a command cannot contain a null byte")
+        return b"".join(part + b"\0" for part in parts)
 
 
 class Outcome(NamedTuple):
     """How a command ended."""
 
-    #: Negative: the number of the signal that ended it. None: nobody knows, as its supervisor was killed.
+    #: Negative: the number of the signal. None: unknown, as the supervisor was killed.
     returncode: int | None
     is_timed_out: bool = False
     #: How many processes outlived the command and were stopped.
-    left: int = 0
-    #: What could not be stopped.
+    leftovers: int = 0
+    #: The processes that could not be stopped.
     alive: tuple[int, ...] = ()
 
 
 class RunningCommand:
-    """One command, from its start to the end of all it started; `start` makes it, in a running event loop."""
+    """One command, from its start until its last descendant has exited."""
 
-    def __init__(self, order: CommandSpec, stdout: Output, stderr: Output | None) -> None:
-        loop = asyncio.get_running_loop()
-        self._loop = loop
-        self._mark = order.mark
-        self._grace = order.grace
-        #: Whether the supervisor may have numbers for processes that mean nothing here.
-        self._is_elsewhere = order.launcher is not None
-        self._begun: asyncio.Future[int] = loop.create_future()
-        self._over: asyncio.Future[None] = loop.create_future()
-        self._ended: asyncio.Future[None] = loop.create_future()
+    def __init__(self, spec: CommandSpec, stdout: Output, stderr: Output | None) -> None:
+        self._loop = loop = asyncio.get_running_loop()
+        self._spec = spec
+        self._process, self._reports = _start_supervisor(spec, has_stderr=stderr is not None)
+        self._started: asyncio.Future[int] = loop.create_future()
+        #: Done when the supervisor has closed the report pipe.
+        self._reported: asyncio.Future[None] = loop.create_future()
         self._returncode: int | None = None
-        self._left = 0
+        self._leftovers = 0
         self._alive: tuple[int, ...] = ()
-        self._is_weak = self._is_done = False
-        self._reports = b""
-        self._collected: asyncio.Task[None] | None = None
-        self._process: Process
-        launched = launch(order, has_stderr=stderr is not None)
-        self._process, self._control = launched.process, launched.control
-        self._report = launched.report
-        self._streams: dict[int, Output] = {launched.stdout: stdout}
-        if stderr is not None and launched.stderr is not None:
-            self._streams[launched.stderr] = stderr
-        self._paused: dict[int, asyncio.TimerHandle] = {}
-        loop.add_reader(self._report, self._on_report)
-        for source in self._streams:
-            loop.add_reader(source, self._on_output, source)
+        self._is_done = False
+        self._needs_sweep = False
+        self._partial_report = b""
+        self._finishing: asyncio.Task[None] | None = None
+        self._error_output = stderr or stdout
+        self._streams: dict[IO[bytes], Output] = {}
+        for stream, output in ((self._process.stdout, stdout), (self._process.stderr, stderr)):
+            if stream is not None and output is not None:
+                os.set_blocking(stream.fileno(), False)
+                self._streams[stream] = output
+                loop.add_reader(stream, self._on_output, stream)
+        self._paused: dict[IO[bytes], asyncio.TimerHandle] = {}
+        loop.add_reader(self._reports, self._on_report)
 
     async def started(self) -> int:
-        """Return the number of the command's process; raises StartError when it could not be started."""
-        return await asyncio.shield(self._begun)
+        """Return the process id of the command; raises StartError."""
+        return await asyncio.shield(self._started)
 
     def check_start(self) -> None:
-        """Raise StartError when the command is known not to have been started."""
-        error = self._begun.exception() if self._begun.done() else None
+        """Raise StartError when it is known that the command was not started, and why."""
+        error = self._started.exception() if self._started.done() else None
         if isinstance(error, StartError) and error.number is not None:
             raise error
-
-    @property
-    def has_no_supervisor(self) -> bool:
-        """Tell, once it is over, whether it never began because what was to run the supervisor has failed."""
-        # A supervisor that its own command kills before it has reported anything ends otherwise: by a signal.
-        return self._never_began and self._process.returncode is not None and 0 < self._process.returncode < 128
-
-    @property
-    def _never_began(self) -> bool:
-        error = self._begun.exception() if self._begun.done() else None
-        return isinstance(error, StartError) and error.number is None
+        # A supervisor that its own command kills before the first report ends otherwise: by a signal.
+        code = self._process.returncode
+        if self._spec.launcher is not None and error is not None and code is not None and 0 < code < 128:
+            lines = self._error_output.shown().text.strip().splitlines()
+            raise StartError("sandbox", reason=lines[0][:300] if lines else f"exit code {code}")
 
     @property
     def is_over(self) -> bool:
-        """Tell whether the command and everything it started has ended and its output is complete."""
-        return self._collected is not None and self._collected.done()
+        """Whether the command and all its descendants have exited and the output is complete."""
+        return self._finishing is not None and self._finishing.done()
 
     @property
     def has_ended(self) -> bool:
-        """Tell whether the command itself has ended; processes it started may go on."""
-        return self._ended.done() or self._over.done()
+        """Whether the command itself has exited; processes that it started may still run."""
+        return self._returncode is not None or self._reported.done()
 
     @property
     def outcome(self) -> Outcome:
-        """Return what is known of the end by now."""
-        return Outcome(self._returncode, False, self._left, self._alive)
+        """Return the outcome as far as it is known."""
+        return Outcome(self._returncode, False, self._leftovers, self._alive)
 
     async def wait(self) -> Outcome:
-        """Wait until nothing of the command is left."""
-        await asyncio.wait([self._over])
-        await self._collect()
-        return self.outcome
+        """Wait until the command and all its descendants have exited."""
+        await asyncio.wait([self._reported])
+        return await self._finish()
 
     async def stop(self) -> Outcome:
-        """End the command and all it started, and return when they are gone, or cannot be made to go."""
-        self._let_go()
+        """Stop the command and all its descendants, and wait until they have exited or are known to be unkillable."""
+        self._close_control()
         if self._process.poll() is None:
-            # The command may have made its own supervisor stand still.
-            self._process.send_signal(signal.SIGCONT)
-        await asyncio.wait([self._over], timeout=self._grace + PATIENCE + _SLACK)
-        await self._collect()
-        return self.outcome
+            self._process.send_signal(signal.SIGCONT)  # the command may have stopped its supervisor
+        await asyncio.wait([self._reported], timeout=self._spec.grace + KILL_WAIT + _SUPERVISOR_SLACK)
+        return await self._finish()
 
-    def _let_go(self) -> None:
-        """Close the line to the supervisor, who takes that as the word to stop everything."""
-        if self._control is not None:
-            os.close(self._control)
-            self._control = None
+    def _close_control(self) -> None:
+        """Close the control pipe, on which the supervisor stops everything."""
+        if self._process.stdin is not None:
+            self._process.stdin.close()
 
     def _on_report(self) -> None:
         try:
-            data = os.read(self._report, 4096)
+            data = os.read(self._reports, 4096)
         except BlockingIOError:
             return
         if data:
-            *lines, self._reports = (self._reports + data).split(b"\n")
+            *lines, self._partial_report = (self._partial_report + data).split(b"\n")
             for line in lines:
-                self._heed(*line.decode().split())
+                self._handle_report(*line.decode().split())
             return
-        self._loop.remove_reader(self._report)
-        if not self._begun.done():
-            self._begun.set_exception(StartError("supervisor", None))
-        self._begun.exception()  # looked at: not everybody asks
-        if not self._over.done():
-            self._over.set_result(None)
+        self._loop.remove_reader(self._reports)
+        if not self._started.done():
+            self._started.set_exception(StartError("supervisor"))
+        self._started.exception()  # retrieved here: callers that only wait do not
+        if not self._reported.done():
+            self._reported.set_result(None)
 
-    def _heed(self, word: str, *rest: str) -> None:
-        if word == "started" and not self._begun.done():
-            self._begun.set_result(self._process.pid if self._is_elsewhere else int(rest[0]))
-        elif word == "failed" and not self._begun.done():
-            self._begun.set_exception(StartError(rest[0], int(rest[1])))
-        elif word == "ended":
-            self._returncode = int(rest[0])
-            self._ended.set_result(None)
-        elif word == "left":
-            self._left = int(rest[0])
-        elif word == "alive" and self._is_elsewhere:
-            # Looked for once more from here.
-            self._is_weak = True
-        elif word == "alive":
-            self._alive = tuple(map(int, rest))
-        elif word == "weak":
-            self._is_weak = True
-        elif word == "done":
+    def _handle_report(self, kind: str, *values: str) -> None:
+        is_sandboxed = self._spec.launcher is not None  # with its own process ids, which mean nothing here
+        if kind == "started" and not self._started.done():
+            self._started.set_result(self._process.pid if is_sandboxed else int(values[0]))
+        elif kind == "failed" and not self._started.done():
+            self._started.set_exception(StartError(values[0], int(values[1])))
+        elif kind == "ended":
+            self._returncode = int(values[0])
+        elif kind == "leftovers":
+            self._leftovers = int(values[0])
+        elif kind == "alive" and not is_sandboxed:
+            self._alive = tuple(map(int, values))
+        elif kind in ("alive", "no-subreaper"):
+            self._needs_sweep = True
+        elif kind == "done":
             self._is_done = True
 
-    def _on_output(self, source: int) -> None:
-        output = self._streams[source]
-        if self._read(source) and output.is_flood:
-            self._loop.remove_reader(source)
-            self._paused[source] = self._loop.call_later(_PAUSE, self._go_on, source)
+    def _on_output(self, stream: IO[bytes]) -> None:
+        output = self._streams[stream]
+        if self._read(stream) and output.is_flood:
+            self._loop.remove_reader(stream)
+            self._paused[stream] = self._loop.call_later(_FLOOD_PAUSE, self._resume, stream)
 
-    def _go_on(self, source: int) -> None:
-        del self._paused[source]
-        if source in self._streams:
-            self._loop.add_reader(source, self._on_output, source)
+    def _resume(self, stream: IO[bytes]) -> None:
+        del self._paused[stream]
+        self._loop.add_reader(stream, self._on_output, stream)
 
-    def _read(self, source: int) -> bool:
-        """Take in what there is; return False when there is nothing now, or will never be."""
+    def _read(self, stream: IO[bytes]) -> bool:
+        """Pass one chunk to the output; return False when there is none."""
         try:
-            data = os.read(source, _CHUNK)
+            data = os.read(stream.fileno(), _CHUNK)
         except BlockingIOError:
             return False
         if data:
-            self._streams[source].feed(data)
+            self._streams[stream].feed(data)
             return True
-        self._close_stream(source)
+        self._close_stream(stream)
         return False
 
-    def _close_stream(self, source: int) -> None:
-        self._loop.remove_reader(source)
-        if source in self._paused:
-            self._paused.pop(source).cancel()
-        os.close(source)
-        self._streams.pop(source).close()
+    def _close_stream(self, stream: IO[bytes]) -> None:
+        self._loop.remove_reader(stream)
+        if stream in self._paused:
+            self._paused.pop(stream).cancel()
+        stream.close()
+        self._streams.pop(stream).close()
 
-    async def _collect(self) -> None:
-        """Put everything away once; whoever is cancelled meanwhile leaves it to go on."""
-        if self._collected is None:
-            self._collected = self._loop.create_task(self._put_away())
-        await asyncio.shield(self._collected)
+    async def _finish(self) -> Outcome:
+        """Clean up once, even if callers that wait for it are cancelled, and return the outcome."""
+        if self._finishing is None:
+            self._finishing = self._loop.create_task(self._clean_up())
+        await asyncio.shield(self._finishing)
+        return self.outcome
 
-    async def _put_away(self) -> None:
-        self._let_go()
-        if self._never_began:
-            # The launcher has failed and is about to exit. A sweep now would kill it, and its exit code would be lost.
-            await self._supervisor_ends()
-        if not self._is_done or self._is_weak:
-            has_supervisor = self._process.poll() is None
-            supervisor = self._process.pid if has_supervisor else None
-            left = await asyncio.to_thread(sweep, self._mark, supervisor, 1.0)
+    async def _clean_up(self) -> None:
+        self._close_control()
+        if self._started.done() and self._started.exception() is not None:
+            # A launcher that failed is about to exit: a sweep now would kill it and lose its exit code.
+            await self._supervisor_exits()
+        if not self._is_done or self._needs_sweep:
+            supervisor = self._process.pid if self._process.poll() is None else None
+            left = await asyncio.to_thread(_sweep, self._spec.command_id, supervisor, 1.0)
             self._alive = tuple(sorted({*self._alive, *left}))
-        self._loop.remove_reader(self._report)
-        os.close(self._report)
-        for source in list(self._streams):
-            for _ in range(_LAST_READS):
-                if not self._read(source):
+        self._loop.remove_reader(self._reports)
+        os.close(self._reports)
+        for stream in list(self._streams):
+            for _ in range(_MAX_FINAL_READS):
+                if not self._read(stream):
                     break
-            if source in self._streams:
-                self._close_stream(source)
-        if not await self._supervisor_ends():
+            if stream in self._streams:
+                self._close_stream(stream)
+        if not await self._supervisor_exits():
             self._process.kill()
-            await self._supervisor_ends()  # so that it is no zombie, which nobody else would wait for
+            await self._supervisor_exits()  # waited for, so that it does not stay a zombie
 
-    async def _supervisor_ends(self) -> bool:
-        for _ in range(int(_SLACK / _TICK)):
+    async def _supervisor_exits(self) -> bool:
+        for _ in range(int(_SUPERVISOR_SLACK / _POLL_INTERVAL)):
             if self._process.poll() is not None:
                 return True
-            await asyncio.sleep(_TICK)
+            await asyncio.sleep(_POLL_INTERVAL)
         return False
 
 
-def start(order: CommandSpec, stdout: Output, stderr: Output | None = None) -> RunningCommand:
-    """Start a command; without `stderr`, its errors go where its output goes.
+def start(spec: CommandSpec, stdout: Output, stderr: Output | None = None) -> RunningCommand:
+    """Start a command in the running event loop; without `stderr`, its errors go to `stdout`.
 
-    Returns at once; raises StartError when not even the supervisor can be started. Whoever starts a command must
-    `wait` for it or `stop` it.
+    Returns at once, without touching program or folder, which may be on a network share that hangs. Raises StartError
+    when the supervisor cannot be started, and ValueError as `CommandSpec.encode`. The caller must `wait` or `stop`.
     """
-    return RunningCommand(order, stdout, stderr)
+    return RunningCommand(spec, stdout, stderr)
 
 
-async def run(order: CommandSpec, stdout: Output, stderr: Output | None = None, *, timeout: float | None) -> Outcome:
-    """Run a command to its end, or to the end of its time, and leave nothing of it behind.
+async def run(spec: CommandSpec, stdout: Output, stderr: Output | None = None, *, timeout: float | None) -> Outcome:
+    """Run a command until it exits or `timeout` seconds have passed, and leave no process behind.
 
-    Raises StartError when it cannot be started. A caller that is cancelled gets its CancelledError when everything is
-    gone.
+    Raises StartError when it, or its sandbox, cannot be started. A caller that is cancelled gets its CancelledError
+    when all processes have exited.
     """
-    running = start(order, stdout, stderr)
+    running = start(spec, stdout, stderr)
     waiting = asyncio.ensure_future(running.wait())
     try:
         done, _ = await asyncio.wait([waiting], timeout=timeout)
         if done:
             running.check_start()
             return waiting.result()
-        outcome = await to_end(running.stop())
-        return outcome._replace(is_timed_out=True)
+        return (await to_end(running.stop()))._replace(is_timed_out=True)
     finally:
         waiting.cancel()
         if not running.is_over:
             await to_end(running.stop())
 
 
-async def to_end(work: Awaitable[Outcome]) -> Outcome:
-    """Await something that must not be interrupted; a cancellation is passed on when it is done."""
+async def to_end(work: Awaitable[_T]) -> _T:
+    """Await something to its end even if the caller is cancelled; the cancellation is raised afterwards."""
     task = asyncio.ensure_future(work)
     cancelled: asyncio.CancelledError | None = None
     while not task.done():
@@ -271,5 +320,79 @@ async def to_end(work: Awaitable[Outcome]) -> Outcome:
     if cancelled is None:
         return task.result()
     if not task.cancelled():
-        task.exception()  # looked at, so that asyncio does not complain about it
+        task.exception()  # retrieved, so that asyncio does not log it
     raise cancelled
+
+
+def _start_supervisor(spec: CommandSpec, *, has_stderr: bool) -> tuple[Process, int]:
+    """Start the supervisor of a command; return it with the descriptor of its report pipe."""
+    if os.name != "posix":
+        raise StartError("supervisor", 38)  # ENOSYS
+    command = spec.encode()
+    opened: list[int] = []
+    try:
+        reports, writer = os.pipe()
+        opened += (reports, writer)
+        os.set_blocking(reports, False)
+        opened.append(file := memory_file(command))  # not argv: `pkill -f` must not find the supervisor
+        times = [str(seconds) for seconds in (spec.linger, spec.grace, KILL_WAIT)]
+        launcher = spec.launcher or (sys.executable, "-I", "-S", _SUPERVISOR)
+        process = open_process(
+            [*launcher, str(file), str(writer), "keep" if spec.keeps_background else "end", *times],
+            stdin=PIPE,
+            stdout=PIPE,
+            stderr=PIPE if has_stderr else STDOUT,
+            pass_fds=(file, writer),
+            environment={**spec.environment, COMMAND_ID: spec.command_id},
+            is_environment_final=True,  # it is the command's
+        )
+    except OSError as error:
+        raise StartError("supervisor", error.errno) from error
+    else:
+        opened.remove(reports)
+    finally:
+        for number in opened:
+            os.close(number)
+    return process, reports
+
+
+def processes_with_id(command_id: str) -> list[int]:
+    """Return the processes that have a command id in their environment; none where there is no `/proc`."""
+    wanted = f"{COMMAND_ID}={command_id}".encode()
+    found = []
+    for name in os.listdir("/proc") if os.path.isdir("/proc/self") else ():
+        if not name.isdigit() or int(name) == os.getpid():
+            continue
+        try:
+            with open(f"/proc/{name}/environ", "rb") as file:
+                if wanted in file.read().split(b"\0"):
+                    found.append(int(name))
+        except OSError:
+            continue  # it has exited, or belongs to another user
+    return found
+
+
+def _sweep(command_id: str, supervisor: int | None, seconds: float) -> list[int]:
+    """Kill the processes of a command, its supervisor last; return those that are left after some seconds.
+
+    `supervisor` is None when it has been waited for: its process id may be reused.
+    """
+    deadline = time.monotonic() + seconds
+    while True:
+        below = descendants(supervisor) if supervisor is not None else []
+        found = sorted({*processes_with_id(command_id), *below} - {supervisor})
+        if not found or time.monotonic() >= deadline:
+            break
+        for pid in found:
+            _kill(pid)
+        time.sleep(_SWEEP_INTERVAL)
+    if supervisor is not None:
+        _kill(supervisor)
+    return found
+
+
+def _kill(pid: int) -> None:
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except OSError:
+        pass  # it has exited, or belongs to another user: then it is found again

@@ -1,17 +1,16 @@
-"""Run one command and leave nothing of it behind: a program of its own, started by `amplifier_kit.guard.processes`.
+"""Run one command and end every process that it started: a standalone program, started by `running_command`.
 
-A process may leave its group, its session and its parent, but not a subreaper above it: whatever the command starts,
-and however it detaches it, stays below this program, which ends only when nothing is left there. It imports nothing of
-ours, so that it starts quickly.
+It is a subreaper, so that orphans become its children: a command cannot leave a process behind by changing its process
+group, its session or its parent. It imports nothing else of the kit, so that it starts quickly.
 
-Arguments: number of the file with the order (folder and command, each part ended by a null byte), number of the pipe
-for reports, `keep` or `end` (what to do with processes that outlive the command), and three times in seconds: for what
-outlives the command to end by itself, between SIGTERM and SIGKILL, and until giving up on what SIGKILL cannot end.
-Standard input is the line to whoever asked: when it closes, because everything is to end or because they are gone, all
-is stopped. Standard output and error are the command's.
+Arguments: the descriptor of a file with folder and argv, each part terminated by a null byte; the descriptor of the
+report pipe; `keep` or `end`, for processes that outlive the command; three times in seconds: how long those get to exit
+on their own, the grace period between SIGTERM and SIGKILL, and how long to wait for SIGKILL to take effect.
+Standard input is a pipe from the caller. When it is closed, by `stop` or because the caller has died, everything is
+stopped. Standard output and error are the command's.
 
-Reports, one a line: `weak` (not a subreaper here), `started PID`, `failed STEP ERRNO`, `ended CODE` (negative: by that
-signal), `left COUNT` (stopped after the command had ended), `alive PID...` (could not be stopped), `done`.
+Reports, one a line: `no-subreaper`, `started PID`, `failed STEP ERRNO`, `ended CODE` (negative: the signal),
+`leftovers COUNT` (processes that outlived the command and are stopped now), `alive PID...` (after SIGKILL), `done`.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ import signal
 import sys
 import time
 
-# Type checkers take this for typing's; typing itself would take longer to import than all the rest.
+# Type checkers treat this as typing.TYPE_CHECKING; importing typing would take longer than all the rest.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -31,16 +30,16 @@ if TYPE_CHECKING:
 
 _PR_SET_PDEATHSIG: Final = 1
 _PR_SET_CHILD_SUBREAPER: Final = 36
-#: Where `ps` is, on the systems that have no `/proc`.
+#: `ps`, for systems without `/proc`.
 _PS: Final = ("/bin/ps", "/usr/bin/ps")
-#: How often signals are sent to what was started meanwhile.
-_PASS: Final = 0.02
+#: Seconds between two searches for processes that were started while the others are being stopped.
+_SEARCH_INTERVAL: Final = 0.02
 
-_RUNNING, _LINGERING, _TERMINATING, _KILLING = range(4)
+_RUN, _LINGER, _TERMINATE, _KILL = range(4)
 
 
 def prctl(option: int, value: int) -> bool:
-    """Set something about this process; return False where the system cannot."""
+    """Set an attribute of this process; return False where the system does not support it."""
     if not sys.platform.startswith("linux"):
         return False
     try:
@@ -52,22 +51,22 @@ def prctl(option: int, value: int) -> bool:
 
 
 def descendants(root: int) -> list[int]:
-    """Return the processes below one that have not ended, as far as the system shows them."""
+    """Return the running processes below a process, parents first."""
     children: dict[int, list[tuple[int, bool]]] = {}
-    for pid, parent, is_ended in _proc_table() if os.path.isdir("/proc/self") else _ps_table():
-        children.setdefault(parent, []).append((pid, is_ended))
+    for pid, parent, is_zombie in _read_proc() if os.path.isdir("/proc/self") else _read_ps():
+        children.setdefault(parent, []).append((pid, is_zombie))
     found: list[int] = []
-    below = [root]
-    while below:
-        for pid, is_ended in children.pop(below.pop(), ()):
-            below.append(pid)
-            if not is_ended:
+    parents = [root]
+    while parents:
+        for pid, is_zombie in children.pop(parents.pop(), ()):
+            parents.append(pid)
+            if not is_zombie:
                 found.append(pid)
     return found
 
 
-def _proc_table() -> list[tuple[int, int, bool]]:
-    table = []
+def _read_proc() -> list[tuple[int, int, bool]]:
+    rows = []
     for name in os.listdir("/proc"):
         if not name.isdigit():
             continue
@@ -75,15 +74,15 @@ def _proc_table() -> list[tuple[int, int, bool]]:
             with open(f"/proc/{name}/stat", "rb") as file:
                 state, parent = file.read().rpartition(b")")[2].split()[:2]
         except (OSError, ValueError):
-            continue  # ended meanwhile
-        table.append((int(name), int(parent), state in (b"Z", b"X")))
-    return table
+            continue  # it has exited meanwhile
+        rows.append((int(name), int(parent), state in (b"Z", b"X")))
+    return rows
 
 
-def _ps_table() -> list[tuple[int, int, bool]]:
+def _read_ps() -> list[tuple[int, int, bool]]:
     import subprocess
 
-    # By its path, in a folder and an environment that no command has a say in: what is called `ps` may be anybody's.
+    # By absolute path and with a fixed folder and environment, so that a command cannot plant another `ps`.
     program = next((path for path in _PS if os.path.exists(path)), _PS[0])
     command = [program, "-A", "-o", "pid=,ppid=,stat="]
     try:
@@ -97,86 +96,75 @@ def _ps_table() -> list[tuple[int, int, bool]]:
 
 
 class Supervisor:
-    """Hold one command and everything below it."""
+    """Runs one command and stops its descendants in stages: run, linger, terminate, kill."""
 
-    def __init__(self, report: int, is_kept: bool, linger: float, grace: float, patience: float) -> None:
-        self._report = report
-        self._is_kept = is_kept
-        self._times = {_LINGERING: linger, _TERMINATING: grace, _KILLING: patience}
-        self._stage = _RUNNING
-        self._until: float | None = None
-        self._is_told = False
-        #: Who has got SIGTERM.
+    def __init__(self, report: int, keeps_background: bool, linger: float, grace: float, kill_wait: float) -> None:
+        self._report_pipe = report
+        self._keeps_background = keeps_background
+        self._durations = {_LINGER: linger, _TERMINATE: grace, _KILL: kill_wait}
+        self._stage = _RUN
+        self._deadline: float | None = None
+        self._must_stop = False
         self._terminated: set[int] = set()
         self._command = 0
-        self._has_begun = False
         self._has_ended = False
-        #: Whether what leaves the command's tree is lost from sight: then its group is all that can be held.
-        self.is_weak = False
-        self._complaints, self._complaint = os.pipe()
-        self._wake, waker = os.pipe()
-        os.set_blocking(waker, False)
-        os.set_blocking(self._wake, False)
-        signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
+        self._wakeup, writer = os.pipe()
+        os.set_blocking(self._wakeup, False)
+        os.set_blocking(writer, False)
+        signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
-            signal.signal(number, self._tell)
+            signal.signal(number, self._on_stop_signal)
+        self._is_subreaper = prctl(_PR_SET_CHILD_SUBREAPER, 1)
+        if not self._is_subreaper:
+            self.report("no-subreaper")
 
-    def _tell(self, *_: object) -> None:
-        self._is_told = True
+    def _on_stop_signal(self, *_: object) -> None:
+        self._must_stop = True
 
-    def say(self, text: str) -> None:
-        """Report; whoever asked may be gone."""
+    def report(self, text: str) -> None:
+        """Send one line to the caller, who may have died."""
         try:
-            os.write(self._report, f"{text}\n".encode())
+            os.write(self._report_pipe, f"{text}\n".encode())
         except OSError:
-            self._is_told = True
+            self._must_stop = True
 
     def start(self, folder: bytes, argv: list[bytes]) -> None:
-        """Start the command, without input, in a session of its own that has no terminal."""
-        own = os.getpid()
+        """Start the command with empty input in a new session, which has no terminal."""
+        errors, error_writer = os.pipe()
+        parent = os.getpid()
         self._command = os.fork()
         if not self._command:
-            _become(folder, argv, self._complaint, own)
-        os.close(self._complaint)
-        # The command alone holds its output, so that the output ends with it.
-        nowhere = os.open(os.devnull, os.O_RDWR)
-        os.dup2(nowhere, 1)
-        os.dup2(nowhere, 2)
-        os.close(nowhere)
+            _exec(folder, argv, error_writer, parent)
+        os.close(error_writer)
+        # Only the command holds its output streams, so that they end with it.
+        null = os.open(os.devnull, os.O_RDWR)
+        os.dup2(null, 1)
+        os.dup2(null, 2)
+        error = os.read(errors, 100).decode()  # empty once the pipe is closed by a successful exec
+        self.report(f"failed {error}" if error else f"started {self._command}")
 
-    def stay(self) -> None:
-        """Return when nothing is left below, or nothing can be done about it."""
+    def wait(self) -> None:
+        """Return when no descendant is left, or when those that are left survive SIGKILL."""
         poll = select.poll()
-        for source in (0, self._wake, self._complaints):
-            poll.register(source, select.POLLIN)
+        poll.register(0, select.POLLIN)
+        poll.register(self._wakeup, select.POLLIN)
         while self._reap():
-            self._step()
-            if self._stage == _KILLING and self._is_over():
-                alive = descendants(os.getpid())
-                self.say(f"alive {' '.join(map(str, alive))}")
+            self._advance()
+            if self._stage == _KILL and self._is_stage_over():
+                self.report(f"alive {' '.join(map(str, descendants(os.getpid())))}")
                 return
-            for source, _ in poll.poll(self._wait()):
-                if source == self._wake:
+            for source, _ in poll.poll(self._poll_timeout()):
+                if source == self._wakeup:
                     os.read(source, 4096)
-                elif source == 0:
-                    self._is_told = True
-                    poll.unregister(0)
                 else:
-                    poll.unregister(source)
-                    self._on_begun()
-        if self.is_weak and not self._is_kept:
+                    self._must_stop = True
+                    poll.unregister(0)
+        if not self._is_subreaper and not self._keeps_background:
             self._signal(signal.SIGKILL, ())
 
-    def _on_begun(self) -> None:
-        if self._has_begun:
-            return
-        self._has_begun = True
-        complaint = os.read(self._complaints, 100).decode()
-        self.say(f"failed {complaint}" if complaint else f"started {self._command}")
-
     def _reap(self) -> bool:
-        """Collect what has ended; return False when there is nothing below any more."""
+        """Wait for children that have exited; return False when none is left."""
         while True:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
@@ -185,68 +173,63 @@ class Supervisor:
             if not pid:
                 return True
             if pid == self._command:
-                self._on_begun()
                 self._has_ended = True
-                self.say(f"ended {os.waitstatus_to_exitcode(status)}")
+                self.report(f"ended {os.waitstatus_to_exitcode(status)}")
 
-    def _step(self) -> None:
-        """Go from one stage to the next when it is time."""
-        if self._is_told and self._stage < _TERMINATING:
-            self._enter(_TERMINATING)
-        elif self._stage == _RUNNING and self._has_ended and not self._is_kept:
-            self._enter(_LINGERING)
-        elif self._stage == _LINGERING and self._is_over():
-            self.say(f"left {len(descendants(os.getpid()))}")
-            self._enter(_TERMINATING)
-        elif self._stage == _TERMINATING and self._is_over():
-            self._enter(_KILLING)
-        if self._stage == _TERMINATING:
-            self._terminate_new()
-        elif self._stage == _KILLING:
+    def _advance(self) -> None:
+        """Enter the next stage when it is time, and signal the processes of the current one."""
+        if self._must_stop and self._stage < _TERMINATE:
+            self._enter(_TERMINATE)
+        elif self._stage == _RUN and self._has_ended and not self._keeps_background:
+            self._enter(_LINGER)
+        elif self._stage == _LINGER and self._is_stage_over():
+            self.report(f"leftovers {len(descendants(os.getpid()))}")
+            self._enter(_TERMINATE)
+        elif self._stage == _TERMINATE and self._is_stage_over():
+            self._enter(_KILL)
+        if self._stage == _TERMINATE:
+            # Parents first: a shell whose command ends before it gets the signal itself would run the next one.
+            new = [pid for pid in descendants(os.getpid()) if pid not in self._terminated]
+            if new:
+                self._terminated.update(new)
+                self._signal(signal.SIGTERM, new)
+                self._signal(signal.SIGCONT, new)  # a stopped process gets SIGTERM only when it continues
+        elif self._stage == _KILL:
             self._signal(signal.SIGKILL, descendants(os.getpid()))
-
-    def _terminate_new(self) -> None:
-        """Send SIGTERM once to everybody, and wake those that were made to stand still."""
-        # Parents first: a shell whose command ends before it hears of the end would go on with the next one.
-        fresh = [pid for pid in descendants(os.getpid()) if pid not in self._terminated]
-        if fresh:
-            self._terminated.update(fresh)
-            self._signal(signal.SIGTERM, fresh)
-            self._signal(signal.SIGCONT, fresh)
 
     def _enter(self, stage: int) -> None:
         self._stage = stage
-        self._until = time.monotonic() + self._times[stage]
+        self._deadline = time.monotonic() + self._durations[stage]
 
-    def _is_over(self) -> bool:
-        return self._until is not None and time.monotonic() >= self._until
+    def _is_stage_over(self) -> bool:
+        return self._deadline is not None and time.monotonic() >= self._deadline
 
-    def _wait(self) -> int | None:
-        """Return the milliseconds after which to look again; None to wait for news."""
-        if self._until is None:
+    def _poll_timeout(self) -> int | None:
+        """Return the milliseconds until the next step; None to wait for an event."""
+        if self._deadline is None:
             return None
-        left = max(0.0, self._until - time.monotonic())
-        return int(min(left, _PASS if self._stage >= _TERMINATING else left) * 1000) + 1
+        left = max(0.0, self._deadline - time.monotonic())
+        return int(min(left, _SEARCH_INTERVAL if self._stage >= _TERMINATE else left) * 1000) + 1
 
     def _signal(self, number: int, pids: Iterable[int]) -> None:
-        if self.is_weak:
+        if not self._is_subreaper:  # orphans are out of sight: the process group is the best there is
             try:
                 os.killpg(self._command, number)
             except OSError:
-                pass  # nobody is left in it
+                pass  # it is empty
         for pid in pids:
             try:
                 os.kill(pid, number)
             except OSError:
-                pass  # ended meanwhile, or not ours to end: then it is reported as alive
+                pass  # it has exited, or belongs to another user: then it is reported as alive
 
 
-def _become(folder: bytes, argv: list[bytes], complaint: int, parent: int) -> None:
-    """Turn this fresh process into the command; never returns."""
+def _exec(folder: bytes, argv: list[bytes], errors: int, parent: int) -> None:
+    """Turn this forked process into the command; never returns."""
     step = "prepare"
     try:
         os.setsid()
-        # Were the supervisor killed, nobody would be left to stop the command.
+        # If the supervisor is killed, the command dies with it.
         if prctl(_PR_SET_PDEATHSIG, signal.SIGKILL) and os.getppid() != parent:
             os._exit(127)
         signal.set_wakeup_fd(-1)
@@ -259,26 +242,23 @@ def _become(folder: bytes, argv: list[bytes], complaint: int, parent: int) -> No
         step = "program"
         os.execv(argv[0], argv)
     except OSError as error:
-        os.write(complaint, f"{step} {error.errno}".encode())
+        os.write(errors, f"{step} {error.errno}".encode())
     except BaseException:
-        os.write(complaint, f"{step} {errno.EIO}".encode())
+        os.write(errors, f"{step} {errno.EIO}".encode())
     finally:
         os._exit(127)
 
 
 def main(arguments: list[str]) -> None:
-    """Do what the order says; the arguments are described above."""
-    order, report = int(arguments[0]), int(arguments[1])
+    """Run the command; the arguments are described above."""
+    command, report = int(arguments[0]), int(arguments[1])
     os.set_inheritable(report, False)
-    with open(order, "rb") as file:
+    with open(command, "rb") as file:
         folder, *argv = file.read().split(b"\0")[:-1]
     supervisor = Supervisor(report, arguments[2] == "keep", *map(float, arguments[3:6]))
-    if not prctl(_PR_SET_CHILD_SUBREAPER, 1):
-        supervisor.is_weak = True
-        supervisor.say("weak")
     supervisor.start(folder, argv)
-    supervisor.stay()
-    supervisor.say("done")
+    supervisor.wait()
+    supervisor.report("done")
     os._exit(0)
 
 

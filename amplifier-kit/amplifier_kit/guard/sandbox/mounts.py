@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from amplifier_kit.guard.control_files import GuardedPath, guarded_in
-from amplifier_kit.guard.processes.programs import is_below, is_led_out
+from amplifier_kit.guard.processes.programs import is_below, leaves_by_link
 from amplifier_kit.guard.sandbox.config import SandboxConfig
 from amplifier_kit.guard.sandbox.errors import FolderOutsideError, LedOutError
 from amplifier_kit.guard.sandbox.mount_check import mount_points
@@ -188,7 +188,7 @@ class View:
         real = os.path.realpath(scene.folder)
         if not self._is_shown(real):
             # A link in the project, which a command may have made, shows nothing that was not there without it.
-            is_linked = is_below(scene.folder, scene.alias) or is_led_out(scene.folder, roots)
+            is_linked = is_below(scene.folder, scene.alias) or leaves_by_link(scene.folder, roots)
             if is_linked or is_too_wide(real, scene.home) or real == scene.home:
                 raise FolderOutsideError(scene.folder)
             self._put(real, _READ, real)
@@ -293,7 +293,7 @@ def _writable(scene: Scene) -> list[str]:
     found = list(_places((*scene.settings.writable, *scene.writable), scene))
     for given, real in found:
         others = [place for _, place in found if place != real]
-        if is_led_out(given, [scene.project, *others]):
+        if leaves_by_link(given, [scene.project, *others]):
             raise LedOutError(given, real)
     return [real for _, real in found]
 
@@ -302,7 +302,7 @@ def _absolute(paths: Iterable[str], scene: Scene, roots: Sequence[str]) -> list[
     """Return the paths that exist, with links followed; raises LedOutError for one that leads out of a root."""
     found = []
     for given, real in _places(paths, scene):
-        if is_led_out(given, roots):
+        if leaves_by_link(given, roots):
             raise LedOutError(given, real)
         found.append(real)
     return found

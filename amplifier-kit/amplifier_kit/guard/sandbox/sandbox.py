@@ -6,10 +6,11 @@ import asyncio
 import logging
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from amplifier_kit.awaitable import plain_result
-from amplifier_kit.guard.processes import command_environment
+from amplifier_kit.guard.processes import CommandSpec, command_environment, supervisor
 from amplifier_kit.guard.processes.programs import loader_variables
 from amplifier_kit.guard.sandbox.config import SandboxConfig
 from amplifier_kit.guard.sandbox.environment import inner_environment
@@ -64,6 +65,15 @@ class SandboxSetup(NamedTuple):
     def none(cls, environment: dict[str, str]) -> SandboxSetup:
         """Return the setup for running without a sandbox."""
         return cls((), environment, Placeholders([]))
+
+    def confine(self, spec: CommandSpec) -> CommandSpec:
+        """Return a command that runs in the sandbox, with its supervisor; without a sandbox, the command itself.
+
+        All processes inside end with the outermost one, which ends with this process.
+        """
+        if not self.argv:
+            return spec
+        return replace(spec, launcher=self.before((), script=supervisor.__file__), environment=self.environment)
 
     def before(self, program: Sequence[str], *, script: str = "", folder: str = "") -> list[str]:
         """Return the wrapped command line of a program, or of a Python script that takes the arguments.

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Final
 
-from amplifier_kit.guard.processes.programs import is_below, is_led_out
+from amplifier_kit.guard.processes.programs import is_below, leaves_by_link
 
 #: Shown whole; links such as `/bin` are made again as links.
 FOLDERS: Final = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/nix/store")
@@ -81,7 +81,7 @@ def tool_folders(path: str, home: str, roots: Sequence[str]) -> list[str]:
         parts = [real] if not _is_wide(real, home, project) else [os.path.join(real, name) for name in ("bin", "lib")]
         found += [part for part in parts if os.path.isdir(part)]
     for entry in path.split(os.pathsep):
-        if os.path.isabs(entry) and os.path.isdir(entry) and not is_led_out(entry, roots):
+        if os.path.isabs(entry) and os.path.isdir(entry) and not leaves_by_link(entry, roots):
             for folder in dict.fromkeys((os.path.normpath(entry), os.path.realpath(entry))):
                 found += _around(folder, home, project)
     return [folder for folder in dict.fromkeys(found) if not any(is_below(folder, known) for known in FOLDERS)]
@@ -96,7 +96,7 @@ def linked_folders(path: str, home: str, roots: Sequence[str]) -> list[str]:
     found: list[str] = []
     for entry in path.split(os.pathsep):
         prefix = os.path.dirname(os.path.normpath(entry))
-        if not os.path.isabs(entry) or is_led_out(prefix, roots):
+        if not os.path.isabs(entry) or leaves_by_link(prefix, roots):
             continue
         if any(is_below(os.path.realpath(prefix), root) for root in roots):
             continue
@@ -107,7 +107,7 @@ def linked_folders(path: str, home: str, roots: Sequence[str]) -> list[str]:
         for name in libraries:
             site = os.path.join(prefix, "lib", name, "site-packages")
             if os.path.isdir(site):
-                found += [one for one in _pointed_to(site, os.stat(site).st_mtime_ns) if not is_led_out(one, roots)]
+                found += [one for one in _pointed_to(site, os.stat(site).st_mtime_ns) if not leaves_by_link(one, roots)]
     found = [os.path.realpath(folder) for folder in found if os.path.isdir(folder)]
     return [folder for folder in dict.fromkeys(found) if not _is_wide(folder, home, roots[0])]
 

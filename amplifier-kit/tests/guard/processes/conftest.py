@@ -15,8 +15,8 @@ from amplifier_kit.guard.processes import CommandSpec, command_environment
 @pytest.fixture(autouse=True)
 def patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let nobody be given up as unkillable because the machine stood still for some seconds."""
-    for name in ("command_spec.PATIENCE", "running_command.PATIENCE", "running_command._SLACK"):
-        monkeypatch.setattr(f"amplifier_kit.guard.processes.{name}", 30.0)
+    for name in ("KILL_WAIT", "_SUPERVISOR_SLACK"):
+        monkeypatch.setattr(f"amplifier_kit.guard.processes.running_command.{name}", 30.0)
 
 
 @pytest.fixture

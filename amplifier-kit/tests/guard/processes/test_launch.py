@@ -193,7 +193,7 @@ async def test_start_for_an_event_loop_keeps_the_same_rules(project: Path) -> No
 
 def test_table_of_processes_is_not_asked_of_a_planted_ps(project: Path) -> None:
     """Where processes are listed by `ps`, it is the system's own, not the first one on PATH."""
-    assert any(pid == os.getpid() for pid, _, _ in supervisor._ps_table())
+    assert any(pid == os.getpid() for pid, _, _ in supervisor._read_ps())
     assert not (project / "planted").exists()
 
 

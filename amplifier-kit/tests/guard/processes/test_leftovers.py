@@ -14,7 +14,7 @@ import pytest
 
 from amplifier_core.testing import wait_for
 from amplifier_kit.guard.processes import CommandSpec, Output, run
-from amplifier_kit.guard.processes.leftovers import MARK, marked
+from amplifier_kit.guard.processes.running_command import COMMAND_ID, processes_with_id
 
 MakeOrder = Callable[..., CommandSpec]
 Naps = Callable[[], list[int]]
@@ -54,7 +54,7 @@ async def test_at_the_end(shell: MakeOrder, escape: str, naps: Naps, settled: Na
     outcome = await task
     assert output.shown().text == "done\n"
     assert outcome.returncode == 0
-    assert outcome.left >= 1
+    assert outcome.leftovers >= 1
     assert naps() == []
 
 
@@ -92,7 +92,7 @@ async def test_when_cancelled_at_the_start(shell: MakeOrder, nap: str, naps: Nap
     with pytest.raises(asyncio.CancelledError):
         await task
     assert naps() == []
-    assert marked(order.mark) == []
+    assert processes_with_id(order.command_id) == []
     assert set(os.listdir("/proc/self/fd")) <= before
 
 
@@ -111,7 +111,7 @@ async def test_when_cancelled_again_and_again(shell: MakeOrder, nap: str, naps: 
 async def test_who_ends_soon_may_end(shell: MakeOrder, tmp_path: Path) -> None:
     """A process substitution that is about to write its last lines gets to."""
     outcome = await run(shell("echo text > >(sleep 0.05; cat > kept)", linger=60.0), Output(100), timeout=60)
-    assert outcome.left == 0
+    assert outcome.leftovers == 0
     assert (tmp_path / "kept").read_text(encoding="utf-8") == "text\n"
 
 
@@ -138,7 +138,7 @@ async def test_who_kills_the_supervisor(shell: MakeOrder, nap: str, naps: Naps, 
     outcome = await task
     assert (outcome.returncode, outcome.is_timed_out) == (None, False)
     assert naps() == []
-    assert marked(order.mark) == []
+    assert processes_with_id(order.command_id) == []
 
 
 async def test_who_kills_the_supervisor_unmarked(shell: MakeOrder, nap: str, naps: Naps) -> None:
@@ -182,9 +182,9 @@ async def test_when_we_are_killed(nap: str, naps: Naps, settled: Naps, tmp_path:
 
 async def test_every_process_is_marked(shell: MakeOrder) -> None:
     """The mark is in the environment of what a command starts."""
-    order = shell(f"env | grep {MARK}")
+    order = shell(f"env | grep {COMMAND_ID}")
     await run(order, output := Output(100), timeout=60)
-    assert output.shown().text == f"{MARK}={order.mark}\n"
+    assert output.shown().text == f"{COMMAND_ID}={order.command_id}\n"
 
 
 async def test_the_command_is_not_in_the_supervisors_arguments(shell: MakeOrder) -> None:

@@ -173,7 +173,7 @@ async def test_too_many_open_files(shell: MakeOrder) -> None:
 
 async def test_kept_processes_go_on(shell: MakeOrder, nap: str, naps: Callable[[], list[int]]) -> None:
     """What outlives a kept command runs on until it is stopped; the command's own end is known meanwhile."""
-    running = start(shell(f"{nap} & exit 4", is_kept=True), Output(100))
+    running = start(shell(f"{nap} & exit 4", keeps_background=True), Output(100))
     assert await running.started() > 0
     assert await wait_for(lambda: running.has_ended and bool(naps()), timeout=60)
     assert not running.is_over
@@ -190,4 +190,5 @@ async def test_a_launcher_that_fails_slowly_keeps_its_exit_code(shell: MakeOrder
     order = replace(shell("true"), launcher=["/bin/bash", "-c", f"{close}; (sleep 0.3; exit 3); exit $?"])
     running = start(order, Output(100))
     assert (await running.wait()).returncode is None
-    assert running.has_no_supervisor
+    with pytest.raises(StartError, match="the sandbox could not be set up: exit code 3"):
+        running.check_start()

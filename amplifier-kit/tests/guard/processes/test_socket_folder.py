@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from amplifier_kit.guard.processes.socket_folder import make_socket_folder
+from amplifier_kit.guard.processes.launch import make_socket_folder
 
 
 @pytest.mark.parametrize("depth", [0, 20, 60, 200])

@@ -25,7 +25,7 @@ def _no_subreapers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         "supervisor.prctl = lambda *_: False\nsupervisor.main(sys.argv[1:])\n",
         encoding="utf-8",
     )
-    monkeypatch.setattr("amplifier_kit.guard.processes.command_spec._SUPERVISOR", str(script))
+    monkeypatch.setattr("amplifier_kit.guard.processes.running_command._SUPERVISOR", str(script))
 
 
 async def test_the_group_ends_with_the_command(

@@ -11,10 +11,9 @@ from typing import Any
 
 import pytest
 
-from amplifier_kit.guard.processes import CommandSpec, Output
-from amplifier_kit.guard.sandbox import Sandbox, SandboxError
+from amplifier_kit.guard.processes import CommandSpec, Output, StartError, run
+from amplifier_kit.guard.sandbox import Sandbox
 from amplifier_kit.guard.sandbox.mount_check import problem
-from amplifier_kit.guard.sandbox.run import run
 
 MakeBox = Callable[..., Sandbox]
 Inside = Callable[..., Any]
@@ -109,8 +108,8 @@ async def test_a_link_that_is_put_there_before_a_command(
     (private / "attributes").touch()
     order = CommandSpec(["/bin/sh", "-c", f"echo ran > {project}/ran"], str(project), setup.environment)
     try:
-        with pytest.raises(SandboxError, match="the sandbox could not be set up: ") as caught:
-            await run(order, setup, Output(1000), timeout=60)
+        with pytest.raises(StartError, match="the sandbox could not be set up: ") as caught:
+            await run(setup.confine(order), Output(1000), timeout=60)
     finally:
         setup.placeholders.release()
     assert caught.value.code == "sandbox_failed"

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from amplifier_core.testing import wait_for
-from amplifier_kit.guard.processes import CommandSpec, Output
-from amplifier_kit.guard.sandbox import Sandbox, run, start
+from amplifier_kit.guard.processes import CommandSpec, Output, run, start
+from amplifier_kit.guard.sandbox import Sandbox
 from amplifier_kit.guard.sandbox.system_paths import interpreter
 
 MakeBox = Callable[..., Sandbox]
@@ -47,8 +47,8 @@ async def test_a_parent_that_is_killed(project: Path, make_box: MakeBox, nap: st
     command = _DETACHED.format(nap=nap)
     program = f"""
 import asyncio, subprocess
-from amplifier_kit.guard.processes import CommandSpec, Output
-from amplifier_kit.guard.sandbox import Sandbox, SandboxConfig, run
+from amplifier_kit.guard.processes import CommandSpec, Output, run
+from amplifier_kit.guard.sandbox import Sandbox, SandboxConfig
 box = Sandbox(SandboxConfig(), {str(project)!r})
 if {way!r} == "wrap":
     argv, environment = box.wrap(["/bin/bash", "-c", {command!r}])
@@ -56,7 +56,7 @@ if {way!r} == "wrap":
 else:
     setup = box.prepare({str(project)!r})
     order = CommandSpec(("/bin/bash", "-c", {command!r}), {str(project)!r}, setup.environment)
-    asyncio.run(run(order, setup, Output(1000), timeout=None))
+    asyncio.run(run(setup.confine(order), Output(1000), timeout=None))
 """
     parent = await asyncio.create_subprocess_exec(sys.executable, "-c", program, start_new_session=True)
     assert await wait_for(lambda: len(naps()) == 4, timeout=60)
@@ -65,11 +65,11 @@ else:
     assert await wait_for(lambda: not naps(), timeout=60)
 
 
-async def test_a_command_that_stops_its_walls(project: Path, make_box: MakeBox, nap: str, naps: Naps) -> None:
+async def test_a_command_that_stops_its_supervisor(project: Path, make_box: MakeBox, nap: str, naps: Naps) -> None:
     """Whatever it does to the processes that hold it, its deadline ends it."""
     setup = make_box().prepare(str(project))
     command = f"kill -STOP $PPID; kill -STOP 1; {nap}; true"
-    outcome = await run(_order(project, command), setup, Output(1000), timeout=1)
+    outcome = await run(setup.confine(_order(project, command)), Output(1000), timeout=1)
     assert outcome.is_timed_out
     assert naps() == []
     setup.placeholders.release()
@@ -78,9 +78,8 @@ async def test_a_command_that_stops_its_walls(project: Path, make_box: MakeBox, 
 async def test_a_command_that_kills_its_supervisor(project: Path, make_box: MakeBox, nap: str, naps: Naps) -> None:
     """It is over with it, and nobody knows how far it came."""
     setup = make_box().prepare(str(project))
-    outcome = await run(
-        _order(project, f"(env -i setsid -f {nap}); kill -KILL $PPID; {nap}"), setup, Output(1000), timeout=60
-    )
+    order = _order(project, f"(env -i setsid -f {nap}); kill -KILL $PPID; {nap}")
+    outcome = await run(setup.confine(order), Output(1000), timeout=60)
     assert outcome.returncode is None
     assert naps() == []
     setup.placeholders.release()
@@ -91,11 +90,11 @@ async def test_what_outlives_a_command(project: Path, make_box: MakeBox, nap: st
     setup = make_box().prepare(str(project))
     output = Output(1000)
     last = _order(project, "(sleep 0.1; echo last) & echo first", linger=60.0)
-    outcome = await run(last, setup, output, timeout=60)
-    assert (output.shown().text, outcome.left) == ("first\nlast\n", 0)
-    outcome = await run(_order(project, f"setsid -f {nap}"), setup, Output(1000), timeout=60)
-    assert (outcome.returncode, outcome.left, naps()) == (0, 1, [])
-    kept = start(_order(project, f"setsid -f {nap}", is_kept=True), setup, Output(1000))
+    outcome = await run(setup.confine(last), output, timeout=60)
+    assert (output.shown().text, outcome.leftovers) == ("first\nlast\n", 0)
+    outcome = await run(setup.confine(_order(project, f"setsid -f {nap}")), Output(1000), timeout=60)
+    assert (outcome.returncode, outcome.leftovers, naps()) == (0, 1, [])
+    kept = start(setup.confine(_order(project, f"setsid -f {nap}", keeps_background=True)), Output(1000))
     pid = await kept.started()
     assert await wait_for(lambda: kept.outcome.returncode == 0 and len(naps()) == 1, timeout=60)
     os.kill(pid, 0)
@@ -108,8 +107,8 @@ async def test_no_files_stay_open(project: Path, make_box: MakeBox, nap: str) ->
     """Neither ends nor deadlines cost a file descriptor."""
     setup = make_box().prepare(str(project))
     before = set(os.listdir("/proc/self/fd"))
-    await run(_order(project, "true"), setup, Output(1000), Output(1000), timeout=60)
-    await run(_order(project, nap), setup, Output(1000), timeout=1)
+    await run(setup.confine(_order(project, "true")), Output(1000), Output(1000), timeout=60)
+    await run(setup.confine(_order(project, nap)), Output(1000), timeout=1)
     assert set(os.listdir("/proc/self/fd")) <= before
     setup.placeholders.release()
 

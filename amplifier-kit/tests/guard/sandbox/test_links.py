@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from amplifier_kit.guard.processes.programs import is_led_out
+from amplifier_kit.guard.processes.programs import leaves_by_link
 from amplifier_kit.guard.sandbox import FolderOutsideError, LedOutError, Sandbox, SandboxConfig
 
 Inside = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -154,8 +154,8 @@ def test_links_are_followed_as_the_kernel_does(tmp_path: Path) -> None:
     (other / "back").symlink_to(root / "out")
     roots = [str(root)]
     found = {
-        name: is_led_out(str(tmp_path / name), roots)
+        name: leaves_by_link(str(tmp_path / name), roots)
         for name in ("root", "root/sub/../../other", "root/in", "root/out", "root/out/x", "other/back", "other")
     }
     assert [name for name, led in found.items() if led] == ["root/out", "root/out/x", "other/back"]
-    assert not is_led_out(str(root / "circle"), roots)
+    assert not leaves_by_link(str(root / "circle"), roots)
