@@ -42,7 +42,7 @@ async def once(box: Sandbox, folder: Path) -> float:
     setup = await asyncio.to_thread(box.prepare, str(folder))
     output = Output(1000)
     outcome = await run(setup.confine(CommandSpec(COMMAND, folder, setup.environment)), output, timeout=60)
-    setup.placeholders.release()
+    setup.release()
     taken = (time.perf_counter() - start) * 1000
     if outcome.returncode != 0 or output.shown().text != "ran\n":
         print(f"the command failed: {outcome}, {output.shown().text}", file=sys.stderr)

@@ -49,7 +49,7 @@ async def run_command(
         return Outcome("error", error=f"it cannot be started: {error}")
     finally:
         if setup is not None:
-            setup.placeholders.release()
+            setup.release()
         if note is not None:
             _remove(note)
     if ended is None:

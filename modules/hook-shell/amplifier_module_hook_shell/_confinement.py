@@ -14,7 +14,6 @@ from typing import Any
 
 from amplifier_kit.guard.processes.programs import host_environment
 from amplifier_kit.guard.sandbox import Sandbox, SandboxSetup, sandbox_of
-from amplifier_kit.guard.sandbox.placeholders import Placeholders
 from amplifier_module_hook_shell._entry import Hook
 
 
@@ -51,9 +50,9 @@ class Confinement:
             if setup.argv:
                 return setup
         untrusted = [*sandbox.writable_roots(), str(folder)]
-        return SandboxSetup((), host_environment(environment, untrusted), Placeholders([]))
+        return SandboxSetup.none(host_environment(environment, untrusted))
 
 
 def _give_back(work: asyncio.Future[SandboxSetup]) -> None:
     if not work.cancelled() and work.exception() is None:
-        work.result().placeholders.release()
+        work.result().release()

@@ -266,7 +266,7 @@ async def test_what_stands_in_while_a_command_runs(described: Callable[..., Any]
     try:
         assert await described(repository.path) == before
     finally:
-        setup.placeholders.release()
+        setup.release()
     assert "Git status: clean" in before
 
 

@@ -89,4 +89,4 @@ class Box:
 
 def _give_back(work: asyncio.Future[SandboxSetup]) -> None:
     if not work.cancelled() and work.exception() is None:
-        work.result().placeholders.release()
+        work.result().release()

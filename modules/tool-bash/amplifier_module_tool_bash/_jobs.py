@@ -80,7 +80,7 @@ class Job:
             raise
         finally:
             self._seconds = time.monotonic() - self._since
-            self._setup.placeholders.release()
+            self._setup.release()
 
 
 class Jobs:

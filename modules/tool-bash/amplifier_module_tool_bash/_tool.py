@@ -187,7 +187,7 @@ class BashTool:
                 async with progress(self._coordinator, self.name, (stdout, stderr), self._progress_every):
                     outcome = await run(spec, stdout, stderr, timeout=call.timeout)
             finally:
-                setup.placeholders.release()
+                setup.release()
         shown, errors = stdout.shown(), stderr.shown()
         self._note_place(shown.path, errors.path)
         remark = await self._box.remark(call.command, outcome.returncode, f"{shown.text}\n{errors.text}")
@@ -200,7 +200,7 @@ class BashTool:
         try:
             job = await self._jobs.start(call.command, spec, setup, self._settings.max_output_bytes, self._folder())
         except BaseException:
-            setup.placeholders.release()
+            setup.release()
             raise
         self._note_place(job.output.path)
         return ToolResult(

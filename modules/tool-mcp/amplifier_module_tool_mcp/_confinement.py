@@ -12,7 +12,7 @@ from amplifier_module_tool_mcp._faults import ServerFault
 from amplifier_module_tool_mcp._spec import ServerSpec
 
 if TYPE_CHECKING:
-    from amplifier_kit.guard.sandbox.denials import Blocked
+    from amplifier_kit.guard.sandbox.errors import Blocked
 
 
 class Confinement:

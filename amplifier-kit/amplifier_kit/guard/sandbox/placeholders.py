@@ -1,4 +1,10 @@
-"""Stand in for what must not come into being in a project while a command runs there."""
+"""Placeholders for paths that a command must not create: bubblewrap can mount something only where something exists.
+
+A placeholder is an empty folder, or a file with fixed content, in a writable folder of the host. It is created before
+the command starts and removed by the last command that needs it, in this process or another one. A shared `flock` on a
+folder says that it is needed. The library `filelock` does not fit: its locks are exclusive and on files of its own,
+while here several processes share locks on existing folders, opened without following links.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +15,8 @@ import os
 import stat
 import threading
 import time
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from typing import BinaryIO, Final, NamedTuple
 
 from amplifier_kit.guard.control_files import StandIn
@@ -17,229 +24,196 @@ from amplifier_kit.guard.sandbox.errors import SandboxError
 
 logger = logging.getLogger(__name__)
 
-_counts: Final[dict[str, int]] = {}
-_counting: Final = threading.Lock()
-#: How many commands that still run must not have made a file.
-_unwanted: Final[dict[str, int]] = {}
-
-#: Seconds to wait for another process that looks whether a folder is still needed; it needs a moment.
-_PATIENCE: Final = 5.0
-_PAUSE: Final = 0.01
+#: Seconds to wait for another process that holds the exclusive lock while it removes a placeholder.
+_LOCK_TIMEOUT: Final = 5.0
+_LOCK_INTERVAL: Final = 0.01
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-#: A file by its name: a folder there is what a program left that was killed.
-_FILES: Final = frozenset((".mcp.json",))
-#: The time of change, in nanoseconds, by which a file that stands in is known from one of the user's.
-_MARK: Final = 1_000_000_007
+_FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_NEW_FILE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+#: Names of files: a folder there is a placeholder of a program that was killed.
+_FILE_NAMES: Final = frozenset((".mcp.json",))
+#: The modification time, in nanoseconds, that tells placeholder files from those of the user.
+_MTIME: Final = 1_000_000_007
+
+#: Folders that this process created as placeholders.
+_created: Final[set[str]] = set()
+#: Files that must not be there, by the number of running commands that might create them.
+_forbidden: Final[Counter[str]] = Counter()
+_forbidden_lock: Final = threading.Lock()
 
 
 class Placeholder(NamedTuple):
-    """Something that stands at a path: a file with some content, or an empty folder when that is None."""
+    """A placeholder at a path: a file with some content, or an empty folder when that is None."""
 
     path: str
     content: bytes | None = None
-    #: The folder that is locked as long as a file is needed; a folder is locked itself.
+    #: The folder that is locked while a file is needed; folders are locked themselves.
     lock: str = ""
-    #: The writable folder that all of it lies in. Links below are not followed: a command may have put them there.
+    #: The writable folder around it. Links below are not followed: a command may have created them.
     root: str = "/"
 
 
 def is_placeholder(path: str, stand_in: StandIn | None) -> bool:
-    """Tell whether what is there only stands in for something, by this process, another or one that was killed.
+    """Return whether there is a placeholder at a path, of this process, another one, or one that was killed.
 
-    `stand_in` is what would stand there: anything else is the user's.
+    `stand_in` is the expected content: anything else is the user's.
     """
     if stand_in is None:
         return False
-    if path in _counts:
-        return True
     if stand_in.content is None:
-        return os.path.basename(path) in _FILES and os.path.isdir(path)
+        if os.path.basename(path) in _FILE_NAMES:
+            return os.path.isdir(path)
+        try:
+            return path in _created and not os.listdir(path)
+        except FileNotFoundError:
+            return True  # it was removed just now
+        except OSError:
+            return False
     try:
-        number = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with open(os.open(path, _FILE), "rb") as file:
+            return _is_placeholder_file(file, stand_in.content)
     except OSError:
         return False
-    with open(number, "rb") as file:
-        return _is_stand_in(file, stand_in.content)
 
 
-def is_unwanted(path: str) -> bool:
-    """Tell whether a file was not there before a command that still runs: if it is there now, it will be removed."""
-    return path in _unwanted
+def is_forbidden(path: str) -> bool:
+    """Return whether a file did not exist before a command that still runs, which may have created it."""
+    return _forbidden[path] > 0
 
 
 class Placeholders:
-    """Empty folders and files that stand where a command must not make anything, as long as one that needs them runs.
-
-    Something can be mounted only where something is. They are made when they are asked for, by whoever puts up the
-    walls, and removed by the last who gives them back.
-    """
+    """The placeholders of one command, held until `release`."""
 
     def __init__(
-        self, wanted: Iterable[Placeholder], unwanted: Iterable[Placeholder] = (), empty: Iterable[Placeholder] = ()
+        self, wanted: Iterable[Placeholder], forbidden: Iterable[Placeholder] = (), empty: Iterable[Placeholder] = ()
     ) -> None:
-        """Take them; whoever does gives them back by `release`.
+        """Create `wanted` and lock their folders.
 
-        `unwanted` are files that were not there, and for which nothing can stand in. `empty` are folders that may
-        stand in for another process: what is removed there is gone here too, with the mount that is on it. Raises
-        SandboxError when another program does not let go of one.
+        `forbidden` are files without a possible placeholder: `release` removes them. `empty` are empty folders that may
+        be placeholders of another process: they are locked, as a mount disappears with the folder that it is on.
+        Raises SandboxError when another program keeps a folder locked.
         """
-        self._taken: list[Placeholder] = []
+        self._placeholders: list[Placeholder] = []
         self._locks: list[int] = []
-        self._unwanted: list[Placeholder] = []
-        made = list(wanted)
+        self._forbidden: list[Placeholder] = []
+        wanted = list(wanted)
         try:
-            for path, root in dict.fromkeys((one.lock or one.path, one.root) for one in (*made, *empty)):
-                if (lock := _held(path, root)) is not None:
+            for path, root in dict.fromkeys((each.lock or each.path, each.root) for each in (*wanted, *empty)):
+                if (lock := _lock_folder(path, root)) is not None:
                     self._locks.append(lock)
-            for one in made:
-                if one.content is not None:
-                    _make_file(one)
+            for each in wanted:
+                if each.content is not None:
+                    _create_file(each)
+                else:
+                    _created.add(each.path)
         except SandboxError:
             self.release()
             raise
-        self._taken, self._unwanted = made, list(unwanted)
-        with _counting:
-            for one in made:
-                _counts[one.path] = _counts.get(one.path, 0) + 1
-            for one in self._unwanted:
-                _unwanted[one.path] = _unwanted.get(one.path, 0) + 1
+        self._placeholders, self._forbidden = wanted, list(forbidden)
+        with _forbidden_lock:
+            _forbidden.update(each.path for each in self._forbidden)
 
     def release(self) -> None:
-        """Give them back; those that nobody needs any more, and that are still empty, are gone, as is the unwanted."""
-        while self._unwanted:
-            one = self._unwanted.pop()
-            with _counting:
-                _unwanted[one.path] -= 1
-                if not _unwanted[one.path]:
-                    del _unwanted[one.path]
-            if _is_gone(one):
-                logger.warning("a command made %s, which decides what git runs: it was removed", one.path)
+        """Remove the placeholders that no other command needs and that are still empty, and the forbidden files."""
+        while self._forbidden:
+            each = self._forbidden.pop()
+            with _forbidden_lock:
+                _forbidden[each.path] -= 1
+            folder, name = os.path.split(each.path)
+            with contextlib.suppress(OSError), _opened(folder, each.root) as number:
+                os.unlink(name, dir_fd=number)
+                logger.warning("a command made %s, which decides what git runs: it was removed", each.path)
         while self._locks:
             os.close(self._locks.pop())
-        with _counting:
-            while self._taken:
-                one = self._taken.pop()
-                _counts[one.path] -= 1
-                if not _counts[one.path]:
-                    del _counts[one.path]
-                    _remove(one)
+        while self._placeholders:
+            _remove(self._placeholders.pop())
 
 
-def _opened(path: str, root: str, *, is_made: bool = False) -> int:
-    """Open a folder below another one, and make it if that is asked for, without following a link; raises OSError."""
+def _open_folder(path: str, root: str, *, create: bool = False) -> int:
+    """Open a folder below another, and create it on demand, without following links; raises OSError."""
     number = os.open(root, _FOLDER)
     try:
         for part in (part for part in os.path.relpath(path, root).split("/") if part != "."):
-            if is_made:
+            if create:
                 with contextlib.suppress(FileExistsError):
                     os.mkdir(part, dir_fd=number)
-            deeper = os.open(part, _FOLDER, dir_fd=number)
+            child = os.open(part, _FOLDER, dir_fd=number)
             os.close(number)
-            number = deeper
+            number = child
     except BaseException:
         os.close(number)
         raise
     return number
 
 
-def _is_gone(unwanted: Placeholder) -> bool:
-    """Remove a file, and tell whether there was one."""
-    folder, name = os.path.split(unwanted.path)
+@contextlib.contextmanager
+def _opened(path: str, root: str, *, create: bool = False) -> Iterator[int]:
+    number = _open_folder(path, root, create=create)
     try:
-        number = _opened(folder, unwanted.root)
-    except OSError:
-        return False
-    try:
-        os.unlink(name, dir_fd=number)
-    except OSError:
-        return False
+        yield number
     finally:
         os.close(number)
-    return True
 
 
-def _is_stand_in(file: BinaryIO, content: bytes) -> bool:
+def _is_placeholder_file(file: BinaryIO, content: bytes) -> bool:
     status = os.fstat(file.fileno())
-    is_marked = stat.S_ISREG(status.st_mode) and status.st_mtime_ns == _MARK and status.st_size == len(content)
+    is_marked = stat.S_ISREG(status.st_mode) and status.st_mtime_ns == _MTIME and status.st_size == len(content)
     return is_marked and file.read(len(content) + 1) == content
 
 
-def _held(path: str, root: str) -> int | None:
-    """Make a folder unless it is there, and say to other processes that it is needed; None when it cannot be.
+def _lock_folder(path: str, root: str) -> int | None:
+    """Create a folder unless it exists, and lock it for other processes; None when it cannot be created.
 
-    Raises SandboxError when another program holds it: without the lock it could be taken away.
+    Raises SandboxError when another program holds the lock: it could remove the folder.
     """
-    until = time.monotonic() + _PATIENCE
-    while time.monotonic() < until:
+    deadline = time.monotonic() + _LOCK_TIMEOUT
+    while time.monotonic() < deadline:
         try:
-            number = _opened(path, root, is_made=True)
+            number = _open_folder(path, root, create=True)
         except OSError:
             return None
-        if _is_locked(number) and _is_at(number, path, root):
-            return number
-        os.close(number)  # it was removed meanwhile, or is looked at
-        time.sleep(_PAUSE)
+        try:
+            fcntl.flock(number, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            with _opened(path, root) as current:
+                if os.path.samestat(os.fstat(number), os.fstat(current)):
+                    return number
+        except OSError:
+            pass
+        os.close(number)  # another process is removing it, or has done so
+        time.sleep(_LOCK_INTERVAL)
     raise SandboxError(f"{path} cannot be guarded: another program has locked it. End that program")
 
 
-def _is_locked(number: int) -> bool:
+def _create_file(placeholder: Placeholder) -> None:
+    """Create a placeholder file unless it exists; raises SandboxError."""
+    folder, name = os.path.split(placeholder.path)
     try:
-        fcntl.flock(number, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    return True
-
-
-def _is_at(number: int, path: str, root: str) -> bool:
-    """Tell whether an open folder is still the one at a path."""
-    try:
-        found = _opened(path, root)
-    except OSError:
-        return False
-    try:
-        return os.path.samestat(os.fstat(number), os.fstat(found))
-    finally:
-        os.close(found)
-
-
-def _make_file(one: Placeholder) -> None:
-    """Make a file that stands in, unless there is one; raises SandboxError."""
-    above, name = os.path.split(one.path)
-    try:
-        folder = _opened(above, one.root, is_made=True)
-        try:
-            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-            number = os.open(name, flags, 0o644, dir_fd=folder)
-        finally:
-            os.close(folder)
+        with _opened(folder, placeholder.root, create=True) as number:
+            created = os.open(name, _NEW_FILE, 0o644, dir_fd=number)
     except FileExistsError:
         return
     except OSError as error:
-        raise SandboxError(f"{one.path} cannot be guarded: {error.strerror or error}") from error
-    with open(number, "wb") as file:
-        file.write(one.content or b"")
+        raise SandboxError(f"{placeholder.path} cannot be guarded: {error.strerror or error}") from error
+    with open(created, "wb") as file:
+        file.write(placeholder.content or b"")
         file.flush()
-        os.utime(file.fileno(), ns=(_MARK, _MARK))
+        os.utime(file.fileno(), ns=(_MTIME, _MTIME))
 
 
 def _remove(placeholder: Placeholder) -> None:
-    """Remove what stands in, unless another process needs it, or it has become something else."""
+    """Remove a placeholder unless a command needs it or it has become something else."""
     path, content, lock, root = placeholder
-    above, name = os.path.split(path)
-    with contextlib.ExitStack() as opened:
-        try:
-            number = _opened(lock or path, root)
-            opened.callback(os.close, number)
-            folder = _opened(above, root)
-            opened.callback(os.close, folder)
-            fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    folder, name = os.path.split(path)
+    try:
+        with _opened(lock or path, root) as locked, _opened(folder, root) as number:
+            fcntl.flock(locked, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if content is None:
-                os.rmdir(name, dir_fd=folder)
+                _created.discard(path)
+                os.rmdir(name, dir_fd=number)
                 return
-            flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-            with open(os.open(name, flags, dir_fd=folder), "rb") as file:
-                is_ours = _is_stand_in(file, content)
+            with open(os.open(name, _FILE, dir_fd=number), "rb") as file:
+                is_ours = _is_placeholder_file(file, content)
             if is_ours:
-                os.unlink(name, dir_fd=folder)
-        except OSError:
-            pass  # never made, or needed, or somebody has put something there: then it is theirs
+                os.unlink(name, dir_fd=number)
+    except OSError:
+        pass  # it was never created, is still needed, or has content of the user

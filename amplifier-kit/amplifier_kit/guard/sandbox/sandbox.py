@@ -13,14 +13,12 @@ from amplifier_kit.awaitable import plain_result
 from amplifier_kit.guard.processes import CommandSpec, command_environment, supervisor
 from amplifier_kit.guard.processes.programs import loader_variables
 from amplifier_kit.guard.sandbox.config import SandboxConfig
-from amplifier_kit.guard.sandbox.environment import inner_environment
-from amplifier_kit.guard.sandbox.errors import FolderMissingError, SandboxRequiredError
+from amplifier_kit.guard.sandbox.errors import Blocked, FolderMissingError, SandboxRequiredError, blocked_by
 from amplifier_kit.guard.sandbox.placeholders import Placeholders
 from amplifier_kit.home import amplifier_home
 
 if TYPE_CHECKING:
-    from amplifier_kit.guard.sandbox.denials import Blocked
-    from amplifier_kit.guard.sandbox.mounts import Scene
+    from amplifier_kit.guard.sandbox.mounts import MountRequest
 
 logger = logging.getLogger(__name__)
 
@@ -28,11 +26,22 @@ SANDBOX_STATUS: Final = "sandbox:status"
 SANDBOX_BLOCKED: Final = "sandbox:blocked"
 EVENTS: Final = (SANDBOX_STATUS, SANDBOX_BLOCKED)
 
-BACKEND: Final = "bubblewrap"
-#: Where the programs are found inside that run before a command.
-_CHECK: Final = "/run/mount_check.py"
+_ACTIVE, _ABSENT, _OFF = "active", "absent", "off"
+#: Where the standalone programs that run before a command are mounted.
+_MOUNT_CHECK: Final = "/run/mount_check.py"
 _SCRIPT: Final = "/run/supervisor.py"
-ACTIVE, ABSENT, OFF = "active", "absent", "off"
+
+#: Variables that refer to processes of the host, or to folders that are empty inside.
+_HOST_VARIABLES: Final = frozenset(
+    (
+        *("DBUS_SESSION_BUS_ADDRESS", "DBUS_SYSTEM_BUS_ADDRESS", "DISPLAY", "WAYLAND_DISPLAY", "XAUTHORITY"),
+        *("DOCKER_HOST", "GNOME_KEYRING_CONTROL", "GPG_AGENT_INFO", "GPG_TTY", "SSH_AGENT_PID", "SSH_AUTH_SOCK"),
+        *("SSH_TTY", "TMUX", "VSCODE_GIT_ASKPASS_MAIN", "VSCODE_GIT_IPC_HANDLE", "VSCODE_IPC_HOOK_CLI"),
+        *("TEMP", "TMP", "TMPDIR", "XDG_RUNTIME_DIR"),
+    )
+)
+#: Useless without a network, and often with a password.
+_PROXY_VARIABLES: Final = frozenset(("all_proxy", "ftp_proxy", "http_proxy", "https_proxy", "no_proxy"))
 
 
 class Status(NamedTuple):
@@ -48,17 +57,18 @@ class Status(NamedTuple):
 
     @property
     def is_active(self) -> bool:
-        """Tell whether commands run in the sandbox."""
-        return self.status == ACTIVE
+        """Whether commands run in the sandbox."""
+        return self.status == _ACTIVE
 
 
 class SandboxSetup(NamedTuple):
-    """The wrapper of one sandboxed command: its arguments, its environment, and placeholders to release afterwards."""
+    """The sandbox of one command. The caller must `release` it when the command has ended."""
 
+    #: The command line of bubblewrap up to the command; empty without a sandbox.
     argv: tuple[str, ...]
     environment: dict[str, str]
     placeholders: Placeholders
-    #: Mounts that the first program inside verifies before it runs the command; none for read-only commands.
+    #: Arguments of `mount_check`, which verifies the mounts before the command; none for read-only commands.
     checks: tuple[str, ...] = ()
 
     @classmethod
@@ -66,35 +76,36 @@ class SandboxSetup(NamedTuple):
         """Return the setup for running without a sandbox."""
         return cls((), environment, Placeholders([]))
 
+    def release(self) -> None:
+        """Remove the placeholders that no other command needs."""
+        self.placeholders.release()
+
     def confine(self, spec: CommandSpec) -> CommandSpec:
-        """Return a command that runs in the sandbox, with its supervisor; without a sandbox, the command itself.
+        """Return a command that runs in the sandbox together with its supervisor; unchanged without a sandbox.
 
         All processes inside end with the outermost one, which ends with this process.
         """
         if not self.argv:
             return spec
-        return replace(spec, launcher=self.before((), script=supervisor.__file__), environment=self.environment)
+        launcher = self._wrap(["---", _SCRIPT], ["--ro-bind", supervisor.__file__, _SCRIPT])
+        return replace(spec, launcher=launcher, environment=self.environment)
 
-    def before(self, program: Sequence[str], *, script: str = "", folder: str = "") -> list[str]:
-        """Return the wrapped command line of a program, or of a Python script that takes the arguments.
+    def wrap(self, program: Sequence[str], folder: str) -> list[str]:
+        """Return the command line that runs a program in a folder inside the sandbox."""
+        return self._wrap(["--", *program], ["--chdir", folder])
 
-        It runs after the first program inside has verified the mounts.
-        """
+    def _wrap(self, command: Sequence[str], options: Sequence[str]) -> list[str]:
         from amplifier_kit.guard.sandbox import mount_check
         from amplifier_kit.guard.sandbox.system_paths import interpreter
 
-        shown = ["--ro-bind", mount_check.__file__, _CHECK]
-        shown += ["--ro-bind", script, _SCRIPT] if script else []
-        shown += ["--chdir", folder] if folder else []
-        command = ["---", _SCRIPT, *program] if script else ["--", *program]
-        return [*self.argv[:-1], *shown, "--", interpreter(), "-I", "-S", _CHECK, *self.checks, *command]
+        first = ["--", interpreter(), "-I", "-S", _MOUNT_CHECK, *self.checks]
+        return [*self.argv[:-1], "--ro-bind", mount_check.__file__, _MOUNT_CHECK, *options, *first, *command]
 
 
 class Sandbox:
-    """Run commands so that they see the system and the project, write only to the project, and have no network.
+    """Runs commands so that they see the system and the project, write only to the project, and have no network.
 
-    The first use tries whether it is available, which takes some milliseconds and may take seconds: `ready` does it in
-    a thread.
+    The first use tests whether bubblewrap works, which may take seconds: `ready` does it in a thread.
     """
 
     def __init__(
@@ -105,10 +116,10 @@ class Sandbox:
         hidden: Iterable[str | os.PathLike[str]] = (),
         guarded: Iterable[str | os.PathLike[str]] = (),
     ) -> None:
-        """Store the settings; nothing is tried yet.
+        """Store the settings; nothing is tested yet.
 
-        `hidden` are folders of secrets; `guarded` are more files and folders that commands must not change, besides
-        the control files of every session.
+        `hidden` are folders with secrets; `guarded` are files and folders that commands must not change, besides the
+        control files of every session.
         """
         self.settings = settings
         self._alias = os.path.abspath(os.fspath(project))
@@ -116,7 +127,7 @@ class Sandbox:
         self._guarded = tuple(os.path.realpath(os.fspath(path)) for path in guarded)
         self._status: Status | None = None
         self._program = ""
-        self._held: list[Placeholders] = []
+        self._wrapped: list[SandboxSetup] = []
 
     @property
     def project(self) -> str:
@@ -125,9 +136,15 @@ class Sandbox:
 
     @property
     def status(self) -> Status:
-        """Return the status; the first call blocks while it is tried."""
+        """Return the status; the first call blocks while it is tested."""
         if self._status is None:
-            self._status = self._tried()
+            mode, network = self.settings.mode, self.settings.network
+            if mode == "off":
+                self._status = Status(_OFF, mode, "", network, "")
+            elif reason := self._unusable_reason():
+                self._status = Status(_ABSENT, mode, "", network, reason)
+            else:
+                self._status = Status(_ACTIVE, mode, "bubblewrap", network, self._owner_remark())
         return self._status
 
     async def ready(self) -> Status:
@@ -144,7 +161,7 @@ class Sandbox:
             return f"sandbox: on ({status.backend}): writes only to the project, {network}" + (
                 f"; {status.reason}" if status.reason else ""
             )
-        if status.status == OFF:
+        if status.status == _OFF:
             return "sandbox: OFF: commands can do whatever you can"
         refused = "commands are refused" if status.mode == "required" else "commands can do whatever you can"
         return f"sandbox: NOT AVAILABLE, {refused}: {status.reason}"
@@ -152,7 +169,7 @@ class Sandbox:
     async def announce(self, coordinator: Any, tool: str) -> Status:
         """Emit `sandbox:status` for a tool, with a logged warning when the sandbox is not available."""
         status = await self.ready()
-        if status.status == ABSENT:
+        if status.status == _ABSENT:
             logger.warning("%s: %s", tool, self.summary())
         await coordinator.hooks.emit(SANDBOX_STATUS, {"tool": tool, **status._asdict()})
         return status
@@ -174,16 +191,16 @@ class Sandbox:
     ) -> tuple[list[str], dict[str, str]]:
         """Return the command line and whole environment that run a command in the sandbox, if there is one.
 
-        For processes that the caller starts with its own pipes. All processes inside end with the started one, and
-        with the thread that started it, so do not use a thread of a pool. Without `environment`, it gets ours without
-        secrets. Reads folders, so it may block. Raises SandboxError.
+        For processes that the caller starts with its own pipes, and ends before `close`. All processes inside end with
+        the started one, and with the thread that started it, so do not use a thread of a pool. Without `environment`,
+        it gets ours without secrets. Reads folders, so it may block. Raises SandboxError.
         """
         folder = os.path.abspath(os.fspath(cwd)) if cwd is not None else self._alias
         setup = self.prepare(folder, environment, writable=writable)
-        if setup.argv:
-            self._held.append(setup.placeholders)
-            return setup.before(argv, folder=folder), setup.environment
-        return list(argv), setup.environment
+        if not setup.argv:
+            return list(argv), setup.environment
+        self._wrapped.append(setup)
+        return setup.wrap(argv, folder), setup.environment
 
     def prepare(
         self,
@@ -197,12 +214,10 @@ class Sandbox:
         """Return the setup of a command that runs in `folder`; an empty one without a sandbox.
 
         With `is_read_only` it can write nothing and has no network, whatever the settings allow: for our own programs
-        that inspect the project.
-
-        The caller releases the placeholders when the command has ended. Raises SandboxError.
+        that inspect the project. The caller releases the setup when the command has ended. Raises SandboxError.
         """
         from amplifier_kit.guard.sandbox import bubblewrap
-        from amplifier_kit.guard.sandbox.mounts import View
+        from amplifier_kit.guard.sandbox.mounts import MountPlan
 
         given = dict(environment) if environment is not None else command_environment(self.settings.environment)[0]
         if not self.check().is_active:
@@ -211,58 +226,52 @@ class Sandbox:
             raise FolderMissingError(folder)
         network = self.settings.network and not is_read_only
         inner = inner_environment(given, network=network, kept=self.settings.environment)
-        scene = self._scene(folder, inner, tuple(writable), tuple(readable))
-        view = View(scene._replace(is_read_only=is_read_only))
-        # Bubblewrap itself runs outside: it must not load a library of the project, nor must the mount check.
+        request = self._mount_request(folder, inner)
+        plan = MountPlan(
+            request._replace(writable=tuple(writable), readable=tuple(readable), is_read_only=is_read_only)
+        )
+        # Neither bubblewrap, which runs outside, nor the mount check may load a library of the project.
         loader = loader_variables(inner)
-        given_here = loader if is_read_only else {}
-        given_inside = [argument for name, value in given_here.items() for argument in ("--setenv", name, value)]
-        argv = bubblewrap.arguments(self._program, network=network, view=[*view.arguments(), *given_inside])
         inner = {name: value for name, value in inner.items() if name not in loader}
+        mounts = plan.arguments()
         if is_read_only:
-            return SandboxSetup(tuple(argv), inner, Placeholders([]))
-        placeholders = Placeholders(view.placeholders, view.unwanted, view.empty)
+            mounts += [argument for name, value in loader.items() for argument in ("--setenv", name, value)]
+        argv = tuple(bubblewrap.arguments(self._program, network=network, mounts=mounts))
+        if is_read_only:
+            return SandboxSetup(argv, inner, Placeholders([]))
+        placeholders = Placeholders(plan.placeholders, plan.forbidden, plan.empty)
         variables = (f"${name}={value}" for name, value in loader.items())
-        return SandboxSetup(tuple(argv), inner, placeholders, (*variables, *view.checks()))
+        return SandboxSetup(argv, inner, placeholders, (*variables, *plan.checks()))
 
     def blocked_by(self, returncode: int | None, text: str) -> Blocked | None:
         """Return what the sandbox blocked, judging by exit code and output, or None."""
-        from amplifier_kit.guard.sandbox.denials import blocked_by
-
         if not returncode or self._status is None or not self._status.is_active:
             return None
         return blocked_by(text, network=self.settings.network)
 
     def close(self) -> None:
-        """Release the placeholders of `wrap`, when all wrapped commands have ended."""
-        while self._held:
-            self._held.pop().release()
+        """Release the setups of `wrap`, when all wrapped commands have ended."""
+        while self._wrapped:
+            self._wrapped.pop().release()
 
     def writable_roots(self) -> list[str]:
         """Return the folders that commands can write, links resolved, the project first: none is trusted."""
-        from amplifier_kit.guard.sandbox.system_paths import place_of
-
-        project, home = os.path.realpath(self._alias), _home()
-        return [project, *(os.path.realpath(place_of(name, project, home)) for name in self.settings.writable)]
+        return [os.path.realpath(self._alias), *self._resolve(self.settings.writable)]
 
     def readable_roots(self) -> list[str]:
         """Return the folders that the settings open to commands, links resolved, the project first."""
-        from amplifier_kit.guard.sandbox.system_paths import place_of
+        return [*self.writable_roots(), *self._resolve(self.settings.readable)]
+
+    def _resolve(self, paths: Iterable[str]) -> list[str]:
+        from amplifier_kit.guard.sandbox.system_paths import expand
 
         project, home = os.path.realpath(self._alias), _home()
-        opened = (os.path.realpath(place_of(name, project, home)) for name in self.settings.readable)
-        return [*self.writable_roots(), *opened]
+        return [os.path.realpath(expand(path, project, home)) for path in paths]
 
-    def _scene(
-        self,
-        folder: str,
-        environment: Mapping[str, str],
-        writable: tuple[str, ...] = (),
-        readable: tuple[str, ...] = (),
-    ) -> Scene:
-        from amplifier_kit.guard.sandbox.mounts import Scene
+    def _mount_request(self, folder: str, environment: Mapping[str, str]) -> MountRequest:
+        from amplifier_kit.guard.sandbox.mounts import MountRequest
 
-        return Scene(
+        return MountRequest(
             project=os.path.realpath(self._alias),
             folder=os.path.normpath(folder),
             alias=self._alias,
@@ -270,39 +279,27 @@ class Sandbox:
             path=environment.get("PATH", os.defpath),
             settings=self.settings,
             hidden=self._hidden,
-            writable=writable,
-            readable=readable,
             guarded=self._guarded,
         )
 
-    def _tried(self) -> Status:
-        mode, network = self.settings.mode, self.settings.network
-        if mode == OFF:
-            return Status(OFF, mode, "", network, "")
-        reason = self._unusable_reason()
-        if reason:
-            return Status(ABSENT, mode, "", network, reason)
-        return Status(ACTIVE, mode, BACKEND, network, self._remark())
-
     def _unusable_reason(self) -> str:
         from amplifier_kit.guard.sandbox import bubblewrap
-        from amplifier_kit.guard.sandbox.mounts import View
+        from amplifier_kit.guard.sandbox.mounts import MountPlan
         from amplifier_kit.guard.sandbox.system_paths import is_too_wide
 
-        home, roots = _home(), self.writable_roots()
+        roots = self.writable_roots()
         project = roots[0]
         program = bubblewrap.find(os.environ.get("PATH", os.defpath), roots)
         if program is None:
             return "bubblewrap (bwrap) is not on PATH"
-        if is_too_wide(project, home) or any(project == path for path in self._hidden):
+        if is_too_wide(project, _home()) or any(project == path for path in self._hidden):
             return f"the folder {project} is too wide for a project: work in a folder of its own"
         self._program = program
-        with_nothing = inner_environment(os.environ, network=False)
-        scene = self._scene("/tmp", with_nothing)
-        return bubblewrap.unusable_reason(program, View(scene._replace(has_project=False)).arguments())
+        request = self._mount_request("/tmp", inner_environment(os.environ, network=False))
+        return bubblewrap.unusable_reason(program, MountPlan(request._replace(has_project=False)).arguments())
 
-    def _remark(self) -> str:
-        """Return a remark about a project that belongs to another user."""
+    def _owner_remark(self) -> str:
+        """Return a remark about a project that belongs to another user than root."""
         try:
             owner = os.stat(self._alias).st_uid
         except OSError:
@@ -315,8 +312,21 @@ class Sandbox:
         return ""
 
 
+def inner_environment(environment: Mapping[str, str], *, network: bool, kept: Iterable[str] = ()) -> dict[str, str]:
+    """Return an environment without variables that only make sense outside, except for those in `kept`."""
+    keep = set(kept)
+    given = {
+        name: value
+        for name, value in environment.items()
+        if name in keep or (name not in _HOST_VARIABLES and (network or name.lower() not in _PROXY_VARIABLES))
+    }
+    if given.get("HOME", "/") in ("", "/"):
+        given["HOME"] = "/tmp"
+    return given
+
+
 def _home() -> str:
-    """Return the real path of the home folder, the null device without one."""
+    """Return the real path of the home folder; the null device without one."""
     home = os.path.expanduser("~")
     return os.path.realpath(home) if os.path.isabs(home) else os.devnull
 
@@ -343,17 +353,12 @@ def settings_of(coordinator: Any, config: Mapping[str, Any] | None = None) -> Sa
 def sandbox_of(
     coordinator: Any, config: Mapping[str, Any] | None = None, *, project: str | os.PathLike[str] | None = None
 ) -> Sandbox:
-    """Return the sandbox for a module, around the session's folder or another `project`; nothing is tried yet.
+    """Return the sandbox for a module, around the session's folder or another `project`; nothing is tested yet.
 
-    Commands cannot change the files of the app's capability `session.control_files`.
-
-    Raises ValueError that names the wrong key, and FileNotFoundError when the session has no folder and the current
-    directory is gone.
+    Commands cannot change the files of the app's capability `session.control_files`. Raises ValueError that names the
+    wrong key, and FileNotFoundError when the session has no folder and the current directory was removed.
     """
-    project = project or coordinator.get_capability("session.working_dir")
-    home = coordinator.get_capability("amplifier.home")
-    hidden = [home] if home else []
-    settings = settings_of(coordinator, config)
+    project = project or coordinator.get_capability("session.working_dir") or os.getcwd()
+    hidden = [home] if (home := coordinator.get_capability("amplifier.home")) else []
     guarded = coordinator.get_capability("session.control_files") or ()
-    folder = str(project) if project else os.getcwd()
-    return Sandbox(settings, folder, hidden=[*hidden, amplifier_home()], guarded=guarded)
+    return Sandbox(settings_of(coordinator, config), project, hidden=[*hidden, amplifier_home()], guarded=guarded)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from amplifier_kit.guard.sandbox import Sandbox, SandboxConfig
-from amplifier_kit.guard.sandbox.denials import blocked_by
-from amplifier_kit.guard.sandbox.environment import inner_environment
+from amplifier_kit.guard.sandbox.errors import blocked_by
+from amplifier_kit.guard.sandbox.sandbox import inner_environment
 
 
 @pytest.mark.parametrize(

@@ -104,7 +104,7 @@ async def test_the_last_of_several_processes(make_box: MakeBox, project: Path) -
 
 def test_a_program_that_locks_a_place(make_box: MakeBox, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It can hold up a command for a moment, not for ever: nothing is run, and the place is named."""
-    monkeypatch.setattr(placeholders_of, "_PATIENCE", 0.2)
+    monkeypatch.setattr(placeholders_of, "_LOCK_TIMEOUT", 0.2)
     (project / ".claude").mkdir()
     before = set(os.listdir("/proc/self/fd"))
     number = os.open(project / ".claude", os.O_RDONLY)

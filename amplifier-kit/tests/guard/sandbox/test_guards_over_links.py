@@ -111,7 +111,7 @@ async def test_a_link_that_is_put_there_before_a_command(
         with pytest.raises(StartError, match="the sandbox could not be set up: ") as caught:
             await run(setup.confine(order), Output(1000), timeout=60)
     finally:
-        setup.placeholders.release()
+        setup.release()
     assert caught.value.code == "sandbox_failed"
     assert not (project / "ran").exists()
 

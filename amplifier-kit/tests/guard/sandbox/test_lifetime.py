@@ -72,7 +72,7 @@ async def test_a_command_that_stops_its_supervisor(project: Path, make_box: Make
     outcome = await run(setup.confine(_order(project, command)), Output(1000), timeout=1)
     assert outcome.is_timed_out
     assert naps() == []
-    setup.placeholders.release()
+    setup.release()
 
 
 async def test_a_command_that_kills_its_supervisor(project: Path, make_box: MakeBox, nap: str, naps: Naps) -> None:
@@ -82,7 +82,7 @@ async def test_a_command_that_kills_its_supervisor(project: Path, make_box: Make
     outcome = await run(setup.confine(order), Output(1000), timeout=60)
     assert outcome.returncode is None
     assert naps() == []
-    setup.placeholders.release()
+    setup.release()
 
 
 async def test_what_outlives_a_command(project: Path, make_box: MakeBox, nap: str, naps: Naps) -> None:
@@ -100,7 +100,7 @@ async def test_what_outlives_a_command(project: Path, make_box: MakeBox, nap: st
     os.kill(pid, 0)
     await kept.stop()
     assert naps() == []
-    setup.placeholders.release()
+    setup.release()
 
 
 async def test_no_files_stay_open(project: Path, make_box: MakeBox, nap: str) -> None:
@@ -110,7 +110,7 @@ async def test_no_files_stay_open(project: Path, make_box: MakeBox, nap: str) ->
     await run(setup.confine(_order(project, "true")), Output(1000), Output(1000), timeout=60)
     await run(setup.confine(_order(project, nap)), Output(1000), timeout=1)
     assert set(os.listdir("/proc/self/fd")) <= before
-    setup.placeholders.release()
+    setup.release()
 
 
 async def test_a_server_on_pipes(make_box: MakeBox, nap: str, naps: Naps) -> None:
