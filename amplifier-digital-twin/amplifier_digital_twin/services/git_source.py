@@ -14,7 +14,7 @@ from amplifier_digital_twin.value import Value
 
 if TYPE_CHECKING:
     from amplifier_kit.guard.git import Repository
-    from amplifier_kit.guard.git.user_config import RepositorySettings
+    from amplifier_kit.guard.git.config import RepositorySettings
 
 _HEX: Final = re.compile(r"[0-9a-f]{7,64}")
 _BRANCHES: Final = "refs/heads/"
@@ -147,7 +147,7 @@ class GitSource(Value):
 
 def _settings(found: Repository) -> RepositorySettings:
     from amplifier_kit.guard.git import GitMissingError, find_git
-    from amplifier_kit.guard.git.user_config import read_repository_settings
+    from amplifier_kit.guard.git.config import read_repository_settings
 
     try:
         return read_repository_settings(

@@ -1,8 +1,8 @@
 """Run git so that nothing an untrusted repository configures is ever run or followed.
 
-`command` builds the argument list and the environment of every git that the product starts; no other file does.
-`repository` finds the repository of a folder and refuses one that leads elsewhere, and `private_dir` makes the git
-folder through which it is read: its objects, refs and index, with a config of our own.
+`command` builds the argument list and the environment of every git process of the product. `repository` finds the
+repository of a folder and refuses one that leads elsewhere. `private_dir` makes the git folder through which it is
+read: its objects, refs and index, with a config that we wrote. `config` reads the harmless settings for that.
 """
 
 from amplifier_kit.guard.git.command import (
@@ -13,9 +13,9 @@ from amplifier_kit.guard.git.command import (
     read_command,
     read_environment,
 )
+from amplifier_kit.guard.git.config import UserSettings, read_user_settings
 from amplifier_kit.guard.git.private_dir import PrivateGitDir
 from amplifier_kit.guard.git.repository import Repository, UnsafeRepositoryError, bare_repository, find_repository
-from amplifier_kit.guard.git.user_config import UserSettings, read_user_settings
 
 __all__ = [
     "GitMissingError",

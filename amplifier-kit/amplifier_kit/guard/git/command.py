@@ -1,8 +1,8 @@
 """Build the argument list and the environment of every git command that the product runs.
 
-There are two kinds. Reading takes nothing from anybody's settings: it goes through a git folder whose config we wrote
-(`private_dir`, or a bare repository of our own). Fetching needs the user's settings (credentials, proxies, rewritten
-addresses), and runs where no other repository's settings are found.
+Reading takes no settings from the user or the repository: it uses a git folder whose config we wrote (`private_dir`, or
+a bare repository of our own). Fetching needs the user's settings (credentials, proxies, URL rewrites), and runs where
+git finds no other repository's settings.
 """
 
 from __future__ import annotations
@@ -15,13 +15,12 @@ from typing import Final
 from amplifier_kit.guard.processes.command import CommandTimeoutError, run_program
 from amplifier_kit.guard.processes.programs import Folders, find_program, host_environment
 
-#: A longer list of settings is not used: only its end would be kept.
-_LARGEST_CONFIG: Final = 16 << 20
-
+#: Longer listings of settings are rejected: only their end would be kept.
+_CONFIG_LIMIT: Final = 16 << 20
 _PROGRAM: Final = "git"
 
-#: What a git that reads gets of our environment: it must find its libraries, and nothing else.
-_KEPT: Final = ("HOME", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "DEVELOPER_DIR")
+#: Variables that git needs to find its libraries; a reading git gets no others of ours.
+_INHERITED: Final = ("HOME", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "DEVELOPER_DIR")
 _READ_VARIABLES: Final = {
     "LC_ALL": "C",
     "GIT_CONFIG_NOSYSTEM": "1",
@@ -30,7 +29,7 @@ _READ_VARIABLES: Final = {
     "GIT_ATTR_NOSYSTEM": "1",
     "GIT_TERMINAL_PROMPT": "0",
     "GIT_OPTIONAL_LOCKS": "0",
-    # A repository that lacks objects must not make git call anybody.
+    # Missing objects must not make git contact a server.
     "GIT_NO_LAZY_FETCH": "1",
     "GIT_ALLOW_PROTOCOL": "none",
     "GIT_NO_REPLACE_OBJECTS": "1",
@@ -39,7 +38,7 @@ _READ_VARIABLES: Final = {
     "GIT_ASKPASS": "",
     "GIT_SSH_COMMAND": "false",
 }
-#: No config that a repository could write is read at all; these are for a git that finds a way to one.
+#: A second line of defence: a config that a repository could write is not read at all.
 _READ_OPTIONS: Final = (
     "core.fsmonitor=false",
     "core.hooksPath=/dev/null",
@@ -54,25 +53,24 @@ _READ_OPTIONS: Final = (
     "status.submoduleSummary=false",
     "submodule.recurse=false",
 )
-
-#: Set by git itself for its hooks; they would make it work on another repository than the one meant.
-_MISLEADING: Final = frozenset(
-    {
+#: git sets these for its hooks; they would redirect it to another repository.
+_HOOK_VARIABLES: Final = frozenset(
+    (
         *("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY"),
         *("GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_IMPLICIT_WORK_TREE", "GIT_GRAFT_FILE", "GIT_SHALLOW_FILE"),
         *("GIT_INTERNAL_SUPER_PREFIX", "GIT_NAMESPACE", "GIT_CONFIG", "GIT_EXTERNAL_DIFF"),
-    }
+    )
 )
 _FETCH_OPTIONS: Final = (
     "core.longpaths=true",
-    # The same files on every machine, so that the content hash of a lock file holds.
+    # The same files on every machine, for the content hash of a lock file.
     "core.autocrlf=false",
-    # Nothing runs in the background when git has ended, and nothing but git runs.
+    # No other program runs, neither now nor in the background.
     "gc.auto=0",
     "maintenance.auto=false",
     "core.hooksPath=/dev/null",
     "core.fsmonitor=false",
-    # A server may not lead from an encrypted connection to an open one.
+    # A server must not redirect from an encrypted connection to a plain one.
     "protocol.http.allow=user",
     "advice.detachedHead=false",
     "safe.bareRepository=explicit",
@@ -82,7 +80,7 @@ _FETCH_OPTIONS: Final = (
 
 
 class GitMissingError(FileNotFoundError):
-    """There is no git on PATH, or only one that lies in a folder that must not decide what is run."""
+    """git is not on PATH, or only in a folder that is not trusted."""
 
     def __init__(self) -> None:
         super().__init__(errno.ENOENT, "git is not installed", _PROGRAM)
@@ -94,8 +92,8 @@ class GitMissingError(FileNotFoundError):
 def find_git(path: str | None = None, *, outside: Folders | None = None) -> str:
     """Return the path of git; raises GitMissingError.
 
-    One in a folder of `outside`, which others may write to, is not taken, whatever PATH says. Without any, that is the
-    folder that this process works in; here and below.
+    `outside` are folders that commands can write to, where git is not taken from: by default, here and below, the one
+    that this process works in.
     """
     found = find_program(_PROGRAM, os.environ.get("PATH") if path is None else path, outside)
     if found is None:
@@ -111,25 +109,22 @@ def read_command(*arguments: str, program: str | None = None, options: Sequence[
 def read_environment(
     *, git_dir: str = os.devnull, work_tree: str | None = None, outside: Folders | None = None
 ) -> dict[str, str]:
-    """Return the whole environment of a git that reads: it looks for no repository, and knows nobody's settings.
-
-    Without a `git_dir`, there is no repository at all.
-    """
-    given = {name: os.environ[name] for name in _KEPT if name in os.environ}
+    """Return the whole environment of a git that reads `git_dir`, by default no repository at all."""
+    given = {name: os.environ[name] for name in _INHERITED if name in os.environ}
     given = host_environment({"PATH": os.environ.get("PATH", os.defpath), **given}, outside)
     given |= {**_READ_VARIABLES, "GIT_DIR": git_dir}
     return given if work_tree is None else given | {"GIT_WORK_TREE": work_tree}
 
 
 def list_user_config(program: str, seconds: float) -> bytes | None:
-    """Return the user's and the system's own settings as git lists them; None when it cannot."""
-    given = {name: value for name, value in os.environ.items() if name not in _MISLEADING}
+    """Return the settings of user and system as git lists them; None when it cannot."""
+    given = {name: value for name, value in os.environ.items() if name not in _HOOK_VARIABLES}
     command = [program, "--no-pager", "config", "--includes", "--list", "-z"]
     return _output(command, given | {"GIT_DIR": os.devnull}, None, seconds)
 
 
 def list_config(program: str, data: bytes, seconds: float) -> bytes | None:
-    """Return the settings in the content of a config file as git lists them, nothing included; None when it cannot."""
+    """Return the settings of a config file's content as git lists them, without includes; None when it cannot."""
     command = read_command("config", "--file", "-", "--no-includes", "--list", "-z", program=program)
     return _output(command, read_environment(), data, seconds)
 
@@ -145,42 +140,43 @@ def fetch_command(
 def fetch_environment(
     environ: Mapping[str, str], *, folder: str | None = None, outside: Folders | None = None
 ) -> dict[str, str]:
-    """Return the environment of a git that fetches into `folder`, or that only asks a server.
+    """Return the environment of a git that fetches into `folder`, or only queries a server.
 
-    It asks nothing, knows the proxies and CAs that other programs know, and never reads the settings of a repository
-    above the folder, or, without one, of any. Programs in a folder of `outside` are not found.
+    It prompts for nothing, uses the proxies and CAs that other programs use, and reads no settings of repositories
+    above the folder, or without one of any.
     """
-    env = {name: value for name, value in environ.items() if name not in _MISLEADING}
+    env = {name: value for name, value in environ.items() if name not in _HOOK_VARIABLES}
     env |= {"LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0", "GIT_NO_LAZY_FETCH": "1"}
     env = host_environment({"PATH": os.defpath, **env}, outside)
-    # Templates would bring hooks along.
-    env["GIT_TEMPLATE_DIR"] = ""
+    env["GIT_TEMPLATE_DIR"] = ""  # templates could contain hooks
     if folder is None:
         env["GIT_DIR"] = os.devnull
     else:
         env["GIT_CEILING_DIRECTORIES"] = os.path.dirname(os.path.realpath(folder))
     if "SSH_ASKPASS_REQUIRE" not in env:
-        # A desktop's window that asks would be waited for until the deadline.
+        # A password dialog of the desktop would block until the deadline.
         env["SSH_ASKPASS_REQUIRE"] = "never"
         env.pop("SSH_ASKPASS", None)
-    authority = environ.get("SSL_CERT_FILE") or environ.get("REQUESTS_CA_BUNDLE")
-    if authority and not environ.get("GIT_SSL_CAINFO"):
-        env["GIT_SSL_CAINFO"] = authority
-    if environ.get("SSL_CERT_DIR") and not environ.get("GIT_SSL_CAPATH"):
-        env["GIT_SSL_CAPATH"] = environ["SSL_CERT_DIR"]
-    if environ.get("HTTP_PROXY") and not environ.get("http_proxy"):
-        env["http_proxy"] = environ["HTTP_PROXY"]  # git knows only this spelling of it
+    # git has its own names for these, and knows only the lower case one of the last.
+    for name, sources in (
+        ("GIT_SSL_CAINFO", ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE")),
+        ("GIT_SSL_CAPATH", ("SSL_CERT_DIR",)),
+        ("http_proxy", ("HTTP_PROXY",)),
+    ):
+        value = next((environ[source] for source in sources if environ.get(source)), "")
+        if value and not environ.get(name):
+            env[name] = value
     return env
 
 
 def _output(command: Sequence[str], environment: Mapping[str, str], data: bytes | None, seconds: float) -> bytes | None:
     try:
         done = run_program(
-            command, timeout=seconds, environment=environment, data=data, is_split=True, limit=_LARGEST_CONFIG
+            command, timeout=seconds, environment=environment, data=data, is_split=True, limit=_CONFIG_LIMIT
         )
     except CommandTimeoutError:
         return None
-    return done.stdout if done.returncode == 0 and len(done.stdout) < _LARGEST_CONFIG else None
+    return done.stdout if done.returncode == 0 and len(done.stdout) < _CONFIG_LIMIT else None
 
 
 def _with_c(options: Iterable[str]) -> list[str]:

@@ -1,7 +1,7 @@
-"""Read a repository through a git folder of our own: its objects, refs and index, and none of its settings.
+"""Read a repository through a temporary git folder: with its objects, refs and index, but none of its settings.
 
-git has no option to leave a repository's config aside, and every year finds new keys that run a program. So it is
-given a folder with a config that we wrote, and links to the data.
+git cannot be told to ignore a repository's config, and new keys that run a program are found every year. So it is given
+a folder with a config that we wrote, and links to the data.
 """
 
 from __future__ import annotations
@@ -14,12 +14,11 @@ from collections.abc import Mapping
 from typing import Final
 
 from amplifier_kit.guard.git.command import read_command, read_environment
+from amplifier_kit.guard.git.config import RepositorySettings, UserSettings, read_repository_settings
 from amplifier_kit.guard.git.repository import Repository, UnsafeRepositoryError, read_small
-from amplifier_kit.guard.git.user_config import RepositorySettings, UserSettings, read_repository_settings
 from amplifier_kit.guard.processes.programs import is_below
 
 _HEAD: Final = re.compile(r"ref: (refs/[^\x00-\x20\x7f]+)|[0-9a-f]{40}|[0-9a-f]{64}")
-_BRANCHES: Final = "refs/heads/"
 
 
 class PrivateGitDir:
@@ -28,20 +27,18 @@ class PrivateGitDir:
     def __init__(
         self, repository: Repository, program: str, user: UserSettings | None = None, *, may_borrow: bool = False
     ) -> None:
-        """Make the folder; raises UnsafeRepositoryError, and OSError.
+        """Create the folder; raises UnsafeRepositoryError, and OSError.
 
-        With `may_borrow`, objects are also read where the repository borrows them (`objects/info/alternates`): for a
-        repository that the user has named.
+        `may_borrow` allows objects of other repositories (`objects/info/alternates`): for a repository that the user
+        has named.
         """
         self.repository = repository
         self._program = program
-        self._user = user or UserSettings()
-        self._may_borrow = may_borrow
         self.settings = read_repository_settings(program, repository.git_dir, repository.common_dir)
         self._check_root()
         self.path = tempfile.mkdtemp(prefix="amplifier-git-", dir=_temporary_folder(repository))
         try:
-            self._fill()
+            self._fill(user or UserSettings(), may_borrow)
         except BaseException:
             self.close()
             raise
@@ -53,12 +50,12 @@ class PrivateGitDir:
         self.close()
 
     def close(self) -> None:
-        """Remove the folder, not what its links lead to."""
+        """Remove the folder; the targets of its links stay."""
         shutil.rmtree(self.path, ignore_errors=True)
 
     @property
     def readable(self) -> list[str]:
-        """Return what a sandbox must show for git to read the repository."""
+        """Return the paths that must be visible in a sandbox for git to read the repository."""
         places = [self.path, self.repository.git_dir, self.repository.common_dir]
         return [*places, self.repository.root] if self.repository.root is not None else places
 
@@ -71,7 +68,7 @@ class PrivateGitDir:
     def command(self, *arguments: str) -> list[str]:
         """Return the command line of a git that reads the repository."""
         options = [f"core.excludesFile={os.path.join(self.path, 'user-excludes')}"]
-        # To find a renamed file git would read contents that may not be there.
+        # Rename detection reads file contents, which a partial clone may lack.
         options += ["status.renames=false"] if self.settings.is_partial else []
         return read_command(*arguments, program=self._program, options=options)
 
@@ -92,31 +89,29 @@ class PrivateGitDir:
         elif self.settings.ref_storage == "reftable":
             raise UnsafeRepositoryError("worktrees of a repository with reftable storage are not supported")
 
-    def _fill(self) -> None:
+    def _fill(self, user: UserSettings, may_borrow: bool) -> None:
         own, common = self.repository.git_dir, self.repository.common_dir
         head = os.fsdecode(read_small(os.path.join(own, "HEAD")) or b"").strip()
         found = _HEAD.fullmatch(head)
         if found is None:
             raise UnsafeRepositoryError("the HEAD of the repository cannot be read")
-        self._write("HEAD", f"{head}\n")
-        branch = (found[1] or "").removeprefix(_BRANCHES)
-        self._write("config", _config(self.settings, self._user.scalars, branch, is_bare=self.repository.root is None))
-        with open(os.path.join(self.path, "user-excludes"), "wb") as file:
-            file.write(self._user.excludes)
+        branch = (found[1] or "").removeprefix("refs/heads/")
+        config = _config(self.settings, user.scalars, branch, is_bare=self.repository.root is None)
+        contents = {"HEAD": os.fsencode(f"{head}\n"), "config": os.fsencode(config), "user-excludes": user.excludes}
+        for name, content in contents.items():
+            with open(os.path.join(self.path, name), "wb") as file:
+                file.write(content)
         os.mkdir(os.path.join(self.path, "info"))
-        for name in ("refs", "packed-refs", "shallow", "info/exclude"):
+        shared = ["refs", "packed-refs", "shallow", "info/exclude"]
+        shared += ["reftable"] if self.settings.ref_storage == "reftable" else []
+        for name in shared:
             self._link(os.path.join(common, name), name)
-        if self.settings.ref_storage == "reftable":
-            self._link(os.path.join(common, "reftable"), "reftable")
         with os.scandir(own) as entries:
             halves = [entry.name for entry in entries if entry.name.startswith("sharedindex.")]
         for name in ("index", "info/sparse-checkout", *halves):
             self._link(os.path.join(own, name), name)
-        self._link_objects(os.path.join(common, "objects"))
-
-    def _link_objects(self, objects: str) -> None:
-        """Link the objects, if all of them lie in the repository."""
-        if not self._may_borrow:
+        objects = os.path.join(common, "objects")
+        if not may_borrow:
             if (read_small(os.path.join(objects, "info", "alternates")) or b"").strip():
                 raise UnsafeRepositoryError("it borrows objects of another repository (objects/info/alternates)")
             for path in _links_in(objects):
@@ -129,33 +124,29 @@ class PrivateGitDir:
             os.symlink(target, os.path.join(self.path, name))
 
     def _check_place(self, path: str) -> None:
-        """Raise UnsafeRepositoryError for what leads out of the repository."""
+        """Raise UnsafeRepositoryError for a path that leads out of the repository."""
         real = os.path.realpath(path)
         if not any(is_below(real, place) for place in self.repository.places):
             raise UnsafeRepositoryError(f"{path} leads to {real}, out of the repository")
 
-    def _write(self, name: str, text: str) -> None:
-        with open(os.path.join(self.path, name), "w", encoding="utf-8", errors="surrogateescape") as file:
-            file.write(text)
-
 
 def _config(settings: RepositorySettings, user: Mapping[str, str], branch: str, *, is_bare: bool) -> str:
-    is_old = settings.object_format == "sha1" and settings.ref_storage == "files"
-    lines = ["[core]", f"repositoryformatversion = {0 if is_old else 1}", f"bare = {'true' if is_bare else 'false'}"]
+    version = 0 if settings.object_format == "sha1" and settings.ref_storage == "files" else 1
+    lines = ["[core]", f"repositoryformatversion = {version}", f"bare = {'true' if is_bare else 'false'}"]
     lines += [f"{key.partition('.')[2]} = {value}" for key, value in {**user, **settings.scalars}.items()]
-    if not is_old:
+    if version:
         lines += ["[extensions]", f"objectformat = {settings.object_format}"]
         lines += ["refstorage = reftable"] if settings.ref_storage == "reftable" else []
     tracking = settings.tracking(branch) if branch else None
     if tracking is not None:
-        remote, merge, fetched = tracking
-        lines += [f"[branch {_quoted(branch)}]", f"remote = {_quoted(remote)}", f"merge = {_quoted(merge)}"]
-        lines += [f"[remote {_quoted(remote)}]", *(f"fetch = {_quoted(spec)}" for spec in fetched)] if fetched else []
+        remote, merge, refspecs = tracking
+        lines += [f"[branch {_quote(branch)}]", f"remote = {_quote(remote)}", f"merge = {_quote(merge)}"]
+        lines += [f"[remote {_quote(remote)}]", *(f"fetch = {_quote(spec)}" for spec in refspecs)] if refspecs else []
     return "\n".join([*lines, ""])
 
 
 def _links_in(objects: str) -> list[str]:
-    """Return the links among the objects and the folders that hold them; git follows each of them."""
+    """Return the links among the objects and their folders, all of which git follows."""
     links = []
     with os.scandir(objects) as entries:
         folders = [entry.path for entry in entries]
@@ -168,13 +159,13 @@ def _links_in(objects: str) -> list[str]:
     return links
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
 
 
 def _temporary_folder(repository: Repository) -> str:
-    """Return a folder for temporary files that does not lie in the repository: commands could write there."""
+    """Return a folder for temporary files outside of the repository, where commands could write."""
     for folder in (tempfile.gettempdir(), "/tmp", "/var/tmp"):
         real = os.path.realpath(folder)
         if os.path.isdir(real) and not any(is_below(real, place) for place in repository.places):

@@ -1,7 +1,7 @@
 """Find the repository of a folder, and refuse one that leads to another repository.
 
-git itself would follow a `.git` file, a link, `commondir` or `core.worktree` to wherever they lead. A project that is
-not trusted could so show a model the commits and files of any repository on the machine.
+git itself follows a `.git` file, a link, `commondir` or `core.worktree` anywhere. So an untrusted project could show a
+model the commits and files of any repository on the machine.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from amplifier_kit.guard.processes.programs import is_below
 from amplifier_kit.guard.regular_file import read_regular
 
-#: More than this is not read of a small file of git.
+#: The largest accepted size of git's small files.
 _SMALL: Final = 64 * 1024
 _GITFILE: Final = "gitdir:"
 
@@ -23,35 +23,35 @@ class UnsafeRepositoryError(Exception):
 
 
 class Repository(NamedTuple):
-    """Where a repository keeps its things, every path with links followed."""
+    """The folders of a repository, with links resolved."""
 
     #: The folder that holds `.git`; None for a bare repository.
     root: str | None
     git_dir: str
-    #: What all worktrees of a repository share: objects, refs, config.
+    #: Shared by all worktrees: objects, refs, config.
     common_dir: str
-    #: What may be read: everything that is linked from the folder of git must lie in one of these.
+    #: Links in the git folder must lead into one of these.
     places: tuple[str, ...]
-    #: Whether the git folder lies elsewhere, and must be known by its config to belong to `root`.
+    #: Whether the git folder is elsewhere, so that its config must name `root` as its working tree.
     needs_back_link: bool = False
 
 
 def find_repository(folder: str, project: str | None = None) -> Repository | None:
-    """Return the repository whose working tree a folder is in, None where there is none.
+    """Return the repository whose working tree a folder is in, None if there is none.
 
-    `project` is the folder that the session works in, if that is another: a git folder in it is accepted. Only `.git`
-    counts: a folder that looks like git's own is not taken, as anybody's clone may bring one. Raises
-    UnsafeRepositoryError, and OSError for a folder that cannot be read.
+    `project` is the session's folder, if that is another: a git folder in it is accepted. A bare repository does not
+    count, as any clone may contain one. Raises UnsafeRepositoryError, and OSError for a folder that cannot be read.
     """
     at = os.path.realpath(folder)
     device = os.stat(at).st_dev
-    ceilings = _ceilings()
+    ceilings = os.environ.get("GIT_CEILING_DIRECTORIES", "").split(os.pathsep)
+    ends = {os.path.realpath(path) for path in ceilings if os.path.isabs(path)}
     while True:
         repository = _repository_at(at, os.path.realpath(project or folder))
         if repository is not None:
             return repository
         above = os.path.dirname(at)
-        if above == at or above in ceilings:
+        if above == at or above in ends:
             return None
         try:
             if os.stat(above).st_dev != device and not os.environ.get("GIT_DISCOVERY_ACROSS_FILESYSTEM"):
@@ -62,9 +62,9 @@ def find_repository(folder: str, project: str | None = None) -> Repository | Non
 
 
 def bare_repository(folder: str) -> Repository | None:
-    """Return the repository that a folder itself is, None when it is none; for one that the user has named."""
+    """Return the bare repository at a path that the user has named, None if there is none."""
     git_dir = os.path.realpath(folder)
-    if not _is_git_dir(git_dir) or _common_dir(git_dir) != git_dir:
+    if not _is_git_dir(git_dir, git_dir) or _common_dir(git_dir) != git_dir:
         return None
     return Repository(None, git_dir, git_dir, (git_dir,))
 
@@ -72,9 +72,8 @@ def bare_repository(folder: str) -> Repository | None:
 def read_small(path: str, limit: int = _SMALL, *, places: tuple[str, ...] | None = None) -> bytes | None:
     """Return the content of a file of git, None when it does not exist.
 
-    A link is followed only to a target below one of `places`, by default the folder of the file; without any place it
-    is the user's own file and may be anywhere. Raises UnsafeRepositoryError for other links, pipes, devices and large
-    files.
+    A link must lead below one of `places`, by default the folder of the file; with no places at all it is the user's
+    own file and may be anywhere. Raises UnsafeRepositoryError for other links, pipes, devices and large files.
     """
     if os.path.islink(path):
         real = os.path.realpath(path)
@@ -99,53 +98,44 @@ def _repository_at(root: str, project: str) -> Repository | None:
     if stat.S_ISDIR(mode):
         git_dir = os.path.realpath(marker)
         if not os.path.lexists(os.path.join(git_dir, "HEAD")):
-            return None  # as git does: an empty folder of this name is passed over
+            return None  # git ignores an empty folder of this name too
     else:
-        text = _line(marker) or ""
+        text = _read_line(marker) or ""
         if not text.startswith(_GITFILE):
             raise UnsafeRepositoryError(f"{marker} is neither a folder nor names one")
         git_dir = os.path.realpath(os.path.join(root, text.removeprefix(_GITFILE).strip()))
     common_dir = _common_dir(git_dir)
     if not _is_git_dir(git_dir, common_dir):
         raise UnsafeRepositoryError(f"{marker} leads to {git_dir}, which is not a git folder")
-    is_inside = is_below(git_dir, root) or is_below(git_dir, project)
     needs_back_link = False
-    if not is_inside:
-        back = _line(os.path.join(git_dir, "gitdir"))
-        if back is not None:
-            if os.path.realpath(os.path.join(git_dir, back)) != os.path.realpath(marker) or os.path.islink(marker):
-                raise UnsafeRepositoryError(f"{marker} leads to {git_dir}, a worktree of another folder")
-        else:
-            needs_back_link = True
+    if not is_below(git_dir, root) and not is_below(git_dir, project):
+        back = _read_line(os.path.join(git_dir, "gitdir"))
+        needs_back_link = back is None
+        if back is not None and (
+            os.path.realpath(os.path.join(git_dir, back)) != os.path.realpath(marker) or os.path.islink(marker)
+        ):
+            raise UnsafeRepositoryError(f"{marker} leads to {git_dir}, a worktree of another folder")
     return Repository(root, git_dir, common_dir, (root, project, git_dir, common_dir), needs_back_link)
 
 
 def _common_dir(git_dir: str) -> str:
-    """Return the folder that a worktree shares with others; only the one that it lies in counts."""
-    text = _line(os.path.join(git_dir, "commondir"))
-    if text is None:
-        return git_dir
-    common_dir = os.path.realpath(os.path.join(git_dir, text))
+    """Return the folder that a worktree shares with others; it must be in that folder itself."""
+    text = _read_line(os.path.join(git_dir, "commondir"))
+    common_dir = git_dir if text is None else os.path.realpath(os.path.join(git_dir, text))
     if common_dir == git_dir:
-        return git_dir  # the sandbox's stand-in for a missing `commondir` leads to where it lies
+        return git_dir  # no worktree, or the sandbox's placeholder for `commondir`
     worktrees = os.path.dirname(git_dir)
     if os.path.basename(worktrees) != "worktrees" or os.path.dirname(worktrees) != common_dir:
         raise UnsafeRepositoryError(f"{git_dir}/commondir leads to {common_dir}, another repository")
     return common_dir
 
 
-def _is_git_dir(git_dir: str, common_dir: str | None = None) -> bool:
-    shared = common_dir or git_dir
+def _is_git_dir(git_dir: str, common_dir: str) -> bool:
     return os.path.lexists(os.path.join(git_dir, "HEAD")) and all(
-        os.path.isdir(os.path.join(shared, name)) for name in ("objects", "refs")
+        os.path.isdir(os.path.join(common_dir, name)) for name in ("objects", "refs")
     )
 
 
-def _line(path: str) -> str | None:
+def _read_line(path: str) -> str | None:
     data = read_small(path)
     return None if data is None else os.fsdecode(data).rstrip("\r\n")
-
-
-def _ceilings() -> set[str]:
-    named = os.environ.get("GIT_CEILING_DIRECTORIES", "").split(os.pathsep)
-    return {os.path.realpath(path) for path in named if os.path.isabs(path)}

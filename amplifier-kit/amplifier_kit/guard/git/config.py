@@ -1,60 +1,48 @@
-"""Take over from a config file of git the few settings that decide nothing but how files are compared and named."""
+"""Read from git's config files the few settings that only decide how files are compared and named."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final, NamedTuple
 
 from amplifier_kit.guard.git.command import list_config, list_user_config
 from amplifier_kit.guard.git.repository import UnsafeRepositoryError, read_small
 
-#: How long git may take to read a config file, in seconds.
-_SECONDS: Final = 10.0
+#: Seconds for git to list a config file.
+_TIMEOUT: Final = 10.0
 _CONFIG_LIMIT: Final = 4 * 1024 * 1024
 _EXCLUDES_LIMIT: Final = 1024 * 1024
 
 Entries = list[tuple[str, str]]
 
-
-def _flag(value: str) -> str | None:
-    words = {"true": "true", "yes": "true", "on": "true", "1": "true", "": "false"}
-    words |= {"false": "false", "no": "false", "off": "false", "0": "false"}
-    return words.get(value.lower())
-
-
-def _one_of(*known: str) -> Callable[[str], str | None]:
-    return lambda value: value.lower() if value.lower() in known else _flag(value) if "true" in known else None
-
-
-#: Nothing that names a program, a path, an address or another file is among these.
-_SCALARS: Final[Mapping[str, Callable[[str], str | None]]] = {
-    "core.filemode": _flag,
-    "core.ignorecase": _flag,
-    "core.symlinks": _flag,
-    "core.precomposeunicode": _flag,
-    "core.trustctime": _flag,
-    "core.checkstat": _one_of("default", "minimal"),
-    "core.autocrlf": _one_of("true", "false", "input"),
-    "core.eol": _one_of("lf", "crlf", "native"),
-    "core.safecrlf": _one_of("true", "false", "warn"),
-    "core.sparsecheckout": _flag,
-    "core.sparsecheckoutcone": _flag,
+_BOOLEANS: Final = {
+    **dict.fromkeys(("true", "yes", "on", "1"), "true"),
+    **dict.fromkeys(("false", "no", "off", "0", ""), "false"),
 }
-#: Kinds of repositories that are read in the same way as others, as far as they are read here.
+#: The settings that are used, with their values besides booleans. None names a program, a path, a URL or a file.
+_SCALARS: Final[Mapping[str, tuple[str, ...]]] = {
+    "core.filemode": (),
+    "core.ignorecase": (),
+    "core.symlinks": (),
+    "core.precomposeunicode": (),
+    "core.trustctime": (),
+    "core.checkstat": ("default", "minimal"),
+    "core.autocrlf": ("input",),
+    "core.eol": ("lf", "crlf", "native"),
+    "core.safecrlf": ("warn",),
+    "core.sparsecheckout": (),
+    "core.sparsecheckoutcone": (),
+}
+_NOT_BOOLEAN: Final = frozenset(("core.checkstat", "core.eol"))
+#: Repository extensions that make no difference to how we read.
 _EXTENSIONS: Final = frozenset(
-    [
-        "noop",
-        "noop-v1",
-        "objectformat",
-        "partialclone",
-        "preciousobjects",
-        "refstorage",
-        "relativeworktrees",
-        "worktreeconfig",
-    ]
+    (
+        *("noop", "noop-v1", "objectformat", "partialclone", "preciousobjects", "refstorage"),
+        *("relativeworktrees", "worktreeconfig"),
+    )
 )
 _REF: Final = re.compile(r"refs/(?!.*(?:\.\.|//|@\{))[^\x00-\x20\x7f~^:?*\[\\]+")
 _REFSPEC: Final = re.compile(r"\+?(refs/[^\x00-\x20\x7f~^:?\[\\]+):(refs/[^\x00-\x20\x7f~^:?\[\\]+)")
@@ -62,28 +50,28 @@ _REMOTE: Final = re.compile(r"[\w.][\w.+-]*")
 
 
 class UserSettings(NamedTuple):
-    """What of the user's own settings counts in every repository."""
+    """The user's settings that are used in every repository."""
 
     scalars: Mapping[str, str] = {}
-    #: Patterns of files that the user ignores everywhere.
+    #: The content of the global ignore file.
     excludes: bytes = b""
 
 
 class RepositorySettings(NamedTuple):
-    """What of a repository's settings counts."""
+    """The settings of a repository that are used."""
 
     object_format: str
     ref_storage: str
     scalars: Mapping[str, str]
-    #: Where the repository says its files are; followed nowhere.
+    #: The working tree that the repository names; not followed.
     worktree: str | None
     is_bare: bool
-    #: Whether objects may be missing, as they are fetched when they are needed.
+    #: Whether objects may be missing, as in a partial clone.
     is_partial: bool
     entries: Entries
 
     def tracking(self, branch: str) -> tuple[str, str, list[str]] | None:
-        """Return the remote that a branch follows, the ref there, and which refs are fetched to where."""
+        """Return the remote of a branch, the remote ref, and the refspecs of the remote."""
         remote = _last(self.entries, f"branch.{branch}.remote") or ""
         merge = _last(self.entries, f"branch.{branch}.merge") or ""
         if not _REF.fullmatch(merge) or (remote != "." and not _REMOTE.fullmatch(remote)):
@@ -105,8 +93,8 @@ def read_repository_settings(program: str, git_dir: str, common_dir: str) -> Rep
     ref_storage = extensions.get("refstorage", "files").lower() if version == "1" else "files"
     if object_format not in ("sha1", "sha256") or ref_storage not in ("files", "reftable"):
         raise UnsafeRepositoryError("the repository has an unknown object format or ref storage")
-    is_bare = _flag(_last(entries, "core.bare") or "") == "true"
-    if _flag(extensions.get("worktreeconfig", "")) == "true":
+    is_bare = _BOOLEANS.get((_last(entries, "core.bare") or "").lower()) == "true"
+    if _BOOLEANS.get(extensions.get("worktreeconfig", "").lower()) == "true":
         entries += _entries(program, os.path.join(git_dir, "config.worktree"))
     is_partial = "partialclone" in extensions or any(key.endswith(".promisor") for key, _ in entries)
     worktree = _last(entries, "core.worktree")
@@ -114,24 +102,21 @@ def read_repository_settings(program: str, git_dir: str, common_dir: str) -> Rep
 
 
 def read_user_settings(program: str) -> UserSettings:
-    """Read what counts of the user's own settings; a config that git cannot read says nothing."""
+    """Read the user's settings; empty when git cannot read them."""
     try:
-        entries = _parsed(list_user_config(program, _SECONDS) or b"")
-        named = _last(entries, "core.excludesfile")
-        path = os.path.expanduser(named) if named else _default_excludes()
+        entries = _parse(list_user_config(program, _TIMEOUT) or b"")
+        path = os.path.expanduser(_last(entries, "core.excludesfile") or "")
+        if not path:
+            config = os.environ.get("XDG_CONFIG_HOME") or os.path.join(os.path.expanduser("~"), ".config")
+            path = os.path.join(config, "git", "ignore")
         excludes = read_small(path, _EXCLUDES_LIMIT, places=()) if os.path.isabs(path) else None
         return UserSettings(_scalars(entries), excludes or b"")
     except (OSError, UnsafeRepositoryError):
         return UserSettings()
 
 
-def _default_excludes() -> str:
-    base = os.environ.get("XDG_CONFIG_HOME") or os.path.join(os.path.expanduser("~"), ".config")
-    return os.path.join(base, "git", "ignore")
-
-
 def _entries(program: str, path: str) -> Entries:
-    """Return the keys and values of a config file; what it includes is not read."""
+    """Return the keys and values of a config file, without its includes."""
     data = read_small(path, _CONFIG_LIMIT)
     return list(_listed(program, data)) if data else []
 
@@ -139,30 +124,30 @@ def _entries(program: str, path: str) -> Entries:
 @lru_cache(maxsize=32)
 def _listed(program: str, data: bytes) -> tuple[tuple[str, str], ...]:
     try:
-        listed = list_config(program, data, _SECONDS)
+        listed = list_config(program, data, _TIMEOUT)
     except OSError as error:
         raise UnsafeRepositoryError(f"the config of the repository cannot be read: {error}") from error
     if listed is None:
         raise UnsafeRepositoryError("the config of the repository cannot be read")
-    return tuple(_parsed(listed))
+    return tuple(_parse(listed))
 
 
-def _parsed(listed: bytes) -> Entries:
-    found = []
-    for item in os.fsdecode(listed).split("\0"):
-        key, has_value, value = item.partition("\n")
-        if key:
-            found.append((key, value if has_value else "true"))
-    return found
+def _parse(listed: bytes) -> Entries:
+    parts = [item.partition("\n") for item in os.fsdecode(listed).split("\0")]
+    return [(key, value if separator else "true") for key, separator, value in parts if key]
 
 
 def _last(entries: Entries, key: str) -> str | None:
     return next((value for known, value in reversed(entries) if known == key), None)
 
 
-def _scalars(entries: Iterable[tuple[str, str]]) -> dict[str, str]:
+def _scalars(entries: Entries) -> dict[str, str]:
+    """Return the known settings with valid values."""
     found = {}
     for key, value in entries:
-        if key in _SCALARS and (read := _SCALARS[key](value)) is not None:
-            found[key] = read
+        word = value.lower()
+        if word in _SCALARS.get(key, ()):
+            found[key] = word
+        elif key in _SCALARS and key not in _NOT_BOOLEAN and word in _BOOLEANS:
+            found[key] = _BOOLEANS[word]
     return found
