@@ -1,7 +1,7 @@
 """Call a model: build the request, repair its tool-call pairs, call the provider, and emit the events about it.
 
 Every `provider:request` is followed by one `provider:response` or one `provider:error`, in one span. A request that is
-too long is tried once more with a smaller view; all other retries are the provider's.
+too long is retried once with a smaller view; all other retries are the provider's.
 """
 
 from __future__ import annotations

@@ -90,7 +90,7 @@ class TurnSession:
         self._injections.append(ContextInjection(content=content, role="user", ephemeral=True))
 
     def take_injections(self) -> list[ContextInjection]:
-        """Return what is to be injected into the next request, once."""
+        """Return the injections for the next request, and forget them."""
         taken, self._injections = self._injections, []
         return taken
 

@@ -32,7 +32,7 @@ from amplifier_kit.engine.loop.monitor import TurnMonitor
 from amplifier_kit.engine.loop.reply import Call
 from amplifier_kit.engine.loop.session import TurnSession, changed_value
 from amplifier_kit.engine.pairing import tool_result
-from amplifier_kit.engine.tasks import GRACE, Stopped, cancel_and_wait, run_bounded, run_to_end, start
+from amplifier_kit.engine.tasks import GRACE, cancel_and_wait, run_bounded, run_to_end, start
 from amplifier_kit.engine.tool_dispatch import dispatched
 from amplifier_kit.guard.tool_action import action_of, question_of
 
@@ -206,7 +206,7 @@ class ToolRunner:
             finally:
                 for task, call in tasks.items():
                     if task.done() and not task.cancelled():
-                        self._results[call.id] = _result_of(task, call)
+                        self._results[call.id] = task.result()
 
     async def _run_one(self, call: Call, group: str, number: int) -> CallResult:
         with measure_waits() as clock, self.session.span(f"tool:{call.name}"):
@@ -220,9 +220,10 @@ class ToolRunner:
             except asyncio.CancelledError:
                 await run_to_end(self._report_error, "cancelled", _CANCELLED, running)
                 raise
-            except SystemExit as error:
-                message = f"a hook or policy ended in SystemExit: {error}"
-                await self._report_error("SystemExit", message, running)
+            except (Exception, SystemExit) as error:
+                message = f"a hook or policy ended in {type(error).__name__}: {error}"
+                logger.error("Call %s of tool '%s': %s", call.id, call.name, message, exc_info=error)
+                await self._report_error(type(error).__name__, message, running)
                 return CallResult(call, f"Error: {message}; the call may or may not have taken effect", True)
 
     async def _run_steps(self, running: RunningCall) -> Any:
@@ -338,15 +339,10 @@ class ToolRunner:
             cancellation.register_tool_start(call_id, _display_name(running))
         try:
             with self._monitor.running(call_id, name):
-                returned = await run_bounded(
-                    self._call_tool, running, timeout=timeout, stop=self._monitor.immediate_stop
-                )
+                returned = await run_bounded(self._call_tool, running, timeout=timeout)
         except DeadlineExceeded:
             message = f"timeout: tool '{name}' was not done after {timeout:g} s and was stopped"
             raise CallFailed("timeout", message, f"Error: {message}; it may or may not have taken effect") from None
-        except Stopped:
-            await self._monitor.announce_cancellation()
-            raise CallFailed.cancelled(name) from None
         except Exception as error:
             message = str(error) or type(error).__name__
             raise CallFailed(type(error).__name__, message, f"Error executing tool: {message}") from error
@@ -424,14 +420,6 @@ async def run_calls(coordinator: Any, calls: Sequence[Call]) -> list[CallResult]
     finally:
         await monitor.stop()
     return results
-
-
-def _result_of(task: asyncio.Task[CallResult], call: Call) -> CallResult:
-    error = task.exception()
-    if error is None:
-        return task.result()
-    logger.error("Call %s of tool '%s' failed outside of the tool: %r", call.id, call.name, error, exc_info=error)
-    return CallResult(call, f"Error executing tool: {str(error) or type(error).__name__}", True)
 
 
 def _display_name(running: RunningCall) -> str:

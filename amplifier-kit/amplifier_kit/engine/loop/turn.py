@@ -120,13 +120,9 @@ class Turn:
 
     # -- for loops to override --
 
-    def wanted_provider(self) -> str | None:
-        """Return the name of the provider to use, None to choose by priority."""
-        return self.config.default_provider
-
     def choose(self) -> Choice:
         """Return the provider that answers this turn."""
-        return choose_provider(self.providers, self.wanted_provider())
+        return choose_provider(self.providers, self.config.default_provider)
 
     async def before_request(self) -> None:
         """Prepare for the next model call."""
@@ -273,7 +269,7 @@ class Turn:
     # -- events --
 
     async def _report_substitute(self, choice: Choice) -> None:
-        wanted = self.wanted_provider()
+        wanted = self.config.default_provider
         logger.warning("%s: provider '%s' is not mounted; '%s' answers instead", self.name, wanted, choice.name)
         facts = {"provider": choice.name, "requested": wanted, "reason": f"provider '{wanted}' is not mounted"}
         await self.session.emit(PROVIDER_RESOLVE, facts)
