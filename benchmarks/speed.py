@@ -28,9 +28,10 @@ class Row:
 
 
 ROWS = (
-    Row("emit, 1 handler", "workloads.py", ("emit_1",), 35, floor=1.6),
+    Row("emit, 1 handler", "workloads.py", ("emit_1",), 40, floor=1.6),
     Row("emit, 20 handlers", "workloads.py", ("emit_20",), 30, floor=1.6),
     Row("emit, 3 handlers, 50 kB payload", "workloads.py", ("emit_large",), 5),
+    Row("emit, 3 handlers, 50 kB in 400 messages", "workloads.py", ("emit_messages",), 8),
     Row("no-op turn", "workloads.py", ("turn",), 40),
     Row("session init + cleanup, 10 tools, warm", "workloads.py", ("session",), 10),
     Row("`register_capability` + `get_capability`", "workloads.py", ("capability",), 1),

@@ -37,9 +37,9 @@ PAYLOAD: dict[str, Any] = {
 }
 
 
-def large_payload(size: int = 50_000) -> dict[str, Any]:
-    """Build a request whose messages take about `size` bytes as JSON."""
-    text = "The quick brown fox jumps over the lazy dog. " * 26
+def large_payload(sentences: int = 26, size: int = 50_000) -> dict[str, Any]:
+    """Build a request whose messages of `sentences` sentences take about `size` bytes as JSON."""
+    text = "The quick brown fox jumps over the lazy dog. " * sentences
     messages: list[dict[str, Any]] = []
     while len(json.dumps(messages)) < size:
         index = len(messages)
@@ -194,6 +194,11 @@ async def emit_large(count: int | None, batches: int, folder: Path) -> Report:
     return await measure_emit(3, large_payload(), count, batches)
 
 
+async def emit_messages(count: int | None, batches: int, folder: Path) -> Report:
+    """Emit 50 kB in some hundreds of short messages to three handlers."""
+    return await measure_emit(3, large_payload(sentences=1), count, batches)
+
+
 async def turn(count: int | None, batches: int, folder: Path) -> Report:
     """Run turns whose orchestrator returns at once, in a session made by real module loading."""
     from compat.scenarios.module_factory import write_session_modules
@@ -311,6 +316,7 @@ WORKLOADS: dict[str, Workload] = {
     "emit_1": emit_1,
     "emit_20": emit_20,
     "emit_large": emit_large,
+    "emit_messages": emit_messages,
     "turn": turn,
     "session": session,
     "capability": capability,

@@ -66,7 +66,7 @@ def test_the_table_has_its_columns(load: Any, capsys: pytest.CaptureFixture[str]
     header, _, first, last = speed.render(results).splitlines()
     assert header == "| What | Ours | Peer | Ratio | Floor | Ours / floor | Target | Met |"
     assert first.startswith("| emit, 1 handler | ")
-    assert "≥ 35× faster, ≤ 1.6× floor" in first
+    assert "≥ 40× faster, ≤ 1.6× floor" in first
     assert last.startswith("| memory of a live session, 10 tools | ")
     assert [kernel.started for kernel in kernels] == [3, 3]
 

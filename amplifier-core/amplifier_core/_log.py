@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from amplifier_core.bounded_call import require_plain
-from amplifier_core.data import clean, cleaned, copier, describe
+from amplifier_core.data import clean, copier, describe, isolate
 from amplifier_core.trace import timestamp as now
 
 logger = logging.getLogger(__name__)
@@ -106,7 +106,8 @@ def build_record(level: str | int, message: str, event: str, identity: dict[str,
             value = identity.get(name)
         if value is not None:
             record[name] = value if type(value) is str and value.isascii() else clean(value)
-    record["data"] = cleaned(rest)
+    whole, copy = isolate(rest, 1)
+    record["data"] = copy() if whole is None else whole
     if error is not None:
         record["error"] = clean(_error(error))
     return record

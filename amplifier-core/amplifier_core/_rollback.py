@@ -20,10 +20,10 @@ Undo = Callable[[], Any]
 
 
 class _Step(NamedTuple):
-    """One thing that a module did, and how to take it back."""
+    """One thing that a module did, and how to undo it."""
 
     number: int
-    module: str
+    module: str | None
     undo: Undo
 
 
@@ -40,7 +40,7 @@ class Ledger:
     def note(self, undo: Undo) -> None:
         """Remember `undo` for the module that is mounting or getting ready, if one is."""
         scope = current_scope()
-        if scope is not None and scope.owner is self._owner and scope.module is not None:
+        if scope is not None and scope.owner is self._owner and scope.is_mounting:
             self._steps.append(_Step(self._count, scope.module, undo))
             self._count += 1
 

@@ -16,7 +16,6 @@ from amplifier_core._discovery import module_failure_reason
 from amplifier_core._mount import MountWave
 from amplifier_core._rollback import Attempt
 from amplifier_core.bounded_call import FATAL, call, maybe_await, running_task
-from amplifier_core.correlation import Emitter, acting
 from amplifier_core.data import copy_containers, describe
 from amplifier_core.events import MODULE_LOAD_FAILED, MODULE_ON_SESSION_READY_FAILED, SESSION_FORK
 from amplifier_core.loader import ModuleLoader
@@ -28,7 +27,7 @@ from amplifier_core.plan import (
     plan_modules,
     session_module,
 )
-from amplifier_core.trace import open_module
+from amplifier_core.trace import acting, open_module
 from amplifier_core.utils.truncate import redact_secrets
 
 logger = logging.getLogger(__name__)
@@ -104,16 +103,16 @@ class _Startup:
         self.queue: Any = loader if hasattr(loader, "get_on_session_ready_queue") else ModuleLoader()
         self.wave = wave
         self.exclusive = exclusive
-        #: The modules mounted here, as those who emit.
-        self.emitters: dict[str, Emitter] = {}
+        #: The kinds of the modules mounted here.
+        self.kinds: dict[str, str] = {}
 
     async def mount(self, kind: str, entry: dict[str, Any], remap: Any = None) -> None:
         """Load, mount and enqueue one module; on any failure roll back what it did and raise."""
         module_id: str = entry["module"]
         self.wave.kind = kind
         attempt = Attempt(self.coordinator, module_id, exclusive=self.exclusive)
-        emitter = self.emitters[module_id] = Emitter(self.coordinator, kind, module_id)
-        with open_module(self.coordinator, module_id, self.wave), acting(emitter):
+        self.kinds[module_id] = kind
+        with open_module(self.coordinator, module_id, self.wave, kind):
             try:
                 mount = await call(running_task(), None, self._load_and_mount, entry, remap)
             except BaseException:
@@ -206,8 +205,7 @@ class _Startup:
         deadline = _option(self.coordinator, "ready_timeout")
         failures: list[tuple[str, str]] = []
         for module_id, ready in queue if isinstance(queue, (list, tuple)) else ():
-            emitter = self.emitters.get(module_id) or Emitter(self.coordinator, "app", module_id)
-            with open_module(self.coordinator, module_id, self.wave), acting(emitter):
+            with open_module(self.coordinator, module_id, self.wave, self.kinds.get(module_id, "app")):
                 try:
                     await call(running_task(), deadline, ready, self.coordinator)
                 except (asyncio.CancelledError, *FATAL):
@@ -263,7 +261,7 @@ def _close_unawaited(returned: Any) -> None:
 async def _emit_quietly(coordinator: Any, event: str, payload: dict[str, Any]) -> None:
     """Emit an event of the session's start; a failure to emit does not fail the start."""
     try:
-        with acting(Emitter(coordinator, "kernel")):
+        with acting(coordinator, "kernel"):
             await coordinator.hooks.emit(event, payload)
     except Exception as error:
         logger.debug("Could not emit %s: %s", event, describe(error))

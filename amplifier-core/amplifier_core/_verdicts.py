@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
 from typing import Any
 
 from pydantic import BaseModel
@@ -123,23 +122,13 @@ class Fold:
             return decided.action, self.decided_by, why
         return ("inject_context" if self._injecting else "continue"), None, None
 
-    def outcome(self, data: Any) -> HookResult:
-        """Return the verdict of all; `data` is the payload after every modification."""
+    def outcome(self) -> HookResult | None:
+        """Return the verdict of all, None when they only modified the data or let it pass."""
         if self.denied is not None:
             return self.denied
         if self._asked is not None:
             return self._asked
-        if self._injecting:
-            return _merge_injections(self._event, self._injecting)
-        return plain_result(data)
-
-
-def fold(event: str, verdicts: Iterable[tuple[str, HookResult]], data: Any) -> HookResult:
-    """Fold `(handler name, verdict)` pairs at once."""
-    folding = Fold(event)
-    for name, verdict in verdicts:
-        folding.add(name, verdict)
-    return folding.outcome(data)
+        return _merge_injections(self._event, self._injecting) if self._injecting else None
 
 
 def own_injections(result: HookResult, hook_name: str, event: str) -> list[ContextInjection]:

@@ -20,11 +20,10 @@ from amplifier_core._syscalls import Fragments, emit, get_context, mount, regist
 from amplifier_core.authorization import Authorization, Policy, RegisteredPolicy, registered_policy
 from amplifier_core.bounded_call import FATAL, PLAIN, begin, finish, maybe_await, running_task
 from amplifier_core.cancellation import CancellationToken
-from amplifier_core.correlation import Emitter, acting, current_emitter
 from amplifier_core.data import describe
 from amplifier_core.hooks import HookRegistry
 from amplifier_core.models import HookResult
-from amplifier_core.trace import Span, current_scope, identity_fields, open_module, scope_of
+from amplifier_core.trace import Span, acting, current_scope, open_module, scope_of
 
 __all__ = [
     "ModuleCoordinator",
@@ -73,15 +72,14 @@ class ModuleCoordinator:
         self.loader: Any = None
         self._approval_system = approval_system
         self._display_system = display_system
-        self._announced = {"has_approval_provider": False, "has_display_service": False}
+        self._has_approval_provider = self._has_display_service = False
         self._state: dict[str, Any] = {}
         self._capabilities: dict[str, Any] = {}
         self._channels: dict[str, list[dict[str, Any]]] = {}
         self._cleanups: list[Callable[[], Any]] = []
         self._policies: list[RegisteredPolicy] = []
-        self._kernel = Emitter(self, "kernel")
-        #: Who acts when what is mounted at a point, under a name, is called.
-        self._emitters: dict[tuple[str, str | None], Emitter] = {}
+        #: The ids of the modules that mounted what is mounted, in the shape of `mount_points`.
+        self._mounted_by: dict[str, Any] = {"orchestrator": None, "context": None, "providers": {}, "tools": {}}
         self._log_pipe = LogPipe()
         self._ledger = Ledger(self)
         self._fragments = Fragments(self._hooks, self._ledger)
@@ -169,7 +167,7 @@ class ModuleCoordinator:
     @approval_system.setter
     def approval_system(self, system: Any) -> None:
         self._approval_system = system
-        self._announced["has_approval_provider"] = system is not None
+        self._has_approval_provider = system is not None
 
     @property
     def display_system(self) -> Any:
@@ -179,7 +177,7 @@ class ModuleCoordinator:
     @display_system.setter
     def display_system(self, system: Any) -> None:
         self._display_system = system
-        self._announced["has_display_service"] |= system is not None
+        self._has_display_service |= system is not None
 
     @property
     def session_state(self) -> dict[str, Any]:
@@ -234,7 +232,7 @@ class ModuleCoordinator:
             raise ValueError("Hooks should be registered directly with the HookRegistry")
         if mount_point in _SINGLE:
             self._ledger.put(self.mount_points, mount_point, module)
-            self._note_emitter(mount_point, None)
+            self._mounted_by[mount_point] = self._acting_module()
         elif mount_point in _NAMED:
             key = name or getattr(module, "name", None)
             if not key:
@@ -242,20 +240,22 @@ class ModuleCoordinator:
             if not isinstance(key, str):
                 raise TypeError(f"Name for {mount_point} must be a string, got {type(key).__name__} from {module!r}")
             self._ledger.put(self.mount_points[mount_point], key, module)
-            self._note_emitter(mount_point, key)
+            self._mounted_by[mount_point][key] = self._acting_module()
         return _done()
 
-    def _note_emitter(self, mount_point: str, name: str | None) -> None:
-        if component := _COMPONENTS.get(mount_point):
-            self._emitters[mount_point, name] = Emitter(self, component, current_emitter(self).module)
+    def _acting_module(self) -> str | None:
+        scope = scope_of(self)
+        return scope.module if scope is not None else None
 
-    def acting(self, mount_point: str, name: str | None = None) -> AbstractContextManager[None]:
+    def acting(self, mount_point: str, name: str | None = None) -> AbstractContextManager[Any]:
         """Attribute what is emitted in a `with` block to what is mounted there, for code that calls it directly.
 
         Orchestrators open one around a tool or provider; the kernel does so around the orchestrator and every hook.
         """
-        emitter = self._emitters.get((mount_point, name))
-        return acting(emitter or Emitter(self, _COMPONENTS.get(mount_point, "app")))
+        module = self._mounted_by.get(mount_point)
+        if isinstance(module, dict):
+            module = module.get(name)
+        return acting(self, _COMPONENTS.get(mount_point, "app"), module)
 
     def get(self, mount_point: str, name: str | None = None) -> Any:
         """Return what is mounted: one object, or for a named point the live dict, or one entry of it, or None."""
@@ -338,8 +338,10 @@ class ModuleCoordinator:
     def register_cleanup(self, cleanup_fn: Any) -> None:
         """Add a function to run when the session ends; anything that cannot be called is ignored."""
         if callable(cleanup_fn):
-            emitter = current_emitter(self)
-            cleanup = cleanup_fn if emitter.module is None else partial(_clean_up_as, emitter, cleanup_fn)
+            scope = scope_of(self)
+            cleanup = cleanup_fn
+            if scope is not None and scope.module is not None:
+                cleanup = partial(_clean_up_as, self, scope.component, scope.module, cleanup_fn)
             self._cleanups.append(cleanup)
             self._ledger.note(lambda: self._clean_up_early(cleanup))
 
@@ -355,7 +357,7 @@ class ModuleCoordinator:
         functions = self._cleanups[::-1]
         self._cleanups.clear()
         self._ledger.clear()
-        with open_module(self, None), acting(self._kernel):
+        with acting(self, "kernel"):
             await run_all([*self._fragments.announcements(), *functions])
 
     def reset_turn(self) -> None:
@@ -381,7 +383,8 @@ class ModuleCoordinator:
             "has_orchestrator": self.mount_points.get("orchestrator") is not None,
             "has_context": self.mount_points.get("context") is not None,
             "capabilities": list(self._capabilities),
-            **self._announced,
+            "has_approval_provider": self._has_approval_provider,
+            "has_display_service": self._has_display_service,
         }
 
     # -- authorization and log --
@@ -400,7 +403,7 @@ class ModuleCoordinator:
 
         Raises TypeError for an action that is not a string and details that are not a mapping.
         """
-        with open_module(self, None), acting(self._kernel):
+        with acting(self, "kernel"):
             return await authorization.authorize(self, self._policies, action, details)
 
     def add_log_processor(self, fn: Processor) -> None:
@@ -428,14 +431,15 @@ class ModuleCoordinator:
             return
         if level is None:
             level, message = data.pop("level", "INFO"), message or data.pop("message", "")
-        _, component, module = current_emitter(self)
-        known = {"session_id": self._session_id or None, "parent_id": self._parent_id, "component": component}
-        known |= {"module": module, **(identity_fields(self) or {})}
+        scope = scope_of(self)
+        known = {"session_id": self._session_id or None, "parent_id": self._parent_id, "component": "app"}
+        if scope is not None:
+            known |= {"component": scope.component, "module": scope.module, **scope.ids}
         self._log_pipe.write(build_record(level, message, event, known, data))
 
 
-async def _clean_up_as(emitter: Emitter, cleanup: Callable[[], Any]) -> None:
-    with acting(emitter):
+async def _clean_up_as(owner: ModuleCoordinator, component: str, module: str, cleanup: Callable[[], Any]) -> None:
+    with acting(owner, component, module):
         await maybe_await(cleanup())
 
 

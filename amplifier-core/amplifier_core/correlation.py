@@ -1,16 +1,9 @@
-"""Know which model call an event belongs to, and who emitted it.
-
-Both are kept in contextvars, so every asyncio task correlates its own calls and no other's, and a task that a module
-starts keeps emitting in the name of that module.
-"""
+"""Know which model call an event belongs to: every asyncio task correlates its own calls and no other's."""
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
 from contextvars import ContextVar
-from types import TracebackType
-from typing import Any, NamedTuple
 
 from amplifier_core.events import LLM_REQUEST, LLM_RESPONSE, PROVIDER_ERROR, PROVIDER_RETRY, PROVIDER_THROTTLE
 
@@ -57,56 +50,3 @@ def resolve_request_id(event: str, explicit: str | None = None) -> str | None:
             _open_call.set(explicit)
         return explicit or _open_call.get()
     return None
-
-
-class Emitter(NamedTuple):
-    """Name who emits events or writes log records in the session of `owner`, a coordinator."""
-
-    owner: Any
-    #: kernel, orchestrator, provider, tool, hook, context or app
-    component: str
-    #: The id of the module; None for the kernel and the app.
-    module: str | None = None
-
-
-_emitter: ContextVar[Emitter | None] = ContextVar("amplifier_emitter", default=None)
-
-
-def current_emitter(owner: Any) -> Emitter:
-    """Return who is running in the session of `owner`: outside the kernel and every module, that is the app."""
-    emitter = _emitter.get()
-    return emitter if emitter is not None and emitter.owner is owner else Emitter(owner, "app")
-
-
-class acting:  # read as a verb: with acting(emitter)
-    """Attribute what is emitted in this block to `emitter`."""
-
-    __slots__ = ("_before", "_emitter")
-
-    def __init__(self, emitter: Emitter) -> None:
-        self._emitter = emitter
-        self._before: Emitter | None = None
-
-    def __enter__(self) -> None:
-        self._before = _emitter.get()
-        _emitter.set(self._emitter)
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        # Not by token: a coroutine that is never finished is closed in another context, whose emitter is not ours.
-        if _emitter.get() is self._emitter:
-            _emitter.set(self._before)
-
-
-def attributed(function: Callable[..., Any], emitter: Emitter) -> Callable[..., Any]:
-    """Return `function` so that what it emits is attributed to `emitter`.
-
-    For functions that the kernel calls in a copied context: nothing is restored afterwards.
-    """
-
-    def act(*arguments: Any) -> Any:
-        _emitter.set(emitter)
-        return function(*arguments)
-
-    return act

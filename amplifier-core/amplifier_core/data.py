@@ -7,10 +7,12 @@
 from __future__ import annotations
 
 import marshal
+import re
 import sys
 from collections.abc import Callable
 from copy import copy as shallow_copy
 from functools import partial
+from gc import get_referents
 from math import isfinite
 from types import MappingProxyType
 from typing import Any, Final
@@ -19,12 +21,12 @@ __all__ = [
     "CIRCULAR",
     "INTERRUPTS",
     "clean",
-    "cleaned",
     "copier",
     "copy_containers",
     "copy_tree",
     "deep_merge",
     "describe",
+    "isolate",
 ]
 
 #: What no isolation may hold back.
@@ -42,6 +44,14 @@ _ATOMS = frozenset((bool, type(None)))
 _MOST = 10**sys.int_info.str_digits_check_threshold
 _LEAST = -_MOST
 
+#: From this many items on, a list is checked and copied as a whole instead of item by item.
+_LARGE = 16
+_MAX_ITEMS = 1_000_000
+_JSON_TYPES = frozenset((dict, list, str, int, float, bool, type(None)))
+_JSON_CONTAINERS = frozenset((dict, list))
+#: How marshal writes a surrogate; a number may look the same, and then the data is cleaned item by item.
+_has_surrogate = re.compile(rb"\xed[\xa0-\xbf]").search
+
 
 def clean(value: Any) -> Any:
     """Return `value` as JSON data that shares nothing with it.
@@ -54,23 +64,62 @@ def clean(value: Any) -> Any:
     return _clean(value, {0: MAX_CONTAINERS})
 
 
-def cleaned(fields: dict[str, Any]) -> dict[str, Any]:
-    """Return `clean(fields)` for a dict that the caller owns: itself when it is flat and clean already."""
+def isolate(fields: dict[str, Any], times: int) -> tuple[dict[str, Any] | None, Callable[[], Any]]:
+    """Return `clean(fields)`, for a dict that the caller gives away, and a `copier` of it.
+
+    Instead of large data None is returned: one more call of the copier gives it, when and if it is needed. A list or
+    dict that occurs twice in large data occurs twice in each copy, as in a deep copy.
+    """
+    path = {0: MAX_CONTAINERS - 1, id(fields): 0}
+    is_flat = True
     for key, item in fields.items():
-        kind = type(item)
         if type(key) is not str or not key.isascii():
-            break
+            fields = clean(fields)
+            return fields, copier(fields, times)
+        kind = type(item)
         if kind is str:
             if not item.isascii():
-                break
+                fields[key] = _text(item)
         elif kind is int:
             if not _LEAST < item < _MOST:
-                break
+                fields[key] = describe(item)
         elif kind not in _ATOMS:
-            break
-    else:
-        return fields
-    return clean(fields)  # type: ignore[no-any-return]
+            if kind is list and len(item) >= _LARGE and _is_plain(fields):
+                written = marshal.dumps(fields, 4)
+                if not _has_surrogate(written):
+                    return None, partial(marshal.loads, written)
+            fields[key] = item = _clean(item, path)
+            is_flat = is_flat and type(item) is not dict and type(item) is not list
+    return fields, fields.copy if is_flat else copier(fields, times)
+
+
+def _is_plain(value: dict[str, Any]) -> bool:
+    """Return whether `value` is JSON data as it is, apart from lone surrogates; False also when that is uncertain.
+
+    Looks at all containers of one level at once, in C: for hundreds of small ones, in a fifth of the time of `clean`.
+    """
+    level: list[Any] = [value]
+    containers = 0
+    for _ in range(MAX_DEPTH):
+        containers += len(level)
+        size = sum(map(len, level))
+        if containers > MAX_CONTAINERS or size > _MAX_ITEMS:
+            return False
+        items = get_referents(*level)
+        if len(items) != size:  # a dict refers to its keys, too, unless all of them are strings
+            return False
+        kinds = set(map(type, items))
+        if not kinds <= _JSON_TYPES:
+            return False
+        if int in kinds and not all(_LEAST < item < _MOST for item in items if type(item) is int):
+            return False
+        if float in kinds and not all(isfinite(item) for item in items if type(item) is float):
+            return False
+        inner = kinds & _JSON_CONTAINERS
+        if not inner:
+            return True
+        level = items if inner == kinds else [item for item in items if type(item) in inner]
+    return False
 
 
 def copier(value: Any, times: int = 2) -> Callable[[], Any]:

@@ -17,16 +17,10 @@ from typing import Any, Literal, NamedTuple
 from amplifier_core import events
 from amplifier_core._verdicts import INVALID, Fold, InvalidVerdict, plain_result, read_verdict
 from amplifier_core.bounded_call import FATAL, DeadlineExceeded, call, require_plain, running_task
-from amplifier_core.correlation import (
-    CORRELATED_EVENTS,
-    REQUEST_ID_FIELD,
-    attributed,
-    current_emitter,
-    resolve_request_id,
-)
-from amplifier_core.data import clean, cleaned, copier, describe
+from amplifier_core.correlation import CORRELATED_EVENTS, REQUEST_ID_FIELD, resolve_request_id
+from amplifier_core.data import clean, copier, describe, isolate
 from amplifier_core.models import ContextInjection, HookResult
-from amplifier_core.trace import Scope, current_scope, identity_fields, open_module, timestamp
+from amplifier_core.trace import acting, scope_of, timestamp
 
 __all__ = ["ContextInjection", "HookRegistry", "HookResult", "Outcome"]
 
@@ -60,10 +54,13 @@ Observer = Callable[[str, Any, Outcome], object]
 class _Registration:
     """One handler on one event."""
 
-    __slots__ = ("event", "gate", "handler", "name", "number", "priority")
+    __slots__ = ("component", "event", "gate", "handler", "module", "name", "number", "priority")
 
     def __init__(self, event: str, handler: Any, priority: int, name: str, number: int, gate: bool) -> None:
         self.event = event
+        #: In whose name the handler runs: that of the module that registered it.
+        self.component = "app"
+        self.module: str | None = None
         self.handler = handler
         self.priority = priority
         self.name = name
@@ -136,12 +133,15 @@ class HookRegistry:
         owner = self._owner
         registration = _Registration(
             event,
-            handler if owner is None else attributed(handler, current_emitter(owner)),
+            handler,
             operator.index(priority),
             name if name is not None else f"_auto_{event}_{uuid.uuid4()}",
             self._count,
             on_error == "deny",
         )
+        scope = scope_of(owner) if owner is not None else None
+        if scope is not None:
+            registration.component, registration.module = scope.component, scope.module
         handlers = self._registered.setdefault(event, [])
         handlers.append(registration)
         handlers.sort(key=_own_order)
@@ -210,19 +210,22 @@ class HookRegistry:
         fields = data if type(data) is dict else _fields(data)
         if not handlers:
             if self._observers:
-                heard = clean(data) if fields is None else self._stamped(fields)
-                self._show(event, copier(heard, len(self._observers)), None, is_complete=True)
+                _, fresh = self._stamp(data, fields, len(self._observers))
+                self._show(event, fresh, None, is_complete=True)
             return plain_result({} if fields is None else clean(fields))
         task = running_task()
-        current: Any = {} if fields is None else self._stamped(fields)
-        fresh = copier(clean(data) if fields is None else current, len(handlers) + len(self._observers))
-        entered = self._enter_own_scope() if self._owner is not None else None
+        current, fresh = self._stamp(data, fields, len(handlers) + len(self._observers))
+        owner = self._owner
         folding: Fold | None = None
         is_complete = False
         try:
             for entry in handlers:
                 try:
-                    returned = await call(task, self._timeout, entry.handler, event, fresh())
+                    if owner is None:
+                        returned = await call(task, self._timeout, entry.handler, event, fresh())
+                    else:
+                        with acting(owner, entry.component, entry.module):
+                            returned = await call(task, self._timeout, entry.handler, event, fresh())
                     if returned is None or (
                         type(returned) is HookResult and getattr(returned, "action", None) == "continue"
                     ):
@@ -244,19 +247,19 @@ class HookRegistry:
                     fresh = copier(current)
             is_complete = True
         finally:
-            if entered is not None:
-                entered.__exit__(None, None, None)
             if self._observers:
                 self._show(event, fresh, folding, is_complete=is_complete)
-        return plain_result(current) if folding is None else folding.outcome(current)
+        verdict = folding.outcome() if folding is not None else None
+        return plain_result(fresh() if current is None else current) if verdict is None else verdict
 
     def _show(self, event: str, fresh: Callable[[], Any], folding: Fold | None, *, is_complete: bool) -> None:
         """Call the observers; nothing but KeyboardInterrupt and SystemExit of theirs gets through."""
-        emitter = current_emitter(self._owner)
+        emitter = scope_of(self._owner)
+        component, module = (emitter.component, emitter.module) if emitter is not None else ("app", None)
         action, decided_by, reason = folding.summary() if folding is not None else ("continue", None, None)
         if not is_complete:
             action, decided_by, reason = "cancelled", None, None
-        outcome = Outcome(action, decided_by, reason, emitter.component, emitter.module)
+        outcome = Outcome(action, decided_by, reason, component, module)
         for name, observer in self._observers:
             try:
                 require_plain(observer(event, fresh(), outcome))
@@ -264,16 +267,6 @@ class HookRegistry:
                 raise
             except BaseException as error:
                 _log_failure(event, name, error)
-
-    def _enter_own_scope(self) -> Scope | None:
-        """Make the session that owns this registry the one at hand for its handlers, unless it already is."""
-        owner = self._owner
-        scope = current_scope()
-        if scope is not None and scope.owner is owner and scope.module is None:
-            return None
-        entered = open_module(owner, None)
-        entered.__enter__()
-        return entered
 
     async def emit_and_collect(self, event: str, data: Any, timeout: float = 1.0) -> list[dict[str, Any]]:
         """Give every handler the plain data and return the `data` dicts they answer with, in order.
@@ -290,23 +283,19 @@ class HookRegistry:
         fields = _fields(data)
         fresh = copier(clean(data if fields is None else fields))
         answers: list[dict[str, Any]] = []
-        entered = self._enter_own_scope() if self._owner is not None else None
-        try:
-            for entry in handlers:
-                try:
+        for entry in handlers:
+            try:
+                with acting(self._owner, entry.component, entry.module):
                     result = read_verdict(await call(task, timeout, entry.handler, event, fresh()))
-                except (asyncio.CancelledError, *FATAL):
-                    raise
-                except DeadlineExceeded:
-                    logger.warning("Hook handler timeout for event '%s' (handler '%s')", event, entry.name)
-                except BaseException as error:
-                    _log_failure(event, entry.name, error)
-                else:
-                    if result is not None and result.data is not None:
-                        answers.append(result.data)
-        finally:
-            if entered is not None:
-                entered.__exit__(None, None, None)
+            except (asyncio.CancelledError, *FATAL):
+                raise
+            except DeadlineExceeded:
+                logger.warning("Hook handler timeout for event '%s' (handler '%s')", event, entry.name)
+            except BaseException as error:
+                _log_failure(event, entry.name, error)
+            else:
+                if result is not None and result.data is not None:
+                    answers.append(result.data)
         return answers
 
     def _failed(self, event: str, entry: _Registration, error: BaseException) -> HookResult | None:
@@ -318,11 +307,14 @@ class HookRegistry:
             return HookResult(action="deny", reason=INVALID)
         return None
 
-    def _stamped(self, fields: dict[str, Any]) -> Any:
-        identity = identity_fields(self._owner) if self._owner is not None else None
-        merged = {**self._defaults, **identity, **fields} if identity else {**self._defaults, **fields}
+    def _stamp(self, data: Any, fields: dict[str, Any] | None, times: int) -> tuple[Any, Callable[[], Any]]:
+        """Return the event's data with the default fields, ids and time, and a copier of what handlers get."""
+        if fields is None:
+            return {}, copier(clean(data), times)
+        scope = scope_of(self._owner) if self._owner is not None else None
+        merged = {**self._defaults, **fields} if scope is None else {**self._defaults, **scope.ids, **fields}
         merged["timestamp"] = timestamp()
-        return cleaned(merged)
+        return isolate(merged, times)
 
     def _arrange(self, event: str) -> tuple[_Registration, ...]:
         _require_text("event", event)

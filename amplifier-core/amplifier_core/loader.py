@@ -30,7 +30,7 @@ from amplifier_core._discovery import (
     suggest,
     validation_error,
 )
-from amplifier_core._mount import MountWave, Ready, SkippedReady, current_wave, separate_deferred_lists
+from amplifier_core._mount import MountWave, Ready, SkippedReady, current_wave, mount_checked, separate_deferred_lists
 from amplifier_core.bounded_call import maybe_await
 from amplifier_core.data import describe
 from amplifier_core.module_sources import ModuleNotFoundError as SourceNotFoundError
@@ -137,13 +137,14 @@ class ModuleLoader:
         try:
             loaded = await self._find(module_id, source_hint, coordinator)
             wave = _live_wave(module_id, coordinator)
+            structure = None
             if loaded.path is not None or wave is not None:
-                self._check_structure(module_id, loaded, wave)
+                structure = self._check_structure(module_id, loaded, wave)
         except Exception as error:
             logger.error("Failed to load module '%s': %s", module_id, describe(error))
             raise
         self._loaded[module_id] = loaded
-        return self._bound(module_id, loaded, config or {})
+        return self._bound(module_id, loaded, config or {}, wave, structure)
 
     async def initialize(self, module: MountFunction, coordinator: Any) -> Any:
         """Await `module(coordinator)` and return its result; errors are logged and raised again."""
@@ -307,20 +308,28 @@ class ModuleLoader:
             raise validation_error(module_id, result)
         return result
 
-    def _bound(self, module_id: str, loaded: _Loaded, config: dict[str, Any]) -> MountFunction:
-        """Return a fresh function that mounts with this call's config, checked when a live session awaits it."""
+    def _bound(
+        self,
+        module_id: str,
+        loaded: _Loaded,
+        config: dict[str, Any],
+        loading: MountWave | None,
+        checked: ValidationResult | None,
+    ) -> MountFunction:
+        """Return a fresh function that mounts with this call's config, checked when a live session awaits it.
+
+        `checked` is the result of the structural checks in the wave `loading`, which count in that wave alone.
+        """
 
         async def mount_with_config(coordinator: Any) -> Any:
             wave = _live_wave(module_id, coordinator)
             if wave is None:
                 return await loaded.mount(coordinator, config)
-            structure = self._check_structure(module_id, loaded, wave)
+            structure = checked if wave is loading else self._check_structure(module_id, loaded, wave)
             if loaded.ready_is_sync:
                 wave.skipped.append(SkippedReady(module_id, "on_session_ready() is sync, it must be async: skipped"))
             if structure is None:
                 return await loaded.mount(coordinator, config)
-            from amplifier_core._mount import mount_checked
-
             return await mount_checked(module_id, loaded.mount, coordinator, config, structure)
 
         if loaded.ready is not None:
@@ -331,7 +340,7 @@ class ModuleLoader:
 def _live_wave(module_id: str, coordinator: Any) -> MountWave | None:
     """Return the wave in which a session is mounting exactly this module right now, if one is."""
     scope = current_scope()
-    if scope is None or scope.owner is not coordinator or scope.module != module_id:
+    if scope is None or scope.owner is not coordinator or not scope.is_mounting or scope.module != module_id:
         return None
     wave: MountWave | None = scope.wave
     return wave

@@ -14,13 +14,12 @@ from amplifier_core import _session_init
 from amplifier_core._rollback import Attempt
 from amplifier_core.bounded_call import FATAL, maybe_await
 from amplifier_core.coordinator import ModuleCoordinator
-from amplifier_core.correlation import acting
 from amplifier_core.data import deep_merge, describe
 from amplifier_core.events import CANCEL_COMPLETED, SESSION_END, SESSION_RESUME, SESSION_START
 from amplifier_core.loader import ModuleLoader
 from amplifier_core.models import SessionStatus
 from amplifier_core.plan import check_outline
-from amplifier_core.trace import open_turn, traced_scope
+from amplifier_core.trace import acting, open_turn, traced_scope
 
 __all__ = ["AmplifierSession", "fork_session", "get_session", "session_create"]
 
@@ -136,7 +135,7 @@ class AmplifierSession:
         coordinator, status = self.coordinator, self.status
         coordinator.reset_turn()
         status.status = "running"
-        with open_turn(coordinator, self._spawned_in), acting(coordinator._kernel):
+        with open_turn(coordinator, self._spawned_in, "orchestrator", coordinator._mounted_by["orchestrator"]):
             try:
                 if not self._started:
                     await self._announce_start()
@@ -158,9 +157,10 @@ class AmplifierSession:
         facts = _session_init.session_facts(self.config, raw=True)
         raw = facts.pop("raw", None)
         hooks = self.coordinator.hooks
-        await hooks.emit(event, {"session_id": self.session_id, "parent_id": self.parent_id, **facts})
-        if raw is not None:
-            await hooks.emit(SESSION_CONFIG, {"session_id": self.session_id, "raw": raw})
+        with acting(self.coordinator, "kernel"):
+            await hooks.emit(event, {"session_id": self.session_id, "parent_id": self.parent_id, **facts})
+            if raw is not None:
+                await hooks.emit(SESSION_CONFIG, {"session_id": self.session_id, "raw": raw})
 
     async def _run_orchestrator(self, prompt: str) -> Any:
         coordinator = self.coordinator
@@ -173,16 +173,15 @@ class AmplifierSession:
             raise RuntimeError("No context manager mounted")
         if not providers:
             raise RuntimeError("No providers mounted")
-        with coordinator.acting("orchestrator"):
-            returned = orchestrator.execute(
-                prompt=prompt,
-                context=context,
-                providers=providers,
-                tools=coordinator.get("tools"),
-                hooks=coordinator.hooks,
-                coordinator=coordinator,
-            )
-            return await maybe_await(returned)
+        returned = orchestrator.execute(
+            prompt=prompt,
+            context=context,
+            providers=providers,
+            tools=coordinator.get("tools"),
+            hooks=coordinator.hooks,
+            coordinator=coordinator,
+        )
+        return await maybe_await(returned)
 
     async def _close_failed_turn(self, error: BaseException) -> None:
         message = describe(error)
@@ -195,7 +194,8 @@ class AmplifierSession:
 
     async def _announce_cancelled(self, facts: dict[str, Any]) -> None:
         immediate = self.coordinator.cancellation.is_immediate
-        await self.coordinator.hooks.emit(CANCEL_COMPLETED, {"was_immediate": immediate, **facts})
+        with acting(self.coordinator, "kernel"):
+            await self.coordinator.hooks.emit(CANCEL_COMPLETED, {"was_immediate": immediate, **facts})
 
     async def cleanup(self) -> None:
         """Emit session:end, once, run every cleanup function and release the loader, whatever fails on the way.
@@ -210,7 +210,7 @@ class AmplifierSession:
                 self.status.status = "completed"
             try:
                 payload = {"session_id": self.session_id, "status": self.status.status}
-                with acting(self.coordinator._kernel):
+                with acting(self.coordinator, "kernel"):
                     await self.coordinator.hooks.emit(SESSION_END, payload)
             except (asyncio.CancelledError, *FATAL) as error:
                 fatal = error

@@ -1,4 +1,4 @@
-"""Know whose turn, span, mount or callback is running, and stamp its ids and the time on events.
+"""Know which session's code is running, in whose name, turn and span; stamp its ids and the time on events.
 
 One contextvar holds the innermost scope. Parallel tool calls, turns of other sessions and tasks started meanwhile each
 carry their own, because asyncio copies the context when it starts a task. Ids are W3C trace-context ids: 16 bytes of
@@ -14,38 +14,62 @@ from time import time_ns
 from types import TracebackType
 from typing import Any
 
+Ids = dict[str, str]
+_NO_IDS: Ids = {}
+
 
 class Scope:
     """Describe what is running, for the length of a `with` block; linked to the scope around it."""
 
-    __slots__ = (
-        *("before", "module", "name", "opener", "outer", "owner"),
-        *("parent_span_id", "span_id", "trace_id", "turn_id", "wave"),
-    )
+    __slots__ = ("before", "component", "ids", "is_mounting", "module", "name", "opener", "outer", "owner", "wave")
 
     def __init__(self, owner: Any, outer: Scope | None, name: str = "") -> None:
         """Inherit everything from the innermost scope of the same coordinator, if there is one."""
-        mine = _innermost(owner, outer) if outer is not None else None
         self.owner: Any = owner
         self.name = name
-        #: The scope around this one, for a search for another owner's. One of the same owner is left out: it adds
-        #: nothing, and a turn that starts the next one would keep all the earlier ones alive.
-        self.outer: Scope | None = outer.outer if outer is not None and outer is mine else outer
         #: The span that opened this scope, if it was not entered itself, and the scope that was innermost before.
         self.opener: Span | None = None
         self.before: Scope | None = None
-        self.turn_id: str | None = None
-        self.trace_id: str | None = None
-        self.span_id: str | None = None
-        self.parent_span_id: str | None = None
-        #: The module that is mounting or getting ready, which owns what is registered meanwhile.
-        self.module: str | None = None
-        #: The mount wave under way, if any.
-        self.wave: Any = None
-        if mine is not None:
-            self.turn_id, self.trace_id = mine.turn_id, mine.trace_id
-            self.span_id, self.parent_span_id = mine.span_id, mine.parent_span_id
-            self.module, self.wave = mine.module, mine.wave
+        #: The scope around this one, for a search for another owner's. One of the same owner is left out: it adds
+        #: nothing, and a turn that starts the next one would keep all the earlier ones alive.
+        self.outer: Scope | None = outer
+        mine = outer
+        while mine is not None and mine.owner is not owner:
+            mine = mine.outer
+        if mine is None:
+            #: The ids that events carry here, by name; never changed.
+            self.ids = _NO_IDS
+            #: Who acts: kernel, orchestrator, provider, tool, hook, context or app, and the id of the module.
+            self.component = "app"
+            self.module: str | None = None
+            #: Whether the module is mounting or getting ready, so that it owns what is registered meanwhile.
+            self.is_mounting = False
+            #: The mount wave under way, if any.
+            self.wave: Any = None
+            return
+        if mine is outer:
+            self.outer = mine.outer
+        self.ids = mine.ids
+        self.component = mine.component
+        self.module = mine.module
+        self.is_mounting = mine.is_mounting
+        self.wave = mine.wave
+
+    @property
+    def trace_id(self) -> str | None:
+        return self.ids.get("trace_id")
+
+    @property
+    def span_id(self) -> str | None:
+        return self.ids.get("span_id")
+
+    @property
+    def turn_id(self) -> str | None:
+        return self.ids.get("turn_id")
+
+    @property
+    def parent_span_id(self) -> str | None:
+        return self.ids.get("parent_span_id")
 
     def __enter__(self) -> Scope:
         self.before = _scope.get()
@@ -74,39 +98,40 @@ def _leave(opener: Scope | Span) -> None:
         scope.before = None
 
 
-def _innermost(owner: Any, scope: Scope | None) -> Scope | None:
+def scope_of(owner: Any) -> Scope | None:
+    """Return the innermost scope that belongs to `owner`, or None."""
+    scope = _scope.get()
     while scope is not None and scope.owner is not owner:
         scope = scope.outer
     return scope
 
 
-def _traced(scope: Scope | None) -> Scope | None:
-    while scope is not None and scope.trace_id is None:
+def traced_scope() -> Scope | None:
+    """Return the innermost scope with an open span, of any owner, or None."""
+    scope = _scope.get()
+    while scope is not None and not scope.ids:
         scope = scope.outer
     return scope
 
 
-def scope_of(owner: Any) -> Scope | None:
-    """Return the innermost scope that belongs to `owner`, or None."""
-    return _innermost(owner, _scope.get())
+def acting(owner: Any, component: str, module: str | None = None, name: str = "") -> Scope:
+    """Return a scope that attributes what is emitted, logged or registered in it to a component and a module."""
+    scope = Scope(owner, _scope.get(), name)
+    scope.component = component
+    scope.module = module
+    scope.is_mounting = False
+    return scope
 
 
-def traced_scope() -> Scope | None:
-    """Return the innermost scope with an open span, of any owner, or None."""
-    return _traced(_scope.get())
-
-
-def identity_fields(owner: Any) -> dict[str, str] | None:
-    """Return the ids that an event of `owner` carries now, or None outside every turn and span."""
-    scope = _innermost(owner, _scope.get())
-    if scope is None or scope.span_id is None:
-        return None
-    fields = {"trace_id": scope.trace_id, "span_id": scope.span_id}
-    if scope.turn_id is not None:
-        fields["turn_id"] = scope.turn_id
-    if scope.parent_span_id is not None:
-        fields["parent_span_id"] = scope.parent_span_id
-    return fields  # type: ignore[return-value]  # an open span always has a trace
+def open_module(owner: Any, module: str | None, wave: Any = None, component: str = "app") -> Scope:
+    """Return the scope in which a module of `owner` mounts or gets ready; without one, nothing is mounting there."""
+    scope = Scope(owner, _scope.get(), module or "")
+    scope.is_mounting = module is not None
+    if module is not None:
+        scope.component, scope.module = component, module
+    if wave is not None:
+        scope.wave = wave
+    return scope
 
 
 class Span:
@@ -119,15 +144,19 @@ class Span:
         self._name = name
 
     def __enter__(self) -> Scope:
-        outer = _scope.get()
-        span = Scope(self._owner, outer, self._name)
+        span = Scope(self._owner, _scope.get(), self._name)
         span.opener = self
-        around = span if span.trace_id is not None else _traced(outer)
-        if around is not None:
-            span.trace_id, span.parent_span_id = around.trace_id, around.span_id
+        around = span if span.ids else traced_scope()
+        if around is None:
+            span.ids = {"trace_id": urandom(16).hex(), "span_id": urandom(8).hex()}
         else:
-            span.trace_id = urandom(16).hex()
-        span.span_id = urandom(8).hex()
+            parent = around.ids
+            span.ids = {
+                **span.ids,  # the turn, which is this session's own
+                "trace_id": parent["trace_id"],
+                "span_id": urandom(8).hex(),
+                "parent_span_id": parent["span_id"],
+            }
         return span.__enter__()
 
     def __exit__(
@@ -144,30 +173,23 @@ class Span:
         _leave(self)
 
 
-def open_turn(owner: Any, spawned_in: str | None) -> Scope:
-    """Return the scope of one turn of `owner`.
+def open_turn(owner: Any, spawned_in: str | None, component: str = "kernel", module: str | None = None) -> Scope:
+    """Return the scope of one turn of `owner`, in which a component acts.
 
     A turn that runs inside another session's turn belongs to that trace, under the span that is open there; else it
     continues the trace it was spawned in, if any; else it starts one.
     """
-    outer = _scope.get()
-    turn = Scope(owner, outer, "turn")
-    around = _traced(outer)
+    turn = acting(owner, component, module, "turn")
+    around = traced_scope()
     ids = urandom(24).hex()  # one call to the system for both
-    turn.turn_id, turn.span_id = ids[:32], ids[32:]
-    turn.trace_id = around.trace_id if around is not None else spawned_in or turn.turn_id
-    turn.parent_span_id = around.span_id if around is not None else None
-    turn.module = None
+    turn_id, span_id = ids[:32], ids[32:]
+    if around is None:
+        turn.ids = {"trace_id": spawned_in or turn_id, "span_id": span_id, "turn_id": turn_id}
+    else:
+        outside = around.ids
+        turn.ids = {"trace_id": outside["trace_id"], "span_id": span_id, "turn_id": turn_id}
+        turn.ids["parent_span_id"] = outside["span_id"]
     return turn
-
-
-def open_module(owner: Any, module: str | None, wave: Any = None) -> Scope:
-    """Return the scope in which a module of `owner` mounts, gets ready or is called back."""
-    scope = Scope(owner, _scope.get(), module or "")
-    scope.module = module
-    if wave is not None:
-        scope.wave = wave
-    return scope
 
 
 #: The last second that was formatted, and its text: events come in bursts, and formatting a date costs more than the

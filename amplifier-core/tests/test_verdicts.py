@@ -6,6 +6,7 @@ import asyncio
 import itertools
 import json
 import pickle
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from amplifier_core._verdicts import InvalidVerdict, fold, plain_result, read_verdict
+from amplifier_core._verdicts import Fold, InvalidVerdict, plain_result, read_verdict
 from amplifier_core.hooks import HookRegistry
 from amplifier_core.models import ContextInjection, HookResult
 
@@ -34,6 +35,14 @@ _verdicts = st.lists(
     ),
     max_size=5,
 )
+
+
+def fold(event: str, verdicts: Iterable[tuple[str, HookResult]], data: Any) -> HookResult:
+    """Fold `(handler name, verdict)` pairs; `data` is returned when none of them decides."""
+    folding = Fold(event)
+    for name, verdict in verdicts:
+        folding.add(name, verdict)
+    return folding.outcome() or plain_result(data)
 
 
 def expected_action(verdicts: list[HookResult]) -> str:
