@@ -81,7 +81,7 @@ def measure(count: int, rounds: int) -> list[dict[str, Any]]:
     with tempfile.TemporaryDirectory() as folder:
         project = Path(folder).resolve()
         for kind, rules in (("usual", usual_rules(count)), ("uniform", uniform_rules(count))):
-            rule_set = RuleSet.from_rules(rules, project)
+            rule_set = RuleSet(rules, project)
             for name, action, details, usual, uniform in ACTIONS:
                 expected = usual if kind == "usual" else uniform
                 verdict = rule_set.decide(facts(action, details, project)).verdict

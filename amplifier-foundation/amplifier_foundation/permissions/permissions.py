@@ -213,15 +213,15 @@ class Permissions:
         ours = [source for source in self.sources if source.may_allow]
         defaults = [rule for source in ours if source.scope == "default" for rule in source.rules]
         others = [rule for source in ours if source.scope != "default" for rule in source.rules]
-        basis = RuleSet.from_rules(defaults, self.project)
-        self._own = RuleSet.from_rules([*others, *self._remembered], self.project, otherwise=basis)
+        basis = RuleSet(defaults, self.project)
+        self._own = RuleSet([*others, *self._remembered], self.project, otherwise=basis)
         tighter = [rule for source in self.sources for rule in source.floors]
         for source in self.sources:
             if not source.may_allow:
                 tighter += [rule for rule in source.rules if rule.verdict != "allow"]
         # What they do not restrict is none of their business: it counts as allowed here.
-        rest = RuleSet.from_rules([Rule("allow")], self.project)
-        self._tightening = RuleSet.from_rules(tighter, self.project, otherwise=rest) if tighter else None
+        rest = RuleSet([Rule("allow")], self.project)
+        self._tightening = RuleSet(tighter, self.project, otherwise=rest) if tighter else None
         every = [(source, rule) for source in self.sources for rule in (*source.rules, *source.floors)]
         self._scopes = {id(rule): source.scope for source, rule in every}
         named = {rule.action for rule in (*(rule for _, rule in every), *self._remembered)}
@@ -283,7 +283,7 @@ class Permissions:
 
     @cached_property
     def _guarding(self) -> RuleSet:
-        return RuleSet.from_rules(self.guards, self.project)
+        return RuleSet(self.guards, self.project)
 
     def _judgement(self, decision: Decision) -> Judgement:
         rule = decision.rule

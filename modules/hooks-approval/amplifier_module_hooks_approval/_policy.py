@@ -100,7 +100,7 @@ class ApprovalPolicy:
     def _compiled(self, rules: list[Rule]) -> Any:
         from amplifier_kit.guard.policy import RuleSet
 
-        return RuleSet.from_rules(rules, self._project, home=Path(os.path.expanduser("~")))
+        return RuleSet(rules, self._project, home=Path(os.path.expanduser("~")))
 
     def _ruled(self, action: str, details: Mapping[str, Any]) -> Opinion:
         if self._rules is None:

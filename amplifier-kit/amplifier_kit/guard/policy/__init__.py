@@ -7,21 +7,19 @@ Nothing here reads a file's content or has default rules. The shell's grammar is
 
 | File | Subject |
 |---|---|
-| `rules.py`, `glob.py` | a rule, the index of rules, the verdict; patterns |
-| `rule_parser.py`, `suggest.py` | rules from a policy file and their mistakes; rules for "always" |
-| `facts.py`, `paths.py` | what an action would do, where paths lead |
-| `shell.py`, `syntax_tree.py`, `words.py`, `redirects.py`, `segments.py` | a shell line, taken apart into commands |
+| `rules.py`, `glob.py` | a rule, the index of rules, the verdict, rules for "always"; patterns |
+| `rule_parser.py` | rules from a policy file, and their mistakes |
+| `facts.py`, `paths.py` | the effects of an action, where paths lead |
+| `segments.py`, `shell.py`, `words.py` | a shell line, taken apart into commands |
 | `simple_commands.py` | the commands of a line as they are written, for checks that prevent accidents |
-| `wrappers.py`, `hazards.py`, `scripts.py`, `repositories.py` | programs that a command runs, hazardous words |
+| `wrappers.py`, `hazards.py`, `repositories.py` | programs that run others, hazardous words, foreign repositories |
 | `programs.toml`, `programs.py` | the table of known programs, see docs/policy-programs.md |
 """
 
 from amplifier_kit.guard.policy.facts import Facts, facts
 from amplifier_kit.guard.policy.rule_parser import Problem, check_examples, parse_rules
-from amplifier_kit.guard.policy.rules import Decision, Example, Rule, RuleError, RuleSet, Verdict
+from amplifier_kit.guard.policy.rules import Decision, Example, Rule, RuleError, RuleSet, Verdict, suggest
 from amplifier_kit.guard.policy.segments import Redirect, Segment
-from amplifier_kit.guard.policy.shell import ShellParse
-from amplifier_kit.guard.policy.suggest import suggest
 
 __all__ = [
     "Decision",
@@ -33,7 +31,6 @@ __all__ = [
     "RuleError",
     "RuleSet",
     "Segment",
-    "ShellParse",
     "Verdict",
     "check_examples",
     "facts",

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from amplifier_kit.guard.policy.paths import PathError, resolved, spelled
-from amplifier_kit.guard.policy.segments import HOLE, Segment, line_forms, spans_commands
+from amplifier_kit.guard.policy.segments import HOLE, MAX_LENGTH, Segment, line_forms, spans_commands
 
 #: The action of each published tool, by its name. A tool that is not here is judged as `tool.<name>`, which no default
 #: allows.
@@ -150,7 +150,7 @@ class _Finder:
 
     def _command(self, value: object) -> None:
         from amplifier_kit.guard.policy.repositories import mark_repositories
-        from amplifier_kit.guard.policy.shell import MAX_LENGTH, ShellParse
+        from amplifier_kit.guard.policy.shell import parse_line
 
         self.commands = self.commands or []
         if isinstance(value, list | tuple) and value and all(isinstance(word, str) for word in value):
@@ -161,7 +161,7 @@ class _Finder:
         if HOLE in value or _SURROGATES.search(value):
             self.problems.append("the command contains characters that no command has")
             return
-        segments = mark_repositories(ShellParse().segments(value), value, map(str, self.bases), str(self.project))
+        segments = mark_repositories(parse_line(value), value, map(str, self.bases), str(self.project))
         if spans_commands(value) and len(value) <= MAX_LENGTH:
             self.lines[value] = None
         if not segments:

@@ -1,4 +1,8 @@
-"""Words that make a harmless program run or write something else, as the table of programs lists them."""
+"""Words that make a harmless program run or write something else: options from the table of programs, and scripts.
+
+The small languages that rows of the table name, awk and sed, are analysed here: most of their scripts only show or
+change text, some run commands or write files.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +11,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from amplifier_kit.guard.policy.programs import Command, Program, Value, is_hazardous_variable, program_row
-from amplifier_kit.guard.policy.scripts import hazardous_awk, hazardous_sed
 from amplifier_kit.guard.policy.segments import HOLE
 
-_ANALYSERS: Final = {"awk": hazardous_awk, "sed": hazardous_sed}
 _SETTING: Final = re.compile(r"([^=\s]+?)[:+?!]*=(.*)", re.DOTALL)
 #: Longer chains of programs that start programs have no use.
 _MAX_STARTED: Final = 5
@@ -18,14 +20,18 @@ _MAX_STARTED: Final = 5
 
 def hazardous_word(words: tuple[str, ...]) -> str | None:
     """Return the word with which a command runs or writes something of the caller's choice, if it has one."""
-    return next(filter(None, map(_hazard, started(words))), None)
+    for each in started(words):
+        program = program_row(each[0].rpartition("/")[2]) if each else None
+        if program is not None and (found := _hazard_of(program, each[1:])) is not None:
+            return found
+    return None
 
 
 def started(words: tuple[str, ...], depth: int = 0) -> Iterator[tuple[str, ...]]:
     """Yield the words of a command, and of every program that it may start by them: `python -m`, `uv run`.
 
-    It is not known of all runners which options have a value. The word after one may be that or the program: both
-    are yielded.
+    Which options of a runner have a value is not always known. The word after one may be that or the program: both are
+    yielded.
     """
     yield words
     program = program_row(words[0].rpartition("/")[2]) if words else None
@@ -84,17 +90,13 @@ def _are_options(words: tuple[str, ...]) -> bool:
     return all(word.startswith("-") or (at and words[at - 1].startswith("-")) for at, word in enumerate(words))
 
 
-def _hazard(words: tuple[str, ...]) -> str | None:
-    program = program_row(words[0].rpartition("/")[2]) if words else None
-    return None if program is None else _hazard_of(program, words[1:])
-
-
 def _hazard_of(program: Program, words: tuple[str, ...]) -> str | None:
-    analyser = _ANALYSERS.get(program.script or "")
-    if analyser is not None and (found := analyser(words)) is not None:
+    if program.script == "awk" and (found := hazardous_awk(words)) is not None:
+        return found
+    if program.script == "sed" and (found := hazardous_sed(words)) is not None:
         return found
     if not program.has_word_rules:
-        return None  # for awk, what is filled in after its program is a file
+        return None  # for awk, a word filled in after its program is a file
     rows: list[Command] = [program]
     if program.global_options:
         name, found = _command_of(words, program.global_options)
@@ -115,7 +117,7 @@ def _hazard_of(program: Program, words: tuple[str, ...]) -> str | None:
     if found := next(filter(None, (_hazard_in(row, words) for row in rows)), None):
         return found
     known = tuple(option for row in rows for option in row.options)
-    # A `--` ends nothing here: it may be the value of the option before it, and to find it is nothing at all.
+    # A `--` ends nothing here: it may be the value of the option before it.
     looked_at = (word for word in words if word not in program.harmless_options)
     return next((_shown(word) for word in looked_at if word.startswith(HOLE) or _is_one_of(word, known)), None)
 
@@ -201,7 +203,7 @@ def _writes(command: Command, words: tuple[str, ...]) -> bool:
 
 def _shown(word: str) -> str:
     """Return a word for a message, never empty."""
-    return (word.partition("=")[0] or word).replace(HOLE, "…")[:40] or "''"
+    return word.replace(HOLE, "…")[:40] or "''"
 
 
 def _is_one_of(word: str, known: tuple[str, ...]) -> bool:
@@ -216,3 +218,104 @@ def _is_one_of(word: str, known: tuple[str, ...]) -> bool:
         return any(option.startswith(name) for option in known)
     # One or two letters may stand in a cluster, or have a value behind them; a find-like option stands alone.
     return any(option == name or (len(option) <= 3 and option[1:] in name[1:]) for option in known)
+
+
+# --- scripts ---
+
+#: Longer scripts are not analysed.
+_LONGEST: Final = 2_000
+
+#: Runs a command, writes a file, opens a connection or loads something. `||` and `>=` do none of it.
+_AWK_HAZARD: Final = re.compile(r"system|getline|[|>@]|\\\n|/inet")
+_AWK_VALUED: Final = ("-F", "-v")
+
+
+def hazardous_awk(words: tuple[str, ...]) -> str | None:
+    """Return the word after `awk` that may run a command or write a file, if there is one.
+
+    Only -F, -v and a program on the line itself are harmless; a comparison by `>` looks like a redirect.
+    """
+    at = 0
+    while at < len(words) and words[at].startswith("-") and words[at] not in ("-", "--"):
+        if not words[at].startswith(_AWK_VALUED):
+            return _shown(words[at])
+        at += 2 if words[at] in _AWK_VALUED else 1
+    if any(HOLE in word for word in words[: at + 1]):
+        return "…"
+    at += words[at : at + 1] == ("--",)
+    program, *files = words[at:] or ("",)
+    if len(program) > _LONGEST or HOLE in program or _AWK_HAZARD.search(program.replace("||", " ").replace(">=", " ")):
+        return _shown(program)
+    return next((_shown(file) for file in files if "/inet" in file), None)
+
+
+_PATTERN: Final = r"/(?:[^/\\\n]|\\.)*/[IM]*"
+_ADDRESS: Final = rf"(?:(?:[0-9]+(?:~[0-9]+)?|\$|{_PATTERN})(?:,\s*(?:[+~]?[0-9]+|\$|{_PATTERN}))?\s*!?\s*)?"
+#: `s` and `y`: any text between the same three marks, with a mark in it only behind a backslash.
+_EXCHANGE: Final = r"[sy](?P<mark>[^\w\s\\;])(?:(?:(?!(?P=mark))[^\\\n]|\\[^\n])*(?P=mark)){2}[gpIiMm0-9]*"
+_LETTER: Final = r"(?:[pPdDnNhHgGxz=l]|[qQ][0-9]*)"
+#: One command that neither runs nor writes anything, with what ends it.
+_SED_COMMAND: Final = re.compile(
+    rf"\s*(?:{_ADDRESS}(?:{_EXCHANGE}|{_LETTER}|\{{)\s*|\}}\s*)(?:[;\n]+|(?<=\{{)|(?=\}})|$)"
+)
+
+
+def hazardous_sed(words: tuple[str, ...]) -> str | None:
+    """Return the word after `sed` that may run a command or write a file, if there is one.
+
+    Only scripts of a few well-known commands are harmless. Options are not judged here.
+    """
+    scripts: list[str] = []
+    operands: list[str] = []
+    at = 0
+    while at < len(words):
+        word, following = words[at], words[at + 1] if at + 1 < len(words) else ""
+        at += 1
+        if word == "--":
+            operands += words[at:]
+            break
+        if not word.startswith("-") or word == "-":
+            operands.append(word)
+            continue
+        if word.startswith("--"):
+            name, equals, value = word.partition("=")
+            if name.startswith("--l"):
+                return name
+            if name.startswith("--e"):
+                scripts.append(value if equals else following)
+                at += not equals
+            continue
+        letters, is_script, value = word.partition("e")
+        if "l" in letters:
+            return "-l"  # the next word is its value, also one that looks like a script, or not, as the system has it
+        if is_script:
+            scripts.append(value or following)
+            at += not value
+    scripts = scripts or operands[:1]
+    return next((_shown(script) for script in scripts if not _is_harmless(script)), None)
+
+
+def _is_harmless(script: str) -> bool:
+    if HOLE in script or len(script) > _LONGEST:
+        return False
+    at = 0
+    while at < len(script):
+        found = _SED_COMMAND.match(script, at)
+        if found is None or found.end() == at:
+            return False
+        at = found.end()
+    return True
+
+
+#: Writes the number of characters printed so far into a variable.
+_COUNTS: Final = re.compile(r"%[^a-zA-Z%]*[hjlLqtz]*n")
+
+
+def printf_sets_variable(words: tuple[str, ...]) -> bool:
+    """Return whether the words after `printf` set a variable: with -v, or by a %n in its format."""
+    if any(word.startswith(("-v", HOLE)) or (word.startswith("-") and HOLE in word) for word in words[:1]):
+        return True
+    at = int(words[:1] == ("--",))
+    shown = "".join(words[at : at + 1]).replace("%%", "")
+    has_values = len(words) > at + 1
+    return has_values and (HOLE in shown or _COUNTS.search(shown) is not None)

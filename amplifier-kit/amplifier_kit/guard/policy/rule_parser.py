@@ -19,8 +19,7 @@ from amplifier_kit.guard.policy.facts import KNOWN_TOOLS, facts, parts_of
 from amplifier_kit.guard.policy.glob import tokens
 from amplifier_kit.guard.policy.paths import REFUSED
 from amplifier_kit.guard.policy.rules import Example, Rule, RuleError, RuleSet, Verdict
-from amplifier_kit.guard.policy.segments import spans_commands
-from amplifier_kit.guard.policy.shell import unreadable
+from amplifier_kit.guard.policy.segments import spans_commands, unreadable
 
 # --- entries ---
 
@@ -62,7 +61,7 @@ def check_examples(rule: Rule, project: Path = Path("/project")) -> list[Problem
 
     An example matches when the rule alone gives its verdict on it.
     """
-    alone = RuleSet.from_rules([rule], project)
+    alone = RuleSet([rule], project)
     problems: list[Problem] = []
     for examples, expected in ((rule.match, True), (rule.not_match, False)):
         for example in examples:

@@ -1,7 +1,8 @@
-"""Rules over actions: what one says, how those that fit are found, and the verdict of them all."""
+"""Rules over actions: a rule, the index that finds the ones that apply, their verdict, and the rules for "always"."""
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -11,11 +12,9 @@ from pathlib import Path
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from amplifier_kit.guard.policy.facts import Facts, Part, parts_of
-from amplifier_kit.guard.policy.glob import check_classes, compiled, literal_prefix, longest_text
+from amplifier_kit.guard.policy.glob import check_classes, compiled, escaped, literal_prefix, longest_text
 from amplifier_kit.guard.policy.paths import folded, path_matches, pattern_parts, prefix_of, restricted_forms
-from amplifier_kit.guard.policy.segments import HOLE, Segment, spans_commands
-
-# --- one rule ---
+from amplifier_kit.guard.policy.segments import HOLE, RESERVED, Segment, spans_commands
 
 Verdict: TypeAlias = Literal["allow", "ask", "deny"]
 
@@ -24,12 +23,12 @@ MAX_PATTERN = 2_000
 MAX_WILDCARDS = 40
 
 _CONTROL = re.compile("[\x00-\x1f\ud800-\udfff]")
-#: A folder's name may have bytes that are no text: rules of the program's own name such folders.
+#: A folder's name may have bytes that are not UTF-8: built-in rules name such folders.
 _CONTROL_IN_PATH = re.compile("[\x00-\x1f\ud800-\udc7f\udd00-\udfff]")
 
 
 class RuleError(ValueError):
-    """A rule that says nothing or contradicts itself; `field` is the key to look at."""
+    """An invalid or contradictory rule; `field` is the key to look at."""
 
     code = "policy.rule"
 
@@ -53,9 +52,9 @@ class Rule:
     """A verdict on what matches every pattern it names.
 
     `command`, `path` and `host` exclude one another. A rule without any of them covers its action or tool whatever
-    it does. In `command`, `*` stands for any text and a final ` *` also for no arguments at all; in `path`, `*` stays
-    within a folder and `**` does not, relative paths are the project's; a rule that restricts a folder by its name
-    covers what lies below, unless it `is_exact`; `host` is a name, `*.` and a name, or `*`.
+    it does. In `command`, `*` matches any text and a final ` *` also no arguments at all; in `path`, `*` stays within a
+    folder and `**` does not, relative paths are the project's; a rule that restricts a folder by its name covers
+    everything below, unless it `is_exact`; `host` is a name, `*.` and a name, or `*`.
 
     Raises:
         RuleError: When a pattern is empty, too long or of a wrong form, or when two kinds are named at once.
@@ -88,7 +87,7 @@ class Rule:
 
     @property
     def is_specific(self) -> bool:
-        """Whether it names a command, a path or a host: then it never allows what is not understood."""
+        """Whether it names a command, a path or a host: then it allows only actions that are understood."""
         return self.command is not None or self.path is not None or self.host is not None
 
     def __str__(self) -> str:
@@ -158,7 +157,7 @@ class _Place(NamedTuple):
     rule: Rule
 
 
-class RuleIndex:
+class _Index:
     """Rules of one verdict. An action is held against the few whose patterns start as it does."""
 
     def __init__(self, rules: Iterable[Rule], project: Path, home: Path | None) -> None:
@@ -193,31 +192,32 @@ class RuleIndex:
         """Return a rule that means exactly this part, or its action whatever it does."""
         if part.is_refused:
             return None
-        for rule in self._blanket:
-            if _is_about(rule, part):
-                return rule
+        if rule := self._of_action(part):
+            return rule
         if part.segment is not None:
             return None if part.problem else self._command(part.segment.line, part)
         return self._place(str(part.path), part) if part.path is not None else self._host(part)
 
     def restricting(self, part: Part) -> Rule | None:
         """Return a rule that means this part, however it is spelled."""
-        for rule in self._blanket:
-            if _is_about(rule, part):
-                return rule
+        if rule := self._of_action(part):
+            return rule
         if part.segment is not None:
-            found = (self._command(line, part) for line in part.lines)
-            return next((rule for rule in found if rule is not None), None)
+            return next(filter(None, (self._command(line, part) for line in part.lines)), None)
         return self._place(folded(str(part.path)), part) if part.path is not None else self._host(part)
 
     def possible(self, part: Part) -> Rule | None:
-        """Return a rule that a command may turn out to be about, once what is unknown in it is filled in."""
-        if part.segment is None or not part.segment.has_holes:
+        """Return a rule that a command may turn out to be about, once its unknown parts are filled in."""
+        segment = part.segment
+        if segment is None or not segment.has_holes:
             return None
-        return self._possible_command(part.segment, part) or self._possible_file(part.segment, part)
-
-    def _possible_file(self, segment: Segment, part: Part) -> Rule | None:
-        """Return a rule about files that a redirect may turn out to open: where it leads is not known."""
+        starts = {line.split(HOLE, 1)[0] for line in part.lines} if segment.prefix else {""}
+        for prefix, commands in self._commands.items():
+            if any(start.startswith(prefix) or prefix.startswith(start) for start in starts):
+                for command in commands:
+                    if _is_about(command.rule, part):
+                        return command.rule
+        # A redirect to an unknown file may open any that a rule is about.
         kinds = sorted({redirect.kind for redirect in segment.redirects if redirect.target is None})
         if not kinds:
             return None
@@ -225,13 +225,10 @@ class RuleIndex:
         named = (place.rule for places in self._places.values() for place in places)
         return next((rule for rule in chain(self._blanket, named) if _is_about(rule, opening)), None)
 
-    def _possible_command(self, segment: Segment, part: Part) -> Rule | None:
-        starts = _certain_starts(segment, part.lines)
-        for prefix, commands in self._commands.items():
-            if any(start.startswith(prefix) or prefix.startswith(start) for start in starts):
-                for command in commands:
-                    if _is_about(command.rule, part):
-                        return command.rule
+    def _of_action(self, part: Part) -> Rule | None:
+        for rule in self._blanket:
+            if _is_about(rule, part):
+                return rule
         return None
 
     def _command(self, line: str, part: Part) -> Rule | None:
@@ -255,14 +252,10 @@ class RuleIndex:
         if part.host is None:
             return None
         labels = part.host.split(".")
-        # An address has nothing above it.
+        # An address has no domain above it.
         above = [] if ":" in part.host or labels[-1].isdecimal() else range(1, len(labels))
         keys = [part.host, *("*." + ".".join(labels[start:]) for start in above), "*"]
-        return next((rule for rule in self._named(keys) if _is_about(rule, part)), None)
-
-    def _named(self, keys: list[str]) -> Iterator[Rule]:
-        for key in keys:
-            yield from self._hosts.get(key, ())
+        return next((rule for key in keys for rule in self._hosts.get(key, ()) if _is_about(rule, part)), None)
 
 
 def _host_key(pattern: str) -> str:
@@ -271,10 +264,6 @@ def _host_key(pattern: str) -> str:
     if pattern == "*":
         return pattern
     return "*." + canonical_host(pattern[2:]) if pattern.startswith("*.") else canonical_host(pattern)
-
-
-def _certain_starts(segment: Segment, lines: tuple[str, ...]) -> set[str]:
-    return {line.split(HOLE, 1)[0] for line in lines} if segment.prefix else {""}
 
 
 def _is_about(rule: Rule, part: Part) -> bool:
@@ -299,12 +288,12 @@ def _fits_by_any_case(pattern: str, name: str) -> bool:
 
 # --- the verdict of a set of rules ---
 
-#: The reason when no rule covers an action, and nothing else is wrong with it.
+#: The reason when no rule covers an action that is otherwise understood.
 UNCOVERED: Final = "no rule covers it"
 
 
 class Decision(NamedTuple):
-    """What the rules say: a verdict, or None when no rule covers some part of the action; `what` is that part."""
+    """The verdict of rules, None when they do not cover some part of the action; `what` is the part that decided."""
 
     verdict: Verdict | None
     reason: str
@@ -313,7 +302,7 @@ class Decision(NamedTuple):
 
 
 class RuleSet:
-    """Rules, made ready to be asked often. Their order changes no verdict."""
+    """Compiled rules. Their order changes no verdict; `otherwise` decides each part that none of them covers."""
 
     def __init__(
         self, rules: Iterable[Rule], project: Path, *, home: Path | None = None, otherwise: RuleSet | None = None
@@ -322,16 +311,9 @@ class RuleSet:
         self.project = project
         self.otherwise = otherwise
         self._by_verdict = {
-            verdict: RuleIndex((rule for rule in self.rules if rule.verdict == verdict), project, home)
+            verdict: _Index((rule for rule in self.rules if rule.verdict == verdict), project, home)
             for verdict in ("deny", "ask", "allow")
         }
-
-    @classmethod
-    def from_rules(
-        cls, rules: Iterable[Rule], project: Path, *, home: Path | None = None, otherwise: RuleSet | None = None
-    ) -> RuleSet:
-        """Compile rules; `otherwise` is asked for each part of an action that none of these rules covers."""
-        return cls(rules, project, home=home, otherwise=otherwise)
 
     def decide(self, facts: Facts) -> Decision:
         """Judge an action: any part denied denies, else any ask asks, else all must be allowed, else None."""
@@ -352,11 +334,11 @@ class RuleSet:
                 yield _by(rule, part)
 
     def covers(self, part: Part) -> bool:
-        """Return whether one part of an action is allowed already."""
+        """Return whether one part of an action is allowed."""
         return (self._denied(part) or self._decide(part)).verdict == "allow"
 
     def _denied(self, part: Part) -> Decision | None:
-        """Return the denial of any rule of this set or those behind it: deny is absolute."""
+        """Return the denial of any rule of this set or of `otherwise`: deny is absolute."""
         if rule := self._by_verdict["deny"].restricting(part):
             return _by(rule, part)
         return None if self.otherwise is None else self.otherwise._denied(part)
@@ -370,12 +352,9 @@ class RuleSet:
             decision = self.otherwise._decide(part)
         else:
             return Decision(None, part.problem or UNCOVERED, None, part.what)
-        if decision.verdict == "allow" and part.is_uncertain:
-            return self._unless_possible(part, decision)
-        return decision
-
-    def _unless_possible(self, part: Part, decision: Decision) -> Decision:
-        """Ask for what would be allowed, when it may turn out to be what a rule denies or asks for."""
+        if decision.verdict != "allow" or not part.is_uncertain:
+            return decision
+        # An allowed command may turn out to be one that a rule denies or asks for.
         rule = self._possibly_denied(part) or self._by_verdict["ask"].possible(part)
         if rule is None:
             return decision
@@ -383,7 +362,6 @@ class RuleSet:
         return Decision("ask", f"it may be what the rule `{rule}` is about: {why}", rule, part.what)
 
     def _possibly_denied(self, part: Part) -> Rule | None:
-        """Return a rule of this set or those behind it that may deny a part: there, too, deny is absolute."""
         if rule := self._by_verdict["deny"].possible(part):
             return rule
         return None if self.otherwise is None else self.otherwise._possibly_denied(part)
@@ -391,3 +369,60 @@ class RuleSet:
 
 def _by(rule: Rule, part: Part) -> Decision:
     return Decision(rule.verdict, rule.reason or f"the rule `{rule}`", rule, part.what)
+
+
+# --- rules for "always" ---
+
+
+def suggest(facts: Facts, rules: RuleSet | None = None, project: Path | None = None) -> tuple[Rule, ...]:
+    """Return the narrowest rules that would allow an action, one for each part that `rules` do not allow yet.
+
+    Empty when nothing is worth remembering: a part is not understood, depends on the moment it runs, or is denied. A
+    person is shown `str(rule)`, and exactly that is granted. Paths below `project` are written relative to it.
+    """
+    found: dict[str, Rule] = {}
+    if rules is not None and rules.decide(facts).verdict == "deny":
+        return ()
+    for part in parts_of(facts):
+        if part.is_spelling or (rules is not None and rules.covers(part)):
+            continue
+        try:
+            rule = None if part.is_refused else _narrowest_rule(part, project)
+        except RuleError:  # too long, or of characters that a rule cannot have
+            rule = None
+        if rule is None:
+            return ()
+        found[str(rule)] = rule
+    return tuple(found.values())
+
+
+def _narrowest_rule(part: Part, project: Path | None) -> Rule | None:
+    action = part.actions[0]
+    if part.segment is not None:
+        command = None if part.problem else _narrowest_command(part.segment)
+        return None if command is None else Rule("allow", action=action, command=command)
+    if part.path is not None:
+        root = None if project is None else Path(os.path.realpath(project))
+        is_inside = root is not None and part.path != root and part.path.is_relative_to(root)
+        path = part.path.relative_to(root) if is_inside and root is not None else part.path
+        return Rule("allow", action=action, path=escaped(str(path)))
+    if part.host is not None:
+        return Rule("allow", action=action, host=part.host)
+    return Rule("allow", action=action, tool=escaped(part.tool) or None)
+
+
+def _narrowest_command(segment: Segment) -> str | None:
+    from amplifier_kit.guard.policy.programs import program_row
+
+    words, line = segment.words or ("",), segment.line
+    if words[0] in RESERVED or "=" in words[0]:
+        return None  # it is not the name of a program: it was misread
+    # Only a command that just looks is remembered with any arguments.
+    row = None if segment.assignments else program_row(words[0])
+    if row is not None and row.name == words[0]:
+        command = row.commands.get(words[1]) if len(words) > 1 else None
+        if command is not None and command.only_looks:
+            return f"{words[0]} {words[1]} *"
+        if row.only_looks:
+            return f"{row.name} *"
+    return None if HOLE in line else escaped(line)

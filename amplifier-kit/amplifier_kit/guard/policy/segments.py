@@ -3,16 +3,30 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from typing import Final, Literal, NamedTuple
 
-#: Stands in a word for text that is known only when the line runs. No command can contain it: it would end there.
-HOLE = "\0"
-#: So many of the words of a command that runs another one are tried as its program.
-MAX_STARTS = 24
+from amplifier_kit.guard.invisible_characters import INVISIBLE
+
+#: Replaces text in a word that is known only when the line runs. No command can contain it: it would end there.
+HOLE: Final = "\0"
+#: How many words of a command that runs another one are tried as its program.
+MAX_STARTS: Final = 24
+#: Longer lines are not parsed: some take the parser quadratic time.
+MAX_LENGTH: Final = 16_384
+_MAX_COUNTS: Final = {"<<": 8, "${": 200, "(": 300, "`": 40, "{": 400, "|": 1_000}
+#: Keywords of the shell. Where one seems to be a program, the grammar has read something else than the shell will.
+RESERVED: Final = frozenset({
+    "if", "then", "else", "elif", "fi", "for", "while", "until", "do", "done", "case", "esac", "select", "function",
+    "in", "{", "}",
+})  # fmt: skip
+_CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 #: Lines that have one spelling only: a plain name in lower case, and words without quotes.
-_SAME = re.compile(r"[a-z0-9_.+-]+(?! -)( [^ \t\n'\"]+)*")
-#: What may stand between two words.
-_BETWEEN = re.compile(r"[\s;&|()`]+")
+_SAME: Final = re.compile(r"[a-z0-9_.+-]+(?! -)( [^ \t\n'\"]+)*")
+_SEPARATORS: Final = re.compile(r"[\s;&|()`]+")
+#: Operators between commands, and where the shell itself opens a file.
+_OPERATOR: Final = re.compile(r"\s*(\|&|\|\||&&|&>>|&>|>>|>&|>\||<<<|<<|<&|[|&;<>])\s*")
+_SPANS: Final = re.compile(r"[|&;<>`]|\$\(")
 
 
 class Redirect(NamedTuple):
@@ -97,8 +111,8 @@ class Segment(NamedTuple):
 
 
 def loose_words(text: str) -> tuple[str, ...]:
-    """Return what may be words in a text whose grammar is not known: rules that deny look at each as a program."""
-    return tuple(_BETWEEN.split(text.strip()))
+    """Return the possible words of a text whose grammar is unknown: rules that deny look at each as a program."""
+    return tuple(_SEPARATORS.split(text.strip()))
 
 
 def _without_options(program: str, words: list[str]) -> list[list[str]]:
@@ -134,11 +148,19 @@ def _quoted(word: str) -> str:
     return "'" + word.replace("'", "'\\''") + "'"
 
 
-# --- whole lines ---
-
-#: What stands between commands, and where the shell itself opens a file.
-_OPERATOR: Final = re.compile(r"\s*(\|&|\|\||&&|&>>|&>|>>|>&|>\||<<<|<<|<&|[|&;<>])\s*")
-_SPANS: Final = re.compile(r"[|&;<>`]|\$\(")
+def unreadable(line: str) -> str:
+    """Return why a line cannot be parsed at all, or an empty text."""
+    if len(line) > MAX_LENGTH:
+        return f"it is longer than {MAX_LENGTH:,} characters"
+    if control := _CONTROL.search(line):
+        return f"it contains the control character {control[0]!r}"
+    for character in "" if line.isascii() else line:
+        if not character.isascii() and unicodedata.category(character) in INVISIBLE:
+            return f"it contains U+{ord(character):04X}, which is invisible or looks like a blank"
+    for text, most in _MAX_COUNTS.items():
+        if line.count(text) > most:
+            return f"it contains {text!r} more than {most} times"
+    return ""
 
 
 def spans_commands(text: str) -> bool:

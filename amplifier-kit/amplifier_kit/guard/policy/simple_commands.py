@@ -11,8 +11,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from amplifier_kit.guard.policy.redirects import late_words, words_of_mark
-from amplifier_kit.guard.policy.words import WORDS, UnknownWordError, source_text, word_text
+from amplifier_kit.guard.policy.shell import parse_tree
+from amplifier_kit.guard.policy.words import (
+    WORDS,
+    UnknownWordError,
+    heredoc_words,
+    last_command,
+    late_words,
+    source_text,
+    word_text,
+)
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -55,7 +63,7 @@ def simple_commands(text: str) -> list[SimpleCommand]:
     found: list[SimpleCommand] = []
     #: Redirects and words of a statement belong to its last command, which comes after it on the walk.
     waiting_for: dict[int, SimpleCommand] = {}
-    waiting = [(_root(source), 0)]
+    waiting = [(parse_tree(source), 0)]
     while waiting:
         node, depth = waiting.pop()
         if depth > _MAX_DEPTH:
@@ -63,7 +71,7 @@ def simple_commands(text: str) -> list[SimpleCommand]:
         match node.type:
             case "redirected_statement":
                 late = _of_redirects(node, source)
-                last = _last_command(node)
+                last = last_command(node)
                 if last is None:
                     found.append(late)
                 else:
@@ -83,20 +91,12 @@ def simple_commands(text: str) -> list[SimpleCommand]:
     return found
 
 
-def _root(source: bytes) -> Node:
-    from tree_sitter import Parser
-
-    from amplifier_kit.guard.policy.shell import bash_language
-
-    return Parser(bash_language()).parse(source).root_node
-
-
 def _of_redirects(node: Node, source: bytes) -> SimpleCommand:
     """Return the redirects of a command or statement: files that are written, here-documents, words after them."""
     command = SimpleCommand()
     for child in _redirects(node):
         if child.type == "heredoc_redirect":
-            command.words += [_text(word, source) for word in words_of_mark(child)]
+            command.words += [_text(word, source) for word in heredoc_words(child)]
             command.documents += [source_text(body, source) for body in child.children if body.type == "heredoc_body"]
         else:
             late = late_words(child)
@@ -112,17 +112,6 @@ def _redirects(node: Node) -> Iterator[Node]:
         if child.type in ("file_redirect", "heredoc_redirect"):
             yield child
             yield from (below for below in child.children if below.type == "file_redirect")
-
-
-def _last_command(statement: Node) -> Node | None:
-    """Return the command that the redirects of a statement belong to; None for those of a group."""
-    node = statement.children[0]
-    while node.type != "command":
-        below = [child for child in node.children if child.is_named]
-        if not below or node.type not in ("list", "pipeline", "negated_command"):
-            return None
-        node = below[-1]
-    return node
 
 
 def _invalid(node: Node, source: bytes) -> Iterator[SimpleCommand]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from amplifier_kit.guard.policy.hazards import printf_sets_variable
 from amplifier_kit.guard.policy.programs import Program, is_hazardous_variable, program_row
-from amplifier_kit.guard.policy.scripts import printf_sets_variable
 from amplifier_kit.guard.policy.segments import HOLE
 
 
@@ -29,11 +29,6 @@ class Wrapped(NamedTuple):
 
 #: Keywords after which a command starts as anywhere.
 _KEYWORDS = ("!", "time")
-#: The other keywords. Where one seems to be a program, the grammar has read something else than the shell will.
-RESERVED = frozenset({
-    "if", "then", "else", "elif", "fi", "for", "while", "until", "do", "done", "case", "esac", "select", "function",
-    "in", "{", "}",
-})  # fmt: skip
 _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=", re.ASCII)
 _SHELL_LONG = ("--login", "--noprofile", "--norc", "--posix", "--noediting")

@@ -15,8 +15,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from amplifier_kit.guard.policy import Segment, ShellParse
+from amplifier_kit.guard.policy import Segment
 from amplifier_kit.guard.policy.segments import HOLE
+from amplifier_kit.guard.policy.shell import parse_line
 
 BASH = shutil.which("bash")
 pytestmark = pytest.mark.skipif(BASH is None, reason="no bash to compare with")
@@ -109,7 +110,7 @@ def is_listed(call: list[str], segments: list[Segment]) -> bool:
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 def test_bash_runs_nothing_that_is_not_listed(stage: Stage, command: str) -> None:
     """What bash runs and writes for a line without opaque parts is among its segments and redirects."""
-    segments = ShellParse().segments(command)
+    segments = parse_line(command)
     if not segments or any(segment.is_opaque for segment in segments):
         return
     calls, files = stage.play(command)
@@ -128,7 +129,7 @@ def test_bash_runs_nothing_that_is_not_listed(stage: Stage, command: str) -> Non
 )  # fmt: skip
 def test_comparison_sees_the_calls(stage: Stage, command: str) -> None:
     """The comparison is worth something: these lines are clear, and bash really calls programs for them."""
-    segments = ShellParse().segments(command)
+    segments = parse_line(command)
     assert not any(segment.is_opaque for segment in segments)
     calls, _ = stage.play(command)
     assert all(is_listed(call, segments) for call in calls)
@@ -237,7 +238,7 @@ def clear_lines(seed: int, count: int) -> dict[str, list[Segment]]:
     tricks, found = Tricks(seed), dict[str, list[Segment]]()
     while len(found) < count:
         line = tricks.line()
-        segments = ShellParse().segments(line)
+        segments = parse_line(line)
         if segments and not any(segment.is_opaque for segment in segments):
             found[line] = segments
     return found

@@ -33,7 +33,7 @@ class Place:
         entries = CORPUS["instead"].get(kind, [*CORPUS["rules"], *CORPUS["besides"].get(kind, [])])
         rules, problems = parse_rules(entries, lambda index, key: f"escapes.yaml[{index}]")
         assert problems == []
-        return RuleSet.from_rules(rules, self.project)
+        return RuleSet(rules, self.project)
 
     def filled(self, text: str) -> str:
         """Return a text with the places of this project in it."""

@@ -42,7 +42,7 @@ def test_rules_hold_in_folders_with_stars(tmp_path: Path) -> None:
     """A denial holds whatever the project's folder is called."""
     project = tmp_path / "a*b"
     (project / "secret").mkdir(parents=True)
-    rules = RuleSet.from_rules([Rule("deny", action="filesystem.read", path="secret/**")], project)
+    rules = RuleSet([Rule("deny", action="filesystem.read", path="secret/**")], project)
     known = facts("filesystem.read", {"tool_input": {"file_path": "secret/key"}}, project)
     assert rules.decide(known).verdict == "deny"
 

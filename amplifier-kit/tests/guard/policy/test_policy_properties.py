@@ -64,7 +64,7 @@ def actions(draw: st.DrawFn) -> Facts:
 
 def verdict_of(given_rules: list[Rule], what: Facts) -> str | None:
     """Return the verdict of some rules."""
-    return RuleSet.from_rules(given_rules, PROJECT).decide(what).verdict
+    return RuleSet(given_rules, PROJECT).decide(what).verdict
 
 
 @given(st.lists(rules(), max_size=8), actions(), st.randoms())
@@ -103,8 +103,8 @@ def test_added_restriction_never_allows(given_rules: list[Rule], rule: Rule, wha
 def test_rules_behind_never_loosen_what_is_denied(front: list[Rule], behind: list[Rule], what: Facts) -> None:
     """Rules that are asked otherwise change neither a deny nor an ask into something looser."""
     alone = verdict_of(front, what)
-    otherwise = RuleSet.from_rules(behind, PROJECT)
-    together = RuleSet.from_rules(front, PROJECT, otherwise=otherwise).decide(what).verdict
+    otherwise = RuleSet(behind, PROJECT)
+    together = RuleSet(front, PROJECT, otherwise=otherwise).decide(what).verdict
     if alone == "deny" or otherwise.decide(what).verdict == "deny":
         assert together == "deny"
     if alone == "ask":
@@ -127,7 +127,7 @@ def test_composition_is_never_looser_than_its_parts(
 @given(st.lists(rules(), max_size=6), actions())
 def test_suggested_rules_grant_what_they_show(given_rules: list[Rule], what: Facts) -> None:
     """With the suggested rules besides, the action is allowed, unless it is asked for by rule."""
-    own = RuleSet.from_rules(given_rules, PROJECT)
+    own = RuleSet(given_rules, PROJECT)
     suggested = suggest(what, own, PROJECT)
     after = verdict_of([*given_rules, *suggested], what)
     assert own.decide(what).verdict == after or after in ("allow", "ask")
@@ -176,7 +176,7 @@ def test_bad_entry_that_restricts_never_fails_open(data: list[object], entry: di
 @given(st.text(max_size=60))
 def test_any_text_is_judged(text: str) -> None:
     """No text makes the judgement raise, and none that is not understood is allowed by a rule that names commands."""
-    rule_set = RuleSet.from_rules([Rule("allow", command="*")], PROJECT)
+    rule_set = RuleSet([Rule("allow", command="*")], PROJECT)
     for details in ({"command": text}, {"path": text}, {"host": text}, {"tool_input": {"url": text, "path": [text]}}):
         found = facts("process.exec", details, PROJECT)
         decision = rule_set.decide(found)

@@ -58,7 +58,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(("line", "kind"), _examples())
 def test_an_example_is_judged_as_its_row_says(line: str, kind: str, project: Path) -> None:
     """With every command allowed but `rm`: allowed is understood, asked is not, refused runs what is denied."""
-    rules = RuleSet.from_rules([Rule("allow", command="*"), Rule("deny", command="rm *")], project)
+    rules = RuleSet([Rule("allow", command="*"), Rule("deny", command="rm *")], project)
     decision = rules.decide(facts("process.exec", {"command": line}, project))
     expected = {"allow": "allowed", "ask": "asked", None: "asked", "deny": "refused"}
     assert expected[decision.verdict] == kind, decision

@@ -31,7 +31,7 @@ def project(tmp_path: Path) -> Path:
 
 def _decide(command: str, project: Path, *rules: Rule, **details: Any) -> Decision:
     given = {"tool_name": "bash", "tool_input": {"command": command, **details.pop("tool_input", {})}, **details}
-    return RuleSet.from_rules(rules or _RULES, project).decide(facts("process.exec", given, project))
+    return RuleSet(rules or _RULES, project).decide(facts("process.exec", given, project))
 
 
 def test_an_embedded_bare_repository_is_not_allowed_by_its_neighbour(project: Path) -> None:

@@ -16,8 +16,8 @@ def decide(
     rules: list[Rule], action: str = "process.exec", *, otherwise: list[Rule] | None = None, **details: Any
 ) -> Decision:
     """Judge one action."""
-    behind = None if otherwise is None else RuleSet.from_rules(otherwise, PROJECT)
-    rule_set = RuleSet.from_rules(rules, PROJECT, home=Path("/home/me"), otherwise=behind)
+    behind = None if otherwise is None else RuleSet(otherwise, PROJECT)
+    rule_set = RuleSet(rules, PROJECT, home=Path("/home/me"), otherwise=behind)
     return rule_set.decide(facts(action, details, PROJECT))
 
 
@@ -179,10 +179,10 @@ def test_redirect_to_what_may_be_a_denied_file_is_asked_for(rule: Rule, command:
     """Where a redirect leads is not known: then every rule about files of its kind may be about it, and no other."""
     anything = Rule("allow", action="process.exec")
     what = facts("process.exec", {"tool_name": "bash", "command": command}, PROJECT)
-    assert RuleSet.from_rules([anything, rule], PROJECT).decide(what).verdict == verdict
-    behind = RuleSet.from_rules([rule], PROJECT)
+    assert RuleSet([anything, rule], PROJECT).decide(what).verdict == verdict
+    behind = RuleSet([rule], PROJECT)
     if rule.verdict == "deny":
-        assert RuleSet.from_rules([anything], PROJECT, otherwise=behind).decide(what).verdict == verdict
+        assert RuleSet([anything], PROJECT, otherwise=behind).decide(what).verdict == verdict
 
 
 def test_rules_behind_are_asked_for_each_part() -> None:
@@ -245,7 +245,7 @@ def test_path_rule_that_allows_follows_no_link(tmp_path: Path) -> None:
     (tmp_path / "p" / "build").symlink_to(tmp_path / "out")
     cases: tuple[tuple[Verdict, str | None], ...] = (("allow", None), ("deny", "deny"))
     for verdict, expected in cases:
-        rule_set = RuleSet.from_rules([Rule(verdict, path="build/**")], tmp_path / "p")
+        rule_set = RuleSet([Rule(verdict, path="build/**")], tmp_path / "p")
         found = facts("filesystem.write", {"path": "build/x"}, tmp_path / "p")
         assert found.paths == ((tmp_path / "out" / "x").resolve(),)
         assert rule_set.decide(found).verdict == expected
@@ -257,7 +257,7 @@ def test_project_may_be_reached_through_a_link(tmp_path: Path) -> None:
     """The project's own folder is taken as it really is, however it was named."""
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to("real")
-    rule_set = RuleSet.from_rules([Rule("allow", path="**")], tmp_path / "link")
+    rule_set = RuleSet([Rule("allow", path="**")], tmp_path / "link")
     for path in ("x", str(tmp_path / "link" / "x"), str(tmp_path / "real" / "x")):
         assert rule_set.decide(facts("filesystem.read", {"path": path}, tmp_path / "link")).verdict == "allow"
 
@@ -296,7 +296,7 @@ def test_pattern_with_many_stars_takes_no_time() -> None:
 def test_facts_without_parts_are_judged_by_action_and_tool() -> None:
     """An action that names no command, path or host is one part itself."""
     found = Facts("session.spawn", "delegate")
-    assert RuleSet.from_rules([Rule("ask", action="session.*")], PROJECT).decide(found).verdict == "ask"
+    assert RuleSet([Rule("ask", action="session.*")], PROJECT).decide(found).verdict == "ask"
 
 
 @pytest.mark.parametrize(
@@ -307,9 +307,9 @@ def test_a_rule_that_restricts_means_a_tool_by_any_case(named: dict[str, str], t
     known = facts("process.exec", {"tool_name": "bash", "tool_input": {"command": "make"}}, tmp_path)
     allowed = Rule("allow", command="make")
     for verdict in ("deny", "ask"):
-        restricted = RuleSet.from_rules([allowed, Rule(verdict, **named)], tmp_path)  # type: ignore[arg-type]
+        restricted = RuleSet([allowed, Rule(verdict, **named)], tmp_path)  # type: ignore[arg-type]
         assert restricted.decide(known).verdict == verdict
-    assert RuleSet.from_rules([Rule("allow", **named)], tmp_path).decide(known).verdict is None  # type: ignore[arg-type]
+    assert RuleSet([Rule("allow", **named)], tmp_path).decide(known).verdict is None  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -346,7 +346,7 @@ def test_options_before_a_command_hide_it_from_no_rule_that_restricts(command: s
 )  # fmt: skip
 def test_denied_command_is_denied_whatever_stands_before_it(command: str) -> None:
     """Deny is absolute: where it is sure that the command runs, nobody is asked whether it may."""
-    rules = RuleSet.from_rules([Rule("allow", action="process.exec"), Rule("deny", command="rm *")], PROJECT)
+    rules = RuleSet([Rule("allow", action="process.exec"), Rule("deny", command="rm *")], PROJECT)
     assert rules.decide(facts("process.exec", {"command": command}, PROJECT)).verdict == "deny"
 
 

@@ -8,13 +8,14 @@ import sys
 
 import pytest
 
-from amplifier_kit.guard.policy import Redirect, Segment, ShellParse
-from amplifier_kit.guard.policy.segments import HOLE
+from amplifier_kit.guard.policy import Redirect, Segment
+from amplifier_kit.guard.policy.segments import HOLE, line_forms, spans_commands
+from amplifier_kit.guard.policy.shell import parse_line
 
 
 def segments(command: str) -> list[Segment]:
     """Return the segments of a line."""
-    return ShellParse().segments(command)
+    return parse_line(command)
 
 
 def words(command: str) -> list[tuple[str, ...] | None]:
@@ -193,7 +194,7 @@ def test_grammar_is_loaded_with_the_first_command() -> None:
         "import sys; from pathlib import Path; from amplifier_kit.guard.policy import *\n"
         "rules, _ = parse_rules([{'verdict': 'allow', 'command': 'ls *', 'path': None}], lambda i, k: '')\n"
         "rules, _ = parse_rules([{'verdict': 'allow', 'command': 'ls *'}], lambda i, k: '')\n"
-        "rule_set = RuleSet.from_rules(rules, Path('/p'))\n"
+        "rule_set = RuleSet(rules, Path('/p'))\n"
         "rule_set.decide(facts('filesystem.read', {'path': 'x'}, Path('/p')))\n"
         "assert 'tree_sitter' not in sys.modules\n"
         "assert rule_set.decide(facts('process.exec', {'command': 'ls x'}, Path('/p'))).verdict == 'allow'\n"
@@ -201,3 +202,16 @@ def test_grammar_is_loaded_with_the_first_command() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], check=False, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("line", ["curl x|sh", "curl x | sh", " curl  x |\nsh "])
+def test_blanks_around_operators_do_not_count(line: str) -> None:
+    """However a line is spaced, it has a form with one blank around each operator and a form without."""
+    assert {"curl x | sh", "curl x|sh"} <= set(line_forms(line))
+
+
+@pytest.mark.parametrize("text", ["a|b", "a & b", "a;b", "a>b", "a <b", "a `b`", "a $(b)", "*&&*"])
+def test_what_is_more_than_a_command(text: str) -> None:
+    """Operators, redirects and substitutions make it more than one plain command."""
+    assert spans_commands(text)
+    assert not spans_commands("git push --force 'a b' $x *")

@@ -14,7 +14,7 @@ PROJECT = Path("/project")
 
 def suggested(action: str = "process.exec", rules: list[Rule] | None = None, **details: Any) -> list[str]:
     """Return what a person would be shown."""
-    own = None if rules is None else RuleSet.from_rules(rules, PROJECT)
+    own = None if rules is None else RuleSet(rules, PROJECT)
     return [str(rule) for rule in suggest(facts(action, details, PROJECT), own, PROJECT)]
 
 

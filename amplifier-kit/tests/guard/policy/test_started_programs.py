@@ -57,7 +57,7 @@ def test_runners_of_runners_end() -> None:
 )
 def test_options_that_undo_what_a_rule_is_for_are_asked_for(rule: str, plain: str, harmful: list[str]) -> None:
     """What takes `-n` back runs the script, and a log by any of its names is a file that is written."""
-    rules = RuleSet.from_rules([Rule("allow", command=rule)], Path("/project"))
+    rules = RuleSet([Rule("allow", command=rule)], Path("/project"))
     verdicts = {
         each: rules.decide(facts("process.exec", {"command": each}, Path("/project"))).verdict
         for each in (plain, *harmful)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from amplifier_kit.guard.policy.scripts import hazardous_awk
+from amplifier_kit.guard.policy.hazards import hazardous_awk
 from amplifier_kit.guard.policy.segments import HOLE
 
 HARMLESS = [

@@ -45,7 +45,7 @@ def _verdict(line: str, project: Path) -> str | None:
     given = [{"verdict": "allow", "command": f"{program} *"} for program in PROGRAMS]
     rules, problems = parse_rules(given, lambda index, key: f"rules[{index}]")
     assert problems == []
-    return RuleSet.from_rules(rules, project).decide(facts("process.exec", {"command": line}, project)).verdict
+    return RuleSet(rules, project).decide(facts("process.exec", {"command": line}, project)).verdict
 
 
 @pytest.mark.parametrize(("line", "needed"), LINES)

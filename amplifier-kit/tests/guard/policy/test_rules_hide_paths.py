@@ -80,7 +80,7 @@ def project() -> Iterator[Path]:
 
 def is_restricted(rules: list[Rule], project: Path, tool: str, path: str) -> bool:
     """Tell what a set of these rules says of reading the place, by either name of what the tool does."""
-    known = RuleSet.from_rules(rules, project, home=HOME, otherwise=RuleSet.from_rules([Rule("allow")], project))
+    known = RuleSet(rules, project, home=HOME, otherwise=RuleSet([Rule("allow")], project))
     asked = (Facts(action, tool, paths=(Path(path),)) for action in ("filesystem.read", f"tool.{tool}"))
     return any(known.decide(each).verdict in ("ask", "deny") for each in asked)
 

@@ -76,7 +76,7 @@ def test_bad_restricting_entry_asks_instead(entry: Any, action: str | None) -> N
     rules, problems = parse(entry)
     assert [(rule.verdict, rule.action, rule.command) for rule in rules] == [("ask", action, None)]
     assert len(problems) == 1
-    own = RuleSet.from_rules([*rules, Rule("allow")], PROJECT)
+    own = RuleSet([*rules, Rule("allow")], PROJECT)
     assert own.decide(facts("process.exec", {"command": "rm x"}, PROJECT)).verdict == "ask"
 
 

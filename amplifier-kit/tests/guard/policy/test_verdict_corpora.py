@@ -26,7 +26,7 @@ def rules_of(corpus: str, project: Path) -> RuleSet:
     """Return the rules of a corpus, all of them good."""
     rules, problems = parse_rules(CORPORA[corpus]["rules"], lambda index, key: f"{corpus}.yaml[{index}]")
     assert problems == []
-    return RuleSet.from_rules(rules, project)
+    return RuleSet(rules, project)
 
 
 @pytest.fixture(scope="module")

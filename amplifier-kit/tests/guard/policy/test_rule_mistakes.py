@@ -74,7 +74,7 @@ def test_what_a_rule_that_matches_nothing_was_about_is_asked_for(
     rules, (problem,) = _parsed({**entry, "verdict": verdict})
     assert problem.startswith(f"{where}: ")
     assert rules[0] == Rule(verdict, **entry)  # type: ignore[arg-type]
-    decided = RuleSet.from_rules([Rule("allow"), *rules], _PROJECT).decide(facts(action, details, _PROJECT))
+    decided = RuleSet([Rule("allow"), *rules], _PROJECT).decide(facts(action, details, _PROJECT))
     assert decided.verdict == "ask"
 
 
@@ -82,7 +82,7 @@ def test_what_it_does_not_mean_is_not_asked_for() -> None:
     """What stands in for a rule about a path is about that path."""
     rules, _ = _parsed({"action": "filesystem.wirte", "path": "secret/**", "verdict": "deny"})
     other = facts("filesystem.write", {"path": "src/x"}, _PROJECT)
-    assert RuleSet.from_rules([Rule("allow"), *rules], _PROJECT).decide(other).verdict == "allow"
+    assert RuleSet([Rule("allow"), *rules], _PROJECT).decide(other).verdict == "allow"
 
 
 def test_a_rule_that_allows_nothing_is_left_out() -> None:
@@ -165,7 +165,7 @@ def test_every_command_that_is_not_reported_can_match(pattern: str, verdict: str
         return
     line = example_command(pattern, is_allowing=verdict == "allow")
     assert line is not None
-    decided = RuleSet.from_rules(rules, _PROJECT).decide(facts("process.exec", {"command": line}, _PROJECT))
+    decided = RuleSet(rules, _PROJECT).decide(facts("process.exec", {"command": line}, _PROJECT))
     assert decided.verdict == verdict, (line, decided)
 
 
@@ -184,7 +184,7 @@ def test_every_path_that_is_not_reported_can_match(parts: list[str], verdict: st
     filled = pattern.replace("[!a]", "b").replace("[ab]", "a").replace("**", "a").replace("*", "a").replace("?", "a")
     path = filled + "a" * pattern.endswith("/")
     path = path if path.startswith(("/", "~")) else f"./{path}"
-    decided = RuleSet.from_rules(rules, _PROJECT).decide(facts("filesystem.read", {"path": path}, _PROJECT))
+    decided = RuleSet(rules, _PROJECT).decide(facts("filesystem.read", {"path": path}, _PROJECT))
     assert decided.verdict == verdict, (path, decided)
 
 
@@ -204,7 +204,7 @@ def test_every_host_that_is_not_reported_can_match(pattern: str, verdict: str) -
     if problems:
         return
     host = "x.org" if pattern == "*" else pattern.replace("*.", "x.")
-    decided = RuleSet.from_rules(rules, _PROJECT).decide(facts("network.fetch", {"host": host}, _PROJECT))
+    decided = RuleSet(rules, _PROJECT).decide(facts("network.fetch", {"host": host}, _PROJECT))
     assert decided.verdict == verdict, (host, decided)
 
 
@@ -225,7 +225,7 @@ def test_names_that_may_be_meant_are_let_pass(entry: dict[str, str]) -> None:
 def test_a_folder_is_restricted_with_what_lies_below(pattern: str, verdict: str) -> None:
     """A rule that denies or asks for a folder covers the files in it."""
     (rule,), problems = _parsed({"path": pattern, "verdict": verdict})
-    rules = RuleSet.from_rules([rule], _PROJECT)
+    rules = RuleSet([rule], _PROJECT)
     assert problems == []
     for path in ("secrets", "secrets/k", "secrets/d/k"):
         assert rules.decide(facts("filesystem.read", {"path": path}, _PROJECT)).verdict == verdict
@@ -235,6 +235,6 @@ def test_a_folder_is_restricted_with_what_lies_below(pattern: str, verdict: str)
 def test_a_folder_that_is_allowed_is_the_folder_alone() -> None:
     """What is allowed is what the rule says and no more, and a rule may restrict a folder alone if it says so."""
     for rule in (Rule("allow", path="docs"), Rule("ask", path="docs", is_exact=True)):
-        rules = RuleSet.from_rules([rule], _PROJECT)
+        rules = RuleSet([rule], _PROJECT)
         assert rules.decide(facts("filesystem.read", {"path": "docs"}, _PROJECT)).verdict == rule.verdict
         assert rules.decide(facts("filesystem.read", {"path": "docs/x"}, _PROJECT)).verdict is None
