@@ -42,7 +42,7 @@ def test_list_by_source(give: Give, wrote: Wrote) -> None:
     assert any("deny command" in line and f"{user}:2" in line and "user" in line for line in lines)
     assert any("allow process.exec " in line and "project, does not count" in line for line in lines)
     assert any("ask everything" in line and "user, for a bad entry" in line and f"{user}:3" in line for line in lines)
-    assert f"problem: {user}:3: the key 'comand'" in result.stderr
+    assert f"problem: {user}:3: unknown key 'comand'" in result.stderr
     assert f"problem: {project}: 1 rule that allows does not count" in result.stderr
     assert "amplifier trust" in result.stderr
 
@@ -109,7 +109,7 @@ def test_check(give: Give, wrote: Wrote) -> None:
     user, project = wrote("user", _USER), wrote("project", _PROJECT)
     result = give("check")
     assert result.exit_code == 1
-    assert f"{user}:3: the key 'comand' is not known" in result.stdout
+    assert f"{user}:3: unknown key 'comand'" in result.stdout
     assert f"{user}: 1 problem (1 rule)" in result.stdout
     assert f"{project}: valid (2 rules)" in result.stdout
     record = json.loads(give("check", "--format", "json").stdout)
